@@ -1,0 +1,47 @@
+# Every target does its own set-up: a fresh clone needs Python 3.11+, make and git, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.complete
+
+.PHONY: help setup check test docs format lock clean
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(STAMP) ## Create the virtual environment in .venv from the lock
+
+# Rebuilt when the lock or the project's metadata changes, so that a second run starts at once.
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "sokovan needs Python 3.11 or newer; try: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "could not create a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+check: setup ## Format, lint, types, import contracts, tidy
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m tools.tidy
+
+test: setup ## Run every test
+	@$(BIN)/python -m pytest
+
+docs: setup ## Write the reference pages that are generated from the code
+	@$(BIN)/python -m tools.reference
+
+format: setup ## Format the tree and apply the safe fixes
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lock: setup ## Resolve requirements/dev.txt anew (needs a package index)
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --extra dev --upgrade --custom-compile-command "make lock" \
+		--no-emit-package sokovan pyproject.toml -o requirements/dev.txt
+
+clean: ## Remove the virtual environment and caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

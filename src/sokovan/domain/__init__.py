@@ -1,0 +1,1 @@
+"""The nouns of the system and the laws they keep. Standard library only."""

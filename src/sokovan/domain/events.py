@@ -1,0 +1,92 @@
+"""What has happened, in the past tense.
+
+An event is a hint that something changed and never the only copy of a fact: it
+may be lost, repeated or late, and whoever hears it reads the store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sokovan.domain.ids import AgentId, DeploymentId, KernelId, RouteId, SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.lifecycle.deployment import DeploymentStatus
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.route import RouteStatus
+from sokovan.domain.lifecycle.session import SessionStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Base of every event: when it happened, by the store's clock."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionMoved(Event):
+    """A session took a move of its table."""
+
+    session_id: SessionId
+    before: SessionStatus
+    after: SessionStatus
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelMoved(Event):
+    """A kernel took a move of its table."""
+
+    kernel_id: KernelId
+    session_id: SessionId
+    before: KernelStatus
+    after: KernelStatus
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentMoved(Event):
+    """An agent took a move of its table."""
+
+    agent_id: AgentId
+    incarnation: int
+    before: AgentStatus
+    after: AgentStatus
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentMoved(Event):
+    """A deployment took a move of its table."""
+
+    deployment_id: DeploymentId
+    before: DeploymentStatus
+    after: DeploymentStatus
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteMoved(Event):
+    """A route took a move of its table."""
+
+    route_id: RouteId
+    before: RouteStatus
+    after: RouteStatus
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentScaled(Event):
+    """Another number of replicas is wanted."""
+
+    deployment_id: DeploymentId
+    replicas_before: int
+    replicas_desired: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentEnrolled(Event):
+    """An agent joined, or came back with a new incarnation."""
+
+    agent_id: AgentId
+    incarnation: int

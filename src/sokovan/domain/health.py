@@ -1,0 +1,72 @@
+"""Whether an endpoint is healthy: two answers in a row say yes, three failures no.
+
+A result ages: what has not been seen for longer than its time to live is
+unknown, and unknown is never taken for healthy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum, auto
+
+from sokovan.domain.errors import InvalidSpec
+
+
+class Health(StrEnum):
+    """What the last checks say of an endpoint."""
+
+    UNKNOWN = auto()
+    HEALTHY = auto()
+    UNHEALTHY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPolicy:
+    """How many equal answers in a row turn the verdict, and how long it holds."""
+
+    successes_needed: int = 2
+    failures_needed: int = 3
+    ttl_ms: int = 30_000
+
+    def __post_init__(self) -> None:
+        for field in ("successes_needed", "failures_needed", "ttl_ms"):
+            value = getattr(self, field)
+            if not isinstance(value, int) or value < 1:
+                raise InvalidSpec(what="health policy", field=field, value=value, problem="must be 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCounter:
+    """The run of equal answers of one endpoint, and the verdict they led to."""
+
+    verdict: Health = Health.UNKNOWN
+    successes: int = 0
+    failures: int = 0
+    seen_at_ms: int | None = None
+
+    def observe(self, *, ok: bool, at_ms: int, policy: HealthPolicy) -> HealthCounter:
+        """The counter after one more answer. An answer older than the last one changes nothing."""
+        if self.seen_at_ms is not None and at_ms < self.seen_at_ms:
+            return self
+        fresh = self.as_of(at_ms, policy)
+        counted = replace(
+            fresh,
+            successes=fresh.successes + 1 if ok else 0,
+            failures=0 if ok else fresh.failures + 1,
+            seen_at_ms=at_ms,
+        )
+        return replace(counted, verdict=_verdict(counted, policy))
+
+    def as_of(self, now_ms: int, policy: HealthPolicy) -> HealthCounter:
+        """The counter as it may be relied upon now: a stale run is forgotten."""
+        if self.seen_at_ms is None or now_ms - self.seen_at_ms <= policy.ttl_ms:
+            return self
+        return HealthCounter(seen_at_ms=self.seen_at_ms)
+
+
+def _verdict(counter: HealthCounter, policy: HealthPolicy) -> Health:
+    if counter.successes >= policy.successes_needed:
+        return Health.HEALTHY
+    if counter.failures >= policy.failures_needed:
+        return Health.UNHEALTHY
+    return counter.verdict

@@ -1,0 +1,32 @@
+"""Names and ids: one type each, so that a session's id is never passed for a kernel's."""
+
+from __future__ import annotations
+
+import re
+from typing import NewType
+
+from sokovan.domain.errors import InvalidName
+
+AgentId = NewType("AgentId", str)
+SessionId = NewType("SessionId", str)
+KernelId = NewType("KernelId", str)
+DeploymentId = NewType("DeploymentId", str)
+RouteId = NewType("RouteId", str)
+QueueName = NewType("QueueName", str)
+ScalingGroupName = NewType("ScalingGroupName", str)
+AccessKey = NewType("AccessKey", str)
+
+# Wide enough for host names, image references and e-mail-like user names; narrow enough for a URL path and a log.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-/:@+]{0,127}", re.ASCII)
+
+
+def is_name(text: object) -> bool:
+    """Whether `text` may name an object."""
+    return isinstance(text, str) and _NAME.fullmatch(text) is not None
+
+
+def checked_name(text: object, *, what: str) -> str:
+    """`text` if it may name a `what`; raises InvalidName otherwise."""
+    if not isinstance(text, str) or not is_name(text):
+        raise InvalidName(what=what, name=text)
+    return text

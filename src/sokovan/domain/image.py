@@ -1,0 +1,34 @@
+"""Images: what a kernel is started from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.ids import checked_name
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+
+ARCHITECTURE_DEFAULT = "x86_64"
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image by reference, for one processor architecture."""
+
+    name: str
+    architecture: str = ARCHITECTURE_DEFAULT
+    digest: str | None = None
+    slots_min: ResourceSlot = NO_SLOTS
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, what="image")
+        checked_name(self.architecture, what="architecture")
+        if self.digest is not None and not _DIGEST.fullmatch(self.digest):
+            raise InvalidSpec(
+                what=f"image {self.name}",
+                field="digest",
+                value=self.digest,
+                problem="is not sha256: and 64 hexadecimal digits",
+            )

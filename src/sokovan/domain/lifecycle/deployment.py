@@ -1,0 +1,59 @@
+"""The life of a deployment. Being degraded is health, not status: see `domain.deployment`."""
+
+from __future__ import annotations
+
+from enum import StrEnum, auto
+
+from sokovan.domain.lifecycle.machine import CONTROLLER, COORDINATOR, Deadline, TransitionTable
+
+
+class DeploymentStatus(StrEnum):
+    """Where a deployment is in its life."""
+
+    PENDING = auto()
+    PROVISIONING = auto()
+    RUNNING = auto()
+    DESTROYING = auto()
+    TERMINATED = auto()
+
+
+class DeploymentTrigger(StrEnum):
+    """What may happen to a deployment."""
+
+    REPLICAS_REQUESTED = auto()
+    REPLICAS_HEALTHY = auto()
+    RETRIED = auto()
+    SCALE_REQUESTED = auto()
+    DELETE_REQUESTED = auto()
+    REPLICAS_GONE = auto()
+    FORCED = auto()
+
+
+_S, _T = DeploymentStatus, DeploymentTrigger
+
+DEPLOYMENT = TransitionTable(
+    "deployment",
+    initial=_S.PENDING,
+    moves=[
+        # before           trigger                after             by
+        (_S.PENDING,       _T.REPLICAS_REQUESTED, _S.PROVISIONING,  COORDINATOR),
+        (_S.PENDING,       _T.RETRIED,            _S.PENDING,       COORDINATOR),
+        (_S.PROVISIONING,  _T.REPLICAS_HEALTHY,   _S.RUNNING,       COORDINATOR),
+        (_S.PROVISIONING,  _T.RETRIED,            _S.PROVISIONING,  COORDINATOR),
+        # Scaling writes how many are wanted; the coordinator works towards it in whatever state it finds.
+        (_S.PENDING,       _T.SCALE_REQUESTED,    _S.PENDING,       CONTROLLER),
+        (_S.PROVISIONING,  _T.SCALE_REQUESTED,    _S.PROVISIONING,  CONTROLLER),
+        (_S.RUNNING,       _T.SCALE_REQUESTED,    _S.RUNNING,       CONTROLLER),
+        (_S.PENDING,       _T.DELETE_REQUESTED,   _S.DESTROYING,    CONTROLLER),
+        (_S.PROVISIONING,  _T.DELETE_REQUESTED,   _S.DESTROYING,    CONTROLLER),
+        (_S.RUNNING,       _T.DELETE_REQUESTED,   _S.DESTROYING,    CONTROLLER),
+        (_S.DESTROYING,    _T.REPLICAS_GONE,      _S.TERMINATED,    COORDINATOR),
+        (_S.DESTROYING,    _T.FORCED,             _S.TERMINATED,    CONTROLLER | COORDINATOR),
+    ],
+    deadlines={
+        _S.PENDING:      Deadline(60, _T.RETRIED),
+        _S.PROVISIONING: Deadline(7200, _T.RETRIED),
+        _S.DESTROYING:   Deadline(900, _T.FORCED),
+    },
+    transient=(_S.PENDING, _S.PROVISIONING, _S.DESTROYING),
+)  # fmt: skip

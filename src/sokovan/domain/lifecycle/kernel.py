@@ -1,0 +1,96 @@
+"""The life of a kernel: one process or container on one agent.
+
+A kernel holds its slots from SCHEDULED until TERMINATED, and TERMINATED is
+entered only with a proof that nothing of it runs any more (GONE). An overdue
+termination is asked for again; it never frees anything by itself.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum, auto
+
+from sokovan.domain.lifecycle.machine import CONTROLLER, COORDINATOR, REPORT, Deadline, TransitionTable
+
+
+class KernelStatus(StrEnum):
+    """Where a kernel is in its life."""
+
+    PENDING = auto()
+    SCHEDULED = auto()
+    PREPARING = auto()
+    PULLING = auto()
+    PREPARED = auto()
+    CREATING = auto()
+    RUNNING = auto()
+    TERMINATING = auto()
+    TERMINATED = auto()
+    CANCELLED = auto()
+
+
+class KernelTrigger(StrEnum):
+    """What may happen to a kernel."""
+
+    ALLOCATED = auto()
+    WITHDRAWN = auto()
+    PREPARATION_STARTED = auto()
+    PULL_STARTED = auto()
+    IMAGE_READY = auto()
+    CREATION_REQUESTED = auto()
+    STARTED = auto()
+    EXITED = auto()
+    STOP_REQUESTED = auto()
+    FAILED = auto()
+    EXPIRED = auto()
+    OVERDUE = auto()
+    GONE = auto()
+
+
+class FreeProof(StrEnum):
+    """Why we know that nothing of a kernel runs: the only grounds to free its slots."""
+
+    NEVER_SENT = auto()
+    AGENT_TOMBSTONE = auto()
+    INCARNATION_FENCED = auto()
+    HOST_GONE = auto()
+
+
+_S, _T = KernelStatus, KernelTrigger
+
+# In the order of progress; `session_status` reads a session's progress off it.
+ALIVE = (_S.SCHEDULED, _S.PREPARING, _S.PULLING, _S.PREPARED, _S.CREATING, _S.RUNNING)
+HOLDS_SLOTS = frozenset({*ALIVE, _S.TERMINATING})
+
+KERNEL = TransitionTable(
+    "kernel",
+    initial=_S.PENDING,
+    moves=[
+        # before         trigger                  after            by
+        (_S.PENDING,     _T.ALLOCATED,            _S.SCHEDULED,    COORDINATOR),
+        (_S.PENDING,     _T.WITHDRAWN,            _S.CANCELLED,    CONTROLLER | COORDINATOR),
+        (_S.SCHEDULED,   _T.PREPARATION_STARTED,  _S.PREPARING,    COORDINATOR),
+        (_S.SCHEDULED,   _T.IMAGE_READY,          _S.PREPARED,     COORDINATOR | REPORT),
+        (_S.PREPARING,   _T.PULL_STARTED,         _S.PULLING,      REPORT),
+        (_S.PREPARING,   _T.IMAGE_READY,          _S.PREPARED,     COORDINATOR | REPORT),
+        (_S.PULLING,     _T.IMAGE_READY,          _S.PREPARED,     COORDINATOR | REPORT),
+        (_S.PREPARED,    _T.CREATION_REQUESTED,   _S.CREATING,     COORDINATOR),
+        (_S.CREATING,    _T.STARTED,              _S.RUNNING,      REPORT),
+        (_S.CREATING,    _T.EXITED,               _S.TERMINATING,  REPORT),
+        (_S.RUNNING,     _T.EXITED,               _S.TERMINATING,  REPORT),
+        *[(alive,        _T.STOP_REQUESTED,       _S.TERMINATING,  CONTROLLER | COORDINATOR) for alive in ALIVE],
+        *[(alive,        _T.FAILED,               _S.TERMINATING,  COORDINATOR | REPORT) for alive in ALIVE],
+        *[(alive,        _T.EXPIRED,              _S.TERMINATING,  COORDINATOR) for alive in ALIVE],
+        (_S.TERMINATING, _T.OVERDUE,              _S.TERMINATING,  COORDINATOR),
+        (_S.TERMINATING, _T.GONE,                 _S.TERMINATED,   COORDINATOR | REPORT),
+    ],
+    deadlines={
+        _S.PENDING:     Deadline(None, _T.WITHDRAWN, set_by="the scaling group's pending time-out"),
+        _S.SCHEDULED:   Deadline(60, _T.EXPIRED),
+        _S.PREPARING:   Deadline(120, _T.EXPIRED),
+        _S.PULLING:     Deadline(3600, _T.EXPIRED),
+        _S.PREPARED:    Deadline(60, _T.EXPIRED),
+        _S.CREATING:    Deadline(600, _T.EXPIRED),
+        _S.RUNNING:     Deadline(None, _T.EXPIRED, set_by="the session's time limit"),
+        _S.TERMINATING: Deadline(90, _T.OVERDUE),
+    },
+    transient=(_S.SCHEDULED, _S.PREPARING, _S.PULLING, _S.PREPARED, _S.CREATING, _S.TERMINATING),
+)  # fmt: skip

@@ -1,0 +1,124 @@
+"""What a transition table is: rows, deadlines, and the questions asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import Generic, TypeVar
+
+from sokovan.domain.errors import ForbiddenCause, IllegalTransition, InvalidTable
+
+S = TypeVar("S", bound=StrEnum)
+T = TypeVar("T", bound=StrEnum)
+
+
+class Cause(StrEnum):
+    """Who may cause a move."""
+
+    CONTROLLER = auto()  # a request from outside: it marks, it does no work
+    COORDINATOR = auto()  # the internal flow, on a hint or a period
+    AGENT_REPORT = auto()  # what an agent (or the proxy's health check) says it saw
+
+
+CONTROLLER = frozenset({Cause.CONTROLLER})
+COORDINATOR = frozenset({Cause.COORDINATOR})
+REPORT = frozenset({Cause.AGENT_REPORT})
+
+
+@dataclass(frozen=True, slots=True)
+class Move(Generic[S, T]):
+    """One row: in `before`, `trigger` by one of `causes` leads to `after`."""
+
+    before: S
+    trigger: T
+    after: S
+    causes: frozenset[Cause]
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline(Generic[T]):
+    """How long a state may last, and the trigger that ends it."""
+
+    seconds: int | None  # None: there is no limit unless a policy or the spec sets one
+    on_expiry: T
+    set_by: str = ""
+
+
+class TransitionTable(Generic[S, T]):
+    """Every legal move of one lifecycle, as rows a reviewer can read aloud."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        initial: S,
+        moves: Iterable[tuple[S, T, S, frozenset[Cause]]],
+        deadlines: Mapping[S, Deadline[T]],
+        transient: Iterable[S],
+    ) -> None:
+        self.name, self.initial = name, initial
+        self.moves = tuple(Move(*row) for row in moves)
+        self.deadlines = dict(deadlines)
+        self.transient = frozenset(transient)
+        self._by_key = {(move.before, move.trigger): move for move in self.moves}
+        self._check()
+
+    @property
+    def states(self) -> tuple[S, ...]:
+        """All states, in the order in which they are declared."""
+        return tuple(type(self.initial))
+
+    @property
+    def terminal(self) -> frozenset[S]:
+        """The states that no row leaves."""
+        return frozenset(self.states) - {move.before for move in self.moves}
+
+    def move(self, before: S, trigger: T, *, by: Cause) -> Move[S, T]:
+        """The row for this trigger. Raises IllegalTransition, ForbiddenCause."""
+        move = self._by_key.get((before, trigger))
+        if move is None:
+            raise IllegalTransition(
+                machine=self.name,
+                state=before,
+                trigger=trigger,
+                legal=[t.value for t in self.legal_in(before)],
+            )
+        if by not in move.causes:
+            raise ForbiddenCause(machine=self.name, trigger=trigger, cause=by, allowed=move.causes)
+        return move
+
+    def after(self, before: S, trigger: T, *, by: Cause) -> S:
+        """The state that follows. Raises IllegalTransition, ForbiddenCause."""
+        return self.move(before, trigger, by=by).after
+
+    def legal_in(self, state: S) -> list[T]:
+        """The triggers that `state` can take, in the order of the rows."""
+        return [move.trigger for move in self.moves if move.before == state]
+
+    def leads_to(self, before: S, after: S) -> bool:
+        """Whether some single row goes from `before` to `after`."""
+        return any(move.before == before and move.after == after for move in self.moves)
+
+    def expiry(self, state: S) -> Move[S, T]:
+        """The move that ends an overdue `state`. Raises IllegalTransition where there is none."""
+        deadline = self.deadlines.get(state)
+        if deadline is None:
+            raise IllegalTransition(machine=self.name, state=state, trigger="an expiry", legal=[])
+        return self.move(state, deadline.on_expiry, by=Cause.COORDINATOR)
+
+    def _check(self) -> None:
+        """A table that contradicts itself fails on import, before it can move anything."""
+        if len(self._by_key) != len(self.moves):
+            keys = [(move.before, move.trigger) for move in self.moves]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise InvalidTable(machine=self.name, problem=f"has two rows for {twice[0]}, {twice[1]}")
+        for state in self.transient:
+            if state not in self.deadlines:
+                raise InvalidTable(machine=self.name, problem=f"gives the transient state {state} no deadline")
+        for state in self.deadlines:
+            try:
+                self.expiry(state)
+            except (IllegalTransition, ForbiddenCause) as error:
+                problem = f"cannot make the expiry move of {state}: {error.message}"
+                raise InvalidTable(machine=self.name, problem=problem) from error

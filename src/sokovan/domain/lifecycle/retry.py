@@ -1,0 +1,61 @@
+"""What to do about a step that failed: try again, let it expire, or give up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+from sokovan.domain.errors import InvalidSpec
+
+
+class RetryVerdict(StrEnum):
+    """The three ways to go on after a failure."""
+
+    RETRY = auto()
+    EXPIRE = auto()
+    GIVE_UP = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how long a step may be tried.
+
+    `timeout_s` of None means that time alone never ends the step.
+    """
+
+    attempts_max: int = 5
+    timeout_s: int | None = None
+    delay_first_ms: int = 500
+    delay_max_ms: int = 30_000
+
+    def __post_init__(self) -> None:
+        bounds = (("attempts_max", 1), ("delay_first_ms", 0), ("delay_max_ms", self.delay_first_ms))
+        for field, least in bounds:
+            value = getattr(self, field)
+            if not isinstance(value, int) or value < least:
+                raise InvalidSpec(what="retry policy", field=field, value=value, problem=f"must be {least} or more")
+        if self.timeout_s is not None and self.timeout_s < 1:
+            raise InvalidSpec(
+                what="retry policy",
+                field="timeout_s",
+                value=self.timeout_s,
+                problem="must be 1 or more, or none",
+            )
+
+    def delay_ms(self, attempt: int) -> int:
+        """How long to wait after the `attempt`-th failure: doubling, with a ceiling."""
+        doublings = min(max(attempt, 1) - 1, self.delay_max_ms.bit_length())
+        return min(self.delay_max_ms, self.delay_first_ms << doublings)
+
+
+def classify(*, attempts: int, elapsed_s: int, policy: RetryPolicy) -> RetryVerdict:
+    """What follows a failure after `attempts` tries in `elapsed_s` seconds.
+
+    Giving up is asked first: a step that failed too often is broken, however
+    quickly it failed. Waiting for a resource is no attempt and is not counted.
+    """
+    if attempts >= policy.attempts_max:
+        return RetryVerdict.GIVE_UP
+    if policy.timeout_s is not None and elapsed_s > policy.timeout_s:
+        return RetryVerdict.EXPIRE
+    return RetryVerdict.RETRY

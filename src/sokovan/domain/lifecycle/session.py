@@ -1,0 +1,133 @@
+"""The life of a session, and how it follows from its kernels.
+
+A session's status is never decided on its own: it is a total function of what
+is wanted (the intent) and of the statuses its kernels have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum, auto
+
+from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.lifecycle.kernel import ALIVE as KERNEL_ALIVE
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.machine import CONTROLLER, COORDINATOR, REPORT, Deadline, TransitionTable
+
+
+class SessionStatus(StrEnum):
+    """Where a session is in its life."""
+
+    PENDING = auto()
+    SCHEDULED = auto()
+    PREPARING = auto()
+    PULLING = auto()
+    PREPARED = auto()
+    CREATING = auto()
+    RUNNING = auto()
+    TERMINATING = auto()
+    TERMINATED = auto()
+    CANCELLED = auto()
+
+
+class SessionTrigger(StrEnum):
+    """What may happen to a session."""
+
+    ALLOCATED = auto()
+    WITHDRAWN = auto()
+    PREPARATION_STARTED = auto()
+    PULL_STARTED = auto()
+    IMAGES_READY = auto()
+    CREATION_REQUESTED = auto()
+    KERNELS_RUNNING = auto()
+    KERNEL_EXITED = auto()
+    STOP_REQUESTED = auto()
+    FAILED = auto()
+    EXPIRED = auto()
+    KERNELS_GONE = auto()
+    FORCED = auto()
+
+
+_S, _T = SessionStatus, SessionTrigger
+_ALIVE = tuple(SessionStatus(status.value) for status in KERNEL_ALIVE)
+
+SESSION = TransitionTable(
+    "session",
+    initial=_S.PENDING,
+    moves=[
+        # before         trigger                  after            by
+        (_S.PENDING,     _T.ALLOCATED,            _S.SCHEDULED,    COORDINATOR),
+        (_S.PENDING,     _T.WITHDRAWN,            _S.CANCELLED,    CONTROLLER | COORDINATOR),
+        (_S.SCHEDULED,   _T.PREPARATION_STARTED,  _S.PREPARING,    COORDINATOR),
+        (_S.SCHEDULED,   _T.PULL_STARTED,         _S.PULLING,      COORDINATOR | REPORT),
+        (_S.SCHEDULED,   _T.IMAGES_READY,         _S.PREPARED,     COORDINATOR | REPORT),
+        (_S.PREPARING,   _T.PULL_STARTED,         _S.PULLING,      COORDINATOR | REPORT),
+        (_S.PREPARING,   _T.IMAGES_READY,         _S.PREPARED,     COORDINATOR | REPORT),
+        (_S.PULLING,     _T.IMAGES_READY,         _S.PREPARED,     COORDINATOR | REPORT),
+        (_S.PREPARED,    _T.CREATION_REQUESTED,   _S.CREATING,     COORDINATOR),
+        (_S.CREATING,    _T.KERNELS_RUNNING,      _S.RUNNING,      COORDINATOR | REPORT),
+        *[(alive,        _T.KERNEL_EXITED,        _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
+        *[(alive,        _T.STOP_REQUESTED,       _S.TERMINATING,  CONTROLLER | COORDINATOR) for alive in _ALIVE],
+        *[(alive,        _T.FAILED,               _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
+        *[(alive,        _T.EXPIRED,              _S.TERMINATING,  COORDINATOR) for alive in _ALIVE],
+        (_S.TERMINATING, _T.KERNELS_GONE,         _S.TERMINATED,   COORDINATOR | REPORT),
+        # What the user sees ends at once; the kernels stay TERMINATING and keep their slots until there is a proof.
+        (_S.TERMINATING, _T.FORCED,               _S.TERMINATED,   CONTROLLER | COORDINATOR),
+    ],
+    deadlines={
+        _S.PENDING:     Deadline(None, _T.WITHDRAWN, set_by="the scaling group's pending time-out"),
+        _S.SCHEDULED:   Deadline(60, _T.EXPIRED),
+        _S.PREPARING:   Deadline(120, _T.EXPIRED),
+        _S.PULLING:     Deadline(3600, _T.EXPIRED),
+        _S.PREPARED:    Deadline(60, _T.EXPIRED),
+        _S.CREATING:    Deadline(600, _T.EXPIRED),
+        _S.RUNNING:     Deadline(None, _T.EXPIRED, set_by="the session's time limit"),
+        _S.TERMINATING: Deadline(600, _T.FORCED),
+    },
+    transient=(_S.SCHEDULED, _S.PREPARING, _S.PULLING, _S.PREPARED, _S.CREATING, _S.TERMINATING),
+)  # fmt: skip
+
+
+class Goal(IntEnum):
+    """What is wanted of a session. It only rises: RUN, then STOP, then FORCE."""
+
+    RUN = 0
+    STOP = 1
+    FORCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SessionIntent:
+    """What is wanted: the goal, and how many kernels make the session run."""
+
+    goal: Goal = Goal.RUN
+    required: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.required, int) or self.required < 1:
+            raise InvalidSpec(what="session intent", field="required", value=self.required, problem="must be 1 or more")
+
+
+def session_status(intent: SessionIntent, kernels: Iterable[KernelStatus]) -> SessionStatus:
+    """The status that follows from the intent and the kernels, whatever they are.
+
+    A session is as far as its `required`-th most advanced kernel, so that kernels
+    beyond the minimum that start later do not set it back. One kernel that ends
+    ends the session. A kernel row that was replaced by a newer attempt does not
+    belong into `kernels`.
+    """
+    statuses = list(kernels)
+    alive = sorted((KERNEL_ALIVE.index(s) for s in statuses if s in KERNEL_ALIVE), reverse=True)
+    ending = any(s in {KernelStatus.TERMINATING, KernelStatus.TERMINATED} for s in statuses)
+    waiting = KernelStatus.PENDING in statuses or not statuses
+    if not alive and not ending:
+        return _S.PENDING if waiting and intent.goal is Goal.RUN else _S.CANCELLED
+    if intent.goal is Goal.FORCE or set(statuses) <= {KernelStatus.TERMINATED, KernelStatus.CANCELLED}:
+        return _S.TERMINATED
+    if ending or intent.goal is Goal.STOP:
+        return _S.TERMINATING
+    if len(alive) < intent.required:
+        # A gang is placed whole, so this cannot arise from a plan; the answer lets such a session be terminated.
+        return _S.SCHEDULED
+    return _ALIVE[alive[intent.required - 1]]

@@ -1,0 +1,44 @@
+"""Limits that are set on an owner: how much, how many, how urgent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+from sokovan.domain.checks import require_int
+from sokovan.domain.ids import checked_name
+from sokovan.domain.slots import NO_LIMITS, SlotLimits
+
+
+class Scope(StrEnum):
+    """On whom a limit is set."""
+
+    KEYPAIR = auto()
+    USER = auto()
+    GROUP = auto()
+    DOMAIN = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePolicy:
+    """What an owner may use at one time. None means: no limit of this kind.
+
+    `slots_max` limits only the slots it names: an owner limited to eight devices
+    may use any amount of memory.
+    """
+
+    name: str
+    slots_max: SlotLimits = NO_LIMITS
+    sessions_max: int | None = None
+    pending_sessions_max: int | None = None
+    pending_slots_max: SlotLimits = NO_LIMITS
+    kernels_per_session_max: int | None = None
+    priority_max: int | None = None
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, what="resource policy")
+        what = f"resource policy {self.name}"
+        for field in ("sessions_max", "pending_sessions_max", "kernels_per_session_max", "priority_max"):
+            value = getattr(self, field)
+            if value is not None:
+                require_int(value, what=what, field=field, least=0)

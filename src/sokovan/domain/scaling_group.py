@@ -1,0 +1,40 @@
+"""Scaling groups: pools of agents that are scheduled together, by one policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sokovan.domain.checks import require_int
+from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.ids import ScalingGroupName, checked_name
+from sokovan.domain.slots import checked_slot_name
+
+SLOT_PRIORITY_DEFAULT = ("cuda.device", "cuda.shares", "rocm.device", "tpu.device", "cpu", "mem")
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingGroup:
+    """A pool of agents with the names of its plugins, as the configuration has them.
+
+    `known_slots` empty means that any slot name is accepted. Whether a plugin of a
+    given name exists is for the plugin registry to say, not for this noun.
+    """
+
+    name: ScalingGroupName
+    scheduler: str = "fifo"
+    scheduler_opts: Mapping[str, object] = field(default_factory=dict)
+    known_slots: tuple[str, ...] = ()
+    slot_priority: tuple[str, ...] = SLOT_PRIORITY_DEFAULT
+    pending_timeout_s: int | None = None
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, what="scaling group")
+        what = f"scaling group {self.name}"
+        checked_name(self.scheduler, what="scheduler")
+        if not isinstance(self.scheduler_opts, Mapping):
+            raise InvalidSpec(what=what, field="scheduler_opts", value=self.scheduler_opts, problem="must be a mapping")
+        for slot in (*self.known_slots, *self.slot_priority):
+            checked_slot_name(slot, given=slot)
+        if self.pending_timeout_s is not None:
+            require_int(self.pending_timeout_s, what=what, field="pending_timeout_s", least=1)

@@ -1,0 +1,206 @@
+"""Sessions as people ask for them: kernels, minimums, closeness, order, time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+
+from sokovan.domain.checks import require_int, require_labels, require_slots
+from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId, checked_name
+from sokovan.domain.image import ARCHITECTURE_DEFAULT
+from sokovan.domain.slots import ResourceSlot, total
+from sokovan.domain.tenancy import Owner
+
+KERNELS_MAX = 100_000
+PRIORITY_RANGE = (-1_000_000, 1_000_000)
+
+
+class SessionType(StrEnum):
+    """What a session is for."""
+
+    INTERACTIVE = auto()
+    BATCH = auto()
+    INFERENCE = auto()
+
+
+class TopologyMode(StrEnum):
+    """How strictly closeness is meant."""
+
+    HARD = auto()  # not closer together than this: do not start
+    SOFT = auto()  # as close together as there is room
+
+
+class Preemption(StrEnum):
+    """Whether a session may evict others."""
+
+    ALWAYS = auto()
+    NEVER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyConstraint:
+    """All kernels under one HyperNode of at most `highest_tier` (a number or a tier's name)."""
+
+    mode: TopologyMode
+    highest_tier: int | str | None = None
+
+    def __post_init__(self) -> None:
+        what = "topology constraint"
+        if not isinstance(self.mode, TopologyMode):
+            raise InvalidSpec(what=what, field="mode", value=self.mode, problem="must be hard or soft")
+        if isinstance(self.highest_tier, str):
+            checked_name(self.highest_tier, what="tier")
+        elif self.highest_tier is not None:
+            require_int(self.highest_tier, what=what, field="highest_tier", least=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Kernels whose label `by` has the same value form one kernel group.
+
+    A group is ready with `size` kernels; the session needs `min_groups` ready
+    groups of this partition. Each group may have a closeness of its own.
+    """
+
+    name: str
+    by: str
+    size: int = 1
+    min_groups: int = 0
+    topology: TopologyConstraint | None = None
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, what="partition")
+        checked_name(self.by, what="label")
+        require_int(self.size, what=f"partition {self.name}", field="size", least=1)
+        require_int(self.min_groups, what=f"partition {self.name}", field="min_groups", least=0)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec:
+    """One kernel: what it asks for and where it may go."""
+
+    kernel_id: KernelId
+    slots: ResourceSlot
+    group: str = ""
+    image: str = ""
+    architecture: str = ARCHITECTURE_DEFAULT
+    labels: Mapping[str, str] = field(default_factory=dict)
+    require: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 0
+    preemptible: bool = True
+    nominated: AgentId | None = None
+
+    def __post_init__(self) -> None:
+        checked_name(self.kernel_id, what="kernel")
+        what = f"kernel {self.kernel_id}"
+        require_slots(self.slots, what=what)
+        checked_name(self.architecture, what="architecture")
+        require_labels(self.labels, what=what)
+        require_labels(self.require, what=what, field="require")
+        low, high = PRIORITY_RANGE
+        require_int(self.priority, what=what, field="priority", least=low, most=high)
+        for name, value in (("group", self.group), ("image", self.image)):
+            if value:
+                checked_name(value, what=name)
+
+    @property
+    def best_effort(self) -> bool:
+        """Whether the kernel asks for nothing and runs wherever there is a place."""
+        return not self.slots
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSpec:
+    """What a user submits. Valid by construction.
+
+    `min_kernels` is the gang minimum: all kernels if not given; 0 or 1 means that
+    each kernel may start alone. `group_minimums` bound it per kernel group.
+    """
+
+    session_id: SessionId
+    kernels: tuple[KernelSpec, ...]
+    session_type: SessionType = SessionType.INTERACTIVE
+    owner: Owner = field(default_factory=Owner)
+    scaling_group: ScalingGroupName = ScalingGroupName("default")
+    queue: QueueName = QueueName("default")
+    priority: int = 0
+    min_kernels: int | None = None
+    group_minimums: Mapping[str, int] = field(default_factory=dict)
+    partitions: tuple[Partition, ...] = ()
+    topology: TopologyConstraint | None = None
+    dependencies: tuple[SessionId, ...] = ()
+    starts_at_ms: int | None = None
+    time_limit_s: int | None = None
+    preemptible: bool = True
+    preemption: Preemption = Preemption.ALWAYS
+
+    def __post_init__(self) -> None:
+        checked_name(self.session_id, what="session")
+        checked_name(self.scaling_group, what="scaling group")
+        checked_name(self.queue, what="queue")
+        self._check_kernels()
+        self._check_minimums()
+        self._check_partitions()
+        self._check_times()
+        if self.session_id in self.dependencies:
+            raise self._wrong("dependencies", self.session_id, "a session cannot wait for itself")
+
+    @property
+    def gang_size(self) -> int:
+        """How many kernels must start together."""
+        return len(self.kernels) if self.min_kernels is None else max(1, self.min_kernels)
+
+    def requested_slots(self) -> ResourceSlot:
+        """The sum over all kernels."""
+        return total(kernel.slots for kernel in self.kernels)
+
+    def _wrong(self, field_name: str, value: object, problem: str) -> InvalidSpec:
+        return InvalidSpec(what=f"session {self.session_id}", field=field_name, value=value, problem=problem)
+
+    def _check_kernels(self) -> None:
+        if not self.kernels:
+            raise self._wrong("kernels", self.kernels, "a session has at least one kernel")
+        if len(self.kernels) > KERNELS_MAX:
+            raise self._wrong("kernels", len(self.kernels), f"a session has at most {KERNELS_MAX} kernels")
+        counts = Counter(kernel.kernel_id for kernel in self.kernels)
+        name, times = counts.most_common(1)[0]
+        if times > 1:
+            raise self._wrong("kernels", name, "two kernels have this id")
+
+    def _check_minimums(self) -> None:
+        what = f"session {self.session_id}"
+        low, high = PRIORITY_RANGE
+        require_int(self.priority, what=what, field="priority", least=low, most=high)
+        if self.min_kernels is not None:
+            require_int(self.min_kernels, what=what, field="min_kernels", least=0)
+            if self.min_kernels > len(self.kernels):
+                raise self._wrong("min_kernels", self.min_kernels, f"there are only {len(self.kernels)} kernels")
+        sizes = Counter(kernel.group for kernel in self.kernels)
+        for group, minimum in self.group_minimums.items():
+            require_int(minimum, what=what, field=f"group_minimums.{group}", least=0)
+            if minimum > sizes[group]:
+                problem = f"the group has only {sizes[group]} kernels"
+                raise self._wrong(f"group_minimums.{group}", minimum, problem)
+
+    def _check_partitions(self) -> None:
+        names = Counter(partition.name for partition in self.partitions)
+        for partition in self.partitions:
+            if names[partition.name] > 1:
+                raise self._wrong("partitions", partition.name, "two partitions have this name")
+            sizes = Counter(kernel.labels[partition.by] for kernel in self.kernels if partition.by in kernel.labels)
+            whole = sum(1 for size in sizes.values() if size >= partition.size)
+            if whole < partition.min_groups:
+                problem = f"only {whole} groups by label {partition.by} have {partition.size} kernels"
+                raise self._wrong(f"partitions.{partition.name}.min_groups", partition.min_groups, problem)
+
+    def _check_times(self) -> None:
+        what = f"session {self.session_id}"
+        if self.starts_at_ms is not None:
+            require_int(self.starts_at_ms, what=what, field="starts_at_ms", least=0)
+            if self.session_type is not SessionType.BATCH:
+                raise self._wrong("starts_at_ms", self.starts_at_ms, "only a batch session may start later")
+        if self.time_limit_s is not None:
+            require_int(self.time_limit_s, what=what, field="time_limit_s", least=1)

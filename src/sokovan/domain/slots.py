@@ -1,0 +1,183 @@
+"""Resource amounts: named slots, whole numbers only.
+
+Every amount is an integer in the smallest unit of its slot: cpu in millicores,
+memory in bytes, device counts in pieces, shares in thousandths. How people
+write and read them is in `slot_forms`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+
+from sokovan.domain.errors import InvalidSlots, SlotUnderflow, UnknownSlot
+
+# Columns of amounts are int64, and a cluster's total is a sum over thousands of agents: 2**53 leaves room for it.
+AMOUNT_MAX = 2**53
+UNLIMITED = 2**62
+NAME_MAX = 64
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*", re.ASCII)
+
+
+class ResourceSlot(Mapping[str, int]):
+    """An immutable vector of slot amounts; a slot that is not there is 0.
+
+    Zero amounts are not kept, so that two vectors are equal exactly when they
+    hold the same amounts.
+
+    >>> ResourceSlot({"cpu": 2000}) + ResourceSlot({"cpu": 500, "mem": 1024})
+    ResourceSlot(cpu=2500, mem=1024)
+    >>> ResourceSlot({"cpu": 2000})["mem"]
+    0
+    """
+
+    __slots__ = ("_amounts", "_hash")
+
+    def __init__(self, amounts: Mapping[str, int] | None = None) -> None:
+        checked = {slot: _checked(slot, amount) for slot, amount in (amounts or {}).items()}
+        self._amounts = {slot: checked[slot] for slot in sorted(checked) if checked[slot]}
+        self._hash: int | None = None
+
+    def __getitem__(self, slot: str) -> int:
+        return self._amounts.get(slot, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __contains__(self, slot: object) -> bool:
+        return slot in self._amounts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResourceSlot) and self._amounts == other._amounts
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple(self._amounts.items()))
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"ResourceSlot({', '.join(f'{slot}={amount}' for slot, amount in self.items())})"
+
+    def __add__(self, other: ResourceSlot) -> ResourceSlot:
+        return ResourceSlot({slot: self[slot] + other[slot] for slot in {**self, **other}})
+
+    def __sub__(self, other: ResourceSlot) -> ResourceSlot:
+        """What is left after `other` is taken away. Raises SlotUnderflow: a debt is never hidden."""
+        for slot, amount in other.items():
+            if amount > self[slot]:
+                raise SlotUnderflow(slot=slot, have=self[slot], taken=amount)
+        return ResourceSlot({slot: self[slot] - other[slot] for slot in self})
+
+    def __mul__(self, times: int) -> ResourceSlot:
+        return ResourceSlot({slot: amount * times for slot, amount in self.items()})
+
+    def fits(self, room: ResourceSlot) -> bool:
+        """Whether every amount asked for is there in `room`."""
+        return all(amount <= room[slot] for slot, amount in self.items())
+
+    def shortfall(self, room: ResourceSlot) -> ResourceSlot:
+        """How much of each slot is missing in `room`; empty exactly when it fits."""
+        return ResourceSlot({slot: max(0, amount - room[slot]) for slot, amount in self.items()})
+
+
+NO_SLOTS = ResourceSlot()
+
+
+class SlotLimits(Mapping[str, int]):
+    """Upper bounds by slot. A slot that is not named is not limited; 0 is a limit.
+
+    >>> SlotLimits({"cpu": 4000, "gpu": 0}).exceeded_by(ResourceSlot({"cpu": 5000, "mem": 1, "gpu": 1}))
+    ResourceSlot(cpu=1000, gpu=1)
+    """
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, limits: Mapping[str, int] | None = None) -> None:
+        self._limits = {slot: _checked(slot, limit) for slot, limit in sorted((limits or {}).items())}
+
+    def __getitem__(self, slot: str) -> int:
+        """The limit of a slot; the largest amount there is where none is set."""
+        return self._limits.get(slot, UNLIMITED)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._limits)
+
+    def __len__(self) -> int:
+        return len(self._limits)
+
+    def __contains__(self, slot: object) -> bool:
+        return slot in self._limits
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SlotLimits) and self._limits == other._limits
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._limits.items()))
+
+    def __repr__(self) -> str:
+        return f"SlotLimits({', '.join(f'{slot}={limit}' for slot, limit in self.items())})"
+
+    def exceeded_by(self, used: ResourceSlot) -> ResourceSlot:
+        """By how much `used` passes each limit; empty exactly when it passes none."""
+        return ResourceSlot({slot: max(0, used[slot] - limit) for slot, limit in self.items()})
+
+
+NO_LIMITS = SlotLimits()
+
+
+def total(parts: Iterable[ResourceSlot]) -> ResourceSlot:
+    """The sum of all parts."""
+    amounts: dict[str, int] = {}
+    for part in parts:
+        for slot, amount in part.items():
+            amounts[slot] = amounts.get(slot, 0) + amount
+    return ResourceSlot(amounts)
+
+
+def dominant_share(used: ResourceSlot, capacity: ResourceSlot) -> Fraction:
+    """The largest fraction of any one slot that `used` takes of `capacity`.
+
+    DRF serves the owner with the smallest dominant share first. Fractions, not
+    floats: two owners with equal shares must compare equal on every machine.
+    A slot that the cluster does not have counts as fully taken, so that asking
+    for the impossible never buys priority.
+
+    >>> dominant_share(ResourceSlot({"cpu": 2, "gpu": 3}), ResourceSlot({"cpu": 8, "gpu": 4}))
+    Fraction(3, 4)
+    """
+    shares = (Fraction(n, capacity[slot]) if capacity[slot] else Fraction(1) for slot, n in used.items())
+    return max(shares, default=Fraction(0))
+
+
+def require_known(slots: ResourceSlot, known: Iterable[str], *, where: str) -> None:
+    """Refuse a slot that `where` (a scaling group) does not know: missing is 0, unknown is an error."""
+    names = frozenset(known)
+    for slot in slots:
+        if slot not in names:
+            raise UnknownSlot(slot=slot, known=names, where=where)
+
+
+def checked_slot_name(name: object, *, given: object) -> str:
+    """`name` if a slot may be called so; raises InvalidSlots that quotes `given`."""
+    if isinstance(name, str) and len(name) <= NAME_MAX and _NAME.fullmatch(name):
+        return name
+    raise InvalidSlots(
+        given=given,
+        problem=f"{name!r:.{NAME_MAX}} is not a slot name",
+        hint=f"slot names are lower case, for example cpu, mem, cuda.device (at most {NAME_MAX} characters)",
+    )
+
+
+def _checked(slot: object, amount: object) -> int:
+    given = {slot: amount}
+    name = checked_slot_name(slot, given=given)
+    if not isinstance(amount, int) or isinstance(amount, bool):
+        raise InvalidSlots(given=given, problem=f"the amount of {name} is not a whole number")
+    if amount < 0:
+        raise InvalidSlots(given=given, problem=f"the amount of {name} is below zero")
+    return amount

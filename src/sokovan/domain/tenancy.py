@@ -1,0 +1,79 @@
+"""Who owns work: domains hold groups (projects) and users, users hold keypairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sokovan.domain.ids import AccessKey, checked_name
+
+DEFAULT_OWNER_NAME = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The widest tenant: a company, a faculty."""
+
+    name: str
+    policy: str | None = None
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, what="domain")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A project inside a domain; users may be members of several."""
+
+    name: str
+    domain: str
+    policy: str | None = None
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, what="group")
+        checked_name(self.domain, what="domain")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person or service account of one domain."""
+
+    name: str
+    domain: str
+    groups: tuple[str, ...] = ()
+    policy: str | None = None
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, what="user")
+        checked_name(self.domain, what="domain")
+        for group in self.groups:
+            checked_name(group, what="group")
+
+
+@dataclass(frozen=True, slots=True)
+class Keypair:
+    """A credential of a user; limits may be set on each. The secret never enters the domain."""
+
+    access_key: AccessKey
+    user: str
+    policy: str | None = None
+    active: bool = True
+
+    def __post_init__(self) -> None:
+        checked_name(self.access_key, what="access key")
+        checked_name(self.user, what="user")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The four scopes a session counts against."""
+
+    user: str = DEFAULT_OWNER_NAME
+    group: str = DEFAULT_OWNER_NAME
+    domain: str = DEFAULT_OWNER_NAME
+    access_key: AccessKey = AccessKey(DEFAULT_OWNER_NAME)
+
+    def __post_init__(self) -> None:
+        checked_name(self.user, what="user")
+        checked_name(self.group, what="group")
+        checked_name(self.domain, what="domain")
+        checked_name(self.access_key, what="access key")
