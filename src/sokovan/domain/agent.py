@@ -52,5 +52,5 @@ class AgentInfo:
 
     @property
     def free_slots(self) -> ResourceSlot:
-        """What is neither taken nor promised. Raises SlotUnderflow on an overcommitted agent."""
+        """What is not taken. Raises SlotUnderflow on an overcommitted agent."""
         return self.available_slots - self.occupied_slots

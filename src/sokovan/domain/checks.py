@@ -41,7 +41,7 @@ def require_labels(labels: object, *, what: str, field: str = "labels") -> None:
 
 
 def require_slots(slots: object, *, what: str, field: str = "slots") -> None:
-    """Slots of one object: a ResourceSlot whose amounts fit the columns of the scheduler."""
+    """A ResourceSlot whose amounts fit the columns of the scheduler."""
     if not isinstance(slots, ResourceSlot):
         raise InvalidSpec(what=what, field=field, value=slots, problem="must be a ResourceSlot")
     for slot, amount in slots.items():

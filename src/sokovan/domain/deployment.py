@@ -68,7 +68,7 @@ class DeploymentSpec:
 
 
 def is_health_path(path: object) -> bool:
-    """A path and nothing else: no scheme, no host, no line break (a probe must not be led elsewhere)."""
+    """A path and nothing else, so that a probe cannot be led elsewhere."""
     return (
         isinstance(path, str)
         and path.startswith("/")

@@ -112,7 +112,7 @@ class InvalidQueues(InvalidInput):
     """Queues that do not form a tree, or a queue that contradicts itself."""
 
     code = "invalid-queues"
-    hint = "each queue has one parent that exists (or none), and guarantee <= deserved <= capability"
+    hint = "each queue has one parent that exists (or none), and a guarantee and deserved share within its capability"
 
     def __init__(self, *, queue: str, problem: str, hint: str = "") -> None:
         self.queue, self.problem = queue, problem

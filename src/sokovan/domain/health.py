@@ -45,7 +45,7 @@ class HealthCounter:
     seen_at_ms: int | None = None
 
     def observe(self, *, ok: bool, at_ms: int, policy: HealthPolicy) -> HealthCounter:
-        """The counter after one more answer. An answer older than the last one changes nothing."""
+        """The counter after one more answer; one older than the last changes nothing."""
         if self.seen_at_ms is not None and at_ms < self.seen_at_ms:
             return self
         fresh = self.as_of(at_ms, policy)

@@ -1,4 +1,4 @@
-"""Names and ids: one type each, so that a session's id is never passed for a kernel's."""
+"""Names and ids, one type each: a session's id is never passed for a kernel's."""
 
 from __future__ import annotations
 

@@ -61,5 +61,5 @@ class RouteSpec:
 
 
 def serving(endpoints: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
-    """The endpoints that may get new requests: healthy ones with a weight. Unknown is not healthy."""
+    """The endpoints that may get new requests; unknown is not healthy."""
     return tuple(endpoint for endpoint in endpoints if endpoint.health is Health.HEALTHY and endpoint.weight)

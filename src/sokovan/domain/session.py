@@ -42,7 +42,7 @@ class Preemption(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopologyConstraint:
-    """All kernels under one HyperNode of at most `highest_tier` (a number or a tier's name)."""
+    """All kernels under one HyperNode of at most `highest_tier` (number or name)."""
 
     mode: TopologyMode
     highest_tier: int | str | None = None

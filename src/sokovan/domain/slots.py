@@ -155,7 +155,7 @@ def dominant_share(used: ResourceSlot, capacity: ResourceSlot) -> Fraction:
 
 
 def require_known(slots: ResourceSlot, known: Iterable[str], *, where: str) -> None:
-    """Refuse a slot that `where` (a scaling group) does not know: missing is 0, unknown is an error."""
+    """Refuse a slot that `where` does not know: missing is 0, unknown an error."""
     names = frozenset(known)
     for slot in slots:
         if slot not in names:

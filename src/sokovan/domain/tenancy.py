@@ -51,7 +51,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Keypair:
-    """A credential of a user; limits may be set on each. The secret never enters the domain."""
+    """A credential of a user, with limits of its own; its secret never comes here."""
 
     access_key: AccessKey
     user: str

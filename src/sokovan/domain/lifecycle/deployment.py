@@ -1,4 +1,7 @@
-"""The life of a deployment. Being degraded is health, not status: see `domain.deployment`."""
+"""The life of a deployment.
+
+Being degraded is health, not status: see `domain.deployment`.
+"""
 
 from __future__ import annotations
 

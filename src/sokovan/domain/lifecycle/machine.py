@@ -101,7 +101,7 @@ class TransitionTable(Generic[S, T]):
         return any(move.before == before and move.after == after for move in self.moves)
 
     def expiry(self, state: S) -> Move[S, T]:
-        """The move that ends an overdue `state`. Raises IllegalTransition where there is none."""
+        """The move that ends an overdue `state`. Raises IllegalTransition."""
         deadline = self.deadlines.get(state)
         if deadline is None:
             raise IllegalTransition(machine=self.name, state=state, trigger="an expiry", legal=[])

@@ -1,4 +1,4 @@
-"""The life of a route: the way from a public address to the endpoints of a deployment.
+"""The life of a route: the way from a public name to the replicas behind it.
 
 ERROR is not the end: a route whose endpoints become healthy again serves again,
 and a route in ERROR can be deleted like any other.

@@ -1,0 +1,78 @@
+"""Where files lie and what they are called."""
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from tools.tidy.finding import Spot
+from tools.tidy.tree import PACKAGE, TESTS, TOOLS, Tree
+
+DEPTH = 4
+FOLDER_FILES = 3
+PLUGIN_FOLDERS = tuple(PACKAGE / "scheduling" / kind for kind in ("validators", "sequencers", "selectors"))
+FORBIDDEN_NAMES = frozenset({"utils", "helpers", "common", "misc", "types", "manager", "data", "impl"})
+
+_SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*|__init__|__main__")
+_UNIT_TESTS = TESTS / "unit"
+
+
+def bad_names(tree: Tree) -> Iterator[Spot]:
+    """Modules and packages whose name says nothing, or not in snake case."""
+    paths = {file.path for file in tree.within(PurePosixPath("src"), TESTS, TOOLS)}
+    # The first folder is src, tests or tools itself.
+    packages = {parent for path in paths for parent in path.parents if len(parent.parts) > 1}
+    for path in sorted(paths | packages):
+        message = _name_complaint(path)
+        if message:
+            yield Spot(str(path), 1, message)
+
+
+def _name_complaint(path: PurePosixPath) -> str:
+    name = path.stem
+    if name in FORBIDDEN_NAMES:
+        return f"{name!r} says nothing about what is inside"
+    if name == "base" and path.parent not in PLUGIN_FOLDERS:
+        return "'base' belongs in a plugin folder only"
+    return "" if _SNAKE_CASE.fullmatch(name) else f"{name!r} is not lower snake case"
+
+
+def deep_folders(tree: Tree) -> Iterator[Spot]:
+    """Packages nested deeper than the wall."""
+    for folder in _packages(tree):
+        depth = len(folder.relative_to(PACKAGE).parts)
+        if depth > DEPTH:
+            yield Spot(str(folder), 1, f"{depth} folders deep, the wall is {DEPTH}")
+
+
+def thin_folders(tree: Tree) -> Iterator[Spot]:
+    """Packages with too few modules for a folder, those of subpackages counted."""
+    modules = [file for file in tree.within(PACKAGE) if file.stem != "__init__"]
+    for folder in _packages(tree):
+        count = sum(module.inside(folder) for module in modules)
+        if count < FOLDER_FILES:
+            yield Spot(str(folder), 1, f"modules in this folder: {count}, the least is {FOLDER_FILES}")
+
+
+def _packages(tree: Tree) -> list[PurePosixPath]:
+    parents = {parent for file in tree.within(PACKAGE) for parent in file.path.parents}
+    return sorted(parent for parent in parents if PACKAGE in parent.parents)
+
+
+def unmirrored(tree: Tree) -> Iterator[Spot]:
+    """Modules without their unit test, and unit tests without their module."""
+    modules = {file.path for file in tree.within(PACKAGE) if file.stem not in {"__init__", "__main__"}}
+    tests = {file.path for file in tree.within(_UNIT_TESTS) if file.stem.startswith("test_")}
+    test_of = {module: _test_of(module) for module in modules}
+    for module in sorted(modules):
+        if test_of[module] not in tests:
+            yield Spot(str(module), 1, f"its unit test is missing: {test_of[module]}")
+    for test in sorted(tests - set(test_of.values())):
+        yield Spot(str(test), 1, f"its module is missing: {_module_of(test)}")
+
+
+def _test_of(module: PurePosixPath) -> PurePosixPath:
+    return _UNIT_TESTS / module.relative_to(PACKAGE).with_name(f"test_{module.name}")
+
+
+def _module_of(test: PurePosixPath) -> PurePosixPath:
+    return PACKAGE / test.relative_to(_UNIT_TESTS).with_name(test.name.removeprefix("test_"))
