@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeVar
 
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.slots import AMOUNT_MAX, ResourceSlot
+from sokovan.domain.slots import AMOUNT_MAX, ResourceSlot, SlotLimits
 
+# What a column of the database and of the scheduler can hold.
+WHOLE_MAX = 2**63 - 1
 LABELS_MAX = 64
 LABEL_TEXT_MAX = 256
 
+K = TypeVar("K")
 
-def require_int(value: object, *, what: str, field: str, least: int | None = None, most: int | None = None) -> int:
+
+def require_int(value: object, *, what: str, field: str, least: int = -WHOLE_MAX, most: int = WHOLE_MAX) -> int:
     """`value` if it is a whole number within its bounds; raises InvalidSpec."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidSpec(what=what, field=field, value=value, problem="must be a whole number")
-    if least is not None and value < least:
+    if value < least:
         raise InvalidSpec(what=what, field=field, value=value, problem=f"must be {least} or more")
-    if most is not None and value > most:
+    if value > most:
         raise InvalidSpec(what=what, field=field, value=value, problem=f"must be {most} or less")
     return value
+
+
+def require_kind(value: object, kind: type[K], *, what: str, field: str) -> K:
+    """`value` if it is of this type: a text that looks like a status is not one."""
+    if isinstance(value, kind):
+        return value
+    form = f"one of {', '.join(kind)}" if issubclass(kind, StrEnum) else f"of type {kind.__name__}"
+    raise InvalidSpec(what=what, field=field, value=value, problem=f"must be {form}")
+
+
+def require_tuple(values: object, kind: type, *, what: str, field: str) -> None:
+    """A tuple of one type: a single text is not taken for its letters."""
+    if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
+        raise InvalidSpec(what=what, field=field, value=values, problem=f"must be a tuple of type {kind.__name__}")
 
 
 def require_labels(labels: object, *, what: str, field: str = "labels") -> None:
@@ -47,3 +67,9 @@ def require_slots(slots: object, *, what: str, field: str = "slots") -> None:
     for slot, amount in slots.items():
         if amount > AMOUNT_MAX:
             raise InvalidSpec(what=what, field=field, value={slot: amount}, problem=f"is more than {AMOUNT_MAX}")
+
+
+def require_limits(limits: object, *, what: str, field: str) -> None:
+    """Limits of one object: SlotLimits, each an amount that slots may have."""
+    amounts = require_kind(limits, SlotLimits, what=what, field=field)
+    require_slots(ResourceSlot(amounts), what=what, field=field)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
-from sokovan.domain.checks import require_int, require_labels, require_slots
+from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import DeploymentId, QueueName, ScalingGroupName, checked_name
 from sokovan.domain.slots import ResourceSlot
@@ -54,6 +54,7 @@ class DeploymentSpec:
         checked_name(self.queue, what="queue")
         what = f"deployment {self.deployment_id}"
         require_slots(self.slots, what=what)
+        require_kind(self.owner, Owner, what=what, field="owner")
         require_int(self.replicas_desired, what=what, field="replicas_desired", least=0, most=REPLICAS_MAX)
         require_int(self.port, what=what, field="port", least=PORT_RANGE[0], most=PORT_RANGE[1])
         require_int(self.revision, what=what, field="revision", least=1)

@@ -27,7 +27,10 @@ QUOTED_MAX = 80
 
 def quoted(value: object) -> str:
     """The value as the reader wrote it, shortened if it is long."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of too many digits, a list nested too deep
+        text = f"an unprintable {type(value).__name__}"
     return text if len(text) <= QUOTED_MAX else f"{text[:QUOTED_MAX]}… ({len(text)} characters)"
 
 

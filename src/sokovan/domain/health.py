@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 
-from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.checks import require_int
 
 
 class Health(StrEnum):
@@ -30,9 +30,7 @@ class HealthPolicy:
 
     def __post_init__(self) -> None:
         for field in ("successes_needed", "failures_needed", "ttl_ms"):
-            value = getattr(self, field)
-            if not isinstance(value, int) or value < 1:
-                raise InvalidSpec(what="health policy", field=field, value=value, problem="must be 1 or more")
+            require_int(getattr(self, field), what="health policy", field=field, least=1)
 
 
 @dataclass(frozen=True, slots=True)

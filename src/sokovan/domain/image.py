@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sokovan.domain.checks import require_slots
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import checked_name
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
@@ -25,7 +26,8 @@ class Image:
     def __post_init__(self) -> None:
         checked_name(self.name, what="image")
         checked_name(self.architecture, what="architecture")
-        if self.digest is not None and not _DIGEST.fullmatch(self.digest):
+        require_slots(self.slots_min, what=f"image {self.name}", field="slots_min")
+        if self.digest is not None and not (isinstance(self.digest, str) and _DIGEST.fullmatch(self.digest)):
             raise InvalidSpec(
                 what=f"image {self.name}",
                 field="digest",

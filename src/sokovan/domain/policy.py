@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from sokovan.domain.checks import require_int
+from sokovan.domain.checks import require_int, require_limits
 from sokovan.domain.ids import checked_name
 from sokovan.domain.slots import NO_LIMITS, SlotLimits
 
@@ -38,6 +38,8 @@ class ResourcePolicy:
     def __post_init__(self) -> None:
         checked_name(self.name, what="resource policy")
         what = f"resource policy {self.name}"
+        require_limits(self.slots_max, what=what, field="slots_max")
+        require_limits(self.pending_slots_max, what=what, field="pending_slots_max")
         for field in ("sessions_max", "pending_sessions_max", "kernels_per_session_max", "priority_max"):
             value = getattr(self, field)
             if value is not None:

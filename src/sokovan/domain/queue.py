@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from sokovan.domain.checks import require_int
+from sokovan.domain.checks import require_int, require_kind, require_limits, require_slots
 from sokovan.domain.errors import InvalidQueues, quoted
 from sokovan.domain.ids import QueueName, checked_name
 from sokovan.domain.slots import NO_LIMITS, NO_SLOTS, ResourceSlot, SlotLimits
 
-# Every queue without a parent stands under this one; it may be named as a parent, but need not be listed.
+# Every queue without a parent stands under this one. It need not be listed; where it is, it is its own parent.
 ROOT_QUEUE = QueueName("root")
 WEIGHT_MAX = 1_000_000
 
@@ -48,13 +48,31 @@ class Queue:
         what = f"queue {self.name}"
         require_int(self.weight, what=what, field="weight", least=1, most=WEIGHT_MAX)
         require_int(self.priority, what=what, field="priority")
-        if self.parent == self.name:
+        require_kind(self.state, QueueState, what=what, field="state")
+        require_kind(self.reclaimable, bool, what=what, field="reclaimable")
+        require_limits(self.capability, what=what, field="capability")
+        require_limits(self.deserved, what=what, field="deserved")
+        require_slots(self.guarantee, what=what, field="guarantee")
+        self._check_parent()
+        self._check_shares()
+
+    def _check_parent(self) -> None:
+        if self.name == ROOT_QUEUE and self.parent != ROOT_QUEUE:
+            raise InvalidQueues(queue=self.name, problem=f"is above all and cannot be under {quoted(self.parent)}")
+        if self.name == self.parent != ROOT_QUEUE:
             raise InvalidQueues(queue=self.name, problem="is its own parent")
+
+    def _check_shares(self) -> None:
         for slot, amount in self.guarantee.items():
             if amount > self.capability[slot]:
                 raise InvalidQueues(
                     queue=self.name,
                     problem=f"guarantees {amount} {slot} but may only use {self.capability[slot]}",
+                )
+            if amount > self.deserved[slot]:
+                raise InvalidQueues(
+                    queue=self.name,
+                    problem=f"guarantees {amount} {slot} but deserves only {self.deserved[slot]}",
                 )
         for slot, amount in self.deserved.items():
             if amount > self.capability[slot]:
@@ -69,15 +87,15 @@ class QueueTree:
 
     def __init__(self, queues: Iterable[Queue]) -> None:
         self._queues: dict[str, Queue] = {}
-        for queue in queues:
+        for queue in _each(queues):
             if queue.name in self._queues:
                 raise InvalidQueues(queue=queue.name, problem="is given twice")
             self._queues[queue.name] = queue
         for queue in self._queues.values():
             if queue.parent != ROOT_QUEUE and queue.parent not in self._queues:
                 raise InvalidQueues(queue=queue.name, problem=f"has a parent {quoted(queue.parent)} that is not there")
-            self._refuse_cycle(queue)
-        self._parents = {queue.parent for queue in self._queues.values()}
+        self._refuse_cycles()
+        self._parents = {queue.parent for queue in self._queues.values() if queue.name != ROOT_QUEUE}
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(self._queues.values())
@@ -101,11 +119,26 @@ class QueueTree:
             if queue is not None:
                 yield queue
 
-    def _refuse_cycle(self, queue: Queue) -> None:
-        path = [queue.name]
-        above = self._queues.get(queue.parent)
-        while above is not None and above.name != ROOT_QUEUE:
-            if above.name in path:
-                raise InvalidQueues(queue=queue.name, problem=f"is under itself: {' in '.join([*path, above.name])}")
-            path.append(above.name)
-            above = self._queues.get(above.parent)
+    def _refuse_cycles(self) -> None:
+        settled: set[str] = {ROOT_QUEUE}
+        for name in self._queues:
+            path: list[str] = []
+            seen: set[str] = set()
+            above: str = name
+            while above not in settled and above not in seen:
+                path.append(above)
+                seen.add(above)
+                above = self._queues[above].parent
+            if above in seen:
+                circle = " in ".join([*path[path.index(above) :], above])
+                raise InvalidQueues(queue=above, problem=f"is under itself: {quoted(circle)}")
+            settled |= seen
+
+
+def _each(queues: Iterable[Queue]) -> Iterator[Queue]:
+    if not isinstance(queues, Iterable):
+        raise InvalidQueues(queue=ROOT_QUEUE, problem=f"cannot hold {quoted(queues)}, which is no list of queues")
+    for queue in queues:
+        if not isinstance(queue, Queue):
+            raise InvalidQueues(queue=ROOT_QUEUE, problem=f"cannot hold {quoted(queue)}, which is no queue")
+        yield queue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sokovan.domain.checks import require_int
+from sokovan.domain.checks import require_int, require_kind, require_tuple
 from sokovan.domain.deployment import PORT_RANGE
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.health import Health
@@ -34,6 +34,7 @@ class Endpoint:
         what = f"endpoint {self.kernel_id}"
         require_int(self.port, what=what, field="port", least=PORT_RANGE[0], most=PORT_RANGE[1])
         require_int(self.weight, what=what, field="weight", least=0, most=WEIGHT_MAX)
+        require_kind(self.health, Health, what=what, field="health")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class RouteSpec:
     def __post_init__(self) -> None:
         checked_name(self.route_id, what="route")
         checked_name(self.deployment_id, what="deployment")
+        require_tuple(self.endpoints, Endpoint, what=f"route {self.route_id}", field="endpoints")
         seen: set[tuple[str, int]] = set()
         for endpoint in self.endpoints:
             address = (endpoint.agent_id, endpoint.port)

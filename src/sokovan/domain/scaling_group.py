@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sokovan.domain.checks import require_int
+from sokovan.domain.checks import require_int, require_tuple
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import ScalingGroupName, checked_name
 from sokovan.domain.slots import checked_slot_name
@@ -34,6 +34,8 @@ class ScalingGroup:
         checked_name(self.scheduler, what="scheduler")
         if not isinstance(self.scheduler_opts, Mapping):
             raise InvalidSpec(what=what, field="scheduler_opts", value=self.scheduler_opts, problem="must be a mapping")
+        require_tuple(self.known_slots, str, what=what, field="known_slots")
+        require_tuple(self.slot_priority, str, what=what, field="slot_priority")
         for slot in (*self.known_slots, *self.slot_priority):
             checked_slot_name(slot, given=slot)
         if self.pending_timeout_s is not None:

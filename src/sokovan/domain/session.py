@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
-from sokovan.domain.checks import require_int, require_labels, require_slots
+from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots, require_tuple
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId, checked_name
 from sokovan.domain.image import ARCHITECTURE_DEFAULT
@@ -76,6 +76,8 @@ class Partition:
         checked_name(self.by, what="label")
         require_int(self.size, what=f"partition {self.name}", field="size", least=1)
         require_int(self.min_groups, what=f"partition {self.name}", field="min_groups", least=0)
+        if self.topology is not None:
+            require_kind(self.topology, TopologyConstraint, what=f"partition {self.name}", field="topology")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,12 @@ class KernelSpec:
         require_labels(self.require, what=what, field="require")
         low, high = PRIORITY_RANGE
         require_int(self.priority, what=what, field="priority", least=low, most=high)
+        require_kind(self.preemptible, bool, what=what, field="preemptible")
         for name, value in (("group", self.group), ("image", self.image)):
-            if value:
+            if value != "":
                 checked_name(value, what=name)
+        if self.nominated is not None:
+            checked_name(self.nominated, what="agent")
 
     @property
     def best_effort(self) -> bool:
@@ -141,10 +146,13 @@ class SessionSpec:
         checked_name(self.session_id, what="session")
         checked_name(self.scaling_group, what="scaling group")
         checked_name(self.queue, what="queue")
+        self._check_kinds()
         self._check_kernels()
         self._check_minimums()
         self._check_partitions()
         self._check_times()
+        for dependency in self.dependencies:
+            checked_name(dependency, what="session")
         if self.session_id in self.dependencies:
             raise self._wrong("dependencies", self.session_id, "a session cannot wait for itself")
 
@@ -159,6 +167,20 @@ class SessionSpec:
 
     def _wrong(self, field_name: str, value: object, problem: str) -> InvalidSpec:
         return InvalidSpec(what=f"session {self.session_id}", field=field_name, value=value, problem=problem)
+
+    def _check_kinds(self) -> None:
+        what = f"session {self.session_id}"
+        require_kind(self.session_type, SessionType, what=what, field="session_type")
+        require_kind(self.owner, Owner, what=what, field="owner")
+        require_kind(self.preemptible, bool, what=what, field="preemptible")
+        require_kind(self.preemption, Preemption, what=what, field="preemption")
+        require_tuple(self.kernels, KernelSpec, what=what, field="kernels")
+        require_tuple(self.partitions, Partition, what=what, field="partitions")
+        require_tuple(self.dependencies, str, what=what, field="dependencies")
+        if self.topology is not None:
+            require_kind(self.topology, TopologyConstraint, what=what, field="topology")
+        if not isinstance(self.group_minimums, Mapping):
+            raise self._wrong("group_minimums", self.group_minimums, "must be a mapping")
 
     def _check_kernels(self) -> None:
         if not self.kernels:
@@ -180,6 +202,8 @@ class SessionSpec:
                 raise self._wrong("min_kernels", self.min_kernels, f"there are only {len(self.kernels)} kernels")
         sizes = Counter(kernel.group for kernel in self.kernels)
         for group, minimum in self.group_minimums.items():
+            if group != "":
+                checked_name(group, what="group")
             require_int(minimum, what=what, field=f"group_minimums.{group}", least=0)
             if minimum > sizes[group]:
                 problem = f"the group has only {sizes[group]} kernels"

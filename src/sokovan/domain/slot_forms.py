@@ -93,7 +93,8 @@ def parse_amount(slot: str, given: object) -> int:
     >>> parse_amount("cpu", "0.5"), parse_amount("mem", "1.5Ki"), parse_amount("cpu", 2)
     (500, 1536, 2000)
     """
-    kind, text = kind_of(slot), _number_text(slot, given)
+    kind = kind_of(checked_slot_name(slot, given=slot))
+    text = _number_text(slot, given)
     shape = _NUMBER.fullmatch(text)
     if shape is None:
         raise _refused(slot, given, "not a number with an optional unit" if text else "no amount")
@@ -104,7 +105,7 @@ def parse_amount(slot: str, given: object) -> int:
     if amount.denominator != 1:
         raise _refused(slot, given, f"not a whole number of {kind.unit}")
     if amount > AMOUNT_MAX:
-        raise _refused(slot, given, f"more than {format_amount(slot, AMOUNT_MAX)}")
+        raise _too_much(slot, given)
     return amount.numerator
 
 
@@ -147,7 +148,13 @@ def _number_text(slot: str, given: object) -> str:
     if isinstance(given, float):
         decimal = Decimal(repr(given))
         return f"{decimal:f}" if decimal.is_finite() else str(given)
-    return str(given) if abs(given) <= AMOUNT_MAX * 1000 else "too large"
+    if given > AMOUNT_MAX:
+        raise _too_much(slot, given)
+    return str(given) if given >= 0 else "below zero"
+
+
+def _too_much(slot: str, given: object) -> InvalidSlots:
+    return _refused(slot, given, f"more than {format_amount(slot, AMOUNT_MAX)}")
 
 
 def _refused(slot: str, given: object, problem: str) -> InvalidSlots:
@@ -158,4 +165,5 @@ def _refused(slot: str, given: object, problem: str) -> InvalidSlots:
         hint = f"{slot} is counted in pieces; a part of one is {slot.removesuffix('.device')}.shares=0.25"
     if (isinstance(given, str) and given.strip().startswith("-")) or (isinstance(given, int | float) and given < 0):
         problem = "below zero"
-    return InvalidSlots(given=f"{slot}={given}", problem=problem, hint=hint)
+    written = given if isinstance(given, str) else quoted(given)
+    return InvalidSlots(given=f"{slot}={written}", problem=problem, hint=hint)

@@ -8,10 +8,10 @@ write and read them is in `slot_forms`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from fractions import Fraction
 
-from sokovan.domain.errors import InvalidSlots, SlotUnderflow, UnknownSlot
+from sokovan.domain.errors import InvalidSlots, SlotUnderflow, UnknownSlot, quoted
 
 # Columns of amounts are int64, and a cluster's total is a sum over thousands of agents: 2**53 leaves room for it.
 AMOUNT_MAX = 2**53
@@ -40,6 +40,14 @@ class ResourceSlot(Mapping[str, int]):
         self._amounts = {slot: checked[slot] for slot in sorted(checked) if checked[slot]}
         self._hash: int | None = None
 
+    @classmethod
+    def _trusted(cls, amounts: dict[str, int]) -> ResourceSlot:
+        """Amounts that follow from checked ones; checking them again would cost more than the arithmetic."""
+        slots = cls.__new__(cls)
+        slots._amounts = {slot: amounts[slot] for slot in sorted(amounts) if amounts[slot]}
+        slots._hash = None
+        return slots
+
     def __getitem__(self, slot: str) -> int:
         return self._amounts.get(slot, 0)
 
@@ -51,6 +59,10 @@ class ResourceSlot(Mapping[str, int]):
 
     def __contains__(self, slot: object) -> bool:
         return slot in self._amounts
+
+    def items(self) -> ItemsView[str, int]:
+        """Slots and their amounts, by name."""
+        return self._amounts.items()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ResourceSlot) and self._amounts == other._amounts
@@ -64,17 +76,19 @@ class ResourceSlot(Mapping[str, int]):
         return f"ResourceSlot({', '.join(f'{slot}={amount}' for slot, amount in self.items())})"
 
     def __add__(self, other: ResourceSlot) -> ResourceSlot:
-        return ResourceSlot({slot: self[slot] + other[slot] for slot in {**self, **other}})
+        return ResourceSlot._trusted({slot: self[slot] + other[slot] for slot in self._amounts | other._amounts})
 
     def __sub__(self, other: ResourceSlot) -> ResourceSlot:
         """What is left after `other` is taken away. Raises SlotUnderflow: a debt is never hidden."""
         for slot, amount in other.items():
             if amount > self[slot]:
                 raise SlotUnderflow(slot=slot, have=self[slot], taken=amount)
-        return ResourceSlot({slot: self[slot] - other[slot] for slot in self})
+        return ResourceSlot._trusted({slot: amount - other[slot] for slot, amount in self.items()})
 
     def __mul__(self, times: int) -> ResourceSlot:
-        return ResourceSlot({slot: amount * times for slot, amount in self.items()})
+        if not isinstance(times, int) or times < 0:
+            raise InvalidSlots(given=times, problem="slots are multiplied by whole numbers from 0 on")
+        return ResourceSlot._trusted({slot: amount * times for slot, amount in self.items()})
 
     def fits(self, room: ResourceSlot) -> bool:
         """Whether every amount asked for is there in `room`."""
@@ -82,7 +96,7 @@ class ResourceSlot(Mapping[str, int]):
 
     def shortfall(self, room: ResourceSlot) -> ResourceSlot:
         """How much of each slot is missing in `room`; empty exactly when it fits."""
-        return ResourceSlot({slot: max(0, amount - room[slot]) for slot, amount in self.items()})
+        return ResourceSlot._trusted({slot: max(0, amount - room[slot]) for slot, amount in self.items()})
 
 
 NO_SLOTS = ResourceSlot()
@@ -98,7 +112,8 @@ class SlotLimits(Mapping[str, int]):
     __slots__ = ("_limits",)
 
     def __init__(self, limits: Mapping[str, int] | None = None) -> None:
-        self._limits = {slot: _checked(slot, limit) for slot, limit in sorted((limits or {}).items())}
+        checked = {slot: _checked(slot, limit) for slot, limit in (limits or {}).items()}
+        self._limits = {slot: checked[slot] for slot in sorted(checked)}
 
     def __getitem__(self, slot: str) -> int:
         """The limit of a slot; the largest amount there is where none is set."""
@@ -136,7 +151,7 @@ def total(parts: Iterable[ResourceSlot]) -> ResourceSlot:
     for part in parts:
         for slot, amount in part.items():
             amounts[slot] = amounts.get(slot, 0) + amount
-    return ResourceSlot(amounts)
+    return ResourceSlot._trusted(amounts)
 
 
 def dominant_share(used: ResourceSlot, capacity: ResourceSlot) -> Fraction:
@@ -168,7 +183,7 @@ def checked_slot_name(name: object, *, given: object) -> str:
         return name
     raise InvalidSlots(
         given=given,
-        problem=f"{name!r:.{NAME_MAX}} is not a slot name",
+        problem=f"{quoted(name)} is not a slot name",
         hint=f"slot names are lower case, for example cpu, mem, cuda.device (at most {NAME_MAX} characters)",
     )
 

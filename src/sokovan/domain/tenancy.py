@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sokovan.domain.checks import require_kind, require_tuple
 from sokovan.domain.ids import AccessKey, checked_name
 
 DEFAULT_OWNER_NAME = "default"
@@ -18,6 +19,7 @@ class Domain:
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="domain")
+        _check_policy(self.policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Group:
     def __post_init__(self) -> None:
         checked_name(self.name, what="group")
         checked_name(self.domain, what="domain")
+        _check_policy(self.policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class User:
     def __post_init__(self) -> None:
         checked_name(self.name, what="user")
         checked_name(self.domain, what="domain")
+        _check_policy(self.policy)
+        require_tuple(self.groups, str, what=f"user {self.name}", field="groups")
         for group in self.groups:
             checked_name(group, what="group")
 
@@ -61,6 +66,8 @@ class Keypair:
     def __post_init__(self) -> None:
         checked_name(self.access_key, what="access key")
         checked_name(self.user, what="user")
+        _check_policy(self.policy)
+        require_kind(self.active, bool, what=f"keypair {self.access_key}", field="active")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +84,12 @@ class Owner:
         checked_name(self.group, what="group")
         checked_name(self.domain, what="domain")
         checked_name(self.access_key, what="access key")
+
+    def __hash__(self) -> int:
+        """By the keypair alone: owners are looked up often, and a keypair has one owner."""
+        return hash(self.access_key)
+
+
+def _check_policy(policy: str | None) -> None:
+    if policy is not None:
+        checked_name(policy, what="resource policy")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sokovan.domain.errors import InvalidTopology, TopologyMismatch, quoted
 from sokovan.domain.ids import checked_name
@@ -17,6 +18,8 @@ from sokovan.domain.ids import checked_name
 # Not a legal name for a HyperNode or an agent, so it can clash with none.
 ROOT = "<root>"
 TIER_MAX = 64
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,13 @@ class HyperNode:
             )
         if self.tier_name is not None:
             checked_name(self.tier_name, what="tier")
+        if not isinstance(self.members, tuple):
+            raise InvalidTopology(
+                hypernode=self.name,
+                problem=f"has members {quoted(self.members)}, not a tuple of names",
+            )
+        for member in self.members:
+            checked_name(member, what="member")
         if not self.members:
             raise InvalidTopology(hypernode=self.name, problem="has no members")
 
@@ -45,7 +55,7 @@ class HyperNodeTree:
     """A validated tree over the agents; answers questions about closeness."""
 
     def __init__(self, agents: Iterable[str], hypernodes: Iterable[HyperNode] = ()) -> None:
-        names = sorted(set(agents))
+        names = sorted({checked_name(agent, what="agent") for agent in _each(agents, "agents")})
         self._nodes = _by_name(hypernodes, frozenset(names))
         self._tier_names = _tier_names(self._nodes.values())
         self._parent = _parents(self._nodes, frozenset(names))
@@ -131,9 +141,17 @@ class HyperNodeTree:
         return allowed[-1] if allowed else None
 
 
+def _each(given: Iterable[T], what: str) -> Iterator[T]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidTopology(hypernode=ROOT, problem=f"cannot hold {quoted(given)}, which is no list of {what}")
+    return iter(given)
+
+
 def _by_name(hypernodes: Iterable[HyperNode], agents: frozenset[str]) -> dict[str, HyperNode]:
     nodes: dict[str, HyperNode] = {}
-    for node in hypernodes:
+    for node in _each(hypernodes, "HyperNodes"):
+        if not isinstance(node, HyperNode):
+            raise InvalidTopology(hypernode=ROOT, problem=f"cannot hold {quoted(node)}, which is no HyperNode")
         if node.name in nodes:
             raise InvalidTopology(hypernode=node.name, problem="is given twice")
         if node.name in agents:
@@ -170,21 +188,22 @@ def _parents(nodes: dict[str, HyperNode], agents: frozenset[str]) -> dict[str, s
 
 def _refuse_cycles(nodes: dict[str, HyperNode], parent: dict[str, str]) -> None:
     """Tiers must rise towards the root, which also rules out cycles; a cycle is named as one."""
-    for name in nodes:
-        above, path = parent.get(name), [name]
-        while above is not None and above not in path:
-            path.append(above)
-            above = parent.get(above)
-        if above == name:
-            raise InvalidTopology(hypernode=name, problem=f"is part of a cycle: {' in '.join([*path, name])}")
     for name, node in nodes.items():
         over = nodes.get(parent.get(name, ""))
-        if over is not None and over.tier <= node.tier:
-            raise InvalidTopology(
-                hypernode=over.name,
-                problem=f"of tier {over.tier} has a member {quoted(name)} of tier {node.tier}",
-                hint="the tier of a HyperNode is higher than the tiers of its members",
-            )
+        if over is None or over.tier > node.tier:
+            continue
+        above, path = parent.get(name), {name: True}
+        while above is not None and above not in path:
+            path[above] = True
+            above = parent.get(above)
+        if above == name:
+            circle = " in ".join([*path, name])
+            raise InvalidTopology(hypernode=name, problem=f"is part of a cycle: {quoted(circle)}")
+        raise InvalidTopology(
+            hypernode=over.name,
+            problem=f"of tier {over.tier} has a member {quoted(name)} of tier {node.tier}",
+            hint="the tier of a HyperNode is higher than the tiers of its members",
+        )
 
 
 def _children(names: Iterable[str], parent: dict[str, str]) -> dict[str, tuple[str, ...]]:

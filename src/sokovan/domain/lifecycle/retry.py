@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.checks import require_int
 
 
 class RetryVerdict(StrEnum):
@@ -31,16 +31,9 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         bounds = (("attempts_max", 1), ("delay_first_ms", 0), ("delay_max_ms", self.delay_first_ms))
         for field, least in bounds:
-            value = getattr(self, field)
-            if not isinstance(value, int) or value < least:
-                raise InvalidSpec(what="retry policy", field=field, value=value, problem=f"must be {least} or more")
-        if self.timeout_s is not None and self.timeout_s < 1:
-            raise InvalidSpec(
-                what="retry policy",
-                field="timeout_s",
-                value=self.timeout_s,
-                problem="must be 1 or more, or none",
-            )
+            require_int(getattr(self, field), what="retry policy", field=field, least=least)
+        if self.timeout_s is not None:
+            require_int(self.timeout_s, what="retry policy", field="timeout_s", least=1)
 
     def delay_ms(self, attempt: int) -> int:
         """How long to wait after the `attempt`-th failure: doubling, with a ceiling."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum, auto
 
-from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.checks import require_int, require_kind
 from sokovan.domain.lifecycle.kernel import ALIVE as KERNEL_ALIVE
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.machine import CONTROLLER, COORDINATOR, REPORT, Deadline, TransitionTable
@@ -105,8 +105,8 @@ class SessionIntent:
     required: int = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.required, int) or self.required < 1:
-            raise InvalidSpec(what="session intent", field="required", value=self.required, problem="must be 1 or more")
+        require_kind(self.goal, Goal, what="session intent", field="goal")
+        require_int(self.required, what="session intent", field="required", least=1)
 
 
 def session_status(intent: SessionIntent, kernels: Iterable[KernelStatus]) -> SessionStatus:

@@ -1,0 +1,1 @@
+"""Benchmarks: one runnable file per claim."""

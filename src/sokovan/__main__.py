@@ -1,0 +1,5 @@
+"""`python -m sokovan`."""
+
+from sokovan.cli.main import main
+
+main()

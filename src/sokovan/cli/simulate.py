@@ -1,0 +1,116 @@
+"""`sokovan simulate`: try a policy before you apply it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from sokovan.cli.output import as_json, complain, say, table, talk
+from sokovan.domain.errors import SokovanError
+from sokovan.entrypoints.simulate import Outcome, read_all, replayed, save_snapshots, simulated
+from sokovan.scheduling.codec import plain
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.trace import Verdict
+
+OK, UNMET, USAGE = 0, 1, 2
+
+
+def simulate(files: list[str], *, json: bool, explain: bool, snapshot: bool, save: str | None) -> int:
+    """Run the files; 0 if every expectation holds, 1 if one does not, 2 for what cannot be read."""
+    try:
+        if snapshot:
+            return _replay(files, json=json, explain=explain)
+        scenarios = read_all(files)
+        if save is not None:
+            for path in save_snapshots(scenarios, save):
+                talk(f"wrote {path}")
+        outcomes = list(simulated(scenarios))
+    except SokovanError as error:
+        complain(error, json_too=json)
+        return USAGE
+    if json:
+        say(as_json([_object(outcome, explain=explain) for outcome in outcomes]))
+    else:
+        _show(outcomes, explain=explain)
+    return UNMET if any(outcome.differences for outcome in outcomes) else OK
+
+
+def _replay(files: list[str], *, json: bool, explain: bool) -> int:
+    plans = {file: replayed(file) for file in files}
+    if json:
+        objects = [{"file": file, "plan": plain(plan)} for file, plan in plans.items()]
+        say(as_json(objects[0]["plan"] if len(objects) == 1 else objects))
+        return OK
+    for file, plan in plans.items():
+        say(f"{file}: {len(plan.placements)} placements, {len(plan.reservations)} reservations")
+        rows = [(p.kernel_id, p.session_id, p.agent_id) for p in plan.placements]
+        if rows:
+            say(table(("KERNEL", "SESSION", "AGENT"), rows))
+        waiting = [verdict for verdict in plan.verdicts if not verdict.kernels_placed]
+        if waiting:
+            say(table(("WAITS", "REASON", "SUMMARY"), [(v.session_id, v.code, v.summary) for v in waiting]))
+        if explain:
+            _explain(plan)
+    return OK
+
+
+def _show(outcomes: list[Outcome], *, explain: bool) -> None:
+    rows = []
+    for outcome in outcomes:
+        result = "FAIL" if outcome.differences else "ok"
+        placed = str(len(outcome.world.placements))
+        waiting = str(sum(1 for verdict in outcome.world.plan.verdicts if not verdict.kernels_placed))
+        rows.append((result, placed, waiting, outcome.scenario.name))
+    if rows:
+        say(table(("RESULT", "PLACED", "WAITING", "SCENARIO"), rows))
+    for outcome in outcomes:
+        if outcome.differences or explain:
+            say(f"\n{outcome.scenario.file}:{outcome.scenario.line}: {outcome.scenario.name}")
+        for difference in outcome.differences:
+            say(f"  differs  {difference}")
+        if explain:
+            _explain(outcome.world.plan, indent="  ")
+    counts = Counter(bool(outcome.differences) for outcome in outcomes)
+    talk(f"{counts[False]} ok, {counts[True]} failed")
+
+
+def _explain(plan: SchedulingPlan, *, indent: str = "") -> None:
+    for verdict in plan.verdicts:
+        say(f"{indent}{verdict.session_id}  {verdict.code}  {verdict.advice}")
+        for line in _lines(verdict):
+            say(f"{indent}    {line}")
+
+
+def _lines(verdict: Verdict) -> list[str]:
+    lines = [verdict.summary]
+    if verdict.funnel is not None:
+        lines.append(f"funnel: {verdict.funnel.sentence()}")
+    if verdict.kernels_needed > 1 and not verdict.kernels_placed:
+        lines.append(f"gang: {verdict.kernels_fit} of {verdict.kernels_needed} kernels would fit")
+    if verdict.ahead:
+        more = verdict.position - len(verdict.ahead)
+        lines.append(f"behind: {', '.join(verdict.ahead)}" + (f" and {more} more" if more else ""))
+    failed = [check for check in verdict.checks if check.result != "ok"]
+    passed = len(verdict.checks) - len(failed)
+    lines.extend(f"check {check.name}: {check.result}: {check.detail}" for check in failed)
+    if passed:
+        lines.append(f"checks passed: {', '.join(check.name for check in verdict.checks if check.result == 'ok')}")
+    return lines
+
+
+def _object(outcome: Outcome, *, explain: bool) -> dict[str, Any]:
+    world = outcome.world
+    answer: dict[str, Any] = {
+        "scenario": outcome.scenario.name,
+        "file": outcome.scenario.file,
+        "line": outcome.scenario.line,
+        "ok": not outcome.differences,
+        "differences": outcome.differences,
+        "placed": {placement.kernel_id: placement.agent_id for placement in world.placements},
+        "reserved": {r.session_id: list(r.agents) for r in world.plan.reservations},
+        "evicted": [eviction.kernel_id for eviction in world.evictions],
+        "waiting": {v.session_id: v.code for v in world.plan.verdicts if not v.kernels_placed},
+    }
+    if explain:
+        answer["verdicts"] = [{**plain(verdict), "advice": verdict.advice} for verdict in world.plan.verdicts]
+    return answer

@@ -1,0 +1,1 @@
+"""Composition roots: the places where parts are chosen and put together."""

@@ -1,0 +1,72 @@
+"""Finds the scheduling plugins that are installed, by entry point.
+
+A package offers a plugin under one of the groups below. Offering is not using: a
+plugin takes part only where a profile names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from sokovan.domain.errors import InvalidInput
+from sokovan.scheduling.extensions import SchedulingPlugin
+from sokovan.scheduling.registry import BUILT_IN, DuplicatePlugin, PluginRegistry
+from sokovan.scheduling.selectors.base import AgentSelector
+from sokovan.scheduling.sequencers.base import WorkloadSequencer
+from sokovan.scheduling.validators.base import ValidatorRule
+
+# Group of entry points -> the kind of plugin, the class it must be, and the shelf it goes to.
+GROUPS: dict[str, tuple[str, type, str]] = {
+    "sokovan.validators": ("validator", ValidatorRule, "validators"),
+    "sokovan.sequencers": ("sequencer", WorkloadSequencer, "sequencers"),
+    "sokovan.selectors": ("selector", AgentSelector, "selectors"),
+    "sokovan.predicates": ("plugin", SchedulingPlugin, "plugins"),
+    "sokovan.plugins": ("plugin", SchedulingPlugin, "plugins"),
+}
+
+
+class UnloadablePlugin(InvalidInput):
+    """An installed plugin could not be loaded, or is not what its group asks for."""
+
+    code = "unloadable-plugin"
+    hint = "mend or uninstall the package that offers the plugin"
+
+    def __init__(self, *, group: str, name: str, problem: str) -> None:
+        self.group, self.name, self.problem = group, name, problem
+        super().__init__(f"plugin {name!r} of group {group}: {problem}")
+
+
+def installed_plugins() -> PluginRegistry:
+    """The built-in plugins and every installed one."""
+    return registry_of(point for group in GROUPS for point in entry_points(group=group))
+
+
+def registry_of(points: Iterable[EntryPoint]) -> PluginRegistry:
+    """The built-in plugins and those of these entry points. Raises UnloadablePlugin, DuplicatePlugin."""
+    shelves: dict[str, dict[str, Callable[[], Any]]] = {
+        "validators": dict(BUILT_IN.validators),
+        "sequencers": dict(BUILT_IN.sequencers),
+        "selectors": dict(BUILT_IN.selectors),
+        "plugins": dict(BUILT_IN.plugins),
+    }
+    for point in points:
+        kind, wanted, shelf = GROUPS[point.group]
+        if point.name in shelves[shelf]:
+            raise DuplicatePlugin(kind=kind, name=point.name)
+        shelves[shelf][point.name] = _loaded(point, wanted)
+    return PluginRegistry(**shelves)
+
+
+def _loaded(point: EntryPoint, wanted: type) -> Callable[[], Any]:
+    try:
+        plugin = point.load()
+    except Exception as error:
+        raise UnloadablePlugin(
+            group=point.group, name=point.name, problem=f"{type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(plugin, type) or not issubclass(plugin, wanted):
+        raise UnloadablePlugin(group=point.group, name=point.name, problem=f"is not a subclass of {wanted.__name__}")
+    found: Callable[[], Any] = plugin
+    return found

@@ -1,0 +1,91 @@
+"""Runs scenario files and snapshot files through the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sokovan.domain.errors import InvalidInput, SokovanError
+from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.scheduling.codec import snapshot_from_json, snapshot_to_json
+from sokovan.scheduling.pipeline import schedule
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.profile import profile_of
+from sokovan.simulator.expectations import differences
+from sokovan.simulator.scenario import Scenario, read_scenarios
+from sokovan.simulator.world import World, begin, run
+
+FILE_MAX = 64 * 1024 * 1024
+
+
+class UnreadableFile(InvalidInput):
+    """A file that is not there, cannot be read, or is no text."""
+
+    code = "unreadable-file"
+    hint = "name a file that exists and holds UTF-8 text; - is standard input"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One scenario, what came of it, and where that differs from what it expects."""
+
+    scenario: Scenario
+    world: World
+    differences: list[str]
+
+
+def read_all(files: Sequence[str]) -> list[Scenario]:
+    """Every scenario of these files. Raises InvalidScenario, UnreadableFile, before anything runs."""
+    return [scenario for file in files for scenario in read_scenarios(read_text(file), file)]
+
+
+def simulated(scenarios: Sequence[Scenario]) -> Iterator[Outcome]:
+    """Each scenario, run through the core with every installed plugin at hand."""
+    registry = installed_plugins()
+    for scenario in scenarios:
+        try:
+            world = run(scenario, registry)
+        except SokovanError as error:
+            # One scenario that cannot be run (an unknown plugin, an action to come) does not keep the others from it.
+            yield Outcome(scenario, begin(scenario), [f"not run: {error.message} [{error.code}]"])
+        else:
+            yield Outcome(scenario, world, differences(world))
+
+
+def replayed(file: str) -> SchedulingPlan:
+    """The plan for a snapshot file, by the policy that its scaling group names."""
+    snapshot = snapshot_from_json(read_text(file))
+    return schedule(snapshot, profile_of(snapshot.scaling_group), installed_plugins())
+
+
+def save_snapshots(scenarios: Sequence[Scenario], folder: str) -> list[Path]:
+    """Write what the first cycle of each scenario sees, one file each."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for index, scenario in enumerate(scenarios, start=1):
+        path = target / f"{index:03}-{_file_name(scenario.name)}.json"
+        path.write_text(snapshot_to_json(begin(scenario).snapshot(), indent=1) + "\n", encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def read_text(file: str) -> str:
+    """The text of a file; - is standard input. Raises UnreadableFile."""
+    path = Path("/dev/stdin") if file == "-" else Path(file)
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(FILE_MAX + 1)
+        if len(content) > FILE_MAX:
+            raise UnreadableFile(f"{file} is larger than {FILE_MAX} bytes")
+        return content.decode("utf-8")
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {file}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(f"{file} is not UTF-8 text: byte {error.start} is wrong") from error
+
+
+def _file_name(name: str) -> str:
+    kept = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.lower())
+    return "-".join(part for part in kept.split("-") if part)[:60] or "scenario"

@@ -1,0 +1,1 @@
+"""The allocation engine: columns of agents, statements, queues, gangs, domains."""

@@ -1,0 +1,221 @@
+"""The action *allocate*: queues in turn, one session a turn, until nobody can be served.
+
+Pop the best queue; pass over it if it has its share. Pop its best session; ask the
+rules; take a turn. What fits is kept and counted at once, so that the next session
+sees it. What fits only on room that is being released becomes a reservation and
+holds that room. What does not fit leaves no trace, and never stands in the way of
+another. A session that has its minimum comes back for one more kernel at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sokovan.domain.slots import ResourceSlot, total
+from sokovan.scheduling.engine.admission import Admission
+from sokovan.scheduling.engine.gang import Trial
+from sokovan.scheduling.engine.jobs import NOBODY, Failure, Job
+from sokovan.scheduling.engine.lanes import Lanes, Line
+from sokovan.scheduling.engine.queues import QueueNode
+from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.turn import Floor, Turn
+from sokovan.scheduling.extensions import PluginFailed
+from sokovan.scheduling.plan import Placement
+from sokovan.scheduling.trace import Code
+
+Seat = tuple[str, str]
+Waiting = Line | Lanes
+
+# The points at which a plugin may have a say in the turn of a session of one kernel.
+_TURN_POINTS = ("allocatable", "pre_predicate", "session_ready", "session_pipelined")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a cycle has decided so far."""
+
+    placements: list[Placement] = field(default_factory=list)
+    reserved: dict[str, list[Seat]] = field(default_factory=dict)
+    domains: dict[str, str] = field(default_factory=dict)
+
+
+class Allocate:
+    """Serves the queues of one cycle."""
+
+    def __init__(self, floor: Floor, admission: Admission, outcome: Outcome, lanes: Callable[[], Waiting]) -> None:
+        self._floor, self._admission, self._outcome = floor, admission, outcome
+        self._make_lanes = lanes
+        self._asks_overused = bool(floor.extensions.at("overused"))
+        self._asks_nobody = not any(floor.extensions.at(point) for point in _TURN_POINTS)
+
+    def run(self, jobs: Iterable[Job], *, first: Iterable[Job] = ()) -> None:
+        """Serve sessions that hold a reservation first, then all others by queue."""
+        waiting = []
+        for job in first:
+            # Its places were promised by an earlier cycle; what promised them has not changed its mind.
+            if self._refused(job) or not self._turn(job) or not job.runs:
+                continue
+            waiting.append(job)
+        lanes: dict[str, Waiting] = {}
+        nodes: dict[str, QueueNode] = {}
+        for job in (*waiting, *jobs):
+            if job.failure is None or job.placed:
+                nodes[job.node.name] = job.node
+                lanes.setdefault(job.node.name, self._make_lanes()).push(job)
+        self._serve(lanes, nodes)
+
+    def _serve(self, lanes: dict[str, Waiting], nodes: dict[str, QueueNode]) -> None:
+        walk = self._floor.book.walk(nodes.values())
+        node = next(walk, None)
+        while node is not None:
+            try:
+                node = walk.send(self._serve_one(node, lanes[node.name]))
+            except StopIteration:
+                return
+
+    def _serve_one(self, node: QueueNode, lanes: Waiting) -> bool:
+        """Give one session of a queue its turn; False when the queue is done for this cycle."""
+        refusal = self._queue_refusal(node)
+        if refusal is not None:
+            while (job := lanes.pop()) is not None:
+                job.failure = refusal
+            return False
+        job = lanes.pop()
+        if job is None:
+            return False
+        if not self._refused(job) and self._turn(job) and job.runs:
+            lanes.push(job)
+        return True
+
+    def _queue_refusal(self, node: QueueNode) -> Failure | None:
+        book = self._floor.book
+        try:
+            over = book.overused(node)
+            if not over and self._asks_overused:
+                over = any(self._floor.extensions.ask("overused", book.view(node)))
+        except PluginFailed as failed:
+            return Failure(Code.PLUGIN_FAILED, str(failed))
+        return Failure(Code.QUEUE_OVER_SHARE, f"queue {node.name} has all that it deserves") if over else None
+
+    def _refused(self, job: Job) -> bool:
+        try:
+            job.failure = self._admission.objection(job)
+        except PluginFailed as failed:
+            job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
+        return job.failure is not None
+
+    def _turn(self, job: Job) -> bool:
+        """One turn; True if the session got something and may come back for more."""
+        turn = None
+        try:
+            if job.single and self._asks_nobody and self._take_one(job):
+                return False
+            turn = Turn(job, self._floor)
+            found = turn.take()
+        except PluginFailed as failed:
+            if turn is not None:
+                turn.abandon()
+            job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
+            return False
+        if not found:
+            job.failure = turn.failure
+            return False
+        trial = turn.trial
+        shapes = Counter(run.shape for run, _, _ in (*trial.placed, *trial.reserved))
+        if len(job.runs) > 1 or len(shapes) > 1:
+            job.failure = self._admission.over_limit(job, _sum(shapes))
+            if job.failure is not None:
+                turn.abandon()
+                return False
+        return self._keep(job, trial, shapes)
+
+    def _take_one(self, job: Job) -> bool:
+        """The turn of a session of one kernel, with nothing tentative built for it: most turns are such.
+
+        False leaves it to the general way, which also looks at room that is being
+        released; the outcome is the same.
+        """
+        floor, shape = self._floor, job.runs[0].shape
+        workspace, kernel = floor.workspace, job.runs[0].kernels[0]
+        if workspace.releases:
+            return False
+        refusal = floor.book.refusal(job.node, shape.slot_pairs)
+        if refusal is not None:
+            job.failure = Failure(refusal.code, floor.book.sentence(refusal))
+            return True
+        known = floor.misfits is not None and shape in floor.misfits
+        agent = -1 if known else floor.choice.now(shape, 0, len(workspace.ids), kernel)
+        if agent < 0:
+            if floor.misfits is not None:
+                floor.misfits.add(shape)
+            job.failure = Failure(None, shape=shape)
+            return True
+        workspace.take(agent, shape.both)
+        floor.choice.chosen(agent)
+        self._admission.count(job, ((shape.slots, 1),))
+        floor.book.charge(job.node, shape.slot_pairs)
+        agent_id = workspace.ids[agent]
+        self._outcome.placements.append(Placement(kernel.kernel_id, job.session.session_id, agent_id))  # type: ignore[arg-type]  # ids are plain text
+        job.placed = job.have = 1
+        job.runs = []
+        return True
+
+    def _keep(self, job: Job, trial: Trial, shapes: Counter[Shape]) -> bool:
+        """Count what was found against owner, queue and session; True if it starts now."""
+        self._admission.count(job, [(shape.slots, count) for shape, count in shapes.items()])
+        for shape, count in shapes.items():
+            self._floor.book.charge(job.node, shape.slot_pairs, count)
+        ready = trial.ready()
+        trial.statement.commit()
+        self._count(job, trial, ready=ready)
+        job.failure = None
+        if job.session.topology is not None:
+            self._record_domain(job)
+        return ready
+
+    def _count(self, job: Job, trial: Trial, *, ready: bool) -> None:
+        ids, session_id = self._floor.workspace.ids, job.session.session_id
+        if ready:
+            # What is placed starts; what is reserved beside it waits for its room.
+            self._outcome.placements.extend(
+                Placement(kernel.kernel_id, session_id, ids[agent])  # type: ignore[arg-type]  # ids are plain text
+                for _, kernel, agent in trial.placed
+            )
+            job.placed += len(trial.placed)
+            held = trial.reserved
+        else:
+            held = [*trial.placed, *trial.reserved]
+        if held:
+            seats = self._outcome.reserved.setdefault(session_id, [])
+            seats.extend((kernel.kernel_id, ids[agent]) for _, kernel, agent in held)
+            job.reserved += len(held)
+        self._advance(job, trial)
+
+    def _advance(self, job: Job, trial: Trial) -> None:
+        """Kernels that have a place are no longer waiting, and count from now on."""
+        for run, _, agent in trial.placed:
+            job.agents.append(agent)
+            job.group_have[run.group] += 1
+            if run.part != NOBODY:
+                job.parts[run.part].have += 1
+                job.parts[run.part].agents.append(agent)
+        job.have += len(trial.placed)
+        if len(job.runs) == 1 and len(trial.placed) == len(job.runs[0].kernels):
+            job.runs = []
+            return
+        gone = {kernel.kernel_id for _, kernel, _ in (*trial.placed, *trial.reserved)}
+        for run in job.runs:
+            run.kernels = [kernel for kernel in run.kernels if kernel.kernel_id not in gone]
+        job.runs = [run for run in job.runs if run.kernels]
+
+    def _record_domain(self, job: Job) -> None:
+        workspace = self._floor.workspace
+        domain = workspace.tree.domain_of(workspace.ids[agent] for agent in job.agents if agent >= 0)
+        if domain is not None:
+            self._outcome.domains[job.session.session_id] = domain
+
+
+def _sum(shapes: Counter[Shape]) -> ResourceSlot:
+    return total(shape.slots * count for shape, count in shapes.items())

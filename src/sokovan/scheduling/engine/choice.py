@@ -1,0 +1,144 @@
+"""The best agent for a shape, among those that fit now or later.
+
+The keyed choice keeps one number per agent and shape, the higher the better and -1
+for "not here". It is brought up to date from the log of changed agents: the cost
+of a choice follows what changed, not how many agents there are. From the top, the
+number holds: own shard, few unused accelerators, the weight of the occupancy, and
+a fixed rank that no two agents share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.workspace import Flags, Ints, Workspace
+from sokovan.scheduling.snapshot import KernelWorkload
+
+RANK_BITS = 21
+_WEIGHT_BITS = 21
+_PENALTY_MAX = 255
+_PENALTY_SHIFT = RANK_BITS + _WEIGHT_BITS
+_OWN_SHARD = 1 << (_PENALTY_SHIFT + 9)
+# Up to this many changed agents are refreshed one by one, which is quicker than by array.
+_FEW = 6
+
+
+class Choice(Protocol):
+    """How the engine asks for an agent; -1 means that there is none."""
+
+    fills: bool
+    cursor: str | None
+
+    def now(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
+        """The best agent in the span that can take the shape now."""
+
+    def later(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
+        """The best agent in the span that can take the shape once room is released."""
+
+    def keys(self, shape: Shape) -> Ints:
+        """For a choice that fills: the rank of every agent, -1 where the shape does not fit now."""
+
+    def allows(self, kernel: KernelWorkload, agent: int) -> bool:
+        """Whether anything but room speaks against this kernel on this agent."""
+
+    def chosen(self, agent: int) -> None:
+        """An agent was used."""
+
+
+class KeyedChoice:
+    """Choice by a fixed rank and a weight by occupancy.
+
+    `weight` turns an occupancy into 0..ONE, the higher the better; it is applied to
+    arrays and to single numbers alike.
+    """
+
+    def __init__(self, table: ShapeTable, *, rank: Ints, weight: Callable[[Ints], Ints], fills: bool) -> None:
+        self._table, self._rank, self._weight = table, rank, weight
+        self._workspace: Workspace = table.workspace
+        self.fills = fills
+        self.cursor: str | None = None
+
+    def now(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
+        """The agent with the highest key."""
+        del kernel
+        keys = self.keys(shape)[low:high]
+        best = int(keys.argmax()) if high > low else -1
+        return low + best if best >= 0 and keys[best] >= 0 else -1
+
+    def later(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
+        """The agent with the highest key among those that will have room."""
+        del kernel
+        keys = self._future_keys(shape)[low:high]
+        best = int(keys.argmax()) if high > low else -1
+        return low + best if best >= 0 and keys[best] >= 0 else -1
+
+    def allows(self, kernel: KernelWorkload, agent: int) -> bool:
+        """Nothing does."""
+        del kernel, agent
+        return True
+
+    def chosen(self, agent: int) -> None:
+        """Nothing to remember."""
+
+    def keys(self, shape: Shape) -> Ints:
+        """The current key of every agent for this shape; -1 where it does not fit now."""
+        log = self._workspace.log
+        keys = shape.keys
+        if keys is None:
+            keys = shape.keys = self._computed(shape, slice(None))
+        elif shape.seen != len(log):
+            changed = log[shape.seen :]
+            if len(changed) <= _FEW:
+                for agent in changed:
+                    keys[agent] = self._one(shape, agent)
+            elif len(changed) >= len(keys):
+                keys[:] = self._computed(shape, slice(None))
+            else:
+                agents = np.array(changed, np.int64)
+                keys[agents] = self._computed(shape, agents)
+        shape.seen = len(log)
+        return keys
+
+    def weighed(self, shape: Shape, agents: Ints) -> Ints:
+        """The keys of agents that are known to fit."""
+        return self._weighed(shape, np.ones(len(agents), bool), agents)
+
+    def _base(self, shape: Shape) -> Ints:
+        """The part of the key that does not change; -1 where the shape can never go."""
+        if shape.base is None:
+            penalty = np.minimum(self._table.penalty(shape), _PENALTY_MAX)
+            base = ((_PENALTY_MAX - penalty) << _PENALTY_SHIFT) + (len(self._rank) - 1 - self._rank)
+            if self._table.own is not None:
+                base = base + np.where(self._table.own, _OWN_SHARD, 0)
+            shape.base = np.asarray(np.where(shape.eligible, base, -1), np.int64)
+        return shape.base
+
+    def _computed(self, shape: Shape, agents: Ints | slice) -> Ints:
+        workspace = self._workspace
+        fits: Flags = np.asarray((workspace.room[agents][:, shape.columns] >= shape.amounts).all(axis=1))
+        if workspace.held:
+            fits &= (workspace.future[agents][:, shape.columns] >= shape.amounts).all(axis=1)
+        return self._weighed(shape, fits, agents)
+
+    def _future_keys(self, shape: Shape) -> Ints:
+        fits: Flags = np.asarray((self._workspace.future[:, shape.columns] >= shape.amounts).all(axis=1))
+        return self._weighed(shape, fits, slice(None))
+
+    def _weighed(self, shape: Shape, fits: Flags, agents: Ints | slice) -> Ints:
+        base = self._base(shape)[agents]
+        weights = self._weight(self._workspace.occupancy[agents]) << RANK_BITS
+        return np.asarray(np.where(fits & (base >= 0), base + weights, -1), np.int64)
+
+    def _one(self, shape: Shape, agent: int) -> int:
+        base = int(self._base(shape)[agent])
+        if base < 0:
+            return -1
+        row = self._workspace.room[agent].tolist()
+        for column, amount in shape.pairs_held if self._workspace.held else shape.pairs:
+            if row[column] < amount:
+                return -1
+        return base + (int(self._weight(self._workspace.occupancy[agent])) << RANK_BITS)

@@ -1,0 +1,218 @@
+"""Verdicts: what became of every session, with the numbers as they are at the end.
+
+Room only shrinks in a cycle, so what did not fit when it was tried does not fit at
+the end either, and one report per shape serves every session of that shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from sokovan.domain.ids import SessionId
+from sokovan.domain.slot_forms import format_slots
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.domain.topology import ROOT
+from sokovan.scheduling.engine.domains import Domains, Tier
+from sokovan.scheduling.engine.jobs import Failure, Job
+from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
+from sokovan.scheduling.trace import MEANING, Check, Code, Funnel, Verdict
+
+AHEAD_SHOWN = 3
+
+
+class Report(NamedTuple):
+    """One shape against the agents at the end of the cycle."""
+
+    funnel: Funnel
+    kernels_fit: int
+    held: bool
+    best_agent: str | None
+    shortfall: ResourceSlot
+    never_agent: str | None
+    never_shortfall: ResourceSlot
+
+
+class Explainer:
+    """Writes the verdicts of one cycle."""
+
+    def __init__(self, workspace: Workspace, domains: Domains | None) -> None:
+        self._workspace = workspace
+        self._domains = domains
+        self._reports: dict[Shape, Report] = {}
+        self._templates: dict[Shape, Verdict] = {}  # what all sessions of one kernel of a shape are told
+
+    def verdicts(self, jobs: Iterable[Job], *, notes: tuple[Check, ...] = ()) -> list[Verdict]:
+        """A verdict for every session, with what it waits behind."""
+        lines: dict[str, list[SessionId]] = {}
+        ordered = sorted(jobs, key=lambda job: (-job.session.priority, job.rank))
+        verdicts = []
+        for job in ordered:
+            if job.placed:
+                verdicts.append(self._placed(job, notes))
+                continue
+            line = lines.setdefault(job.node.name, [])
+            verdict = self._reserved(job, notes) if job.reserved else self._told(job, notes)
+            # Everything but who it is and where it stands is often shared.
+            name = job.session.session_id
+            verdicts.append(Verdict(name, *verdict[1:-2], len(line), tuple(line[:AHEAD_SHOWN])))
+            line.append(name)
+        return verdicts
+
+    def _told(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
+        failure = job.failure
+        if failure is None or failure.shape is None or failure.code is not None or not job.single:
+            return self._pending(job, notes)
+        if failure.shape not in self._templates:
+            self._templates[failure.shape] = self._pending(job, notes)
+        return self._templates[failure.shape]
+
+    def _placed(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
+        kernels = len(job.session.kernels)
+        summary = f"{job.placed} of {kernels} kernels placed" if kernels > 1 else "placed"
+        if job.runs and job.failure is not None:
+            summary += f", {job.waiting} wait: {self._cause(job, job.failure)[1]}"
+        return Verdict(
+            job.session.session_id,
+            Code.PLACED,
+            summary,
+            checks=(*job.checks, *notes) if notes else job.checks,
+            kernels_needed=job.minimum,
+            kernels_fit=job.placed,
+            kernels_placed=job.placed,
+        )
+
+    def _reserved(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
+        summary = f"waits for room that is being released; {job.reserved} places are held for it"
+        return Verdict(
+            job.session.session_id,
+            Code.RESERVED,
+            summary,
+            checks=(*job.checks, *notes, Check("room", "short", summary)),
+            kernels_needed=job.minimum,
+            kernels_fit=job.reserved,
+        )
+
+    def _pending(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
+        failure = job.failure
+        if failure is None:
+            text = MEANING[Code.BEST_EFFORT][1]
+            return Verdict(job.session.session_id, Code.BEST_EFFORT, text, checks=(*job.checks, *notes))
+        code, summary = self._cause(job, failure)
+        report = self._report(failure.shape) if failure.shape is not None else None
+        failed = {check.name for check in failure.checks}
+        checks = (*(check for check in job.checks if check.name not in failed), *failure.checks, *notes)
+        if not failure.checks:
+            checks = (*checks, Check(_question(code), "no" if report is None else "short", summary))
+        verdict = Verdict(
+            job.session.session_id, code, summary, checks, kernels_fit=job.fitted, kernels_needed=job.need()
+        )
+        if report is None:
+            return verdict
+        never = code is Code.NEVER_FITS
+        return verdict._replace(
+            funnel=report.funnel._replace(topology=0) if failure.closeness else report.funnel,
+            shortfall=report.never_shortfall if never else report.shortfall,
+            best_agent=report.never_agent if never else report.best_agent,
+            kernels_fit=job.fitted if len(job.runs) > 1 or failure.closeness else min(job.need(), report.kernels_fit),
+        )
+
+    def _cause(self, job: Job, failure: Failure) -> tuple[Code, str]:
+        if failure.shape is None:
+            return failure.code or Code.NOT_ENOUGH_FREE, failure.text
+        report, shape = self._report(failure.shape), failure.shape
+        if failure.code is not None or report.funnel.could_ever_fit == 0:
+            return self._hopeless(job, shape, report, failure.code)
+        if failure.closeness:
+            return self._not_close(job, shape)
+        return self._no_room(job, shape, report)
+
+    def _hopeless(self, job: Job, shape: Shape, report: Report, code: Code | None) -> tuple[Code, str]:
+        funnel, slots = report.funnel, format_slots(shape.slots)
+        if not funnel.all:
+            return Code.NO_NODES, "the scaling group has no agents"
+        if code is Code.NODES_DRAINING or not funnel.alive:
+            return Code.NODES_DRAINING, f"no agent that could hold {slots} takes new work ({funnel.alive} are alive)"
+        if not funnel.architecture:
+            return Code.NO_ARCH_MATCH, f"none of {funnel.alive} agents has the architecture {shape.architecture}"
+        if not funnel.labels:
+            wanted = ", ".join(f"{name}={value}" for name, value in shape.require)
+            return Code.NO_LABEL_MATCH, f"none of {funnel.architecture} agents has the labels {wanted}"
+        if not shape.possible_total:
+            lacks = format_slots(report.never_shortfall) or "a place for a kernel"
+            text = f"no agent could ever hold {slots}; the largest candidate {report.never_agent} lacks {lacks}"
+            return Code.NEVER_FITS, text
+        text = f"an empty cluster holds {shape.ever_total} kernels of {slots}, {job.need()} must start together"
+        return Code.NEVER_FITS, text
+
+    def _no_room(self, job: Job, shape: Shape, report: Report) -> tuple[Code, str]:
+        slots = format_slots(shape.slots)
+        if report.kernels_fit:
+            fit = min(job.need() - 1, max(job.fitted, 0)) if len(job.runs) > 1 else report.kernels_fit
+            text = f"insufficient resources: {fit} of {job.need()} kernels would fit, {slots} is what is short"
+            return Code.FRAGMENTED, text
+        if report.held:
+            return Code.RESERVED_FOR_GANG, f"the room for {slots} is held for a session that goes first"
+        lacks = format_slots(report.shortfall) or "a place for a kernel"
+        text = f"insufficient resources: {slots} fits no agent now; best candidate {report.best_agent} lacks {lacks}"
+        return Code.NOT_ENOUGH_FREE, text
+
+    def _not_close(self, job: Job, shape: Shape) -> tuple[Code, str]:
+        domains = self._domains
+        if domains is None:
+            return Code.TOPOLOGY_NO_ROOM, "no part of the network that is close enough has room"
+        tiers = self._tiers(job, domains)
+        demand = [(run.shape, len(run.kernels)) for run in job.runs]
+        if job.minimum - job.have >= job.waiting and not domains.could_ever(tiers, demand):
+            text = f"no HyperNode that is allowed could hold {job.need()} kernels even if it were empty"
+            return Code.TOPOLOGY_IMPOSSIBLE, text
+        most, where = domains.most_that_fit(tiers, demand)
+        best = f"the best, {where}, has room for {most}" if where and where != ROOT else "none has room for any"
+        text = f"insufficient resources close together: {job.need()} kernels of {format_slots(shape.slots)}; {best}"
+        return Code.TOPOLOGY_NO_ROOM, text
+
+    @staticmethod
+    def _tiers(job: Job, domains: Domains) -> list[Tier]:
+        topology = job.session.topology or next((p.topology for p in job.parts if p.topology), None)
+        return domains.tiers(domains.bounds(topology), inside=ROOT, agents=job.agents)
+
+    def _report(self, shape: Shape) -> Report:
+        if shape not in self._reports:
+            self._reports[shape] = self._examined(shape)
+        return self._reports[shape]
+
+    def _examined(self, shape: Shape) -> Report:
+        workspace = self._workspace
+        counts = shape.fit_counts(workspace)
+        fits = int((counts > 0).sum())
+        idle = (workspace.idle[:, shape.columns] >= shape.amounts).all(axis=1)
+        held = bool(workspace.held and (idle & shape.eligible & (counts == 0)).any())
+        free = np.minimum(workspace.idle, workspace.future)
+        best, shortfall = self._least_lacking(shape, free, shape.eligible)
+        never, never_shortfall = self._least_lacking(shape, workspace.capacity, np.ones(len(workspace.ids), bool))
+        funnel = shape.funnel._replace(fits_now=fits, topology=fits)
+        return Report(funnel, int(counts.sum()), held, best, shortfall, never, never_shortfall)
+
+    def _least_lacking(self, shape: Shape, table: Ints, among: Flags) -> tuple[str | None, ResourceSlot]:
+        """The agent that lacks least of the shape, and what it lacks."""
+        chosen = np.flatnonzero(among)
+        if not len(chosen):
+            return None, NO_SLOTS
+        lacks = np.maximum(shape.amounts - table[chosen][:, shape.columns], 0)
+        weighed = (np.minimum(lacks, 1 << 42) << ONE_BITS) // np.maximum(shape.amounts, 1)
+        order = np.lexsort((self._workspace.id_rank[chosen], weighed.sum(axis=1)))
+        best = int(order[0])
+        names = [*self._workspace.slots, "kernels"]
+        amounts = {names[c]: int(n) for c, n in zip(shape.columns, lacks[best], strict=True)}
+        amounts.pop("kernels", None)
+        return self._workspace.ids[int(chosen[best])], ResourceSlot(amounts)
+
+
+def _question(code: Code) -> str:
+    """The check that a code answers, for the list of all checks."""
+    if code.startswith("QUEUE"):
+        return "queue"
+    return "topology" if code.startswith("TOPOLOGY") else "room"

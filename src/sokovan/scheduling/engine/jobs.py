@@ -1,0 +1,215 @@
+"""A session as the engine works on it: what it still needs, and what would be enough."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sokovan.domain.session import TopologyConstraint
+from sokovan.domain.slots import ResourceSlot, total
+from sokovan.scheduling.engine.ledger import Entry
+from sokovan.scheduling.engine.queues import QueueNode
+from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.workspace import Workspace
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
+from sokovan.scheduling.trace import Check, Code
+
+NOBODY = -1
+# Shared by all sessions of one kernel without group minimums; nobody asks for its counts.
+_NO_GROUPS: Counter[str] = Counter()
+
+
+class Failure(NamedTuple):
+    """Why a session got nothing (more) in its last turn.
+
+    `code` is None where the cause is room: what to say of it is worked out at the
+    end of the cycle, when it is known who took the room.
+    """
+
+    code: Code | None
+    text: str = ""
+    shape: Shape | None = None
+    closeness: bool = False
+    checks: tuple[Check, ...] = ()
+
+
+class Run:
+    """Kernels of one shape and group that stand next to each other in the order."""
+
+    __slots__ = ("group", "kernels", "nominated", "part", "shape")
+
+    def __init__(
+        self, shape: Shape, kernels: list[KernelWorkload], *, nominated: int = NOBODY, part: int = NOBODY
+    ) -> None:
+        self.shape, self.group, self.kernels = shape, kernels[0].group, kernels
+        self.nominated, self.part = nominated, part
+
+    def takes(self, kernel: KernelWorkload, shape: Shape, *, part: int, nominated: int) -> bool:
+        """Whether a kernel may join: everything that decides where it goes is the same."""
+        alike = self.shape is shape and self.group == kernel.group and self.part == part
+        return alike and self.nominated == nominated == NOBODY
+
+
+@dataclass(slots=True)
+class Outlook:
+    """What is needed to look at a session: shapes, nominations, and an order for its kernels.
+
+    `alike` is False where a plugin may tell kernels of one shape apart; each kernel
+    is then asked about alone.
+    """
+
+    table: ShapeTable
+    nominations: Mapping[str, str] = field(default_factory=dict)
+    kernel_key: Callable[[KernelWorkload], tuple[object, ...]] | None = None
+    alike: bool = True
+
+    def nominated(self, kernel: KernelWorkload) -> int:
+        """Where the kernel is nominated to, by itself or by an earlier cycle."""
+        agent = kernel.nominated or self.nominations.get(kernel.kernel_id)
+        return NOBODY if agent is None else self.table.workspace.position.get(agent, NOBODY)
+
+
+@dataclass(slots=True)
+class Part:
+    """A kernel group of a partition: ready with `size` kernels, close by its own rule."""
+
+    partition: int
+    value: str
+    size: int
+    topology: TopologyConstraint | None
+    have: int = 0
+    agents: list[int] = field(default_factory=list)
+
+
+class Job:
+    """A session in the running cycle. `have` counts what runs and what is placed by now."""
+
+    __slots__ = (
+        "agents", "bare", "checks", "entry", "failure", "fitted", "group_have", "have", "minimum", "node", "parts",
+        "placed", "rank", "reserved", "rules", "runs", "session", "single", "starts",
+    )  # fmt: skip
+
+    def __init__(self, session: SessionWorkload, node: QueueNode, outlook: Outlook) -> None:
+        self.session, self.node = session, node
+        self.minimum = session.gang_size
+        self.agents: list[int] = []
+        self.parts: list[Part] = []
+        self.rank = 0
+        self.placed, self.reserved, self.fitted = 0, 0, 0
+        self.failure: Failure | None = None
+        self.entry: Entry | None = None
+        self.rules: tuple[Any, ...] = ()
+        self.checks: tuple[Check, ...] = ()
+        kernels, table = session.kernels, outlook.table
+        self.single = False
+        if len(kernels) == 1 and not session.partitions and kernels[0].agent is None and kernels[0].slots:
+            # The common case, spelt out: most sessions are one kernel that waits.
+            kernel = kernels[0]
+            self.runs = [Run(table.of(kernel), [kernel], nominated=outlook.nominated(kernel))]
+            self.have, self.bare = 0, 0
+            self.group_have = Counter[str]() if session.group_minimums else _NO_GROUPS
+            bound = session.topology is not None or session.group_minimums or self.runs[0].nominated != NOBODY
+            self.single = not bound
+        else:
+            self._set_up(outlook)
+        self.starts = not self.agents
+
+    @property
+    def waiting(self) -> int:
+        """How many kernels are still to be placed."""
+        return sum(len(run.kernels) for run in self.runs)
+
+    def need(self) -> int:
+        """How many kernels this turn must place: up to the minimum, then one at a time."""
+        return max(1, self.minimum - self.have)
+
+    def next_slots(self) -> ResourceSlot:
+        """What the next kernels in the order ask for, as many as this turn must place."""
+        if self.single:
+            return self.runs[0].shape.slots
+        need, slots = self.need(), []
+        for run in self.runs:
+            count = min(need, len(run.kernels))
+            slots.append(run.shape.slots if count == 1 else run.shape.slots * count)
+            need -= count
+            if not need:
+                break
+        return slots[0] if len(slots) == 1 else total(slots)
+
+    def ready(self, more: int, more_by_group: Mapping[str, int], more_by_part: Mapping[int, int]) -> bool:
+        """Whether the session would run with so many more kernels."""
+        if self.have + more < self.minimum:
+            return False
+        minimums = self.session.group_minimums
+        if any(self.group_have[group] + more_by_group.get(group, 0) < least for group, least in minimums.items()):
+            return False
+        return all(
+            sum(
+                self._part_ready(index, more_by_part)
+                for index, part in enumerate(self.parts)
+                if part.partition == number
+            )
+            >= partition.min_groups
+            for number, partition in enumerate(self.session.partitions)
+        )
+
+    def _part_ready(self, index: int, more: Mapping[int, int]) -> bool:
+        part = self.parts[index]
+        return part.have + more.get(index, 0) >= part.size
+
+    def _set_up(self, outlook: Outlook) -> None:
+        """Sort the kernels into those that count already, those that wait and those that ask for nothing."""
+        by_value: dict[tuple[int, str], int] = {}
+        waiting: list[tuple[int, KernelWorkload, int]] = []
+        self.bare = 0
+        self.group_have = Counter()
+        for index, kernel in enumerate(self.session.kernels):
+            part = self._part_of(kernel, by_value)
+            if kernel.agent is None and kernel.slots:
+                waiting.append((index, kernel, part))
+                continue
+            if kernel.agent is not None and not kernel.releasing:
+                self._count(kernel, part, outlook.table.workspace)
+            elif kernel.agent is None:
+                self.bare += 1
+                self.group_have[kernel.group] += 1
+        self.have = len(self.agents) + self.bare
+        self.runs = _runs(waiting, outlook)
+
+    def _count(self, kernel: KernelWorkload, part: int, workspace: Workspace) -> None:
+        agent = workspace.position.get(str(kernel.agent), NOBODY)
+        self.agents.append(agent)
+        self.group_have[kernel.group] += 1
+        if part != NOBODY:
+            self.parts[part].have += 1
+            self.parts[part].agents.append(agent)
+
+    def _part_of(self, kernel: KernelWorkload, by_value: dict[tuple[int, str], int]) -> int:
+        """The kernel group by the first partition whose label the kernel carries."""
+        for number, partition in enumerate(self.session.partitions):
+            value = kernel.labels.get(partition.by)
+            if value is not None:
+                key = (number, value)
+                if key not in by_value:
+                    by_value[key] = len(self.parts)
+                    self.parts.append(Part(number, value, partition.size, partition.topology))
+                return by_value[key]
+        return NOBODY
+
+
+def _runs(waiting: Iterable[tuple[int, KernelWorkload, int]], outlook: Outlook) -> list[Run]:
+    """Kernels in the order in which they are placed: priority, then larger first, then as listed."""
+    shaped = [(kernel, outlook.table.of(kernel), part, index) for index, kernel, part in waiting]
+    extra = outlook.kernel_key
+    shaped.sort(key=lambda item: (extra(item[0]) if extra else (), -item[0].priority, -item[1].size, item[3]))
+    runs: list[Run] = []
+    for kernel, shape, part, _ in shaped:
+        place = outlook.nominated(kernel)
+        last = runs[-1] if runs else None
+        if last is not None and outlook.alike and last.takes(kernel, shape, part=part, nominated=place):
+            last.kernels.append(kernel)
+        else:
+            runs.append(Run(shape, [kernel], nominated=place, part=part))
+    return runs

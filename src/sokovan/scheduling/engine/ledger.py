@@ -1,0 +1,158 @@
+"""What every owner uses as the cycle goes on: each placement is seen by the next check."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot, total
+from sokovan.domain.tenancy import Owner
+from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload, SystemSnapshot
+
+Accounts = tuple["Account", "Account", "Account", "Account"]
+
+
+class Account:
+    """One owner's usage, and the limits that are set on it."""
+
+    __slots__ = ("limits", "name", "policy", "scope", "sessions", "used")
+
+    def __init__(self, scope: Scope, name: str, usage: OwnerUsage, policy: ResourcePolicy | None) -> None:
+        self.scope, self.name, self.policy = scope, name, policy
+        self.used = dict(usage.slots)
+        self.sessions = usage.sessions
+        self.limits = dict(policy.slots_max) if policy is not None else {}
+
+    def excess(self, asked: ResourceSlot) -> list[tuple[str, int, int, int]]:
+        """The slots whose limit would be passed: slot, asked, used, limit."""
+        limits, used = self.limits, self.used
+        return [
+            (slot, amount, used.get(slot, 0), limits[slot])
+            for slot, amount in asked.items()
+            if slot in limits and used.get(slot, 0) + amount > limits[slot]
+        ]
+
+
+class Entry:
+    """What is known of one owner: its accounts, and the rules that concern it."""
+
+    __slots__ = ("accounts", "rules", "watched")
+
+    def __init__(self, accounts: Accounts, watched: tuple[Account, ...]) -> None:
+        self.accounts, self.watched = accounts, watched
+        self.rules: tuple[Any, ...] | None = None
+
+    def charge(self, parts: Sequence[tuple[ResourceSlot, int]], *, sessions: int = 0) -> None:
+        """Count what the owner uses from now on: slots, and how many times."""
+        for account in self.watched:
+            used = account.used
+            for slots, times in parts:
+                for slot, amount in slots.items():
+                    used[slot] = used.get(slot, 0) + amount * times
+            account.sessions += sessions
+
+
+class Ledger:
+    """The accounts of all owners, in the four scopes a session counts against.
+
+    Accounts that nobody looks at are not kept up to date: with `watch_all` off only
+    those with limits are, with `watch_users` those of users as well.
+    """
+
+    def __init__(self, snapshot: SystemSnapshot, *, watch_all: bool = True, watch_users: bool = True) -> None:
+        self._snapshot = snapshot
+        self._watch_all, self._watch_users = watch_all, watch_users
+        self._accounts: dict[tuple[Scope, str], Account] = {}
+        self._entries: dict[Owner, Entry] = {}
+        self._last_owner: Owner | None = None
+        self._last: Entry | None = None
+
+    def entry(self, owner: Owner) -> Entry:
+        """The page of one owner."""
+        # One session is asked about several times in a row, and comparing owners costs more than all the rest.
+        if owner is self._last_owner and self._last is not None:
+            return self._last
+        found = self._entries.get(owner)
+        if found is None:
+            accounts = (
+                self.account(Scope.KEYPAIR, owner.access_key),
+                self.account(Scope.USER, owner.user),
+                self.account(Scope.GROUP, owner.group),
+                self.account(Scope.DOMAIN, owner.domain),
+            )
+            found = self._entries[owner] = Entry(accounts, tuple(filter(self._is_watched, accounts)))
+        self._last_owner, self._last = owner, found
+        return found
+
+    def accounts(self, owner: Owner) -> Accounts:
+        """The keypair's, user's, group's and domain's account."""
+        return self.entry(owner).accounts
+
+    def account(self, scope: Scope, name: str) -> Account:
+        """One account; an owner that is not listed uses nothing and has no limits."""
+        key = (scope, name)
+        if key not in self._accounts:
+            usage = self._snapshot.usage.get(scope, {}).get(name, OwnerUsage())
+            policy = self._snapshot.limits.get(scope, {}).get(name)
+            self._accounts[key] = Account(scope, name, usage, policy)
+        return self._accounts[key]
+
+    def _is_watched(self, account: Account) -> bool:
+        by_user = self._watch_users and account.scope is Scope.USER
+        return self._watch_all or by_user or account.policy is not None
+
+
+class PendingLine:
+    """The waiting sessions of one keypair in the order in which they came."""
+
+    def __init__(self, sessions: Iterable[SessionWorkload], elsewhere: OwnerUsage) -> None:
+        ordered = sorted(sessions, key=lambda session: (session.submitted, session.session_id))
+        self._place = {session.session_id: index for index, session in enumerate(ordered)}
+        self._slots = [total(k.slots for k in s.kernels if k.agent is None) for s in ordered]
+        self._gone: list[int] = []
+        self._elsewhere = elsewhere
+
+    def ahead(self, session: SessionWorkload) -> tuple[int, ResourceSlot]:
+        """How many earlier sessions still wait, and what they ask for together."""
+        place = self._place[session.session_id]
+        gone = set(self._gone[: bisect_left(self._gone, place)])
+        slots = total(self._slots[index] for index in range(place) if index not in gone)
+        return place - len(gone) + self._elsewhere.sessions, slots + self._elsewhere.slots
+
+    def leave(self, session: SessionWorkload) -> None:
+        """A session waits no longer."""
+        place = self._place.get(session.session_id)
+        if place is not None and place not in self._gone:
+            insort(self._gone, place)
+
+
+class PendingLines:
+    """The lines of all keypairs; made only for those whose limits ask for one."""
+
+    def __init__(self, snapshot: SystemSnapshot) -> None:
+        self._snapshot = snapshot
+        self._sessions: dict[str, list[SessionWorkload]] | None = None
+        self._lines: dict[str, PendingLine] = {}
+
+    def of(self, access_key: str) -> PendingLine:
+        """The line of one keypair."""
+        if access_key not in self._lines:
+            elsewhere = self._snapshot.pending_elsewhere.get(access_key, OwnerUsage(NO_SLOTS, 0))
+            self._lines[access_key] = PendingLine(self._waiting().get(access_key, ()), elsewhere)
+        return self._lines[access_key]
+
+    def leave(self, session: SessionWorkload) -> None:
+        """A session waits no longer."""
+        line = self._lines.get(session.owner.access_key)
+        if line is not None:
+            line.leave(session)
+
+    def _waiting(self) -> dict[str, list[SessionWorkload]]:
+        if self._sessions is None:
+            self._sessions = {}
+            for session in self._snapshot.sessions:
+                if all(kernel.agent is None for kernel in session.kernels):
+                    self._sessions.setdefault(session.owner.access_key, []).append(session)
+        return self._sessions

@@ -1,0 +1,274 @@
+"""One turn of one session: find a place for what it needs now, or leave no trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sokovan.domain.topology import ROOT
+from sokovan.scheduling.engine.choice import Choice
+from sokovan.scheduling.engine.domains import Demand, Domains, Tier
+from sokovan.scheduling.engine.gang import Span, Trial
+from sokovan.scheduling.engine.jobs import NOBODY, Failure, Job, Run
+from sokovan.scheduling.engine.queues import QueueBook
+from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.workspace import Workspace
+from sokovan.scheduling.extensions import Extensions, GangView
+from sokovan.scheduling.trace import Code
+
+
+@dataclass(slots=True)
+class Floor:
+    """Where turns take place: the workspace, the choice of agents, the queues, the plugins."""
+
+    workspace: Workspace
+    choice: Choice
+    book: QueueBook
+    extensions: Extensions
+    domains: Domains | None = None
+    misfits: set[Shape] | None = field(default_factory=set)
+
+    def close(self) -> Domains:
+        """The HyperNodes, looked at when the first session asks for closeness."""
+        if self.domains is None:
+            self.domains = Domains(self.workspace)
+        return self.domains
+
+
+class Turn:
+    """One attempt for one session. Afterwards `trial` holds what was found, or nothing."""
+
+    def __init__(self, job: Job, floor: Floor) -> None:
+        self._job, self._floor = job, floor
+        self._grows = job.have >= job.minimum and job.ready(0, {}, {})
+        self.trial = Trial(job, floor.workspace, floor.choice, floor.book)
+        self.trial.misfits = floor.misfits
+        self._start = self.trial.mark()
+        self.failure: Failure | None = None
+        self._runs = job.runs
+
+    def take(self) -> bool:
+        """Place or reserve what the session needs in this turn; False if there is no way to."""
+        job = self._job
+        self._runs = self._unopposed()
+        if job.session.topology is not None or job.parts:
+            found = self._in_domains()
+        else:
+            self.trial.fill(self._runs, Span(0, len(self._floor.workspace.ids)))
+            found = self._enough(later=True)
+        if not found:
+            job.fitted = max(job.fitted, len(self.trial.placed))
+            self.trial.back(self._start)
+            self.failure = self.failure or self._why()
+        return found
+
+    def _unopposed(self) -> list[Run]:
+        """The kernels that no plugin keeps out of this turn."""
+        extensions, job = self._floor.extensions, self._job
+        if not extensions.at("pre_predicate") and not extensions.at("allocatable"):
+            return job.runs
+        runs = []
+        for run in job.runs:
+            kernel = run.kernels[0]
+            said = next((s for s in extensions.ask("pre_predicate", job.session, kernel) if s is not None), None)
+            if said is None and not all(extensions.ask("allocatable", self._floor.book.view(job.node), kernel)):
+                said = f"a plugin keeps kernel {kernel.kernel_id} out of queue {job.node.name}"
+            if said is None:
+                runs.append(run)
+            else:
+                self.failure = self.failure or Failure(Code.REFUSED_BY_PLUGIN, str(said))
+        return runs
+
+    def abandon(self) -> None:
+        """Undo the turn, whatever it has come to."""
+        self.trial.back(self._start)
+
+    def _enough(self, *, later: bool) -> bool:
+        trial = self.trial
+        if not trial.placed and not trial.reserved:
+            return False
+        if trial.ready() and self._agreed("session_ready"):
+            return True
+        return later and trial.hoped() and self._agreed("session_pipelined")
+
+    def _agreed(self, point: str, group: str = "") -> bool:
+        if not self._floor.extensions.at(point):
+            return True
+        trial, job = self.trial, self._job
+        view = GangView(job.session, group, job.minimum, job.have, len(trial.placed), len(trial.reserved))
+        return all(bool(answer) for answer in self._floor.extensions.ask(point, view))
+
+    def _why(self) -> Failure:
+        trial = self.trial
+        if trial.refusal is not None and trial.short is None:
+            return Failure(trial.refusal.code, self._floor.book.sentence(trial.refusal))
+        closeness = self._job.session.topology is not None or any(part.topology for part in self._job.parts)
+        return Failure(None, shape=trial.short or self._job.runs[0].shape, closeness=closeness)
+
+    def _in_domains(self) -> bool:
+        """Search the HyperNodes: first for room that is free now, then for room that is being released."""
+        job, domains = self._job, self._floor.close()
+        tiers = [domains.root()]
+        if job.session.topology is not None:
+            bounds = domains.bounds(job.session.topology)
+            tiers = domains.tiers(bounds, inside=ROOT, agents=job.agents)
+            if bounds.problem:
+                self.failure = Failure(Code.TOPOLOGY_IMPOSSIBLE, bounds.problem)
+                return False
+        demand, whole = self._demand()
+        for later in (False, True) if self._floor.workspace.releases else (False,):
+            self.trial.may_reserve = later
+            for tier in tiers:
+                for name in self._allowed(tier, demand, whole=whole, later=later):
+                    if self._holds(name, later=later):
+                        return True
+        return False
+
+    def _allowed(self, tier: Tier, demand: Demand, *, whole: bool, later: bool, group: str | None = None) -> list[str]:
+        """The domains of a tier to try, in order, after plugins had their say."""
+        names = self._floor.close().candidates(tier, demand, whole=whole, later=later)
+        extensions, session = self._floor.extensions, self._job.session
+        for plugin in extensions.at("domains_for_session" if group is None else "domains_for_group"):
+            given = (session, names) if group is None else (session, group, names)
+            point = "domains_for_session" if group is None else "domains_for_group"
+            kept = set(extensions.call(plugin, point, *given))  # type: ignore[call-overload]
+            names = [name for name in names if name in kept]
+        scores: Counter[str] = Counter()
+        for answer in extensions.ask("domain_order", session, names):
+            if answer is not None:
+                scores.update(dict(zip(names, answer, strict=True)))  # type: ignore[call-overload]
+        return sorted(names, key=lambda name: -scores[name]) if scores else names
+
+    def _holds(self, name: str, *, later: bool) -> bool:
+        """Whether the session fits into one domain; if not, nothing is left of the attempt."""
+        mark = self.trial.mark()
+        if self._job.parts:
+            self._fill_parts(name, later=later)
+        else:
+            self.trial.fill(self._runs, self._floor.close().span(name))
+        if self._enough(later=later):
+            return True
+        self._job.fitted = max(self._job.fitted, len(self.trial.placed))
+        self.trial.back(mark)
+        return False
+
+    def _demand(self) -> tuple[list[tuple[Shape, int]], bool]:
+        """What must go into one domain in this turn, and whether all of it must."""
+        job, need = self._job, self._job.need()
+        if self._grows:
+            need = 1
+        shapes: Counter[Shape] = Counter()
+        left = need
+        for run in job.runs:
+            count = min(left, len(run.kernels))
+            shapes[run.shape] += count
+            left -= count
+        kinds = {run.shape for run in job.runs}
+        whole = not job.session.group_minimums and (len(kinds) == 1 or need >= job.waiting) and not self._grows
+        return [(shape, count) for shape, count in shapes.items() if count], whole or len(kinds) == 1
+
+    def _fill_parts(self, inside: str, *, later: bool) -> None:
+        """Place kernel groups one after another, each close by its own rule, until the session is ready."""
+        failed: set[int] = set()
+        while True:
+            part = self._next_part(failed)
+            if part is None:
+                return
+            if not self._fill_part(part, inside, later=later):
+                failed.add(part)
+            elif self._grows or self.trial.ready():
+                return
+
+    def _next_part(self, failed: set[int]) -> int | None:
+        """Groups that are demanded first, then other unready ones, then those that can grow."""
+        job = self._job
+        have = Counter(run.part for run, _, _ in (*self.trial.placed, *self.trial.reserved))
+        left = self._left()
+        ready = [part.have + have[index] >= part.size for index, part in enumerate(job.parts)]
+        demanded: set[int] = set()
+        for number, partition in enumerate(job.session.partitions):
+            mine = [index for index, part in enumerate(job.parts) if part.partition == number]
+            lacking = partition.min_groups - sum(ready[index] for index in mine)
+            demanded.update([index for index in mine if not ready[index]][: max(0, lacking)])
+        open_parts = [index for index in (*range(len(job.parts)), NOBODY) if index not in failed and left[index]]
+        return min(
+            open_parts,
+            key=lambda index: (
+                index not in demanded, index == NOBODY or ready[index], self._group_key(index), index == NOBODY, index
+            ),
+            default=None,
+        )  # fmt: skip
+
+    def _group_key(self, index: int) -> tuple[object, ...]:
+        if index == NOBODY or not self._floor.extensions.at("group_order"):
+            return ()
+        return tuple(self._floor.extensions.ask("group_order", self._job.session, self._job.parts[index].value))
+
+    def _left(self) -> Counter[int]:
+        """How many kernels of each group this trial has not used yet."""
+        left = Counter({run.part: 0 for run in self._runs})
+        for run in self._runs:
+            left[run.part] += len(run.kernels)
+        for run, _, _ in (*self.trial.placed, *self.trial.reserved):
+            left[run.part] -= 1
+        return left
+
+    def _fill_part(self, index: int, inside: str, *, later: bool) -> bool:
+        job, trial, domains = self._job, self.trial, self._floor.close()
+        runs = self._rest_of(index)
+        part = None if index == NOBODY else job.parts[index]
+        placed = [agent for run, _, agent in (*trial.placed, *trial.reserved) if run.part == index]
+        count = max(1, self._owed(index), 0 if part is None else part.size - part.have - len(placed))
+        if sum(len(run.kernels) for run in runs) < count:
+            return False
+        if part is None or part.topology is None:
+            return self._fill_exactly(runs, count, domains.span(inside), group="" if part is None else part.value)
+        bounds = domains.bounds(part.topology)
+        if bounds.problem:
+            self.failure = Failure(Code.TOPOLOGY_IMPOSSIBLE, bounds.problem)
+            return False
+        demand, whole = _first(runs, count), len({run.shape for run in runs}) == 1
+        for tier in domains.tiers(bounds, inside=inside, agents=[*part.agents, *placed]):
+            for name in self._allowed(tier, demand, whole=whole, later=later, group=part.value):
+                if self._fill_exactly(runs, count, domains.span(name), group=part.value):
+                    return True
+        return False
+
+    def _owed(self, index: int) -> int:
+        """How many kernels must come from this group, as all the others together are too few for the minimum.
+
+        They are placed in one go: a group that is close by its own rule could not
+        grow out of the domain that its first kernel happened to take.
+        """
+        missing = self._job.minimum - self._job.have - len(self.trial.placed) - len(self.trial.reserved)
+        others = sum(count for part, count in self._left().items() if part != index)
+        return missing - others
+
+    def _fill_exactly(self, runs: list[Run], count: int, span: Span, *, group: str) -> bool:
+        mark = self.trial.mark()
+        if self.trial.fill_exactly(runs, count, span):
+            point = "group_pipelined" if len(self.trial.reserved) > mark.reserved else "group_ready"
+            if self._agreed(point, group):
+                return True
+        self.trial.back(mark)
+        return False
+
+    def _rest_of(self, index: int) -> list[Run]:
+        used = {kernel.kernel_id for _, kernel, _ in (*self.trial.placed, *self.trial.reserved)}
+        rest = []
+        for run in self._runs:
+            kernels = [kernel for kernel in run.kernels if kernel.kernel_id not in used] if run.part == index else []
+            if kernels:
+                rest.append(Run(run.shape, kernels, nominated=run.nominated, part=run.part))
+        return rest
+
+
+def _first(runs: Sequence[Run], count: int) -> list[tuple[Shape, int]]:
+    """The shapes of the first `count` kernels of these runs."""
+    shapes: Counter[Shape] = Counter()
+    for run in runs:
+        taken = min(count, len(run.kernels))
+        shapes[run.shape] += taken
+        count -= taken
+    return [(shape, taken) for shape, taken in shapes.items() if taken]

@@ -1,0 +1,178 @@
+"""The agents as columns of whole numbers, and every change made to them.
+
+One row per agent, in depth-first HyperNode order, so that a HyperNode is a slice
+of rows. A row has the slots of the agent twice, side by side: what is idle now,
+and what will be idle once everything on its way out has gone (FutureIdle = Idle +
+Releasing - Pipelined). The last column of each half counts places for kernels, so
+that a limit on kernels is a slot like any other.
+
+Amounts are exact. Occupancy and size are fixed point with `ONE` for 1, rounded
+down, so that they compare alike on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.topology import HyperNodeTree
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+ONE_BITS = 20
+ONE = 1 << ONE_BITS
+# A product with ONE must stay inside 63 bits; larger columns are scaled down before they are compared as shares.
+_SHARE_BITS = 42
+NO_LIMIT = 1 << 40
+
+
+class Workspace:
+    """What is free on every agent as the cycle goes on."""
+
+    def __init__(self, agents: Iterable[AgentInfo], tree: HyperNodeTree, slot_names: Iterable[str]) -> None:
+        by_id = {agent.agent_id: agent for agent in agents}
+        self.tree = tree
+        self.agents = [by_id[agent_id] for agent_id in tree.agents]  # type: ignore[index]  # ids are plain text
+        self.ids = tree.agents
+        self.position = {agent_id: index for index, agent_id in enumerate(tree.agents)}
+        self.slots = tuple(sorted({*slot_names, *(slot for agent in self.agents for slot in agent.available_slots)}))
+        self.column = {slot: index for index, slot in enumerate(self.slots)}
+        self.width = len(self.slots) + 1
+        self.capacity = self._capacity()
+        self.room = self._room()
+        self.alive: Flags = np.fromiter((agent.schedulable for agent in self.agents), bool, len(self.agents))
+        self.log: list[int] = []
+        self.held = 0  # kernels that wait on FutureIdle; 0 means that FutureIdle is nowhere below Idle
+        self.releases = any(agent.releasing_slots or agent.releasing_count for agent in self.agents)
+        self._shifts = self._share_shifts()
+        self._share_rows = self._shareable()
+        self.occupancy: Ints = self._occupancies()
+        self.id_rank: Ints = _ranks(self.ids)
+        self._largest = self._largest_agent()
+        self.size = self._sizes()
+
+    @property
+    def idle(self) -> Ints:
+        """What is free now; the last column counts places for kernels."""
+        return self.room[:, : self.width]
+
+    @property
+    def future(self) -> Ints:
+        """What will be free once everything on its way out has gone, less what is promised."""
+        return self.room[:, self.width :]
+
+    def row_of(self, slots: ResourceSlot, *, kernels: int = 1) -> list[int]:
+        """An amount in the order of the columns."""
+        return [*(slots[name] for name in self.slots), kernels]
+
+    def take(self, agent: int, both: Ints) -> None:
+        """Take from Idle and FutureIdle of one agent (or give back, if negative)."""
+        row = self.room[agent]
+        row -= both
+        occupancy, shifts = 0, self._shifts
+        idle = row.tolist()
+        for column, capacity, scaled in self._share_rows[agent]:
+            share = (((capacity - idle[column]) >> shifts[column]) << ONE_BITS) // scaled
+            occupancy = max(occupancy, share)
+        self.occupancy[agent] = occupancy
+        self.log.append(agent)
+
+    def take_many(self, agents: Ints, both: Ints, counts: Ints) -> None:
+        """Take `counts` times `both` from many agents at once; each agent is named once."""
+        self.room[agents] -= np.outer(counts, both)
+        self.occupancy[agents] = self._shares(agents)
+        self.log.extend(agents.tolist())
+
+    def hold(self, agent: int, later: Ints, kernels: int) -> None:
+        """Promise what will be free on one agent (or take the promise back, if negative)."""
+        self.room[agent] -= later
+        self.held += kernels
+        self.log.append(agent)
+
+    def free_soon(self, agent: int, soon: Ints) -> None:
+        """Count what a kernel that must go will leave behind (or no longer, if negative)."""
+        self.room[agent] += soon
+        self.releases = True
+        self.log.append(agent)
+
+    def total(self, *, only_alive: bool = True) -> list[int]:
+        """The capacity of all agents that are there, by slot."""
+        rows = self.capacity[self.alive] if only_alive else self.capacity
+        return [int(amount) for amount in rows[:, :-1].sum(axis=0)]
+
+    def size_of(self, request: Ints) -> int:
+        """How large a request is: the largest part it takes of any slot of the largest agent."""
+        parts = [
+            ((amount >> shift) << ONE_BITS) // largest
+            for amount, shift, largest in zip(request[:-1].tolist(), self._shifts, self._largest.tolist(), strict=True)
+        ]
+        return max(parts, default=0)
+
+    def _capacity(self) -> Ints:
+        cache: dict[ResourceSlot, list[int]] = {}
+        rows = []
+        for agent in self.agents:
+            row = cache.get(agent.available_slots)
+            if row is None:
+                row = cache[agent.available_slots] = self.row_of(agent.available_slots, kernels=NO_LIMIT)
+            rows.append(row if agent.kernels_max is None else [*row[:-1], agent.kernels_max])
+        return np.array(rows, np.int64).reshape(len(rows), self.width)
+
+    def _room(self) -> Ints:
+        idle, future = self.capacity.copy(), self.capacity.copy()
+        for index, agent in enumerate(self.agents):
+            if agent.occupied_slots or agent.kernel_count:
+                used = self.row_of(agent.occupied_slots, kernels=agent.kernel_count)
+                idle[index] -= used
+                leaving = self.row_of(agent.releasing_slots, kernels=agent.releasing_count)
+                future[index] += np.array(leaving) - used
+        return np.hstack((idle, future))
+
+    def _share_shifts(self) -> list[int]:
+        largest = self.capacity[:, :-1].max(axis=0, initial=0)
+        return [max(0, int(amount).bit_length() - _SHARE_BITS) for amount in largest]
+
+    def _shareable(self) -> list[tuple[tuple[int, int, int], ...]]:
+        """Per agent: the columns it has, their capacity, and the capacity as it is divided by."""
+        cache: dict[tuple[int, ...], tuple[tuple[int, int, int], ...]] = {}
+        rows = []
+        for row in map(tuple, self.capacity[:, :-1].tolist()):
+            if row not in cache:
+                cache[row] = tuple(
+                    (column, amount, max(1, amount >> self._shifts[column]))
+                    for column, amount in enumerate(row)
+                    if amount
+                )
+            rows.append(cache[row])
+        return rows
+
+    def _occupancies(self) -> Ints:
+        return self._shares(np.arange(len(self.agents)))
+
+    def _shares(self, agents: Ints) -> Ints:
+        shifts = np.array(self._shifts, np.int64)
+        capacity = self.capacity[agents, :-1]
+        used = (capacity - self.idle[agents, :-1]) >> shifts
+        shares = (used << ONE_BITS) // np.maximum(capacity >> shifts, 1)
+        shares[capacity == 0] = 0
+        return np.asarray(shares.max(axis=1, initial=0), np.int64)
+
+    def _largest_agent(self) -> Ints:
+        scaled = self.capacity[:, :-1] >> np.array(self._shifts, np.int64)
+        return np.asarray(scaled.max(axis=0, initial=1), np.int64)
+
+    def _sizes(self) -> Ints:
+        """How large an agent is: its part of the largest agent, summed over the slots."""
+        scaled = self.capacity[:, :-1] >> np.array(self._shifts, np.int64)
+        return np.asarray(((scaled << ONE_BITS) // self._largest).sum(axis=1), np.int64)
+
+
+def _ranks(ids: tuple[str, ...]) -> Ints:
+    ranks = np.empty(len(ids), np.int64)
+    ranks[np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)] = np.arange(len(ids))
+    return ranks

@@ -1,0 +1,212 @@
+"""The twenty points at which a plugin may take part in a cycle.
+
+A plugin subclasses SchedulingPlugin and overrides the points it cares for; all
+others keep the engine's own behaviour. `POINTS` maps each to the name that it has
+in Volcano, and says how the answers of several plugins are combined. A plugin that
+raises is isolated: the session at hand gets a verdict that names the plugin, and
+the cycle goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from sokovan.domain.agent import AgentInfo
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
+
+
+class QueueView(NamedTuple):
+    """A queue as plugins see it."""
+
+    name: str
+    share: int
+    priority: int
+    weight: int
+    allocated: Mapping[str, int]
+    deserved: Mapping[str, int]
+
+
+class GangView(NamedTuple):
+    """How far a session (or one kernel group of it) has come in a trial."""
+
+    session: SessionWorkload
+    group: str
+    minimum: int
+    running: int
+    placed: int
+    reserved: int
+
+
+class Point(NamedTuple):
+    """One extension point: its name elsewhere, and how answers combine."""
+
+    volcano: str
+    combines: str
+    meaning: str
+
+
+POINTS: dict[str, Point] = {
+    "queue_order": Point("QueueOrderFn", "compared in turn", "which queue goes first; smallest first"),
+    "session_order": Point("JobOrderFn", "compared in turn", "which session of a queue goes first"),
+    "kernel_order": Point("TaskOrderFn", "compared in turn", "which kernel of a session goes first"),
+    "group_order": Point("SubJobOrderFn", "compared in turn", "which kernel group of a session goes first"),
+    "overused": Point("Overused", "any", "whether a queue gets nothing more in this cycle"),
+    "allocatable": Point("Allocatable", "all", "whether a queue may take one more kernel"),
+    "session_valid": Point("JobValid", "first objection", "why a session cannot be considered at all"),
+    "pre_predicate": Point("PrePredicateFn", "first objection", "why a kernel can go nowhere at all"),
+    "predicate": Point("PredicateForAllocateAction", "all", "whether a kernel may go to an agent"),
+    "batch_agent_order": Point("BatchNodeOrderFn", "added", "a score for each candidate, all at once"),
+    "agent_order_map": Point("NodeOrderMapFn", "reduced, then added", "a score for one candidate"),
+    "agent_order_reduce": Point("NodeOrderReduceFn", "per plugin", "brings one plugin's scores to a common scale"),
+    "best_agent": Point("BestNodeFn", "first answer", "the candidate to take, whatever the scores"),
+    "session_ready": Point("JobReady", "all", "whether a session may start with what is placed"),
+    "session_pipelined": Point("JobPipelined", "all", "whether a session may wait with what is reserved"),
+    "group_ready": Point("SubJobReady", "all", "whether a kernel group may start with what is placed"),
+    "group_pipelined": Point("SubJobPipelined", "all", "whether a kernel group may wait with what is reserved"),
+    "domains_for_session": Point("HyperNodeGradientForJobFn", "filtered in turn", "which HyperNodes a session may use"),
+    "domains_for_group": Point(
+        "HyperNodeGradientForSubJobFn", "filtered in turn", "which HyperNodes a kernel group may use"
+    ),
+    "domain_order": Point("HyperNodeOrderMapFn", "added", "a score for each HyperNode of a tier"),
+}
+
+
+class SchedulingPlugin:
+    """Base of engine plugins. Every method here is one extension point."""
+
+    name: ClassVar[str] = ""
+
+    def queue_order(self, queue: QueueView) -> tuple[int, ...]:
+        """A key that comes before share, priority and name."""
+        del queue
+        return ()
+
+    def session_order(self, session: SessionWorkload) -> tuple[int, ...]:
+        """A key that comes after priority and before the sequencer's order."""
+        del session
+        return ()
+
+    def kernel_order(self, kernel: KernelWorkload) -> tuple[int, ...]:
+        """A key that comes before priority, size and index."""
+        del kernel
+        return ()
+
+    def group_order(self, session: SessionWorkload, group: str) -> tuple[int, ...]:
+        """A key that orders kernel groups that are equally wanted."""
+        del session, group
+        return ()
+
+    def overused(self, queue: QueueView) -> bool:
+        """True ends the queue's turn in this cycle."""
+        del queue
+        return False
+
+    def allocatable(self, queue: QueueView, kernel: KernelWorkload) -> bool:
+        """False keeps the kernel out of the queue for now."""
+        del queue, kernel
+        return True
+
+    def session_valid(self, session: SessionWorkload) -> str | None:
+        """A sentence that says why the session cannot be considered."""
+        del session
+        return None
+
+    def pre_predicate(self, session: SessionWorkload, kernel: KernelWorkload) -> str | None:
+        """A sentence that says why the kernel can go nowhere."""
+        del session, kernel
+        return None
+
+    def predicate(self, kernel: KernelWorkload, agent: AgentInfo) -> bool:
+        """Whether the kernel may go to the agent."""
+        del kernel, agent
+        return True
+
+    def batch_agent_order(self, kernel: KernelWorkload, agents: Sequence[AgentInfo]) -> Sequence[int] | None:
+        """A score per agent, higher is better; None to abstain."""
+        del kernel, agents
+        return None
+
+    def agent_order_map(self, kernel: KernelWorkload, agent: AgentInfo) -> int | None:
+        """A raw score for one agent; None to abstain."""
+        del kernel, agent
+        return None
+
+    def agent_order_reduce(self, kernel: KernelWorkload, scores: Mapping[str, int]) -> Mapping[str, int]:
+        """The raw scores of this plugin on a common scale."""
+        del kernel
+        return scores
+
+    def best_agent(self, kernel: KernelWorkload, scores: Mapping[str, int]) -> str | None:
+        """The agent to take; None to leave it to the scores."""
+        del kernel, scores
+        return None
+
+    def session_ready(self, gang: GangView) -> bool:
+        """False keeps a session from starting with what is placed."""
+        del gang
+        return True
+
+    def session_pipelined(self, gang: GangView) -> bool:
+        """False keeps a session from holding a reservation."""
+        del gang
+        return True
+
+    def group_ready(self, gang: GangView) -> bool:
+        """False keeps a kernel group from counting as ready."""
+        del gang
+        return True
+
+    def group_pipelined(self, gang: GangView) -> bool:
+        """False keeps a kernel group from waiting for what is released."""
+        del gang
+        return True
+
+    def domains_for_session(self, session: SessionWorkload, domains: Sequence[str]) -> Sequence[str]:
+        """Those of the HyperNodes of one tier that the session may use."""
+        del session
+        return domains
+
+    def domains_for_group(self, session: SessionWorkload, group: str, domains: Sequence[str]) -> Sequence[str]:
+        """Those of the HyperNodes of one tier that the kernel group may use."""
+        del session, group
+        return domains
+
+    def domain_order(self, session: SessionWorkload, domains: Sequence[str]) -> Sequence[int] | None:
+        """A score per HyperNode, added to how full it would be; None to abstain."""
+        del session, domains
+        return None
+
+
+class PluginFailed(Exception):
+    """A plugin raised. An internal signal: it becomes a verdict and never leaves the cycle."""
+
+    def __init__(self, plugin: str, point: str, error: Exception) -> None:
+        self.plugin, self.point, self.error = plugin, point, error
+        super().__init__(f"plugin {plugin} failed in {point}: {type(error).__name__}: {error}")
+
+
+class Extensions:
+    """The plugins of a cycle, by the points that they override."""
+
+    def __init__(self, plugins: Iterable[SchedulingPlugin] = ()) -> None:
+        self._at: dict[str, list[SchedulingPlugin]] = {point: [] for point in POINTS}
+        for plugin in plugins:
+            for point in POINTS:
+                if getattr(type(plugin), point) is not getattr(SchedulingPlugin, point):
+                    self._at[point].append(plugin)
+
+    def at(self, point: str) -> list[SchedulingPlugin]:
+        """The plugins that override a point."""
+        return self._at[point]
+
+    def ask(self, point: str, *arguments: object) -> list[object]:
+        """What each of them answers. Raises PluginFailed."""
+        return [self.call(plugin, point, *arguments) for plugin in self._at[point]]
+
+    def call(self, plugin: SchedulingPlugin, point: str, *arguments: object) -> object:
+        """One answer of one plugin. Raises PluginFailed."""
+        try:
+            return getattr(plugin, point)(*arguments)
+        except Exception as error:
+            raise PluginFailed(plugin.name or type(plugin).__name__, point, error) from error

@@ -1,0 +1,224 @@
+"""One scheduling cycle: `schedule(snapshot, profile)` gives a plan, and touches nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.slots import ResourceSlot
+from sokovan.scheduling.engine.admission import Admission
+from sokovan.scheduling.engine.allocate import Allocate, Outcome
+from sokovan.scheduling.engine.backfill import Backfill
+from sokovan.scheduling.engine.enqueue import Enqueue
+from sokovan.scheduling.engine.explain import Explainer
+from sokovan.scheduling.engine.jobs import Failure, Job, Outlook
+from sokovan.scheduling.engine.lanes import Lanes, Line
+from sokovan.scheduling.engine.ledger import Ledger, PendingLines
+from sokovan.scheduling.engine.queues import QueueBook, QueueNode
+from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.turn import Floor
+from sokovan.scheduling.engine.workspace import Workspace
+from sokovan.scheduling.extensions import Extensions, PluginFailed
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.profile import ACTIONS, SchedulingProfile, UnsupportedAction
+from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
+from sokovan.scheduling.rules import RuleBook
+from sokovan.scheduling.selection import choice_for
+from sokovan.scheduling.sequencers.base import SequencingContext, WorkloadSequencer, by_age
+from sokovan.scheduling.snapshot import KernelWorkload, Reservation, SessionWorkload, SystemSnapshot
+from sokovan.scheduling.trace import Check, Code
+from sokovan.scheduling.validators.base import ValidationContext
+
+
+def schedule(
+    snapshot: SystemSnapshot, profile: SchedulingProfile, registry: PluginRegistry = BUILT_IN
+) -> SchedulingPlan:
+    """Decide where the waiting sessions of a snapshot go.
+
+    Pure and deterministic: the same snapshot and profile give the same plan on any
+    machine. Raises UnknownPlugin for a name that the registry does not have,
+    UnsupportedAction for an action that is not there yet, and InvalidTopology for
+    HyperNodes that are no tree.
+    """
+    for action in profile.actions:
+        if action not in ACTIONS:
+            raise UnsupportedAction(f"the action {action} is not there yet")
+    return Cycle(snapshot, profile, registry).plan()
+
+
+class Cycle:
+    """Everything that one cycle sets up once, in the order of the story it tells."""
+
+    def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile, registry: PluginRegistry) -> None:
+        self._snapshot, self._profile = snapshot, profile
+        self._sequencer = registry.sequencer(profile.sequencer)
+        self._extensions = Extensions(registry.plugin(name) for name in profile.plugins)
+        self._workspace = Workspace(snapshot.agents, snapshot.tree, _asked_slots(snapshot.sessions))
+        self._table = _shapes(self._workspace, profile)
+        own = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
+        moves = type(self._sequencer).lane is not WorkloadSequencer.lane
+        self._ledger = Ledger(snapshot, watch_all=not own, watch_users=moves)
+        self._pending = PendingLines(snapshot)
+        rules = RuleBook(
+            [registry.validator(name) for name in profile.validators],
+            ValidationContext(snapshot, self._ledger, self._pending),
+        )
+        self._admission = Admission(rules, self._ledger, self._pending, self._extensions)
+        self._book = QueueBook(
+            snapshot.queues,
+            policy=profile.queue_policy,
+            hierarchy=profile.hierarchy,
+            total=self._workspace.total(),
+            slots=self._workspace.slots,
+        )
+        selector = registry.selector(profile.selector)
+        group = snapshot.scaling_group
+        self._cursor = snapshot.cursors.get(group.name)
+        choice = choice_for(
+            selector, self._table, self._extensions, slot_priority=group.slot_priority, cursor=self._cursor
+        )
+        self._floor = Floor(self._workspace, choice, self._book, self._extensions)
+        if not profile.fit_error_cache or not self._alike():
+            self._floor.misfits = None
+        self._context = SequencingContext(snapshot, self._capacity(), self._ledger)
+        self._notes: tuple[Check, ...] = ()
+
+    def plan(self) -> SchedulingPlan:
+        """Run the actions of the profile, and explain what came of it."""
+        outlook = Outlook(self._table, _nominations(self._snapshot.reservations), self._kernel_key(), self._alike())
+        jobs = self._jobs(outlook)
+        outcome = Outcome()
+        for action in self._profile.actions:
+            if action == "enqueue":
+                Enqueue(self._book, self._workspace.slots).run(jobs)
+            elif action == "allocate":
+                self._allocate(jobs, outcome)
+            else:
+                Backfill(self._floor, outlook, outcome).run(jobs)
+        verdicts = Explainer(self._workspace, self._floor.domains).verdicts(jobs, notes=self._notes)
+        cursor = self._floor.choice.cursor
+        moved = cursor is not None and cursor != self._cursor
+        return SchedulingPlan(
+            placements=tuple(outcome.placements),
+            reservations=tuple(_reservation(name, seats) for name, seats in outcome.reserved.items()),
+            cursors={self._snapshot.scaling_group.name: AgentId(str(cursor))} if moved else {},
+            domains={SessionId(name): domain for name, domain in outcome.domains.items()},
+            verdicts=tuple(verdicts),
+        )
+
+    def _allocate(self, jobs: Sequence[Job], outcome: Outcome) -> None:
+        promised = {reservation.session_id for reservation in self._snapshot.reservations}
+        able = [job for job in jobs if job.failure is None and job.runs]
+        first = [job for job in able if job.session.session_id in promised]
+        rest = [job for job in able if job.session.session_id not in promised]
+        Allocate(self._floor, self._admission, outcome, self._lanes).run(rest, first=first)
+
+    def _jobs(self, outlook: Outlook) -> list[Job]:
+        """The sessions that wait for something, in the sequencer's order, with their queues settled."""
+        asked: Counter[tuple[str, Shape]] = Counter()
+        used: Counter[tuple[str, Shape]] = Counter()
+        jobs = {}
+        for session in self._snapshot.sessions:
+            waits = False
+            for kernel in session.kernels:
+                if kernel.agent is None:
+                    waits = True
+                else:
+                    used[session.queue, self._table.of(kernel)] += 1
+            if waits:
+                job = self._job(session, outlook)
+                jobs[session.session_id] = job
+                if job.failure is None:
+                    for run in job.runs:
+                        asked[session.queue, run.shape] += len(run.kernels)
+        self._settle(asked, used)
+        ranked = self._sequenced([job.session for job in jobs.values()])
+        for rank, session in enumerate(ranked):
+            jobs[session.session_id].rank = rank
+        for job in jobs.values():
+            unfit = self._book.unfit(job.node)
+            if unfit is not None:
+                job.failure = Failure(*unfit)
+        return [jobs[session.session_id] for session in ranked]
+
+    def _job(self, session: SessionWorkload, outlook: Outlook) -> Job:
+        try:
+            job = Job(session, self._book.node(session.queue), outlook)
+        except PluginFailed as failed:
+            job = Job(session, self._book.node(session.queue), Outlook(outlook.table))
+            job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
+            return job
+        job.failure = self._admission.hopeless(job)
+        return job
+
+    def _settle(self, asked: Mapping[tuple[str, Shape], int], used: Mapping[tuple[str, Shape], int]) -> None:
+        for (queue, shape), times in used.items():
+            self._book.use(queue, shape.slot_pairs, times)
+            self._book.ask(queue, shape.slot_pairs, times)
+        for (queue, shape), times in asked.items():
+            self._book.ask(queue, shape.slot_pairs, times)
+        if self._extensions.at("queue_order"):
+            self._book.order_key = self._queue_key
+        self._book.settle()
+
+    def _sequenced(self, sessions: list[SessionWorkload]) -> list[SessionWorkload]:
+        try:
+            ordered = list(self._sequencer.sequence(sessions, self._context))
+            if self._extensions.at("session_order"):
+                ordered.sort(key=lambda session: tuple(self._extensions.ask("session_order", session)))
+            if len({session.session_id for session in ordered}) == len(sessions) == len(ordered):
+                return ordered
+            problem = f"sequencer {self._sequencer.name} lost or doubled sessions"
+        except Exception as error:  # noqa: BLE001  # a plugin that fails must not stop the cycle
+            problem = f"sequencer {self._sequencer.name} failed: {type(error).__name__}: {error}"
+        self._notes = (Check("sequencer", "no", f"{problem}; sessions go by age"),)
+        return by_age(sessions)
+
+    def _lanes(self) -> Line | Lanes:
+        sequencer = self._sequencer
+        if type(sequencer).lane is WorkloadSequencer.lane:
+            return Line()
+        return Lanes(
+            lambda job: sequencer.lane(job.session), lambda job: sequencer.standing(job.session, self._context)
+        )
+
+    def _alike(self) -> bool:
+        """Whether kernels of one shape are alike to everybody."""
+        points = ("predicate", "pre_predicate", "allocatable", "batch_agent_order", "agent_order_map", "best_agent")
+        return self._floor.choice.fills or not any(self._extensions.at(point) for point in points)
+
+    def _kernel_key(self) -> Callable[[KernelWorkload], tuple[object, ...]] | None:
+        if not self._extensions.at("kernel_order"):
+            return None
+        return lambda kernel: tuple(self._extensions.ask("kernel_order", kernel))
+
+    def _queue_key(self, node: QueueNode) -> tuple[int, ...]:
+        try:
+            answers = self._extensions.ask("queue_order", self._book.view(node))
+        except PluginFailed:
+            return ()
+        return tuple(number for answer in answers for number in answer)  # type: ignore[attr-defined]
+
+    def _capacity(self) -> ResourceSlot:
+        workspace = self._workspace
+        return ResourceSlot(dict(zip(workspace.slots, workspace.total(), strict=True)))
+
+
+def _shapes(workspace: Workspace, profile: SchedulingProfile) -> ShapeTable:
+    if profile.shard_mode == "none":
+        return ShapeTable(workspace)
+    return ShapeTable(workspace, own_shard=profile.shard, hard_shards=profile.shard_mode == "hard")
+
+
+def _asked_slots(sessions: Sequence[SessionWorkload]) -> set[str]:
+    distinct = {kernel.slots for session in sessions for kernel in session.kernels}
+    return {slot for slots in distinct for slot in slots}
+
+
+def _nominations(reservations: Sequence[Reservation]) -> dict[str, str]:
+    return {kernel: agent for reservation in reservations for kernel, agent in reservation.kernels}
+
+
+def _reservation(name: str, seats: Sequence[tuple[str, str]]) -> Reservation:
+    return Reservation(SessionId(name), tuple((KernelId(kernel), AgentId(agent)) for kernel, agent in seats))

@@ -1,0 +1,106 @@
+"""How one scaling group is scheduled: the names of its plugins and a few switches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from sokovan.domain.errors import InvalidInput, InvalidSpec, listed
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.scheduling.engine.queues import POLICIES, PROPORTION
+
+ACTIONS = ("enqueue", "allocate", "backfill")
+# They may be named, but the core refuses to run them: it does not evict yet.
+ACTIONS_TO_COME = ("preempt", "reclaim")
+SHARD_MODES = ("none", "soft", "hard")
+
+VALIDATORS_DEFAULT = (
+    "keypair-resource-limit",
+    "group-resource-limit",
+    "domain-resource-limit",
+    "user-resource-limit",
+    "concurrency",
+    "dependencies",
+    "pending-session-count-limit",
+    "pending-session-resource-limit",
+    "reserved-batch-session",
+)
+
+
+class UnsupportedAction(InvalidInput):
+    """A profile names an action that this version cannot run."""
+
+    code = "unsupported-action"
+    hint = f"leave it out; this version runs {listed(ACTIONS)}"
+
+
+@dataclass(frozen=True)
+class SchedulingProfile:
+    """The policy of a scaling group.
+
+    `shard` is the shard that this scheduler calls its own; `shard_mode` says whether
+    agents of other shards come second (soft), not at all (hard), or make no
+    difference (none). `options` keeps further keys as they were written.
+    """
+
+    sequencer: str = "fifo"
+    selector: str = "concentrated"
+    queue_policy: str = PROPORTION
+    hierarchy: bool = False
+    actions: tuple[str, ...] = ("allocate", "backfill")
+    validators: tuple[str, ...] = VALIDATORS_DEFAULT
+    plugins: tuple[str, ...] = ()
+    shard: str | None = None
+    shard_mode: str = "none"
+    fit_error_cache: bool = True
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _among("queue_policy", self.queue_policy, POLICIES)
+        _among("shard_mode", self.shard_mode, SHARD_MODES)
+        for action in self.actions:
+            _among("actions", action, (*ACTIONS, *ACTIONS_TO_COME))
+        if self.shard_mode != "none" and self.shard is None:
+            raise InvalidSpec(
+                what="profile", field="shard", value=None, problem=f"is needed for shard_mode {self.shard_mode}"
+            )
+
+
+def profile_of(group: ScalingGroup) -> SchedulingProfile:
+    """The profile that a scaling group's configuration describes.
+
+    `scheduler` names the sequencer and `scheduler_opts.agent_selector` the selector;
+    further options are fields of the profile.
+    """
+    return profile_from({"sequencer": group.scheduler, **group.scheduler_opts})
+
+
+def profile_from(given: Mapping[str, object]) -> SchedulingProfile:
+    """A profile from plain keys, as they stand in configuration and scenarios."""
+    known = {f.name for f in fields(SchedulingProfile)} - {"options"}
+    values = {"selector" if key == "agent_selector" else key: value for key, value in given.items()}
+    settings: dict[str, object] = {key: value for key, value in values.items() if key in known}
+    for name in ("actions", "validators", "plugins"):
+        if name in settings:
+            settings[name] = _texts(name, settings[name])
+    for name in ("hierarchy", "fit_error_cache"):
+        if not isinstance(settings.get(name, False), bool):
+            raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be true or false")
+    for name in ("sequencer", "selector", "queue_policy", "shard_mode", "shard"):
+        if not isinstance(settings.get(name, ""), str):
+            raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be a text")
+    rest = {key: value for key, value in values.items() if key not in known}
+    return SchedulingProfile(**settings, options=rest)  # type: ignore[arg-type]  # each was checked above
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise InvalidSpec(what="profile", field=name, value=value, problem="must be a list of names")
+    return tuple(value)
+
+
+def _among(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InvalidSpec(
+            what="profile", field=name, value=value, problem="is not known", hint=f"known are {listed(known)}"
+        )

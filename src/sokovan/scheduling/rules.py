@@ -1,0 +1,58 @@
+"""The validators of one cycle, as the engine asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sokovan.domain.slots import ResourceSlot
+from sokovan.scheduling.engine.jobs import Job
+from sokovan.scheduling.engine.ledger import Entry
+from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.scheduling.trace import Check, Code
+from sokovan.scheduling.validators.base import SchedulingValidationError, ValidationContext, ValidatorRule
+
+
+class RuleBook:
+    """Asks every rule that concerns a session, and collects all objections."""
+
+    def __init__(self, rules: Sequence[ValidatorRule], context: ValidationContext) -> None:
+        self._context = context
+        self._by_owner = [rule for rule in rules if rule.by_owner]
+        others = [rule for rule in rules if not rule.by_owner]
+        self._by_field = [(rule, rule.looks_at) for rule in others if rule.looks_at]
+        self._by_session = [rule for rule in others if not rule.looks_at]
+        self.passed = tuple(Check(rule.name, "ok") for rule in rules)
+
+    def concerned(self, session: SessionWorkload, entry: Entry) -> tuple[ValidatorRule, ...]:
+        """The rules that have something to say of this session."""
+        if entry.rules is None:
+            entry.rules = tuple(rule for rule in self._by_owner if self._asks(rule, session))
+        rules: tuple[ValidatorRule, ...] = entry.rules
+        for rule, name in self._by_field:
+            if getattr(session, name):
+                rules = (*rules, rule)
+        for rule in self._by_session:
+            if self._asks(rule, session):
+                rules = (*rules, rule)
+        return rules
+
+    def objections(self, job: Job, request: ResourceSlot) -> list[tuple[Code, Check]]:
+        """All that the rules object to; a rule that fails objects in its own name."""
+        context, session = self._context, job.session
+        context.request, context.starts = request, job.starts and not job.placed
+        found = []
+        for rule in job.rules:
+            try:
+                rule.validate(session, context)
+            except SchedulingValidationError as error:
+                found.append((error.verdict_code, Check(rule.name, "no", error.message)))
+            except Exception as error:  # noqa: BLE001  # a rule that fails must not stop the cycle
+                text = f"validator {rule.name} failed: {type(error).__name__}: {error}"
+                found.append((Code.PLUGIN_FAILED, Check(rule.name, "no", text)))
+        return found
+
+    def _asks(self, rule: ValidatorRule, session: SessionWorkload) -> bool:
+        try:
+            return rule.concerns(session, self._context)
+        except Exception:  # noqa: BLE001  # then let it be asked, and fail where it is named
+            return True

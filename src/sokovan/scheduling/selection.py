@@ -1,0 +1,222 @@
+"""How the engine asks a selector: by keys, by a vector score, or agent by agent."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.ids import AgentId
+from sokovan.domain.slots import ResourceSlot
+from sokovan.scheduling.engine.choice import Choice, KeyedChoice
+from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.workspace import Ints
+from sokovan.scheduling.extensions import Extensions, PluginFailed
+from sokovan.scheduling.selectors.base import (
+    AgentSelectionCriteria,
+    AgentSelector,
+    Candidates,
+    ResourceRequirements,
+    largest_of,
+)
+from sokovan.scheduling.selectors.exceptions import AgentSelectionError, TrackerCompatibilityError
+from sokovan.scheduling.snapshot import KernelWorkload
+
+_POINTS = ("predicate", "batch_agent_order", "agent_order_map", "best_agent")
+
+
+def choice_for(
+    selector: AgentSelector,
+    table: ShapeTable,
+    extensions: Extensions,
+    *,
+    slot_priority: tuple[str, ...],
+    cursor: str | None,
+) -> Choice:
+    """The choice that a selector and the plugins make together."""
+    rank = selector.static_rank(table.workspace)
+    keyed = None
+    if rank is not None:
+        keyed = KeyedChoice(table, rank=rank, weight=selector.weight, fills=selector.fills)
+        if not any(extensions.at(point) for point in _POINTS):
+            return keyed
+    chosen = SelectorChoice(selector, table, extensions, slot_priority=slot_priority, keyed=keyed)
+    chosen.cursor = cursor
+    return chosen
+
+
+class AgentTracker:
+    """Agents as objects, as they are by now; for selectors that look at objects."""
+
+    def __init__(self, table: ShapeTable) -> None:
+        self._workspace = table.workspace
+        self._infos: dict[int, AgentInfo] = {}
+        self._seen = 0
+
+    def agents(self, indices: Ints) -> list[AgentInfo]:
+        """These agents, with what is occupied at this point of the cycle."""
+        for agent in self._workspace.log[self._seen :]:
+            self._infos.pop(agent, None)
+        self._seen = len(self._workspace.log)
+        return [self._info(int(index)) for index in indices]
+
+    def index(self, agent_id: str) -> int:
+        """The row of an agent. Raises TrackerCompatibilityError."""
+        if agent_id not in self._workspace.position:
+            raise TrackerCompatibilityError(f"the selector chose {agent_id!r}, which is none of the agents")
+        return self._workspace.position[agent_id]
+
+    def _info(self, index: int) -> AgentInfo:
+        if index not in self._infos:
+            workspace = self._workspace
+            used = (workspace.capacity[index] - workspace.idle[index]).tolist()
+            occupied = ResourceSlot(dict(zip(workspace.slots, (max(0, n) for n in used[:-1]), strict=True)))
+            before = workspace.agents[index]
+            kernels = max(before.kernel_count, used[-1])
+            self._infos[index] = replace(before, occupied_slots=occupied, kernel_count=kernels)
+        return self._infos[index]
+
+
+class SelectorChoice:
+    """Choice by any selector, with the plugins' predicates and scores."""
+
+    fills = False
+
+    def __init__(
+        self,
+        selector: AgentSelector,
+        table: ShapeTable,
+        extensions: Extensions,
+        *,
+        slot_priority: tuple[str, ...],
+        keyed: KeyedChoice | None,
+    ) -> None:
+        self._selector, self._table, self._extensions, self._keyed = selector, table, extensions, keyed
+        self._workspace = table.workspace
+        self._tracker = AgentTracker(table)
+        self._sorted_ids = sorted(table.workspace.ids)
+        self._criteria = AgentSelectionCriteria(slot_priority, largest_of(table.workspace.agents))
+        self.cursor: str | None = None
+
+    def now(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
+        """The best agent that can take the kernel now."""
+        fits = shape.fit_counts(self._workspace, slice(low, high)) > 0
+        return self._pick(shape, np.flatnonzero(fits) + low, kernel)
+
+    def later(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
+        """The best agent that can take the kernel once room is released."""
+        fits = shape.future_counts(self._workspace, slice(low, high)) > 0
+        return self._pick(shape, np.flatnonzero(fits) + low, kernel)
+
+    def keys(self, shape: Shape) -> Ints:
+        """Not asked: this choice does not fill by array."""
+        return shape.fit_counts(self._workspace)
+
+    def allows(self, kernel: KernelWorkload, agent: int) -> bool:
+        """Whether no plugin speaks against the kernel on the agent."""
+        if not self._extensions.at("predicate"):
+            return True
+        info = self._tracker.agents(np.array([agent]))[0]
+        return all(self._extensions.ask("predicate", kernel, info))
+
+    def chosen(self, agent: int) -> None:
+        """Remember the agent for the rotation."""
+        self.cursor = self._workspace.ids[agent]
+
+    def _pick(self, shape: Shape, agents: Ints, kernel: KernelWorkload) -> int:
+        agents = self._preferred(shape, self._permitted(agents, kernel))
+        if len(agents) > 1:
+            agents = self._best_scored(agents, kernel)
+        if not len(agents):
+            return -1
+        if len(agents) == 1:
+            return int(agents[0])
+        return self._by_selector(shape, agents, kernel)
+
+    def _permitted(self, agents: Ints, kernel: KernelWorkload) -> Ints:
+        if not self._extensions.at("predicate"):
+            return agents
+        infos = self._tracker.agents(agents)
+        return agents[[all(self._extensions.ask("predicate", kernel, info)) for info in infos]]
+
+    def _preferred(self, shape: Shape, agents: Ints) -> Ints:
+        """Our own shard before others, then agents without accelerators that the kernel has no use for."""
+        own = self._table.own
+        if own is not None and own[agents].any():
+            agents = agents[own[agents]]
+        if len(agents):
+            penalty = self._table.penalty(shape)[agents]
+            agents = agents[penalty == penalty.min()]
+        return agents
+
+    def _best_scored(self, agents: Ints, kernel: KernelWorkload) -> Ints:
+        """The agents with the highest sum of the plugins' scores; all of them if no plugin scores."""
+        extensions = self._extensions
+        if not any(extensions.at(point) for point in _POINTS[1:]):
+            return agents
+        infos = self._tracker.agents(agents)
+        scores = {info.agent_id: 0 for info in infos}
+        for answer in extensions.ask("batch_agent_order", kernel, infos):
+            if answer is not None:
+                _add(scores, dict(zip(scores, answer, strict=True)))  # type: ignore[call-overload]
+        for plugin in extensions.at("agent_order_map"):
+            raw = {i.agent_id: extensions.call(plugin, "agent_order_map", kernel, i) for i in infos}
+            known = {name: score for name, score in raw.items() if score is not None}
+            _add(scores, extensions.call(plugin, "agent_order_reduce", kernel, known))  # type: ignore[arg-type]
+        for answer in extensions.ask("best_agent", kernel, scores):
+            if answer in scores:
+                return np.array([self._tracker.index(str(answer))])
+        best = max(scores.values())
+        return agents[[scores[info.agent_id] == best for info in infos]]
+
+    def _by_selector(self, shape: Shape, agents: Ints, kernel: KernelWorkload) -> int:
+        if self._keyed is not None:
+            keys = self._keyed.weighed(shape, agents)
+            return int(agents[int(keys.argmax())])
+        requirements = ResourceRequirements(kernel.slots, kernel.architecture, kernel.require, kernel.image)
+        name = self._selector.name
+        try:
+            scores = self._selector.score(self._candidates(agents, requirements))
+            if scores is not None:
+                top = agents[scores == scores.max()]
+                return int(top[int(self._workspace.id_rank[top].argmin())])
+            last = AgentId(self.cursor) if self.cursor is not None else None
+            selection = self._selector.select(
+                requirements, self._tracker.agents(agents), replace(self._criteria, last_agent=last)
+            )
+            agent = self._tracker.index(selection.agent_id)
+        except TrackerCompatibilityError as error:
+            raise PluginFailed(name, "select", error) from error
+        except AgentSelectionError:
+            return -1
+        except Exception as error:
+            raise PluginFailed(name, "select", error) from error
+        if agent not in agents:
+            wrong = TrackerCompatibilityError(
+                f"the selector chose {selection.agent_id!r}, on which the kernel does not fit"
+            )
+            raise PluginFailed(name, "select", wrong)
+        return agent
+
+    def _candidates(self, agents: Ints, requirements: ResourceRequirements) -> Candidates:
+        workspace = self._workspace
+        return Candidates(
+            ids=tuple(workspace.ids[index] for index in agents),
+            slots=workspace.slots,
+            capacity=workspace.capacity[agents, :-1],
+            idle=workspace.idle[agents, :-1],
+            occupancy=workspace.occupancy[agents],
+            id_rank=workspace.id_rank[agents],
+            last_rank=bisect_right(self._sorted_ids, self.cursor) if self.cursor is not None else 0,
+            agents_total=len(workspace.ids),
+            slot_priority=self._criteria.slot_priority,
+            requirements=requirements,
+        )
+
+
+def _add(scores: dict[AgentId, int], more: Mapping[AgentId, int]) -> None:
+    for name, score in more.items():
+        scores[name] += score

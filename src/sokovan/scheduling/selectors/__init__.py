@@ -1,0 +1,1 @@
+"""Selectors choose the agent for a kernel among those that fit."""

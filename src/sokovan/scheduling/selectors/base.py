@@ -1,0 +1,204 @@
+"""What a selector is, in its plain form and in its vector form.
+
+A selector says only how it ranks agents that fit. Plain: `select(requirements,
+agents, criteria)`, over objects. Vector: either `keyed` (a fixed rank and a
+weight by occupancy, kept up to date agent by agent), or `score` over arrays of
+candidates. A plugin implements whichever it likes; the engine prefers `keyed`,
+then `score`, then `select`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.ids import AgentId
+from sokovan.domain.image import ARCHITECTURE_DEFAULT
+from sokovan.domain.scaling_group import SLOT_PRIORITY_DEFAULT
+from sokovan.domain.slots import ResourceSlot
+from sokovan.scheduling.engine.shapes import is_accelerator
+from sokovan.scheduling.engine.workspace import ONE, ONE_BITS, Ints, Workspace
+from sokovan.scheduling.selectors.exceptions import (
+    ArchitectureIncompatibleError,
+    ContainerLimitExceededError,
+    InsufficientResourcesError,
+    NoAvailableAgentError,
+    NoCompatibleAgentError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRequirements:
+    """What one kernel asks of an agent."""
+
+    requested_slots: ResourceSlot
+    architecture: str | None = ARCHITECTURE_DEFAULT
+    require: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSelectionCriteria:
+    """How the scaling group wants agents to be chosen.
+
+    `largest` is the largest amount of each slot that any agent has; agents are
+    sized against it. `last_agent` is the agent that was chosen before.
+    """
+
+    slot_priority: tuple[str, ...] = SLOT_PRIORITY_DEFAULT
+    largest: ResourceSlot | None = None
+    last_agent: AgentId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSelection:
+    """The agent that was chosen."""
+
+    agent_id: AgentId
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The agents that fit, as arrays: row i of each belongs to `ids[i]`.
+
+    `id_rank` is the place of each among all agents by id; `last_rank` is the place
+    after the agent that was chosen before.
+    """
+
+    ids: tuple[str, ...]
+    slots: tuple[str, ...]
+    capacity: Ints
+    idle: Ints
+    occupancy: Ints
+    id_rank: Ints
+    last_rank: int
+    agents_total: int
+    slot_priority: tuple[str, ...]
+    requirements: ResourceRequirements
+
+
+class AgentSelector(ABC):
+    """Chooses one agent for one kernel among those that fit."""
+
+    name: ClassVar[str]
+    # The engine may place equal kernels by array: choosing an agent makes it no less attractive.
+    fills: ClassVar[bool] = False
+
+    @abstractmethod
+    def select(
+        self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
+    ) -> AgentSelection:
+        """The agent for the kernel. Raises an AgentSelectionError where there is none."""
+
+    def score(self, candidates: Candidates) -> Ints | None:
+        """A number per candidate, the highest wins, ties by agent id; None for no vector form."""
+        del candidates
+        return None
+
+    def static_rank(self, workspace: Workspace) -> Ints | None:
+        """For the keyed form: the order of agents of equal weight, 0 first; None for no keyed form."""
+        del workspace
+        return None
+
+    def weight(self, occupancy: Ints) -> Ints:
+        """For the keyed form: how attractive an occupancy is, 0 to ONE; for arrays and numbers."""
+        return occupancy
+
+    def _filter_by_resources(self, agents: Sequence[AgentInfo], requirements: ResourceRequirements) -> list[AgentInfo]:
+        """The agents that can take the kernel now; what a custom selector begins with."""
+        return [agent for agent in agents if fits_now(agent, requirements)]
+
+
+class RankedSelector(AgentSelector):
+    """A selector that is a sort key; the built-in ones are."""
+
+    def select(
+        self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
+    ) -> AgentSelection:
+        """The candidate with the smallest rank; unused accelerators come last."""
+        largest = criteria.largest if criteria.largest is not None else largest_of(agents)
+        filled = AgentSelectionCriteria(criteria.slot_priority, largest, criteria.last_agent)
+        best = min(
+            candidates_of(requirements, agents),
+            key=lambda agent: (unused_accelerators(agent, requirements), *self.rank(agent, filled)),
+        )
+        return AgentSelection(best.agent_id)
+
+    @abstractmethod
+    def rank(self, agent: AgentInfo, criteria: AgentSelectionCriteria) -> tuple[object, ...]:
+        """Smallest wins. End with the id, so that a tie cannot wobble."""
+
+
+def candidates_of(requirements: ResourceRequirements, agents: Sequence[AgentInfo]) -> list[AgentInfo]:
+    """The agents that can take the kernel; raises the reason why there are none."""
+    left = [agent for agent in agents if agent.schedulable]
+    if not left:
+        raise NoAvailableAgentError(f"none of {len(agents)} agents takes new work")
+    left = [agent for agent in left if requirements.architecture in {None, agent.architecture}]
+    if not left:
+        raise ArchitectureIncompatibleError(f"no agent has the architecture {requirements.architecture}")
+    left = [agent for agent in left if has_labels(agent, requirements.require)]
+    if not left:
+        raise NoCompatibleAgentError(f"no agent has the labels {dict(requirements.require)}")
+    left = [agent for agent in left if has_room(agent, requirements.requested_slots)]
+    if not left:
+        raise InsufficientResourcesError(f"no agent has {requirements.requested_slots} free")
+    left = [agent for agent in left if has_place(agent)]
+    if not left:
+        raise ContainerLimitExceededError("every agent that has room is at its kernel limit")
+    return left
+
+
+def fits_now(agent: AgentInfo, requirements: ResourceRequirements) -> bool:
+    """Whether an agent can take the kernel now."""
+    return (
+        agent.schedulable
+        and requirements.architecture in {None, agent.architecture}
+        and has_labels(agent, requirements.require)
+        and has_room(agent, requirements.requested_slots)
+        and has_place(agent)
+    )
+
+
+def has_labels(agent: AgentInfo, require: Mapping[str, str]) -> bool:
+    """Whether an agent carries every required label."""
+    return all(agent.labels.get(name) == value for name, value in require.items())
+
+
+def has_room(agent: AgentInfo, slots: ResourceSlot) -> bool:
+    """Whether the free part of an agent holds the slots."""
+    return all(amount <= agent.available_slots[slot] - agent.occupied_slots[slot] for slot, amount in slots.items())
+
+
+def has_place(agent: AgentInfo) -> bool:
+    """Whether an agent is below its kernel limit."""
+    return agent.kernels_max is None or agent.kernel_count < agent.kernels_max
+
+
+def unused_accelerators(agent: AgentInfo, requirements: ResourceRequirements) -> int:
+    """How many kinds of accelerators the agent has that the kernel has no use for."""
+    return sum(1 for slot in agent.available_slots if is_accelerator(slot) and slot not in requirements.requested_slots)
+
+
+def occupancy_of(agent: AgentInfo) -> int:
+    """The largest used part of any slot, in fixed point."""
+    shares = ((agent.occupied_slots[slot] << ONE_BITS) // capacity for slot, capacity in agent.available_slots.items())
+    return max(shares, default=0)
+
+
+def size_of(agent: AgentInfo, largest: ResourceSlot | None) -> int:
+    """How large an agent is against the largest there is, summed over slots, in fixed point."""
+    known = largest if largest is not None else agent.available_slots
+    return sum((amount * ONE) // known[slot] for slot, amount in agent.available_slots.items() if known[slot])
+
+
+def largest_of(agents: Sequence[AgentInfo]) -> ResourceSlot:
+    """The largest amount of each slot that any of these agents has."""
+    largest: dict[str, int] = {}
+    for agent in agents:
+        for slot, amount in agent.available_slots.items():
+            largest[slot] = max(amount, largest.get(slot, 0))
+    return ResourceSlot(largest)

@@ -1,0 +1,1 @@
+"""Sequencers say in which order sessions are considered."""

@@ -1,0 +1,180 @@
+"""What one scheduling cycle sees: the system at one instant, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.image import ARCHITECTURE_DEFAULT
+from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.queue import Queue
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.session import Partition, Preemption, SessionSpec, SessionType, TopologyConstraint
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.domain.tenancy import Owner
+from sokovan.domain.topology import HyperNode, HyperNodeTree
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWorkload:
+    """One kernel as the scheduler sees it; `agent` says where it runs already."""
+
+    kernel_id: KernelId
+    slots: ResourceSlot
+    group: str = ""
+    image: str = ""
+    architecture: str = ARCHITECTURE_DEFAULT
+    labels: Mapping[str, str] = field(default_factory=dict)
+    require: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 0
+    preemptible: bool = True
+    nominated: AgentId | None = None
+    agent: AgentId | None = None
+    releasing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWorkload:
+    """One session as the scheduler sees it, whether it waits, runs or grows.
+
+    `submitted` orders sessions by age: a time stamp or a running number.
+    """
+
+    session_id: SessionId
+    kernels: tuple[KernelWorkload, ...]
+    submitted: int = 0
+    session_type: SessionType = SessionType.INTERACTIVE
+    owner: Owner = field(default_factory=Owner)
+    queue: QueueName = QueueName("default")
+    priority: int = 0
+    min_kernels: int | None = None
+    group_minimums: Mapping[str, int] = field(default_factory=dict)
+    partitions: tuple[Partition, ...] = ()
+    topology: TopologyConstraint | None = None
+    hypernode: str | None = None
+    dependencies: tuple[SessionId, ...] = ()
+    starts_at_ms: int | None = None
+    preemptible: bool = True
+    preemption: Preemption = Preemption.ALWAYS
+
+    @property
+    def gang_size(self) -> int:
+        """How many kernels must be there for the session to run."""
+        return len(self.kernels) if self.min_kernels is None else max(1, self.min_kernels)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerUsage:
+    """What an owner uses at this instant, in the whole system."""
+
+    slots: ResourceSlot = NO_SLOTS
+    sessions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecord:
+    """What a user used in the past: an amount (weighted slot seconds) at a time."""
+
+    user: str
+    at_ms: int
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class FairSharePolicy:
+    """How quickly past usage is forgotten, and who is entitled to more of it."""
+
+    half_life_s: int = 7 * 24 * 3600
+    weights: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.half_life_s < 1:
+            raise InvalidSpec(
+                what="fair share", field="half_life_s", value=self.half_life_s, problem="must be 1 or more"
+            )
+        for user, weight in self.weights.items():
+            if weight < 1:
+                raise InvalidSpec(what="fair share", field=f"weights.{user}", value=weight, problem="must be 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A session that waits for what is being released, and where it will go."""
+
+    session_id: SessionId
+    kernels: tuple[tuple[KernelId, AgentId], ...]
+
+    @property
+    def agents(self) -> tuple[AgentId, ...]:
+        """The agents that are held, each once, by name."""
+        return tuple(sorted({agent for _, agent in self.kernels}))
+
+
+@dataclass(frozen=True)
+class SystemSnapshot:
+    """Everything a cycle of one scaling group may look at.
+
+    `outcomes` says of sessions that have ended whether they succeeded. `usage`
+    and `limits` are kept per scope (keypair, user, group, domain) and name.
+    `pending_elsewhere` counts a keypair's waiting sessions in other scaling groups.
+    """
+
+    agents: tuple[AgentInfo, ...]
+    sessions: tuple[SessionWorkload, ...] = ()
+    hypernodes: tuple[HyperNode, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    scaling_group: ScalingGroup = field(default_factory=lambda: ScalingGroup(name=ScalingGroupName("default")))
+    now_ms: int = 0
+    usage: Mapping[Scope, Mapping[str, OwnerUsage]] = field(default_factory=dict)
+    limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = field(default_factory=dict)
+    pending_elsewhere: Mapping[str, OwnerUsage] = field(default_factory=dict)
+    outcomes: Mapping[SessionId, bool] = field(default_factory=dict)
+    history: tuple[UsageRecord, ...] = ()
+    fair_share: FairSharePolicy = field(default_factory=FairSharePolicy)
+    reservations: tuple[Reservation, ...] = ()
+    cursors: Mapping[str, AgentId] = field(default_factory=dict)
+
+    @cached_property
+    def tree(self) -> HyperNodeTree:
+        """The HyperNodes as a tree over the agents; raises InvalidTopology."""
+        return HyperNodeTree((agent.agent_id for agent in self.agents), self.hypernodes)
+
+
+def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
+    """A session as it was submitted, before any of its kernels runs."""
+    kernels = tuple(
+        KernelWorkload(
+            kernel_id=kernel.kernel_id,
+            slots=kernel.slots,
+            group=kernel.group,
+            image=kernel.image,
+            architecture=kernel.architecture,
+            labels=kernel.labels,
+            require=kernel.require,
+            priority=kernel.priority,
+            preemptible=kernel.preemptible,
+            nominated=kernel.nominated,
+        )
+        for kernel in spec.kernels
+    )
+    return SessionWorkload(
+        session_id=spec.session_id,
+        kernels=kernels,
+        submitted=submitted,
+        session_type=spec.session_type,
+        owner=spec.owner,
+        queue=spec.queue,
+        priority=spec.priority,
+        min_kernels=spec.min_kernels,
+        group_minimums=spec.group_minimums,
+        partitions=spec.partitions,
+        topology=spec.topology,
+        dependencies=spec.dependencies,
+        starts_at_ms=spec.starts_at_ms,
+        preemptible=spec.preemptible,
+        preemption=spec.preemption,
+    )

@@ -1,0 +1,30 @@
+"""Sessions that wait for other sessions."""
+
+from __future__ import annotations
+
+from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.scheduling.validators.base import DependencyUnmet, ValidationContext, ValidatorRule
+
+
+class DependenciesValidator(ValidatorRule):
+    """Every session it depends on has ended with success."""
+
+    name = "dependencies"
+    looks_at = "dependencies"
+
+    def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
+        """Object if one of them runs, waits or has failed."""
+        outcomes = context.snapshot.outcomes
+        failed = [name for name in session.dependencies if outcomes.get(name) is False]
+        if failed:
+            raise DependencyUnmet(
+                f"{', '.join(failed)} failed, so this session will not start",
+                session_id=session.session_id,
+                hint="run the failed session again and submit anew, or drop the dependency",
+            )
+        waiting = [name for name in session.dependencies if name not in outcomes]
+        if waiting:
+            raise DependencyUnmet(
+                f"{', '.join(waiting)} must end first ({len(waiting)} of {len(session.dependencies)} dependencies)",
+                session_id=session.session_id,
+            )

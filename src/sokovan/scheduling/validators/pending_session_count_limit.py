@@ -1,0 +1,31 @@
+"""How many sessions a keypair may have waiting."""
+
+from __future__ import annotations
+
+from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.scheduling.validators.base import PendingLimitExceeded, ValidationContext, ValidatorRule
+
+
+class PendingSessionCountLimitValidator(ValidatorRule):
+    """Of a keypair's waiting sessions only so many, the oldest, are considered."""
+
+    name = "pending-session-count-limit"
+    by_owner = True
+
+    def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
+        """Only keypairs with a limit on waiting sessions."""
+        policy = context.keypair(session).policy
+        return policy is not None and policy.pending_sessions_max is not None
+
+    def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
+        """Object if as many older sessions still wait."""
+        policy = context.keypair(session).policy
+        if policy is None or policy.pending_sessions_max is None or not context.starts:
+            return
+        ahead, _ = context.pending.of(session.owner.access_key).ahead(session)
+        if ahead >= policy.pending_sessions_max:
+            raise PendingLimitExceeded(
+                f"{ahead} earlier sessions of keypair {session.owner.access_key} wait, "
+                f"{policy.pending_sessions_max} may wait at a time",
+                session_id=session.session_id,
+            )

@@ -1,0 +1,19 @@
+"""Batch sessions that asked to start at a later time."""
+
+from __future__ import annotations
+
+from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.scheduling.validators.base import NotYetBegun, ValidationContext, ValidatorRule
+
+
+class ReservedBatchSessionValidator(ValidatorRule):
+    """A batch session does not start before its time."""
+
+    name = "reserved-batch-session"
+    looks_at = "starts_at_ms"
+
+    def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
+        """Object while its time has not come."""
+        now, starts = context.snapshot.now_ms, session.starts_at_ms
+        if starts is not None and starts > now:
+            raise NotYetBegun(f"starts in {(starts - now + 999) // 1000} s", session_id=session.session_id, hint="wait")

@@ -1,0 +1,377 @@
+"""Scenarios: a small cluster, the work offered to it, and what must be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeVar
+
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.errors import InvalidInput, listed
+from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueState, QueueTree
+from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint, TopologyMode
+from sokovan.domain.slot_forms import parse_amount, read_slots
+from sokovan.domain.slots import ResourceSlot, SlotLimits
+from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Owner
+from sokovan.domain.topology import HyperNode, HyperNodeTree
+from sokovan.scheduling.profile import SchedulingProfile, profile_from
+from sokovan.scheduling.snapshot import FairSharePolicy, KernelWorkload, SessionWorkload, UsageRecord
+from sokovan.simulator.documents import Value, read_documents
+
+E = TypeVar("E", bound=StrEnum)
+R = TypeVar("R")
+
+_TOP = (
+    "scenario", "source", "profile", "cycles", "agents", "hypernodes", "queues", "sessions", "expect",
+    "limits", "now", "history", "fair_share", "outcomes", "cursor",
+)  # fmt: skip
+_AGENT = ("slots", "labels", "arch", "max_kernels", "status", "shard")
+_QUEUE = ("weight", "priority", "state", "parent", "reclaimable", "capability", "deserved", "guarantee")
+_SESSION = (
+    "queue", "user", "group", "domain", "keypair", "type", "priority", "min_kernels", "group_min", "preemptible",
+    "preemption", "topology", "partitions", "hypernode", "depends", "starts_at", "kernels",
+)  # fmt: skip
+_KERNEL = (
+    "group", "slots", "require", "labels", "arch", "at", "nominated", "priority", "preemptible", "releasing", "image",
+)  # fmt: skip
+_LIMIT = ("slots", "sessions", "pending", "pending_slots")
+_EXPECT = (
+    "placed", "placed_count", "placed_in", "placed_within", "same_hypernode_tier", "evicted", "reserved", "pending",
+    "reason",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One scenario, read and checked."""
+
+    name: str
+    file: str
+    line: int
+    profile: SchedulingProfile
+    cycles: int
+    agents: tuple[AgentInfo, ...]
+    hypernodes: tuple[HyperNode, ...]
+    queues: tuple[Queue, ...]
+    sessions: tuple[SessionWorkload, ...]
+    expect: Mapping[str, object]
+    limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = field(default_factory=dict)
+    now_ms: int = 0
+    history: tuple[UsageRecord, ...] = ()
+    fair_share: FairSharePolicy = field(default_factory=FairSharePolicy)
+    outcomes: Mapping[SessionId, bool] = field(default_factory=dict)
+    cursor: AgentId | None = None
+
+
+def read_scenarios(text: str, file: str) -> Iterator[Scenario]:
+    """Every scenario of a file. Raises InvalidScenario with file, line, scenario and key."""
+    seen: dict[str, int] = {}
+    for document in read_documents(text, file):
+        entries = document.items(_TOP)
+        if "scenario" not in entries:
+            raise document.place.wrong("a scenario needs a name", hint="begin it with `scenario: what it shows`")
+        name = entries["scenario"].text()
+        if name in seen:
+            raise entries["scenario"].place.wrong(f"a scenario of this name stands in line {seen[name]}")
+        seen[name] = document.place.line
+        yield _Reader(entries).scenario(name, document)
+
+
+class _Reader:
+    """Reads one scenario; every error names the place it comes from."""
+
+    def __init__(self, entries: dict[str, Value]) -> None:
+        self._entries = entries
+        self._agents: dict[str, AgentInfo] = {}
+        self._kernels: set[str] = set()
+
+    def scenario(self, name: str, document: Value) -> Scenario:
+        """The whole of it."""
+        profile = self._get("profile", lambda value: _checked(value, lambda: profile_from(value.plain() or {})))
+        self._agents = {key: _agent(key, value) for key, value in self._section("agents").items()}
+        hypernodes = self._hypernodes()
+        queues = self._queues()
+        sessions = tuple(
+            self._session(key, value, index) for index, (key, value) in enumerate(self._section("sessions").items())
+        )
+        now_ms = self._get("now", lambda value: value.number(least=0) * 1000) or 0
+        return Scenario(
+            name=name,
+            file=document.place.file,
+            line=document.place.line,
+            profile=profile or SchedulingProfile(),
+            cycles=self._get("cycles", lambda value: value.number(least=1)) or 1,
+            agents=tuple(self._agents.values()),
+            hypernodes=hypernodes,
+            queues=queues,
+            sessions=sessions,
+            expect=self._expect({session.session_id for session in sessions}),
+            limits=self._limits(),
+            now_ms=now_ms,
+            history=self._history(now_ms),
+            fair_share=self._get("fair_share", _fair_share) or FairSharePolicy(),
+            outcomes={SessionId(key): value.flag() for key, value in self._section("outcomes").items()},
+            cursor=self._get("cursor", self._agent_name),
+        )
+
+    def _section(self, name: str) -> dict[str, Value]:
+        return self._entries[name].mapping() if name in self._entries else {}
+
+    def _get(self, name: str, read: Callable[[Value], R]) -> R | None:
+        return read(self._entries[name]) if name in self._entries else None
+
+    def _agent_name(self, value: Value) -> AgentId:
+        name = value.text()
+        if name not in self._agents:
+            raise value.place.wrong(f"there is no agent {name!r}", hint=f"agents are {listed(self._agents)}")
+        return AgentId(name)
+
+    def _hypernodes(self) -> tuple[HyperNode, ...]:
+        nodes = []
+        for name, value in self._section("hypernodes").items():
+            given = value.items(("tier", "tier_name", "members"))
+            members = tuple(member.text() for member in given["members"].sequence()) if "members" in given else ()
+            tier = given["tier"].number() if "tier" in given else 1
+            tier_name = given["tier_name"].text() if "tier_name" in given else None
+            node = _checked(value, lambda: HyperNode(name, tier, members, tier_name))  # noqa: B023  # called at once
+            nodes.append(node)
+        if nodes:
+            _checked(self._entries["hypernodes"], lambda: HyperNodeTree(self._agents, nodes))
+        return tuple(nodes)
+
+    def _queues(self) -> tuple[Queue, ...]:
+        queues = {name: _queue(name, value) for name, value in self._section("queues").items()}
+        for name, value in self._section("queues").items():
+            parent = queues[name].parent
+            if parent != ROOT_QUEUE and parent not in queues:
+                raise value.mapping()["parent"].place.wrong(f"there is no queue {str(parent)!r}")
+        if queues:
+            _checked(self._entries["queues"], lambda: QueueTree(queues.values()))
+        return tuple(queues.values())
+
+    def _session(self, name: str, value: Value, index: int) -> SessionWorkload:
+        given = value.items(_SESSION)
+        kernels = [self._kernel(key, item) for key, item in _of(given, "kernels").items()]
+        if not kernels:
+            raise value.place.wrong("a session has at least one kernel")
+        hypernode = given.get("hypernode")
+        if hypernode is not None and hypernode.text() not in self._section("hypernodes"):
+            raise hypernode.place.wrong(f"there is no hypernode {hypernode.text()!r}")
+        starts = given["starts_at"].number(least=0) * 1000 if "starts_at" in given else None
+        partitions = given["partitions"].sequence() if "partitions" in given else []
+        return SessionWorkload(
+            session_id=SessionId(name),
+            kernels=tuple(kernels),
+            submitted=index,
+            session_type=_choice(
+                given.get("type"), SessionType, SessionType.BATCH if starts else SessionType.INTERACTIVE
+            ),
+            owner=_checked(value, lambda: _owner(given)),
+            queue=QueueName(given["queue"].text()) if "queue" in given else QueueName("default"),
+            priority=given["priority"].number() if "priority" in given else 0,
+            min_kernels=given["min_kernels"].number(least=0) if "min_kernels" in given else None,
+            group_minimums={key: item.number(least=0) for key, item in _of(given, "group_min").items()},
+            partitions=tuple(_partition(item) for item in partitions),
+            topology=_topology(given.get("topology")),
+            hypernode=hypernode.text() if hypernode is not None else None,
+            dependencies=tuple(SessionId(i.text()) for i in given["depends"].sequence()) if "depends" in given else (),
+            starts_at_ms=starts,
+            preemptible=given["preemptible"].flag() if "preemptible" in given else True,
+            preemption=_choice(given.get("preemption"), Preemption, Preemption.ALWAYS),
+        )
+
+    def _kernel(self, name: str, value: Value) -> KernelWorkload:
+        given = value.items(_KERNEL)
+        if name in self._kernels:
+            raise value.place.wrong(f"another kernel is called {name!r}", hint="kernel names are unique in a scenario")
+        self._kernels.add(name)
+        at = self._agent_name(given["at"]) if "at" in given else None
+        return KernelWorkload(
+            kernel_id=KernelId(name),
+            slots=_slots(given.get("slots")),
+            group=given["group"].text() if "group" in given else "",
+            image=given["image"].text() if "image" in given else "",
+            architecture=given["arch"].text() if "arch" in given else "x86_64",
+            labels=_texts(given.get("labels")),
+            require=_texts(given.get("require")),
+            priority=given["priority"].number() if "priority" in given else 0,
+            preemptible=given["preemptible"].flag() if "preemptible" in given else True,
+            nominated=self._agent_name(given["nominated"]) if "nominated" in given else None,
+            agent=at,
+            releasing=given["releasing"].flag() if "releasing" in given else False,
+        )
+
+    def _limits(self) -> dict[Scope, dict[str, ResourcePolicy]]:
+        limits: dict[Scope, dict[str, ResourcePolicy]] = {}
+        for scope_name, value in self._section("limits").items():
+            if scope_name not in set(Scope):
+                raise value.place.wrong("is not a scope", hint=f"scopes are {listed(Scope)}")
+            limits[Scope(scope_name)] = {name: _limit(name, item) for name, item in value.mapping().items()}
+        return limits
+
+    def _history(self, now_ms: int) -> tuple[UsageRecord, ...]:
+        records = []
+        for item in self._entries["history"].sequence() if "history" in self._entries else []:
+            given = item.items(("user", "age", "amount"))
+            for key in ("user", "age", "amount"):
+                if key not in given:
+                    raise item.place.wrong(f"lacks {key}")
+            age_ms = given["age"].number(least=0) * 1000
+            records.append(UsageRecord(given["user"].text(), now_ms - age_ms, given["amount"].number(least=0)))
+        return tuple(records)
+
+    def _expect(self, sessions: set[SessionId]) -> dict[str, object]:
+        given = self._entries["expect"].items(_EXPECT) if "expect" in self._entries else {}
+        for key in ("placed", "placed_in"):
+            for kernel, value in _of(given, key).items():
+                if kernel not in self._kernels:
+                    raise value.place.wrong(f"there is no kernel {kernel!r}")
+                for item in value.sequence() if key == "placed_in" else [value]:
+                    self._agent_name(item)
+        for value in given["evicted"].sequence() if "evicted" in given else []:
+            if value.text() not in self._kernels:
+                raise value.place.wrong(f"there is no kernel {value.text()!r}")
+        named = [*_of(given, "reserved").items(), *_of(given, "reason").items()]
+        named += [(item.text(), item) for item in (given["pending"].sequence() if "pending" in given else [])]
+        for session, value in named:
+            if session not in sessions:
+                raise value.place.wrong(f"there is no session {session!r}")
+        within = given.get("placed_within")
+        if within is not None and within.text() not in self._section("hypernodes"):
+            raise within.place.wrong(f"there is no hypernode {within.text()!r}")
+        return {key: value.plain() for key, value in given.items()}
+
+
+def _agent(name: str, value: Value) -> AgentInfo:
+    given = value.items(_AGENT)
+    return _checked(
+        value,
+        lambda: AgentInfo(
+            agent_id=AgentId(name),
+            available_slots=_slots(given.get("slots")),
+            architecture=given["arch"].text() if "arch" in given else "x86_64",
+            labels=_texts(given.get("labels")),
+            kernels_max=given["max_kernels"].number(least=0) if "max_kernels" in given else None,
+            status=_choice(given.get("status"), AgentStatus, AgentStatus.ALIVE),
+            shard=given["shard"].text() if "shard" in given else None,
+        ),
+    )
+
+
+def _queue(name: str, value: Value) -> Queue:
+    given = value.items(_QUEUE)
+    return _checked(
+        value,
+        lambda: Queue(
+            name=QueueName(name),
+            weight=given["weight"].number() if "weight" in given else 1,
+            priority=given["priority"].number() if "priority" in given else 0,
+            state=_choice(given.get("state"), QueueState, QueueState.OPEN),
+            parent=QueueName(given["parent"].text()) if "parent" in given else ROOT_QUEUE,
+            reclaimable=given["reclaimable"].flag() if "reclaimable" in given else True,
+            capability=_slot_limits(given.get("capability")),
+            deserved=_slot_limits(given.get("deserved")),
+            guarantee=_slots(given.get("guarantee")),
+        ),
+    )
+
+
+def _partition(value: Value) -> Partition:
+    given = value.items(("name", "by", "size", "min_groups", "topology"))
+    for key in ("name", "by"):
+        if key not in given:
+            raise value.place.wrong(f"a partition needs {key}")
+    return _checked(
+        value,
+        lambda: Partition(
+            name=given["name"].text(),
+            by=given["by"].text(),
+            size=given["size"].number() if "size" in given else 1,
+            min_groups=given["min_groups"].number() if "min_groups" in given else 0,
+            topology=_topology(given.get("topology")),
+        ),
+    )
+
+
+def _topology(value: Value | None) -> TopologyConstraint | None:
+    if value is None:
+        return None
+    given = value.items(("mode", "highest_tier"))
+    tier = given["highest_tier"].content if "highest_tier" in given else None
+    return _checked(
+        value, lambda: TopologyConstraint(_choice(given.get("mode"), TopologyMode, TopologyMode.HARD), tier)
+    )
+
+
+def _limit(name: str, value: Value) -> ResourcePolicy:
+    given = value.items(_LIMIT)
+    return _checked(
+        value,
+        lambda: ResourcePolicy(
+            name=name,
+            slots_max=_slot_limits(given.get("slots")),
+            sessions_max=given["sessions"].number(least=0) if "sessions" in given else None,
+            pending_sessions_max=given["pending"].number(least=0) if "pending" in given else None,
+            pending_slots_max=_slot_limits(given.get("pending_slots")),
+        ),
+    )
+
+
+def _fair_share(value: Value) -> FairSharePolicy:
+    given = value.items(("half_life", "weights"))
+    weights = {key: item.number(least=1) for key, item in _of(given, "weights").items()}
+    half_life = given["half_life"].number(least=1) if "half_life" in given else FairSharePolicy().half_life_s
+    return _checked(value, lambda: FairSharePolicy(half_life, weights))
+
+
+def _owner(given: Mapping[str, Value]) -> Owner:
+    user = given["user"].text() if "user" in given else DEFAULT_OWNER_NAME
+    return Owner(
+        user=user,
+        group=given["group"].text() if "group" in given else DEFAULT_OWNER_NAME,
+        domain=given["domain"].text() if "domain" in given else DEFAULT_OWNER_NAME,
+        access_key=AccessKey(given["keypair"].text() if "keypair" in given else user),
+    )
+
+
+def _of(given: Mapping[str, Value], key: str) -> dict[str, Value]:
+    return given[key].mapping() if key in given else {}
+
+
+def _slots(value: Value | None) -> ResourceSlot:
+    return ResourceSlot() if value is None else _checked(value, lambda: read_slots(value.plain() or {}))
+
+
+def _slot_limits(value: Value | None) -> SlotLimits:
+    if value is None:
+        return SlotLimits()
+    return _checked(
+        value,
+        lambda: SlotLimits({slot: parse_amount(slot, amount.plain()) for slot, amount in value.mapping().items()}),
+    )
+
+
+def _texts(value: Value | None) -> dict[str, str]:
+    return {} if value is None else {key: item.text() for key, item in value.mapping().items()}
+
+
+def _choice(value: Value | None, kind: type[E], default: E) -> E:
+    if value is None:
+        return default
+    if value.content not in set(kind):
+        raise value.place.wrong(f"is {value.plain()!r}", hint=f"known are {listed(kind)}")
+    return kind(value.content)
+
+
+def _checked(value: Value, make: Callable[[], R]) -> R:
+    """What `make` gives; an error of the domain is put in its place in the file."""
+    try:
+        return make()
+    except InvalidInput as error:
+        if hasattr(error, "where"):
+            raise
+        raise value.place.wrong(error.message, hint=error.hint) from error

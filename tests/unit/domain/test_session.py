@@ -1,0 +1,151 @@
+"""Sessions as people ask for them: what makes sense is taken, what contradicts itself is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sokovan.domain.errors import InvalidName, InvalidSpec
+from sokovan.domain.ids import KernelId, SessionId
+from sokovan.domain.session import (
+    KernelSpec,
+    Partition,
+    SessionSpec,
+    SessionType,
+    TopologyConstraint,
+    TopologyMode,
+)
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+
+CPU = ResourceSlot({"cpu": 1000})
+
+
+def kernels(*groups: str, **fields: Any) -> tuple[KernelSpec, ...]:
+    """Kernels k0, k1, … of the groups given."""
+    return tuple(KernelSpec(KernelId(f"k{index}"), CPU, group=group, **fields) for index, group in enumerate(groups))
+
+
+def session(*parts: KernelSpec, **fields: Any) -> SessionSpec:
+    return SessionSpec(SessionId("s1"), parts or kernels("", "", ""), **fields)
+
+
+def labelled(*values: str) -> tuple[KernelSpec, ...]:
+    """One kernel for each value of the label `instance`."""
+    return tuple(KernelSpec(KernelId(f"k{at}"), CPU, labels={"instance": value}) for at, value in enumerate(values))
+
+
+def test_a_session_starts_whole_unless_it_names_a_smaller_gang() -> None:
+    assert session().gang_size == 3
+    assert session(min_kernels=2).gang_size == 2
+
+
+def test_a_gang_of_none_or_one_lets_each_kernel_start_alone() -> None:
+    assert session(min_kernels=0).gang_size == session(min_kernels=1).gang_size == 1
+
+
+def test_a_session_asks_for_the_sum_of_its_kernels() -> None:
+    assert session().requested_slots() == CPU * 3
+
+
+def test_a_kernel_that_asks_for_nothing_is_best_effort() -> None:
+    assert KernelSpec(KernelId("k"), NO_SLOTS).best_effort
+    assert not KernelSpec(KernelId("k"), CPU).best_effort
+
+
+def test_a_group_minimum_is_at_most_the_size_of_its_group() -> None:
+    gang = kernels("ps", "worker", "worker")
+    assert session(*gang, group_minimums={"ps": 1, "worker": 2}).group_minimums["worker"] == 2
+    with pytest.raises(InvalidSpec, match=r"group_minimums\.ps = 2: the group has only 1 kernels"):
+        session(*gang, group_minimums={"ps": 2})
+
+
+def test_kernels_without_a_group_are_a_group_too() -> None:
+    assert session(group_minimums={"": 3}).group_minimums == {"": 3}
+
+
+def test_a_partition_groups_kernels_by_their_label() -> None:
+    pairs = Partition("pairs", by="instance", size=2, min_groups=2)
+    assert session(*labelled("a", "a", "b", "b", "c"), partitions=(pairs,)).partitions == (pairs,)
+    with pytest.raises(
+        InvalidSpec, match=r"partitions\.pairs\.min_groups = 2: only 1 groups by label instance have 2 kernels"
+    ):
+        session(*labelled("a", "a", "b", "c"), partitions=(pairs,))
+
+
+def test_two_partitions_may_use_one_label_under_two_names() -> None:
+    both = (Partition("all", by="instance"), Partition("pairs", by="instance", size=2))
+    assert session(partitions=both).partitions == both
+    with pytest.raises(InvalidSpec, match="partitions = 'all': two partitions have this name"):
+        session(partitions=(both[0], both[0]))
+
+
+def test_only_a_batch_session_may_start_later() -> None:
+    assert session(session_type=SessionType.BATCH, starts_at_ms=1000).starts_at_ms == 1000
+    for kind in (SessionType.INTERACTIVE, SessionType.INFERENCE):
+        with pytest.raises(InvalidSpec, match="only a batch session may start later"):
+            session(session_type=kind, starts_at_ms=1000)
+
+
+def test_a_session_waits_for_others_but_not_for_itself() -> None:
+    assert session(dependencies=("s0",)).dependencies == ("s0",)
+    with pytest.raises(InvalidSpec, match="a session cannot wait for itself"):
+        session(dependencies=("s0", "s1"))
+    with pytest.raises(InvalidName, match="'s 0' is not a name for a session"):
+        session(dependencies=("s 0",))
+
+
+def test_a_session_of_more_kernels_than_there_may_be_is_refused_by_their_number() -> None:
+    with pytest.raises(InvalidSpec, match="kernels = 100001: a session has at most 100000 kernels"):
+        session(*kernels("") * 100_001)
+
+
+def test_two_kernels_of_one_id_are_refused_by_that_id() -> None:
+    with pytest.raises(InvalidSpec, match="kernels = 'k0': two kernels have this id"):
+        session(*kernels("a"), *kernels("b"))
+
+
+@pytest.mark.parametrize("priority", [-1_000_000, 0, 1_000_000])
+def test_priorities_go_both_ways_up_to_a_million(priority: int) -> None:
+    assert session(priority=priority).priority == priority
+    with pytest.raises(InvalidSpec, match="priority = 1000001"):
+        kernels("", priority=1_000_001)
+    with pytest.raises(InvalidSpec, match="priority = -1000001"):
+        session(priority=-1_000_001)
+
+
+@pytest.mark.parametrize("tier", [None, 1, 64, "rack"])
+def test_closeness_is_bounded_by_a_tier_by_number_by_name_or_not_at_all(tier: int | str | None) -> None:
+    assert TopologyConstraint(TopologyMode.SOFT, tier).highest_tier == tier
+
+
+@pytest.mark.parametrize("tier", [0, -1, 1.0, True])
+def test_a_tier_that_cannot_be_is_refused(tier: Any) -> None:
+    with pytest.raises(InvalidSpec, match="topology constraint: highest_tier"):
+        TopologyConstraint(TopologyMode.HARD, tier)
+
+
+def test_a_tier_by_name_has_a_name() -> None:
+    with pytest.raises(InvalidName, match="'' is not a name for a tier"):
+        TopologyConstraint(TopologyMode.HARD, "")
+
+
+def test_session_and_partition_may_each_be_close_in_their_own_way() -> None:
+    near, far = TopologyConstraint(TopologyMode.HARD, 1), TopologyConstraint(TopologyMode.SOFT, "row")
+    spec = session(topology=far, partitions=(Partition("pairs", by="instance", topology=near),))
+    assert (spec.topology, spec.partitions[0].topology) == (far, near)
+    with pytest.raises(InvalidSpec, match="partition pairs: topology = 1"):
+        Partition("pairs", by="instance", topology=1)  # type: ignore[arg-type]  # a caller without a type checker
+
+
+def test_a_kernel_may_be_nominated_for_an_agent_and_bound_to_labels() -> None:
+    (kernel,) = kernels("worker", nominated="a1", require={"zone": "west"}, image="torch:2.9")
+    assert (kernel.nominated, kernel.require, kernel.image) == ("a1", {"zone": "west"}, "torch:2.9")
+
+
+@pytest.mark.parametrize("field", ["group", "image"])
+@pytest.mark.parametrize("wrong", [None, 0, [], "a b"])
+def test_a_group_or_image_is_a_name_or_left_blank(field: str, wrong: Any) -> None:
+    named: dict[str, Any] = {field: wrong}
+    with pytest.raises(InvalidName, match=f"is not a name for a {field}"):
+        KernelSpec(KernelId("k"), CPU, **named)
