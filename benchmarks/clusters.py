@@ -57,7 +57,9 @@ def limits(users: int) -> dict[Scope, dict[str, ResourcePolicy]]:
     }
 
 
-def session(index: int, slots: ResourceSlot, *, kernels: int = 1, users: int = 50, queue: str = "default") -> SessionWorkload:
+def session(
+    index: int, slots: ResourceSlot, *, kernels: int = 1, users: int = 50, queue: str = "default"
+) -> SessionWorkload:
     """A session of equal kernels."""
     name = f"s{index:06}"
     return SessionWorkload(

@@ -35,10 +35,21 @@ def write_tree(root: Path, files: Mapping[str, str]) -> Path:
 
 
 def write_package(root: Path, files: Mapping[str, str]) -> Path:
-    """Write modules under `root`/src and an empty `__init__` in each of their folders."""
+    """Write modules under `root`/src and an empty `__init__` in each of their folders.
+
+    A contract that names a package by its plain name fails where the package is
+    missing, so those are there too, empty.
+    """
     folders = {parent for path in files for parent in Path("src", path).parents if "sokovan" in parent.parts}
+    folders |= {Path("src", *name.split(".")) for name in _plain_names()}
     inits = {str(folder / "__init__.py"): "" for folder in folders}
     return write_tree(root, inits | {f"src/{path}": text for path, text in files.items()})
+
+
+def _plain_names() -> set[str]:
+    contracts = tool_settings("importlinter")["contracts"]
+    listed = [contract.get(key, []) for contract in contracts for key in ("source_modules", "forbidden_modules")]
+    return {name for names in listed for name in names if name.startswith("sokovan.") and "*" not in name}
 
 
 def tool_settings(tool: str) -> dict[str, Any]:

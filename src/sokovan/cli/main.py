@@ -25,7 +25,7 @@ def simulate(
     snapshot: Annotated[bool, Parameter(negative=())] = False,
     save: str | None = None,
 ) -> int:
-    """Try a policy before you apply it: run scenario files through the real scheduling core.
+    """Try a policy before you apply it: run scenario files through the core.
 
     A scenario is a small cluster, the work offered to it, and what must be decided. Exit status: 0 every expectation
     holds, 1 one does not, 2 a file cannot be read.

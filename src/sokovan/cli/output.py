@@ -34,7 +34,7 @@ def complain(error: SokovanError, *, json_too: bool) -> None:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows under headings, in columns that line up; the last column may be of any width."""
+    """Rows under headings, in columns that line up."""
     lines = [list(headings), *(list(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings) - 1)]
     padded = [

@@ -16,7 +16,7 @@ OK, UNMET, USAGE = 0, 1, 2
 
 
 def simulate(files: list[str], *, json: bool, explain: bool, snapshot: bool, save: str | None) -> int:
-    """Run the files; 0 if every expectation holds, 1 if one does not, 2 for what cannot be read."""
+    """Run the files; 0 all as expected, 1 a difference, 2 cannot be read."""
     try:
         if snapshot:
             return _replay(files, json=json, explain=explain)

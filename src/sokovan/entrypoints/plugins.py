@@ -44,7 +44,10 @@ def installed_plugins() -> PluginRegistry:
 
 
 def registry_of(points: Iterable[EntryPoint]) -> PluginRegistry:
-    """The built-in plugins and those of these entry points. Raises UnloadablePlugin, DuplicatePlugin."""
+    """The built-in plugins and those of these entry points.
+
+    Raises UnloadablePlugin, DuplicatePlugin.
+    """
     shelves: dict[str, dict[str, Callable[[], Any]]] = {
         "validators": dict(BUILT_IN.validators),
         "sequencers": dict(BUILT_IN.sequencers),

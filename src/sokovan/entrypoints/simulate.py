@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sokovan.domain.errors import InvalidInput, SokovanError
+from sokovan.domain.errors import SokovanError
+from sokovan.entrypoints.files import read_text
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.scheduling.codec import snapshot_from_json, snapshot_to_json
 from sokovan.scheduling.pipeline import schedule
@@ -15,15 +16,6 @@ from sokovan.scheduling.profile import profile_of
 from sokovan.simulator.expectations import differences
 from sokovan.simulator.scenario import Scenario, read_scenarios
 from sokovan.simulator.world import World, begin, run
-
-FILE_MAX = 64 * 1024 * 1024
-
-
-class UnreadableFile(InvalidInput):
-    """A file that is not there, cannot be read, or is no text."""
-
-    code = "unreadable-file"
-    hint = "name a file that exists and holds UTF-8 text; - is standard input"
 
 
 @dataclass(frozen=True)
@@ -36,7 +28,10 @@ class Outcome:
 
 
 def read_all(files: Sequence[str]) -> list[Scenario]:
-    """Every scenario of these files. Raises InvalidScenario, UnreadableFile, before anything runs."""
+    """Every scenario of these files, read before anything runs.
+
+    Raises InvalidScenario, UnreadableFile.
+    """
     return [scenario for file in files for scenario in read_scenarios(read_text(file), file)]
 
 
@@ -69,21 +64,6 @@ def save_snapshots(scenarios: Sequence[Scenario], folder: str) -> list[Path]:
         path.write_text(snapshot_to_json(begin(scenario).snapshot(), indent=1) + "\n", encoding="utf-8")
         written.append(path)
     return written
-
-
-def read_text(file: str) -> str:
-    """The text of a file; - is standard input. Raises UnreadableFile."""
-    path = Path("/dev/stdin") if file == "-" else Path(file)
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(FILE_MAX + 1)
-        if len(content) > FILE_MAX:
-            raise UnreadableFile(f"{file} is larger than {FILE_MAX} bytes")
-        return content.decode("utf-8")
-    except OSError as error:
-        raise UnreadableFile(f"cannot read {file}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UnreadableFile(f"{file} is not UTF-8 text: byte {error.start} is wrong") from error
 
 
 def _file_name(name: str) -> str:

@@ -107,7 +107,7 @@ def _made(target: Any, value: Any, key: str) -> Any:  # noqa: ANN401  # any anno
     return _made_plain(getattr(target, "__supertype__", target), value, key)
 
 
-def _made_union(options: tuple[Any, ...], value: Any, key: str) -> Any:  # noqa: ANN401  # see _made
+def _made_union(options: tuple[Any, ...], value: Any, key: str) -> Any:  # noqa: ANN401  # any annotation, any JSON value
     if value is None and NoneType in options:
         return None
     kinds = [option for option in options if option is not NoneType]
@@ -124,7 +124,7 @@ def _made_tuple(parts: tuple[Any, ...], items: list[Any], key: str) -> tuple[Any
     return tuple(_made(part, item, f"{key}[{i}]") for i, (part, item) in enumerate(zip(parts, items, strict=True)))
 
 
-def _made_plain(target: Any, value: Any, key: str) -> Any:  # noqa: ANN401  # see _made
+def _made_plain(target: Any, value: Any, key: str) -> Any:  # noqa: ANN401  # any annotation, any JSON value
     if target in {ResourceSlot, SlotLimits} or (isinstance(target, type) and issubclass(target, Enum)):
         return _guarded(key, lambda: target(_mapped(value, key) if target in {ResourceSlot, SlotLimits} else value))
     if is_dataclass(target) or hasattr(target, "_fields"):
@@ -136,7 +136,7 @@ def _made_plain(target: Any, value: Any, key: str) -> Any:  # noqa: ANN401  # se
     raise InvalidSnapshot(key=key, problem=f"cannot hold {quoted(value)}")
 
 
-def _made_record(target: Any, entries: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401  # see _made
+def _made_record(target: Any, entries: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401  # any annotation, any JSON value
     hints = _hints(target)
     unknown = set(entries) - set(hints)
     if unknown:
@@ -156,13 +156,13 @@ def _guarded(key: str, make: Callable[[], T]) -> T:
         raise InvalidSnapshot(key=key, problem=message) from error
 
 
-def _mapped(value: Any, key: str) -> dict[str, Any]:  # noqa: ANN401  # see _made
+def _mapped(value: Any, key: str) -> dict[str, Any]:  # noqa: ANN401  # any annotation, any JSON value
     if not isinstance(value, dict):
         raise InvalidSnapshot(key=key, problem=f"is {quoted(value)}, expected a mapping")
     return value
 
 
-def _listed(value: Any, key: str) -> list[Any]:  # noqa: ANN401  # see _made
+def _listed(value: Any, key: str) -> list[Any]:  # noqa: ANN401  # any annotation, any JSON value
     if not isinstance(value, list):
         raise InvalidSnapshot(key=key, problem=f"is {quoted(value)}, expected a list")
     return value

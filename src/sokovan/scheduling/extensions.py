@@ -179,7 +179,7 @@ class SchedulingPlugin:
 
 
 class PluginFailed(Exception):
-    """A plugin raised. An internal signal: it becomes a verdict and never leaves the cycle."""
+    """A plugin raised; becomes a verdict and never leaves the cycle."""
 
     def __init__(self, plugin: str, point: str, error: Exception) -> None:
         self.plugin, self.point, self.error = plugin, point, error

@@ -1,4 +1,4 @@
-"""One scheduling cycle: `schedule(snapshot, profile)` gives a plan, and touches nothing."""
+"""One scheduling cycle: `schedule(snapshot, profile)` gives a plan."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class Cycle:
             answers = self._extensions.ask("queue_order", self._book.view(node))
         except PluginFailed:
             return ()
-        return tuple(number for answer in answers for number in answer)  # type: ignore[attr-defined]
+        return tuple(number for answer in answers for number in answer)  # type: ignore[attr-defined]  # a plugin's answer
 
     def _capacity(self) -> ResourceSlot:
         workspace = self._workspace

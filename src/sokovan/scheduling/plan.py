@@ -31,7 +31,7 @@ class Eviction(NamedTuple):
 
 @dataclass(frozen=True)
 class SchedulingPlan:
-    """The outcome of one cycle: what to do, and a verdict for every session that waited.
+    """The outcome of one cycle: what to do, and a verdict for all who waited.
 
     `domains` is the HyperNode that each placed session with a closeness now lies in.
     """

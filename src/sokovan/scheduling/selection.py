@@ -161,11 +161,11 @@ class SelectorChoice:
         scores = {info.agent_id: 0 for info in infos}
         for answer in extensions.ask("batch_agent_order", kernel, infos):
             if answer is not None:
-                _add(scores, dict(zip(scores, answer, strict=True)))  # type: ignore[call-overload]
+                _add(scores, dict(zip(scores, answer, strict=True)))  # type: ignore[call-overload]  # a plugin's answer
         for plugin in extensions.at("agent_order_map"):
             raw = {i.agent_id: extensions.call(plugin, "agent_order_map", kernel, i) for i in infos}
             known = {name: score for name, score in raw.items() if score is not None}
-            _add(scores, extensions.call(plugin, "agent_order_reduce", kernel, known))  # type: ignore[arg-type]
+            _add(scores, extensions.call(plugin, "agent_order_reduce", kernel, known))  # type: ignore[arg-type]  # a plugin's answer
         for answer in extensions.ask("best_agent", kernel, scores):
             if answer in scores:
                 return np.array([self._tracker.index(str(answer))])

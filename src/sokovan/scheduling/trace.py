@@ -96,7 +96,7 @@ class Check(NamedTuple):
 
 
 class Funnel(NamedTuple):
-    """How many agents are left after each question, for the first kernel that found none."""
+    """How many agents are left after each question, for a kernel that found none."""
 
     all: int
     alive: int

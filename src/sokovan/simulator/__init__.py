@@ -1,1 +1,1 @@
-"""Runs written-down clusters through the real core, to try a policy before it is applied."""
+"""Runs written-down clusters through the real core, to try a policy first."""

@@ -68,7 +68,7 @@ class Scenario:
 
 
 def read_scenarios(text: str, file: str) -> Iterator[Scenario]:
-    """Every scenario of a file. Raises InvalidScenario with file, line, scenario and key."""
+    """Every scenario of a file. Raises InvalidScenario, which says where."""
     seen: dict[str, int] = {}
     for document in read_documents(text, file):
         entries = document.items(_TOP)

@@ -1,4 +1,4 @@
-"""Whether a session may be considered: its gang, its feasibility, its owner's limits.
+"""Whether a session may be considered: its gang, its size, its owner's limits.
 
 All objections are collected, not only the first. Rules see the running usage, so
 that two sessions of one owner cannot pass one limit together.
@@ -37,7 +37,7 @@ class Admission:
         self._asks_plugins = bool(extensions.at("session_valid"))
 
     def hopeless(self, job: Job) -> Failure | None:
-        """Why a session could not run even in an empty cluster, whatever anybody else does."""
+        """Why a session could not run even if the cluster were empty."""
         if job.single and job.runs[0].shape.ever_total and job.minimum == 1:
             return None
         session = job.session
@@ -72,7 +72,7 @@ class Admission:
         return _refused(found) if found else None
 
     def over_limit(self, job: Job, slots: ResourceSlot) -> Failure | None:
-        """What the rules say of the very slots that a turn would take, where they differ from the guess before."""
+        """What the rules say of the very slots that a turn would take."""
         if not job.rules:
             return None
         found = self._rules.objections(job, slots)

@@ -1,4 +1,4 @@
-"""The action *allocate*: queues in turn, one session a turn, until nobody can be served.
+"""The action *allocate*: queues in turn, one session a turn.
 
 Pop the best queue; pass over it if it has its share. Pop its best session; ask the
 rules; take a turn. What fits is kept and counted at once, so that the next session

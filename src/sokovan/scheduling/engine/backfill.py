@@ -1,4 +1,4 @@
-"""The action *backfill*: kernels that ask for nothing go wherever there is a place.
+"""The action *backfill*: kernels that ask for nothing go where there is a place.
 
 Only status, architecture, labels and the kernel limit of an agent speak for or
 against it. Sessions go by priority and order, kernels by priority; one that finds
@@ -25,7 +25,7 @@ class Backfill:
         self._floor, self._outlook, self._outcome = floor, outlook, outcome
 
     def run(self, jobs: Iterable[Job]) -> None:
-        """Serve the best-effort kernels of every session whose other kernels are where they need to be."""
+        """Serve the best-effort kernels of every session that is not refused."""
         able = [job for job in jobs if job.bare]
         for job in sorted(able, key=lambda job: (-job.session.priority, job.rank)):
             if job.failure is not None and job.failure.code is not None and not job.placed:

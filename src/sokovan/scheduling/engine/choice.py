@@ -40,7 +40,7 @@ class Choice(Protocol):
         """The best agent in the span that can take the shape once room is released."""
 
     def keys(self, shape: Shape) -> Ints:
-        """For a choice that fills: the rank of every agent, -1 where the shape does not fit now."""
+        """For a choice that fills: every agent, the best highest, -1 for no room."""
 
     def allows(self, kernel: KernelWorkload, agent: int) -> bool:
         """Whether anything but room speaks against this kernel on this agent."""

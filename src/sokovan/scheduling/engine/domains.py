@@ -56,7 +56,7 @@ class Domains:
             self._tiers[tier] = Tier(names, lows, highs)
 
     def bounds(self, topology: TopologyConstraint | None) -> Bounds:
-        """How high a constraint lets a search climb. A hard one that names no tier fails closed."""
+        """How high a constraint lets a search climb; a hard one fails closed."""
         if topology is None or topology.mode is TopologyMode.SOFT:
             return Bounds(self.tree.root_tier)
         if self.tree.root_tier == 1:
@@ -80,7 +80,7 @@ class Domains:
         return Span(*self.tree.span(name))
 
     def tiers(self, bounds: Bounds, *, inside: str, agents: Iterable[int]) -> list[Tier]:
-        """The candidate domains, lowest tier first: inside a HyperNode, and around what runs already."""
+        """The domains inside a HyperNode and around what runs, lowest tier first."""
         low, high = self.tree.span(inside)
         highest = min(bounds.highest, self.tree.tier(inside))
         running = [agent for agent in agents if agent >= 0]

@@ -74,7 +74,7 @@ class Trial:
         return self._enough([*self.placed, *self.reserved])
 
     def fill(self, runs: list[Run], span: Span) -> None:
-        """Place kernels of these runs in their order until the session is ready, or cannot be."""
+        """Place kernels in their order until the session is ready, or cannot be."""
         for position, run in enumerate(runs):
             want = self._want(run, self.placed)
             if want <= 0:
@@ -91,7 +91,7 @@ class Trial:
                 return
 
     def fill_exactly(self, runs: list[Run], count: int, span: Span) -> bool:
-        """Place `count` kernels of these runs; False (and possibly some placed) if it cannot be done."""
+        """Place `count` kernels of these runs; False (with some placed) if it fails."""
         for run in runs:
             kernels = run.kernels[: min(count, len(run.kernels))]
             allowed = self._allowed(run, len(kernels))
@@ -132,7 +132,7 @@ class Trial:
             self.misfits.add(shape)
 
     def reserve(self, run: Run, kernels: list[KernelWorkload], span: Span) -> int:
-        """Hold room that is being released for as many of these kernels as there will be room for."""
+        """Hold room that is being released for as many of these kernels as fit."""
         if not self.workspace.releases:
             return 0
         got = 0

@@ -1,4 +1,4 @@
-"""A session as the engine works on it: what it still needs, and what would be enough."""
+"""A session as the engine works on it: what it needs, and what is enough."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Run:
 
 @dataclass(slots=True)
 class Outlook:
-    """What is needed to look at a session: shapes, nominations, and an order for its kernels.
+    """What is needed to look at a session: shapes, nominations, kernel order.
 
     `alike` is False where a plugin may tell kernels of one shape apart; each kernel
     is then asked about alone.
@@ -84,7 +84,7 @@ class Part:
 
 
 class Job:
-    """A session in the running cycle. `have` counts what runs and what is placed by now."""
+    """A session in the running cycle; `have` counts what runs or is placed."""
 
     __slots__ = (
         "agents", "bare", "checks", "entry", "failure", "fitted", "group_have", "have", "minimum", "node", "parts",

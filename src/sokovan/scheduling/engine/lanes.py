@@ -23,7 +23,8 @@ class Line:
         self._heap: list[tuple[int, bool, int, Job]] = []
 
     def push(self, job: Job) -> None:
-        """Put a session in line (again). Ranks are unique, so that two sessions are never compared beyond them."""
+        """Put a session in line (again)."""
+        # Ranks are unique, so that two sessions are never compared beyond them.
         heappush(self._heap, (-job.session.priority, job.have >= job.minimum, job.rank, job))
 
     def pop(self) -> Job | None:

@@ -1,4 +1,7 @@
-"""What every owner uses as the cycle goes on: each placement is seen by the next check."""
+"""What every owner uses as the cycle goes on.
+
+Each placement is seen by the next check.
+"""
 
 from __future__ import annotations
 

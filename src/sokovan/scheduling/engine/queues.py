@@ -103,7 +103,7 @@ class QueueBook:
                 node.allocated[column] += amount * times
 
     def settle(self) -> None:
-        """Work out limits, deserved amounts and shares, once requests and usage are counted."""
+        """Work out limits, deserved amounts and shares, once all is counted."""
         self._root.limit = list(self._total)
         self._root.deserved = list(self._total)
         stack = [self._root]
@@ -187,7 +187,7 @@ class QueueBook:
         return f"queue {refusal.queue} uses {used} {slot} and {bound} {limit}; {asked} more would pass it"
 
     def walk(self, leaves: Iterable[QueueNode]) -> Generator[QueueNode, bool, None]:
-        """The queue that goes next, again and again. Send True to keep a queue, False to drop it.
+        """The queue that goes next, again and again; send whether to keep it.
 
         Shares change only on the way from a leaf to the root, so each level keeps a
         heap of its own and the best path is walked down from the root.

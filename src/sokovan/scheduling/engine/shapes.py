@@ -124,5 +124,5 @@ class ShapeTable:
 
 
 def is_accelerator(slot: str) -> bool:
-    """Whether a slot is a device (or a share of one) that other work should leave alone."""
+    """Whether a slot is a device, or a share of one, to be left to those who ask."""
     return slot.endswith((".device", ".shares"))

@@ -9,7 +9,7 @@ Row = list[int]
 
 @dataclass(slots=True)
 class Claim:
-    """One claimant: its weight, the most it may and wants to have, the least it is promised."""
+    """One claimant: weight, the most it may and wants, the least it is promised."""
 
     weight: int
     limit: Row

@@ -64,6 +64,6 @@ class Statement:
                 self._workspace.free_soon(agents, -shape.later)
 
     def commit(self) -> tuple[Step, ...]:
-        """Keep everything; the statement is empty afterwards, so that a late rollback does nothing."""
+        """Keep everything; a rollback afterwards does nothing."""
         steps, self._steps = tuple(self._steps), []
         return steps

@@ -20,7 +20,7 @@ from sokovan.scheduling.trace import Code
 
 @dataclass(slots=True)
 class Floor:
-    """Where turns take place: the workspace, the choice of agents, the queues, the plugins."""
+    """Where turns take place: workspace, choice of agents, queues, plugins."""
 
     workspace: Workspace
     choice: Choice
@@ -37,7 +37,7 @@ class Floor:
 
 
 class Turn:
-    """One attempt for one session. Afterwards `trial` holds what was found, or nothing."""
+    """One attempt for one session; afterwards `trial` holds what was found."""
 
     def __init__(self, job: Job, floor: Floor) -> None:
         self._job, self._floor = job, floor
@@ -49,7 +49,7 @@ class Turn:
         self._runs = job.runs
 
     def take(self) -> bool:
-        """Place or reserve what the session needs in this turn; False if there is no way to."""
+        """Place or reserve what the session needs now; False if there is no way."""
         job = self._job
         self._runs = self._unopposed()
         if job.session.topology is not None or job.parts:
@@ -132,12 +132,12 @@ class Turn:
         for plugin in extensions.at("domains_for_session" if group is None else "domains_for_group"):
             given = (session, names) if group is None else (session, group, names)
             point = "domains_for_session" if group is None else "domains_for_group"
-            kept = set(extensions.call(plugin, point, *given))  # type: ignore[call-overload]
+            kept = set(extensions.call(plugin, point, *given))  # type: ignore[call-overload]  # a plugin's answer
             names = [name for name in names if name in kept]
         scores: Counter[str] = Counter()
         for answer in extensions.ask("domain_order", session, names):
             if answer is not None:
-                scores.update(dict(zip(names, answer, strict=True)))  # type: ignore[call-overload]
+                scores.update(dict(zip(names, answer, strict=True)))  # type: ignore[call-overload]  # a plugin's answer
         return sorted(names, key=lambda name: -scores[name]) if scores else names
 
     def _holds(self, name: str, *, later: bool) -> bool:

@@ -63,7 +63,7 @@ class Workspace:
 
     @property
     def future(self) -> Ints:
-        """What will be free once everything on its way out has gone, less what is promised."""
+        """What will be free once all on its way out has gone, less what is promised."""
         return self.room[:, self.width :]
 
     def row_of(self, slots: ResourceSlot, *, kernels: int = 1) -> list[int]:
@@ -106,7 +106,7 @@ class Workspace:
         return [int(amount) for amount in rows[:, :-1].sum(axis=0)]
 
     def size_of(self, request: Ints) -> int:
-        """How large a request is: the largest part it takes of any slot of the largest agent."""
+        """How large a request is: the largest part of any slot of the largest agent."""
         parts = [
             ((amount >> shift) << ONE_BITS) // largest
             for amount, shift, largest in zip(request[:-1].tolist(), self._shifts, self._largest.tolist(), strict=True)

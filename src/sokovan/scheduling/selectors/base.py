@@ -94,17 +94,17 @@ class AgentSelector(ABC):
         """The agent for the kernel. Raises an AgentSelectionError where there is none."""
 
     def score(self, candidates: Candidates) -> Ints | None:
-        """A number per candidate, the highest wins, ties by agent id; None for no vector form."""
+        """A number per candidate, the highest wins, ties by id; None for no such form."""
         del candidates
         return None
 
     def static_rank(self, workspace: Workspace) -> Ints | None:
-        """For the keyed form: the order of agents of equal weight, 0 first; None for no keyed form."""
+        """For the keyed form: the order of agents of equal weight; None for no such form."""
         del workspace
         return None
 
     def weight(self, occupancy: Ints) -> Ints:
-        """For the keyed form: how attractive an occupancy is, 0 to ONE; for arrays and numbers."""
+        """For the keyed form: how attractive an occupancy is, from 0 to ONE."""
         return occupancy
 
     def _filter_by_resources(self, agents: Sequence[AgentInfo], requirements: ResourceRequirements) -> list[AgentInfo]:
@@ -190,7 +190,7 @@ def occupancy_of(agent: AgentInfo) -> int:
 
 
 def size_of(agent: AgentInfo, largest: ResourceSlot | None) -> int:
-    """How large an agent is against the largest there is, summed over slots, in fixed point."""
+    """How large an agent is against the largest, summed over slots, in fixed point."""
     known = largest if largest is not None else agent.available_slots
     return sum((amount * ONE) // known[slot] for slot, amount in agent.available_slots.items() if known[slot])
 

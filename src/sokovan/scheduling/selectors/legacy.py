@@ -10,7 +10,7 @@ from sokovan.scheduling.selectors.base import AgentSelectionCriteria, Candidates
 
 
 class LegacySelector(RankedSelector):
-    """The most of the first slot in priority order wins, then of the next, then the id.
+    """The most of the first slot by priority wins, then of the next, then the id.
 
     Slot names match exactly. Slots that the priority does not name do not count.
     """

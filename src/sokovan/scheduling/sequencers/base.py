@@ -17,7 +17,7 @@ from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 
 @dataclass(frozen=True, slots=True)
 class SequencingContext:
-    """What a sequencer may look at: the snapshot, the cluster's size, the running usage."""
+    """What a sequencer may look at: snapshot, cluster size, running usage."""
 
     snapshot: SystemSnapshot
     capacity: ResourceSlot

@@ -1,4 +1,4 @@
-"""Dominant resource fairness: the user with the smallest dominant share goes first.
+"""Dominant resource fairness: the smallest dominant share goes first.
 
 Progressive: the share moves with every placement, so that two users who both have
 nothing take turns instead of one going all the way before the other.
@@ -29,7 +29,7 @@ class DRFSequencer(WorkloadSequencer):
         return session.owner.user
 
     def standing(self, session: SessionWorkload, context: SequencingContext) -> int:
-        """The user's dominant share in fixed point; a slot the cluster lacks counts as fully taken."""
+        """The user's dominant share; a slot the cluster lacks counts as fully taken."""
         used = context.ledger.account(Scope.USER, session.owner.user).used
         capacity = context.capacity
         share = 0

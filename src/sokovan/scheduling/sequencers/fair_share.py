@@ -28,7 +28,7 @@ class FairShareSequencer(WorkloadSequencer):
 
 
 def faded_usage(snapshot: SystemSnapshot) -> dict[str, int]:
-    """What is left of each user's past usage today, per unit of weight, in fixed point."""
+    """What is left of each user's past usage, per unit of weight, in fixed point."""
     policy, totals = snapshot.fair_share, dict[str, int]()
     for record in snapshot.history:
         age_ms = max(0, snapshot.now_ms - record.at_ms)

@@ -1,4 +1,4 @@
-"""What a validator is: it looks at a session and the running usage, and may object.
+"""What a validator is: it sees a session and the running usage, and may object.
 
 SchedulingValidationError            a session may not be scheduled now
 ├── ResourceLimitExceeded            an owner would pass a resource limit

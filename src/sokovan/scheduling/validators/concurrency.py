@@ -7,7 +7,7 @@ from sokovan.scheduling.validators.base import ConcurrencyLimitExceeded, Validat
 
 
 class ConcurrencyValidator(ValidatorRule):
-    """One more session must not pass the keypair's limit; a growing one counts already."""
+    """One more session must not pass the limit; a growing one counts already."""
 
     name = "concurrency"
     by_owner = True

@@ -1,0 +1,31 @@
+"""Files that a user names, read with a limit and with errors that name them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sokovan.domain.errors import InvalidInput
+
+FILE_MAX = 64 * 1024 * 1024
+
+
+class UnreadableFile(InvalidInput):
+    """A file that is not there, cannot be read, or is no text."""
+
+    code = "unreadable-file"
+    hint = "name a file that exists and holds UTF-8 text; - is standard input"
+
+
+def read_text(file: str) -> str:
+    """The text of a file; - is standard input. Raises UnreadableFile."""
+    path = Path("/dev/stdin") if file == "-" else Path(file)
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(FILE_MAX + 1)
+        if len(content) > FILE_MAX:
+            raise UnreadableFile(f"{file} is larger than {FILE_MAX} bytes")
+        return content.decode("utf-8")
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {file}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(f"{file} is not UTF-8 text: byte {error.start} is wrong") from error

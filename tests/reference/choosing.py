@@ -1,0 +1,69 @@
+"""How the reference scheduler chooses a machine: every machine is looked at for every kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sokovan.scheduling.profile import SchedulingProfile
+from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
+from tests.reference.machines import ONE, Machine, World, largest_amounts
+
+
+class Chooser:
+    """The rules of the built-in selectors, sharding and the care for accelerators."""
+
+    def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile, world: World) -> None:
+        self._profile, self._world = profile, world
+        self._priority = snapshot.scaling_group.slot_priority
+        self._largest = largest_amounts(snapshot.agents)
+
+    def eligible(self, machine: Machine, kernel: KernelWorkload) -> bool:
+        """Whether nothing but room can speak against the kernel on the machine."""
+        if self._profile.shard_mode == "hard" and machine.info.shard != self._profile.shard:
+            return False
+        return machine.info.schedulable and machine.suits(kernel) and machine.held_if_empty(kernel) >= 1
+
+    def now(self, kernel: KernelWorkload, domain: Iterable[str], nominated: str | None) -> str | None:
+        """The best agent of the domain with room now; the nominated one before all others."""
+        fitting = [m for m in self._eligible(kernel, domain) if m.fits_now(kernel)]
+        return self._best(fitting, kernel, nominated)
+
+    def later(self, kernel: KernelWorkload, domain: Iterable[str], nominated: str | None) -> str | None:
+        """The best agent of the domain that will have room."""
+        fitting = [m for m in self._eligible(kernel, domain) if m.fits_later(kernel)]
+        return self._best(fitting, kernel, nominated)
+
+    def _eligible(self, kernel: KernelWorkload, domain: Iterable[str]) -> list[Machine]:
+        inside = set(domain)
+        machines = self._world.machines.values()
+        return [m for m in machines if m.info.agent_id in inside and self.eligible(m, kernel)]
+
+    def _best(self, fitting: list[Machine], kernel: KernelWorkload, nominated: str | None) -> str | None:
+        if nominated in {machine.info.agent_id for machine in fitting}:
+            return nominated
+        best = min(fitting, key=lambda machine: self._rank(machine, kernel), default=None)
+        return None if best is None else best.info.agent_id
+
+    def _rank(self, machine: Machine, kernel: KernelWorkload) -> tuple[object, ...]:
+        """Own shard, then no accelerators that lie idle, then what the selector prefers."""
+        foreign = self._profile.shard_mode == "soft" and machine.info.shard != self._profile.shard
+        wasted = [
+            slot
+            for slot in machine.info.available_slots
+            if slot.endswith((".device", ".shares")) and slot not in kernel.slots
+        ]
+        return (foreign, len(wasted), *self._preference(machine))
+
+    def _preference(self, machine: Machine) -> tuple[object, ...]:
+        name = machine.info.agent_id
+        if self._profile.selector == "concentrated":
+            return (-machine.occupancy(), self._size(machine), name)
+        if self._profile.selector == "dispersed":
+            return (min(ONE, machine.occupancy()), -self._size(machine), name)
+        if self._profile.selector == "roundrobin":
+            return (self._world.last is not None and name <= self._world.last, name)
+        return (*(-machine.idle.get(slot, 0) for slot in self._priority), name)
+
+    def _size(self, machine: Machine) -> int:
+        slots = machine.info.available_slots.items()
+        return sum(amount * ONE // self._largest[slot] for slot, amount in slots)

@@ -1,0 +1,133 @@
+"""Owners of the reference scheduler: what they use by now, and the nine built-in validators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.session import SessionType
+from sokovan.domain.slots import ResourceSlot, total
+from sokovan.scheduling.snapshot import KernelWorkload, OwnerUsage, SessionWorkload, SystemSnapshot
+from sokovan.scheduling.trace import Code
+
+
+class Owners:
+    """Who took what in this cycle, on top of what the snapshot says."""
+
+    def __init__(self, snapshot: SystemSnapshot, validators: Sequence[str]) -> None:
+        self._snapshot, self._validators = snapshot, validators
+        self._taken: list[tuple[SessionWorkload, KernelWorkload]] = []
+        self._begun: list[SessionWorkload] = []
+
+    def take(self, session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> None:
+        """Count kernels that are placed or promised a place."""
+        self._taken.extend((session, kernel) for kernel in kernels)
+
+    def begin(self, session: SessionWorkload) -> None:
+        """Count a session that waits no longer."""
+        self._begun.append(session)
+
+    def objection(self, session: SessionWorkload, kernels: Sequence[KernelWorkload], *, starts: bool) -> Code | None:
+        """The first objection, in the order of the profile."""
+        asked = total(kernel.slots for kernel in kernels)
+        for name in self._validators:
+            code = _RULES[name](self, session, asked, starts)
+            if code is not None:
+                return code
+        return None
+
+    def used(self, scope: Scope, name: str) -> ResourceSlot:
+        """What an owner uses by now."""
+        taken = [kernel.slots for session, kernel in self._taken if _name(session, scope) == name]
+        return total([self._usage(scope, name).slots, *taken])
+
+    def over(self, scope: Scope, session: SessionWorkload, asked: ResourceSlot) -> Code | None:
+        """The code of a scope whose slot limits would be passed."""
+        name = _name(session, scope)
+        limits, used = self._policy(scope, name).slots_max, self.used(scope, name)
+        passed = any(slot in limits and used[slot] + amount > limits[slot] for slot, amount in asked.items())
+        return Code(f"QUOTA_{scope.name}") if passed else None
+
+    def crowded(self, session: SessionWorkload, asked: ResourceSlot, starts: bool) -> Code | None:
+        """Whether the keypair runs as many sessions as it may."""
+        del asked
+        name = str(session.owner.access_key)
+        most = self._policy(Scope.KEYPAIR, name).sessions_max
+        begun = sum(1 for other in self._begun if other.owner.access_key == name)
+        running = self._usage(Scope.KEYPAIR, name).sessions + begun
+        return Code.CONCURRENCY_LIMIT if most is not None and starts and running >= most else None
+
+    def too_many_wait(self, session: SessionWorkload, asked: ResourceSlot, starts: bool) -> Code | None:
+        """Whether as many older sessions of the keypair wait as may wait."""
+        del asked
+        most = self._policy(Scope.KEYPAIR, str(session.owner.access_key)).pending_sessions_max
+        ahead = len(self._ahead(session)) + self._elsewhere(session).sessions
+        return Code.PENDING_LIMIT if most is not None and starts and ahead >= most else None
+
+    def too_much_waits(self, session: SessionWorkload, asked: ResourceSlot, starts: bool) -> Code | None:
+        """Whether what waits ahead and this session ask for more than may wait."""
+        limits = self._policy(Scope.KEYPAIR, str(session.owner.access_key)).pending_slots_max
+        ahead = [k.slots for other in self._ahead(session) for k in other.kernels if k.agent is None]
+        sums = total([self._elsewhere(session).slots, asked, *ahead])
+        passed = any(sums[slot] > limit for slot, limit in limits.items())
+        return Code.PENDING_LIMIT if starts and passed else None
+
+    def waits_for_others(self, session: SessionWorkload, asked: ResourceSlot, starts: bool) -> Code | None:
+        """Whether a session it depends on has not ended well."""
+        del asked, starts
+        done = all(self._snapshot.outcomes.get(name) for name in session.dependencies)
+        return None if done else Code.DEPENDENCY
+
+    def too_early(self, session: SessionWorkload, asked: ResourceSlot, starts: bool) -> Code | None:
+        """Whether a batch session asked to start later."""
+        del asked, starts
+        if session.session_type is not SessionType.BATCH or session.starts_at_ms is None:
+            return None
+        return Code.NOT_YET_BEGIN if session.starts_at_ms > self._snapshot.now_ms else None
+
+    def _ahead(self, session: SessionWorkload) -> list[SessionWorkload]:
+        """The older sessions of the keypair of which nothing runs or is placed."""
+        place = (session.submitted, session.session_id)
+        return [
+            other
+            for other in self._snapshot.sessions
+            if other.owner.access_key == session.owner.access_key
+            and (other.submitted, other.session_id) < place
+            and all(kernel.agent is None or kernel.releasing for kernel in other.kernels)
+            and other not in self._begun
+        ]
+
+    def _elsewhere(self, session: SessionWorkload) -> OwnerUsage:
+        return self._snapshot.pending_elsewhere.get(session.owner.access_key, OwnerUsage())
+
+    def _usage(self, scope: Scope, name: str) -> OwnerUsage:
+        return self._snapshot.usage.get(scope, {}).get(name, OwnerUsage())
+
+    def _policy(self, scope: Scope, name: str) -> ResourcePolicy:
+        return self._snapshot.limits.get(scope, {}).get(name, ResourcePolicy("none"))
+
+
+def _name(session: SessionWorkload, scope: Scope) -> str:
+    owner = session.owner
+    names = {
+        Scope.KEYPAIR: str(owner.access_key),
+        Scope.USER: owner.user,
+        Scope.GROUP: owner.group,
+        Scope.DOMAIN: owner.domain,
+    }
+    return names[scope]
+
+
+Rule = Callable[[Owners, SessionWorkload, ResourceSlot, bool], Code | None]
+
+_RULES: dict[str, Rule] = {
+    "keypair-resource-limit": lambda owners, session, asked, _: owners.over(Scope.KEYPAIR, session, asked),
+    "group-resource-limit": lambda owners, session, asked, _: owners.over(Scope.GROUP, session, asked),
+    "domain-resource-limit": lambda owners, session, asked, _: owners.over(Scope.DOMAIN, session, asked),
+    "user-resource-limit": lambda owners, session, asked, _: owners.over(Scope.USER, session, asked),
+    "concurrency": Owners.crowded,
+    "dependencies": Owners.waits_for_others,
+    "pending-session-count-limit": Owners.too_many_wait,
+    "pending-session-resource-limit": Owners.too_much_waits,
+    "reserved-batch-session": Owners.too_early,
+}

@@ -1,0 +1,189 @@
+"""Queues of the reference scheduler: limits, deserved shares and order, worked out anew when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sokovan.domain.queue import Queue, QueueState
+from sokovan.scheduling.profile import SchedulingProfile
+from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
+from sokovan.scheduling.trace import Code
+from tests.reference.machines import ONE
+
+ROOT = "root"
+Amounts = dict[str, int]
+
+
+class Queues:
+    """All queues of a cycle, by name."""
+
+    def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
+        self._profile = profile
+        self._queues: dict[str, Queue] = {str(queue.name): queue for queue in snapshot.queues}
+        for session in snapshot.sessions:
+            self._queues.setdefault(str(session.queue), Queue(session.queue))
+        kernels = [kernel for session in snapshot.sessions for kernel in session.kernels]
+        self._slots = sorted(
+            {
+                *(slot for kernel in kernels for slot in kernel.slots),
+                *(slot for info in snapshot.agents for slot in info.available_slots),
+            }
+        )
+        alive = [info for info in snapshot.agents if info.schedulable]
+        self._total = {slot: sum(info.available_slots[slot] for info in alive) for slot in self._slots}
+        self._used: list[tuple[str, KernelWorkload]] = []
+        self._wanted: list[tuple[str, KernelWorkload]] = []
+        self._limit: dict[str, Amounts] = {}
+        self._deserved: dict[str, Amounts] = {}
+
+    def use(self, queue: str, kernel: KernelWorkload) -> None:
+        """Count a kernel that runs, is placed or is promised a place."""
+        self._used.append((queue, kernel))
+
+    def want(self, queue: str, kernel: KernelWorkload) -> None:
+        """Count a kernel that runs or could run."""
+        self._wanted.append((queue, kernel))
+
+    def settle(self) -> None:
+        """Work out limits and deserved shares from the root down."""
+        self._limit[ROOT], self._deserved[ROOT] = dict(self._total), dict(self._total)
+        level = [ROOT]
+        while level:
+            for parent in level:
+                self._settle_below(parent)
+            level = [child for parent in level for child in self._children(parent)]
+
+    def problem(self, name: str) -> Code | None:
+        """Why a queue runs nothing, if so."""
+        if self._misplaced(name):
+            return Code.QUEUE_INVALID
+        if self._children(name):
+            return Code.QUEUE_NOT_LEAF
+        closed = any(self._queues[above].state is QueueState.CLOSED for above in self._line(name))
+        return Code.QUEUE_CLOSED if closed else None
+
+    def overused(self, name: str) -> bool:
+        """Whether a queue or one above it has all that it deserves by weight."""
+        if self._profile.queue_policy != "proportion":
+            return False
+        return any(self._has_all(above) for above in self._line(name))
+
+    def refusal(self, name: str, kernel: KernelWorkload, held: Sequence[KernelWorkload]) -> Code | None:
+        """Why one more kernel may not come on top of what a trial holds."""
+        by_weight = self._profile.queue_policy == "proportion"
+        bounds = self._deserved if by_weight else self._limit
+        for above in self._line(name):
+            for slot, amount in kernel.slots.items():
+                asked = amount + sum(other.slots[slot] for other in held)
+                if self._used_by(above)[slot] + asked > bounds[above][slot]:
+                    return Code.QUEUE_OVER_SHARE if by_weight else Code.QUEUE_LIMIT
+        return None
+
+    def lets_in(self, name: str, asked: Sequence[KernelWorkload], let_in: Sequence[tuple[str, KernelWorkload]]) -> bool:
+        """Whether the limits of a queue and those above hold what runs, what was let in and this."""
+        for above in self._line(name):
+            for slot in {slot for kernel in asked for slot in kernel.slots}:
+                before = sum(kernel.slots[slot] for queue, kernel in let_in if above in self._line(queue))
+                now = sum(kernel.slots[slot] for kernel in asked)
+                if self._used_by(above)[slot] + before + now > self._limit[above][slot]:
+                    return False
+        return True
+
+    def next(self, names: Iterable[str]) -> str:
+        """The queue that goes next: from the root down, each time the best one that has somebody waiting."""
+        waiting = set(names)
+        above = ROOT
+        while True:
+            below = [child for child in self._children(above) if any(child in self._line(name) for name in waiting)]
+            above = min(below, key=self._order)
+            if above in waiting:
+                return above
+
+    def _order(self, name: str) -> tuple[object, ...]:
+        borrows_only = self._profile.queue_policy == "capacity" and not self._queues[name].deserved
+        return (borrows_only, self._share(name), -self._queues[name].priority, name)
+
+    def _share(self, name: str) -> int:
+        """The largest used part of what is deserved, in 2**20ths."""
+        shares = [0]
+        for slot, deserved in self._deserved[name].items():
+            used = self._used_by(name)[slot]
+            shares.append(used * ONE // deserved if deserved else ONE * bool(used))
+        return max(shares)
+
+    def _has_all(self, name: str) -> bool:
+        used = self._used_by(name)
+        return all(used[slot] >= self._deserved[name][slot] for slot in self._slots)
+
+    def _used_by(self, name: str) -> Amounts:
+        return self._sum(name, self._used)
+
+    def _sum(self, name: str, counted: Iterable[tuple[str, KernelWorkload]]) -> Amounts:
+        """What all kernels of a queue and of those below it ask for."""
+        mine = [kernel for queue, kernel in counted if name in self._line(queue)]
+        return {slot: sum(kernel.slots[slot] for kernel in mine) for slot in self._slots}
+
+    def _parent(self, name: str) -> str:
+        return str(self._queues[name].parent) if self._profile.hierarchy else ROOT
+
+    def _misplaced(self, name: str) -> bool:
+        seen: list[str] = []
+        while name != ROOT:
+            if name in seen or name not in self._queues:
+                return True
+            seen.append(name)
+            name = self._parent(name)
+        return False
+
+    def _line(self, name: str) -> list[str]:
+        """A queue and those above it, without the root."""
+        if self._misplaced(name):
+            return [name]
+        line = []
+        while name != ROOT:
+            line.append(name)
+            name = self._parent(name)
+        return line
+
+    def _children(self, name: str) -> list[str]:
+        return [other for other in self._queues if not self._misplaced(other) and self._parent(other) == name]
+
+    def _settle_below(self, parent: str) -> None:
+        children = self._children(parent)
+        for child in children:
+            queue = self._queues[child]
+            self._limit[child] = {}
+            for slot in self._slots:
+                promised = sum(self._queues[other].guarantee[slot] for other in children if other != child)
+                self._limit[child][slot] = max(0, min(queue.capability[slot], self._limit[parent][slot] - promised))
+            self._deserved[child] = {slot: queue.deserved[slot] for slot in self._slots if slot in queue.deserved}
+        if self._profile.queue_policy == "proportion":
+            self._deserved.update(self._poured(parent, children))
+
+    def _poured(self, parent: str, children: Sequence[str]) -> dict[str, Amounts]:
+        """Water-filling: what is left is offered by weight, round after round, until nothing moves."""
+        have = {child: {slot: self._queues[child].guarantee[slot] for slot in self._slots} for child in children}
+        open_children = list(children)
+        while True:
+            left = {s: self._deserved[parent][s] - sum(row[s] for row in have.values()) for s in self._slots}
+            if not open_children or all(amount <= 0 for amount in left.values()):
+                return have
+            weights = sum(self._queues[child].weight for child in open_children)
+            poured = {child: self._filled(child, have[child], left, weights) for child in open_children}
+            moved = [child for child in open_children if poured[child] != have[child]]
+            have.update(poured)
+            if not moved:
+                return have
+            open_children = [child for child in moved if self._lacks(child, have[child])]
+
+    def _filled(self, child: str, have: Amounts, left: Amounts, weights: int) -> Amounts:
+        """What a queue has after one round: no more than its limit and its wish, no less than its guarantee."""
+        queue, wanted, now = self._queues[child], self._sum(child, self._wanted), {}
+        for slot in self._slots:
+            offered = have[slot] + max(0, left[slot]) * queue.weight // weights
+            now[slot] = max(min(offered, self._limit[child][slot], wanted[slot]), queue.guarantee[slot])
+        return now
+
+    def _lacks(self, child: str, have: Amounts) -> bool:
+        wanted = self._sum(child, self._wanted)
+        return any(have[slot] < min(wanted[slot], self._limit[child][slot]) for slot in self._slots)

@@ -1,0 +1,212 @@
+"""One turn of one session in the reference scheduler: seats for what it needs, or none at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sokovan.scheduling.snapshot import KernelWorkload
+from sokovan.scheduling.trace import Code
+from tests.reference.choosing import Chooser
+from tests.reference.domains import Domain, Network, by_preference
+from tests.reference.machines import World
+from tests.reference.queues import Queues
+from tests.reference.work import Failure, Group, Seat, Work
+
+
+@dataclass
+class Stage:
+    """Where turns take place."""
+
+    world: World
+    chooser: Chooser
+    queues: Queues
+    network: Network
+    nominations: Mapping[str, str]
+
+    def nominated(self, kernel: KernelWorkload) -> str | None:
+        """Where a kernel is nominated to, by itself or by a reservation of an earlier cycle."""
+        return kernel.nominated or self.nominations.get(kernel.kernel_id)
+
+
+class Turn:
+    """Afterwards `placed` and `reserved` are the seats that were found, and `failure` says why there are none."""
+
+    def __init__(self, work: Work, stage: Stage) -> None:
+        self._work, self._stage = work, stage
+        self._grows = work.ready()
+        self._may_reserve = True
+        self._short: KernelWorkload | None = None
+        self._refusal: Code | None = None
+        self._impossible = False
+        self.placed: list[Seat] = []
+        self.reserved: list[Seat] = []
+        self.failure: Failure | None = None
+
+    def take(self) -> bool:
+        """Find seats; if there are not enough, the world is as it was."""
+        work = self._work
+        close = work.session.topology is not None or bool(work.groups())
+        if self._in_domains() if close else self._in_domain(self._stage.network.root):
+            return True
+        self.failure = self._why()
+        return False
+
+    def seated(self) -> list[KernelWorkload]:
+        """The kernels that have a seat, now or later."""
+        return [kernel for kernel, _ in (*self.placed, *self.reserved)]
+
+    def _why(self) -> Failure:
+        if self._impossible:
+            return Failure(Code.TOPOLOGY_IMPOSSIBLE)
+        if self._refusal is not None and self._short is None:
+            return Failure(self._refusal)
+        session = self._work.session
+        close = session.topology is not None or any(p.topology for p in session.partitions if self._work.groups())
+        return Failure(short=self._short or self._work.waiting[0], closeness=close)
+
+    def _in_domains(self) -> bool:
+        """Room that is free now in any domain comes before room that is being released."""
+        network, topology = self._stage.network, self._work.session.topology
+        domains = [network.root]
+        if topology is not None:
+            highest = network.highest(topology)
+            if highest is None:
+                self._impossible = True
+                return False
+            domains = network.inside(network.root, highest, self._work.agents())
+        demand = self._work.waiting[: 1 if self._grows else self._work.missing()]
+        for later in (False, True):
+            self._may_reserve = later
+            for domain in by_preference(domains, self._stage.world, demand):
+                if self._in_domain(domain):
+                    return True
+        return False
+
+    def _in_domain(self, domain: Domain) -> bool:
+        saved, placed, reserved = self._stage.world.copied(), list(self.placed), list(self.reserved)
+        if self._work.groups():
+            self._fill_groups(domain)
+        else:
+            self._fill(domain)
+        if self._enough():
+            return True
+        self._stage.world.restore(saved)
+        self.placed, self.reserved = placed, reserved
+        return False
+
+    def _enough(self) -> bool:
+        """Ready with what is placed, or at least with what is promised."""
+        return bool(self.seated()) and self._work.ready(self.seated() if self._may_reserve else self._started())
+
+    def _started(self) -> list[KernelWorkload]:
+        return [kernel for kernel, _ in self.placed]
+
+    def _fill(self, domain: Domain) -> None:
+        """Kernels in their order until the session is ready; one that fits nowhere is passed over if it may be."""
+        work = self._work
+        for index, kernel in enumerate(work.waiting):
+            hoped = bool(self.seated()) and work.ready(self.seated())
+            seated = self._seat(kernel, domain, reserve=not hoped)
+            if not seated and not work.ready([*self.seated(), *work.waiting[index + 1 :]]):
+                return
+            if self.seated() and work.ready(self._started()):
+                return
+
+    def _seat(self, kernel: KernelWorkload, domain: Domain, *, reserve: bool) -> bool:
+        """A seat for one kernel: now, or else later."""
+        stage, queue = self._stage, str(self._work.session.queue)
+        refusal = stage.queues.refusal(queue, kernel, self.seated())
+        if refusal is not None:
+            self._refusal = self._refusal or refusal
+            return False
+        nominated = stage.nominated(kernel)
+        agent = stage.chooser.now(kernel, domain.agents, nominated)
+        if agent is not None:
+            stage.world.machines[agent].take(kernel)
+            stage.world.last = agent
+            self.placed.append((kernel, agent))
+            return True
+        self._short = self._short or kernel
+        agent = stage.chooser.later(kernel, domain.agents, nominated) if reserve and self._may_reserve else None
+        if agent is None:
+            return False
+        stage.world.machines[agent].promise(kernel)
+        self.reserved.append((kernel, agent))
+        return True
+
+    def _fill_groups(self, domain: Domain) -> None:
+        """Kernel groups one after another, each close by its own rule, until the session is ready."""
+        failed: list[Group | None] = []
+        while True:
+            left = [kernel for kernel in self._left() if self._work.group_of(kernel) not in failed]
+            if not left:
+                return
+            group = min((self._work.group_of(kernel) for kernel in left), key=self._urgency)
+            if not self._fill_group(group, domain):
+                failed.append(group)
+            elif self._grows or self._work.ready(self._started()):
+                return
+
+    def _left(self) -> list[KernelWorkload]:
+        used = {kernel.kernel_id for kernel in self.seated()}
+        return [kernel for kernel in self._work.waiting if kernel.kernel_id not in used]
+
+    def _urgency(self, group: Group | None) -> tuple[object, ...]:
+        """Groups that are demanded, then other unready ones, then ready ones, then kernels of no group."""
+        groups = self._work.groups()
+        if group is None:
+            return (True, True, len(groups))
+        ready = self._work.group_ready(group, self.seated())
+        return (group not in self._demanded(), ready, groups.index(group))
+
+    def _demanded(self) -> list[Group]:
+        """The first unready groups of each partition, as many as it lacks."""
+        demanded = []
+        for number, partition in enumerate(self._work.session.partitions):
+            mine = [group for group in self._work.groups() if group[0] == number]
+            unready = [group for group in mine if not self._work.group_ready(group, self.seated())]
+            demanded.extend(unready[: max(0, partition.min_groups - (len(mine) - len(unready)))])
+        return demanded
+
+    def _fill_group(self, group: Group | None, domain: Domain) -> bool:
+        """So many kernels of one group as make it ready, in the lowest domain that its own rule allows."""
+        work, network = self._work, self._stage.network
+        kernels = [kernel for kernel in self._left() if work.group_of(kernel) == group]
+        count = max(1, self._owed(group), self._lacking(group))
+        if len(kernels) < count:
+            return False
+        topology = None if group is None else work.session.partitions[group[0]].topology
+        if topology is None:
+            return self._fill_exactly(kernels, count, domain)
+        highest = network.highest(topology)
+        if highest is None:
+            self._impossible = True
+            return False
+        around = work.agents(group) | {a for k, a in (*self.placed, *self.reserved) if work.group_of(k) == group}
+        domains = network.inside(domain, highest, around)
+        ordered = by_preference(domains, self._stage.world, kernels[:count])
+        return any(self._fill_exactly(kernels, count, inner) for inner in ordered)
+
+    def _lacking(self, group: Group | None) -> int:
+        if group is None:
+            return 0
+        present = [*(kernel for kernel, _ in self._work.here), *self.seated()]
+        mine = sum(1 for kernel in present if self._work.group_of(kernel) == group)
+        return self._work.session.partitions[group[0]].size - mine
+
+    def _owed(self, group: Group | None) -> int:
+        """How many kernels must come from this group, as all the others together are too few."""
+        missing = self._work.minimum - self._work.counted() - len(self.seated())
+        return missing - sum(1 for kernel in self._left() if self._work.group_of(kernel) != group)
+
+    def _fill_exactly(self, kernels: Sequence[KernelWorkload], count: int, domain: Domain) -> bool:
+        """`count` of these kernels in one domain, or none."""
+        saved, placed, reserved = self._stage.world.copied(), list(self.placed), list(self.reserved)
+        for kernel in kernels:
+            count -= self._seat(kernel, domain, reserve=True)
+            if not count:
+                return True
+        self._stage.world.restore(saved)
+        self.placed, self.reserved = placed, reserved
+        return False

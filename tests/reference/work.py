@@ -1,0 +1,93 @@
+"""A session in the reference scheduler: what is there, what waits, and when it is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
+from sokovan.scheduling.trace import Code
+from tests.reference.machines import ONE
+
+# A kernel group: the number of its partition, and the value of the label that its kernels share.
+Group = tuple[int, str]
+Seat = tuple[KernelWorkload, str]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a session got nothing: a code, or the kernel that found no room."""
+
+    code: Code | None = None
+    short: KernelWorkload | None = None
+    closeness: bool = False
+
+
+class Work:
+    """One session that waits for something."""
+
+    def __init__(self, session: SessionWorkload, largest: Mapping[str, int], rank: int) -> None:
+        self.session, self.rank = session, rank
+        self.minimum = session.gang_size
+        self.here = [(k, str(k.agent)) for k in session.kernels if k.agent is not None and not k.releasing]
+        self.bare = [k for k in session.kernels if k.agent is None and not k.slots]
+        self.begun_before = bool(self.here)
+        self.placed = self.reserved = 0
+        self.failure: Failure | None = None
+        self.examined = False
+        waiting = [(index, k) for index, k in enumerate(session.kernels) if k.agent is None and k.slots]
+        waiting.sort(key=lambda item: (-item[1].priority, -_size(item[1], largest), item[0]))
+        self.waiting = [kernel for _, kernel in waiting]
+
+    @property
+    def starts(self) -> bool:
+        """Whether the session would begin to run by its next kernel."""
+        return not self.begun_before and not self.placed
+
+    def counted(self) -> int:
+        """The kernels that count towards the minimum: here, or best-effort ones, which may come later."""
+        return len(self.here) + len(self.bare)
+
+    def missing(self) -> int:
+        """How many kernels the next turn must place: up to the minimum, then one at a time."""
+        return max(1, self.minimum - self.counted())
+
+    def ready(self, more: Sequence[KernelWorkload] = ()) -> bool:
+        """Whether the session would run with these kernels more."""
+        kernels = [*(kernel for kernel, _ in self.here), *more]
+        if len(kernels) + len(self.bare) < self.minimum:
+            return False
+        for group, least in self.session.group_minimums.items():
+            if sum(1 for kernel in (*kernels, *self.bare) if kernel.group == group) < least:
+                return False
+        for number, partition in enumerate(self.session.partitions):
+            whole = [g for g in self.groups() if g[0] == number and self.group_ready(g, more)]
+            if len(whole) < partition.min_groups:
+                return False
+        return True
+
+    def groups(self) -> list[Group]:
+        """The kernel groups of all partitions, in the order in which kernels mention them."""
+        groups = [self.group_of(kernel) for kernel in self.session.kernels]
+        return list(dict.fromkeys(group for group in groups if group is not None))
+
+    def group_of(self, kernel: KernelWorkload) -> Group | None:
+        """The group by the first partition whose label the kernel carries."""
+        for number, partition in enumerate(self.session.partitions):
+            if partition.by in kernel.labels:
+                return (number, kernel.labels[partition.by])
+        return None
+
+    def group_ready(self, group: Group, more: Sequence[KernelWorkload]) -> bool:
+        """Whether a kernel group has its size."""
+        kernels = [*(kernel for kernel, _ in self.here), *more]
+        return sum(1 for k in kernels if self.group_of(k) == group) >= self.session.partitions[group[0]].size
+
+    def agents(self, group: Group | None = None) -> set[str]:
+        """Where the kernels of the session, or of one of its groups, are."""
+        return {agent for kernel, agent in self.here if group is None or self.group_of(kernel) == group}
+
+
+def _size(kernel: KernelWorkload, largest: Mapping[str, int]) -> int:
+    """The largest part that the kernel takes of any slot of the largest machine."""
+    return max([0, *(amount * ONE // max(1, largest.get(slot, 0)) for slot, amount in kernel.slots.items())])
