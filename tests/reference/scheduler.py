@@ -7,6 +7,7 @@ to a copy. It knows the built-in plugins only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -100,7 +101,7 @@ class Cycle:
         policy, now = self._snapshot.fair_share, self._snapshot.now_ms
         mine = [record for record in self._snapshot.history if record.user == user]
         halvings = [(record.amount, max(0, now - record.at_ms) / (policy.half_life_s * 1000)) for record in mine]
-        return sum(amount * 0.5**age for amount, age in halvings) / policy.weights.get(user, 1)
+        return sum(amount * math.pow(0.5, age) for amount, age in halvings) / policy.weights.get(user, 1)
 
     def _hopeless(self, work: Work) -> Failure | None:
         """Why a session could not start even if all machines were empty."""
@@ -174,9 +175,8 @@ class Cycle:
         promised = {reservation.session_id for reservation in self._snapshot.reservations}
         able = [work for work in works if work.failure is None and work.waiting]
         line = [work for work in able if work.session.session_id not in promised]
-        for work in sorted(able, key=_by_priority):
-            if work.session.session_id in promised and self._serve(work):
-                line.append(work)
+        first = [work for work in sorted(able, key=_by_priority) if work.session.session_id in promised]
+        line.extend([work for work in first if self._serve(work)])
         while line:
             queue = self._queues.next(str(work.session.queue) for work in line)
             mine = [work for work in line if work.session.queue == queue]
@@ -253,7 +253,7 @@ class Cycle:
         """Kernels that ask for nothing, of sessions that run or need nothing else to run."""
         for work in sorted(works, key=_by_priority):
             refused = work.failure is not None and work.failure.code is not None and not work.placed
-            if not work.bare or refused or not work.ready() or (work.reserved and work.starts):
+            if not work.bare or refused or not work.ready():
                 continue
             code = None if work.examined else self._owners.objection(work.session, (), starts=work.starts)
             if code is not None:
@@ -267,7 +267,7 @@ class Cycle:
         if agent is None:
             work.failure = work.failure or Failure(short=kernel)
             return
-        if work.starts:
+        if work.starts and not work.reserved:
             self._owners.begin(work.session)
         self._world.machines[agent].take(kernel)
         self._world.last = agent

@@ -62,7 +62,8 @@ class Turn:
         if self._refusal is not None and self._short is None:
             return Failure(self._refusal)
         session = self._work.session
-        close = session.topology is not None or any(p.topology for p in session.partitions if self._work.groups())
+        own = [session.partitions[number].topology for number, _ in self._work.groups()]
+        close = session.topology is not None or any(own)
         return Failure(short=self._short or self._work.waiting[0], closeness=close)
 
     def _in_domains(self) -> bool:

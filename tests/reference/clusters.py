@@ -1,0 +1,415 @@
+"""Random small clusters with work for them; a theme says what may occur."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from hypothesis import strategies as st
+
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.queue import Queue, QueueState
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.session import Partition, SessionType, TopologyConstraint, TopologyMode
+from sokovan.domain.slots import ResourceSlot, SlotLimits
+from sokovan.domain.tenancy import Owner
+from sokovan.domain.topology import HyperNode
+from sokovan.scheduling.profile import VALIDATORS_DEFAULT, SchedulingProfile
+from sokovan.scheduling.snapshot import (
+    FairSharePolicy,
+    KernelWorkload,
+    OwnerUsage,
+    Reservation,
+    SessionWorkload,
+    SystemSnapshot,
+    UsageRecord,
+)
+
+NOW_MS = 1_000_000
+HALF_LIFE_S = 100
+
+MACHINES: tuple[dict[str, int], ...] = (
+    {"cpu": 4, "mem": 8},
+    {"cpu": 2, "mem": 4},
+    {"cpu": 4, "mem": 4},
+    {"cpu": 8, "mem": 16},
+    {"cpu": 3, "mem": 5},
+    {"cpu": 4, "mem": 8, "cuda.device": 2},
+    {"cpu": 8, "mem": 8, "cuda.device": 4},
+    {"cpu": 6, "mem": 6, "cuda.device": 1, "cuda.shares": 3},
+)
+REQUESTS: tuple[dict[str, int], ...] = (
+    {"cpu": 1},
+    {"cpu": 2, "mem": 2},
+    {"cpu": 1, "mem": 3},
+    {"mem": 2},
+    {"cpu": 3},
+    {"cpu": 1, "cuda.device": 1},
+    {"cpu": 4, "mem": 4},
+    {"cpu": 2, "cuda.device": 2},
+    {"cpu": 1, "cuda.shares": 1},
+    {"cpu": 7},
+    {"cpu": 1, "fpga": 1},
+)
+SLOTS = ("cpu", "mem", "cuda.device")
+SELECTORS = ("concentrated", "dispersed", "roundrobin", "legacy")
+SEQUENCERS = ("fifo", "lifo", "drf", "fair-share")
+ACTIONS = (("allocate", "backfill"), ("allocate",), ("enqueue", "allocate", "backfill"), ("backfill", "allocate"))
+
+
+@dataclass(frozen=True)
+class Theme:
+    """What may occur in a cluster besides agents and sessions of equal kernels."""
+
+    agents: int = 8
+    sessions: int = 8
+    kernels: int = 5
+    busy: bool = False
+    releasing: bool = False
+    overcommitted: bool = False
+    picky: bool = False  # labels, architectures, kernel limits, draining agents
+    mixed: bool = False  # kernels of one session differ
+    elastic: bool = False
+    groups: bool = False
+    partitions: bool = False
+    running: bool = False
+    best_effort: bool = False
+    nominated: bool = False
+    promised: bool = False
+    tiers: int = 0
+    queues: int = 0
+    limits: bool = False
+    shards: bool = False
+    owners: int = 1
+    selectors: tuple[str, ...] = ("concentrated",)
+    sequencers: tuple[str, ...] = ("fifo",)
+    policies: tuple[str, ...] = ("capacity",)
+    actions: tuple[tuple[str, ...], ...] = (("allocate",),)
+
+
+@dataclass
+class Host:
+    """An agent while it is being made up."""
+
+    name: str
+    slots: dict[str, int]
+    used: Counter[str] = field(default_factory=Counter)
+    leaving: Counter[str] = field(default_factory=Counter)
+    kernels: int = 0
+    kernels_leaving: int = 0
+
+    def run(self, slots: dict[str, int], *, leaves: bool, force: bool = False) -> bool:
+        """Let a kernel run here, if there is room for it."""
+        if not force and any(self.used[slot] + n > self.slots.get(slot, 0) for slot, n in slots.items()):
+            return False
+        self.used.update(slots)
+        self.kernels += 1
+        if leaves:
+            self.leaving.update(slots)
+            self.kernels_leaving += 1
+        return True
+
+
+class Dice:
+    """Short words for what is drawn most."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def chance(self, tenths: int) -> bool:
+        return self.number(0, 9) >= 10 - tenths
+
+    def number(self, low: int, high: int) -> int:
+        return self._draw(st.integers(low, high))
+
+    def among(self, things: tuple[dict[str, int], ...]) -> dict[str, int]:
+        return self._draw(st.sampled_from(things))
+
+    def word(self, *words: str) -> str:
+        return self._draw(st.sampled_from(words))
+
+
+@st.composite
+def clusters(draw: st.DrawFn, theme: Theme) -> SystemSnapshot:
+    """A snapshot in which only what the theme allows occurs."""
+    dice = Dice(draw)
+    stride = draw(st.sampled_from((1, 5, 12)))
+    names = [f"n{stride * number % 13:02}" for number in range(1, 13)]
+    hosts = [Host(name, dice.among(MACHINES)) for name in names[: dice.number(1, theme.agents)]]
+    for host in hosts:
+        _occupy(dice, host, theme)
+    queues = _queues(dice, theme)
+    sessions = [
+        _session(dice, theme, f"s{stride * number % 13:02}", hosts, queues)
+        for number in range(1, dice.number(1, theme.sessions) + 1)
+    ]
+    return SystemSnapshot(
+        agents=tuple(_agent(dice, host, theme) for host in hosts),
+        sessions=tuple(sessions),
+        hypernodes=_hypernodes(dice, hosts, theme.tiers),
+        queues=tuple(queues),
+        scaling_group=ScalingGroup(ScalingGroupName("default"), slot_priority=("cuda.device", "mem", "cpu")),
+        now_ms=NOW_MS,
+        usage=_usage(dice, theme),
+        limits=_limits(dice, theme),
+        outcomes={SessionId("done"): True, SessionId("broken"): False},
+        history=_history(dice, theme),
+        fair_share=FairSharePolicy(HALF_LIFE_S, {"u1": 2}),
+        reservations=_reservations(dice, theme, sessions, hosts),
+        cursors={ScalingGroupName("default"): AgentId(dice.word(*names[:4]))} if dice.chance(5) else {},
+    )
+
+
+@st.composite
+def profiles(draw: st.DrawFn, theme: Theme) -> SchedulingProfile:
+    """A profile with the plugins that the theme names."""
+    profile = SchedulingProfile(
+        sequencer=draw(st.sampled_from(theme.sequencers)),
+        selector=draw(st.sampled_from(theme.selectors)),
+        queue_policy=draw(st.sampled_from(theme.policies)),
+        hierarchy=theme.queues > 1 and draw(st.booleans()),
+        actions=draw(st.sampled_from(theme.actions)),
+        fit_error_cache=draw(st.booleans()),
+    )
+    if theme.shards:
+        profile = replace(profile, shard="east", shard_mode=draw(st.sampled_from(("none", "soft", "hard"))))
+    if theme.limits and draw(st.booleans()):
+        profile = replace(profile, validators=tuple(draw(st.permutations(VALIDATORS_DEFAULT))))
+    return profile
+
+
+def _occupy(dice: Dice, host: Host, theme: Theme) -> None:
+    """What runs on a host and belongs to no session of the snapshot."""
+    if theme.busy and dice.chance(5):
+        host.run(dice.among(REQUESTS[:6]), leaves=theme.releasing and dice.chance(7))
+    if theme.releasing and dice.chance(5):
+        host.run({slot: host.slots[slot] - host.used[slot] for slot in ("cpu", "mem")}, leaves=True)
+    if theme.overcommitted and dice.chance(3):
+        host.run({"cpu": dice.number(1, 30)}, leaves=dice.chance(3), force=True)
+
+
+def _agent(dice: Dice, host: Host, theme: Theme) -> AgentInfo:
+    info = AgentInfo(
+        AgentId(host.name),
+        ResourceSlot(host.slots),
+        occupied_slots=ResourceSlot(host.used),
+        releasing_slots=ResourceSlot(host.leaving),
+        kernel_count=host.kernels,
+        releasing_count=host.kernels_leaving,
+    )
+    if theme.shards and dice.chance(8):
+        info = replace(info, shard=dice.word("east", "west"))
+    if not theme.picky:
+        return info
+    return replace(
+        info,
+        labels={"zone": dice.word("a", "b")} if dice.chance(7) else {},
+        kernels_max=dice.number(0, 4) if dice.chance(4) else None,
+        status=AgentStatus.DRAINING if dice.chance(2) else AgentStatus.ALIVE,
+        architecture="aarch64" if dice.chance(2) else info.architecture,
+    )
+
+
+def _session(dice: Dice, theme: Theme, name: str, hosts: list[Host], queues: list[Queue]) -> SessionWorkload:
+    count = dice.number(1, theme.kernels)
+    like = _kernel(dice, theme, name, 0)
+    kernels = [_kernel(dice, theme, name, i) if theme.mixed and dice.chance(4) else like for i in range(count)]
+    kernels = [replace(kernel, kernel_id=KernelId(f"{name}.{i}")) for i, kernel in enumerate(kernels)]
+    if theme.running and dice.chance(4):
+        kernels = [_perhaps_running(dice, kernel, hosts, theme) for kernel in kernels]
+    session = SessionWorkload(
+        SessionId(name),
+        tuple(kernels),
+        submitted=dice.number(0, 4),
+        owner=_owner(dice, theme),
+        queue=QueueName(dice.word(*(str(queue.name) for queue in queues), "other")) if theme.queues else queues[0].name,
+        priority=dice.number(0, 1) * 10,
+    )
+    if theme.elastic and dice.chance(5):
+        session = replace(session, min_kernels=dice.number(0, count))
+    if theme.limits and dice.chance(4):
+        session = _held_back(dice, session)
+    return _shaped(dice, theme, session)
+
+
+def _shaped(dice: Dice, theme: Theme, session: SessionWorkload) -> SessionWorkload:
+    """Minimums per group, partitions and closeness, as far as the kernels allow them."""
+    if theme.groups and dice.chance(6):
+        sizes = Counter(kernel.group for kernel in session.kernels)
+        session = replace(session, group_minimums={group: dice.number(0, size) for group, size in sizes.items()})
+    if theme.tiers and dice.chance(7):
+        session = replace(session, topology=_closeness(dice))
+    if not theme.partitions or not dice.chance(7):
+        return session
+    sizes = Counter(kernel.labels["instance"] for kernel in session.kernels if "instance" in kernel.labels)
+    size = dice.number(1, 2)
+    whole = sum(1 for times in sizes.values() if times >= size)
+    topology = _closeness(dice) if theme.tiers and dice.chance(5) else None
+    partition = Partition("parts", "instance", size, dice.number(0, whole), topology)
+    return replace(session, partitions=(partition,))
+
+
+def _closeness(dice: Dice) -> TopologyConstraint:
+    if dice.chance(4):
+        return TopologyConstraint(TopologyMode.SOFT)
+    if dice.chance(2):
+        return TopologyConstraint(TopologyMode.HARD, dice.word("rack", "row", "unheard-of"))
+    return TopologyConstraint(TopologyMode.HARD, dice.number(1, 3) if dice.chance(8) else None)
+
+
+def _kernel(dice: Dice, theme: Theme, session: str, index: int) -> KernelWorkload:
+    slots = dice.among(REQUESTS if dice.chance(2) else REQUESTS[:6])
+    if theme.best_effort and dice.chance(3):
+        slots = {}
+    kernel = KernelWorkload(KernelId(f"{session}.{index}"), ResourceSlot(slots))
+    if theme.mixed and dice.chance(2):
+        kernel = replace(kernel, priority=dice.number(0, 2))
+    if theme.groups:
+        kernel = replace(kernel, group=dice.word("master", "worker"))
+    if theme.partitions and dice.chance(8):
+        kernel = replace(kernel, labels={"instance": dice.word("w1", "w2", "w3")})
+    if theme.nominated and dice.chance(3):
+        kernel = replace(kernel, nominated=AgentId(dice.word("n01", "n05", "n12", "gone")))
+    if theme.picky and dice.chance(3):
+        kernel = replace(kernel, require={"zone": dice.word("a", "b")})
+    if theme.picky and dice.chance(1):
+        kernel = replace(kernel, architecture="aarch64")
+    return kernel
+
+
+def _perhaps_running(dice: Dice, kernel: KernelWorkload, hosts: list[Host], theme: Theme) -> KernelWorkload:
+    if not dice.chance(5):
+        return kernel
+    host = hosts[dice.number(0, len(hosts) - 1)]
+    leaves = theme.releasing and dice.chance(4)
+    if not host.run(dict(kernel.slots), leaves=leaves):
+        return kernel
+    return replace(kernel, agent=AgentId(host.name), releasing=leaves)
+
+
+def _owner(dice: Dice, theme: Theme) -> Owner:
+    user = f"u{dice.number(1, theme.owners)}"
+    if not theme.limits:
+        return Owner(user=user)
+    return Owner(user, dice.word("g1", "g2"), "default", AccessKey(dice.word(f"k-{user}", f"l-{user}")))
+
+
+def _held_back(dice: Dice, session: SessionWorkload) -> SessionWorkload:
+    if dice.chance(5):
+        return replace(session, dependencies=(SessionId(dice.word("done", "broken", "s01", "s05")),))
+    return replace(session, session_type=SessionType.BATCH, starts_at_ms=NOW_MS + dice.number(-1, 1))
+
+
+def _hypernodes(dice: Dice, hosts: list[Host], tiers: int) -> tuple[HyperNode, ...]:
+    """Racks of agents and rows of racks; some stand outside."""
+    nodes: list[HyperNode] = []
+    members = [host.name for host in hosts]
+    for tier, word in ((1, "rack"), (2, "row")):
+        if tiers < tier or not dice.chance(9):
+            return tuple(nodes)
+        homes = [dice.number(0, 3 if tier == 1 else 2) for _ in members]
+        for home in sorted({*homes} - {0}):
+            inside = tuple(name for name, where in zip(members, homes, strict=True) if where == home)
+            nodes.append(HyperNode(f"{word}{home}", tier, inside, tier_name=word))
+        members = [node.name for node in nodes]
+        if not members:
+            return ()
+    return tuple(nodes)
+
+
+def _queues(dice: Dice, theme: Theme) -> list[Queue]:
+    if not theme.queues:
+        return [Queue(QueueName("default"))]
+    names = ["qc", "qa", "qd", "qb"][: dice.number(1, theme.queues)]
+    queues: list[Queue] = []
+    for name in names:
+        parents = ["root", "root", *(str(queue.name) for queue in queues), "nowhere"]
+        queue = Queue(
+            QueueName(name),
+            weight=dice.number(1, 3),
+            priority=dice.number(0, 1),
+            state=QueueState.CLOSED if dice.chance(1) else QueueState.OPEN,
+            parent=QueueName(dice.word(*parents)),
+        )
+        queues.append(_shared(dice, queue))
+    return queues
+
+
+def _shared(dice: Dice, queue: Queue) -> Queue:
+    """A queue with some of: a guarantee, a deserved share above it, a capability above that."""
+    guarantee: dict[str, int] = {}
+    deserved: dict[str, int] = {}
+    capability: dict[str, int] = {}
+    for slot in SLOTS:
+        least = 0
+        if dice.chance(2):
+            least = guarantee[slot] = dice.number(0, 3)
+        if dice.chance(4):
+            least = deserved[slot] = least + dice.number(0, 4)
+        if dice.chance(4):
+            capability[slot] = least + dice.number(0, 6)
+    return replace(
+        queue, guarantee=ResourceSlot(guarantee), deserved=SlotLimits(deserved), capability=SlotLimits(capability)
+    )
+
+
+def _usage(dice: Dice, theme: Theme) -> dict[Scope, dict[str, OwnerUsage]]:
+    if theme.owners == 1:
+        return {}
+    amounts = [OwnerUsage(ResourceSlot({"cpu": dice.number(0, 4), "mem": dice.number(0, 2)})) for _ in range(2)]
+    keypair = OwnerUsage(ResourceSlot({"cpu": dice.number(0, 2)}), sessions=dice.number(0, 2))
+    return {Scope.USER: {"u1": amounts[0], "u2": amounts[1]}, Scope.KEYPAIR: {"k-u1": keypair}}
+
+
+def _limits(dice: Dice, theme: Theme) -> dict[Scope, dict[str, ResourcePolicy]]:
+    if not theme.limits:
+        return {}
+    names = {
+        Scope.KEYPAIR: ("k-u1", "k-u2", "l-u1"),
+        Scope.USER: ("u1", "u2"),
+        Scope.GROUP: ("g1",),
+        Scope.DOMAIN: ("default",),
+    }
+    return {
+        scope: {owner: _policy(dice, scope) for owner in owners if dice.chance(4)} for scope, owners in names.items()
+    }
+
+
+def _policy(dice: Dice, scope: Scope) -> ResourcePolicy:
+    policy = ResourcePolicy(
+        "policy", slots_max=SlotLimits({slot: dice.number(0, 9) for slot in SLOTS[:2] if dice.chance(5)})
+    )
+    if scope is not Scope.KEYPAIR:
+        return policy
+    return replace(
+        policy,
+        sessions_max=dice.number(0, 3) if dice.chance(4) else None,
+        pending_sessions_max=dice.number(0, 3) if dice.chance(3) else None,
+        pending_slots_max=SlotLimits({"cpu": dice.number(0, 12)}) if dice.chance(3) else SlotLimits(),
+    )
+
+
+def _history(dice: Dice, theme: Theme) -> tuple[UsageRecord, ...]:
+    """Usage of whole half-lives ago, so that the decay is exact."""
+    if "fair-share" not in theme.sequencers:
+        return ()
+    ages = [dice.number(0, 3) for _ in range(dice.number(0, 4))]
+    return tuple(
+        UsageRecord(f"u{dice.number(1, 3)}", NOW_MS - age * HALF_LIFE_S * 1000, dice.number(0, 8)) for age in ages
+    )
+
+
+def _reservations(
+    dice: Dice, theme: Theme, sessions: list[SessionWorkload], hosts: list[Host]
+) -> tuple[Reservation, ...]:
+    """What an earlier cycle promised; the agents may be gone or taken by now."""
+    found = []
+    for session in sessions:
+        waiting = [kernel.kernel_id for kernel in session.kernels if kernel.agent is None]
+        if theme.promised and waiting and dice.chance(3):
+            agents = [AgentId(hosts[dice.number(0, len(hosts) - 1)].name) for _ in waiting]
+            found.append(Reservation(session.session_id, tuple(zip(waiting, agents, strict=True))))
+    return tuple(found)
