@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help setup check test docs format lock clean
+.PHONY: help setup check test bench docs format lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -30,6 +30,9 @@ check: setup ## Format, lint, types, import contracts, tidy
 
 test: setup ## Run every test
 	@$(BIN)/python -m pytest
+
+bench: setup ## Measure how fast the core decides
+	@$(BIN)/python -m benchmarks.decide
 
 docs: setup ## Write the reference pages that are generated from the code
 	@$(BIN)/python -m tools.reference

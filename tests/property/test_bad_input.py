@@ -235,6 +235,9 @@ SESSIONS: list[Case] = [
         "group_minimums.ps = 1: the group has only 0 kernels",
     ),
     ("group minimums as a list", lambda: but(SESSION, group_minimums=["ps"]), "invalid-spec", "minimums = ['ps']"),
+    ("group minimum below zero", lambda: but(SESSION, group_minimums={"": -1}), "invalid-spec", "group_minimums. = -1"),
+    ("group with a blank", lambda: but(SESSION, group_minimums={"a b": 0}), "invalid-name", "'a b'"),
+    ("start before all time", lambda: but(SESSION, starts_at_ms=-1), "invalid-spec", "starts_at_ms = -1: must be 0"),
     ("waits for itself", lambda: but(SESSION, dependencies=("s1",)), "invalid-spec", "dependencies = 's1'"),
     ("dependencies as one text", lambda: but(SESSION, dependencies="s2"), "invalid-spec", "dependencies = 's2'"),
     ("interactive and later", lambda: but(SESSION, starts_at_ms=5), "invalid-spec", "starts_at_ms = 5"),
@@ -323,18 +326,31 @@ def test_malformed_input_is_refused_with_a_code_the_culprit_and_a_hint(
     assert refusal.value.hint
 
 
-NUMBERS = [
-    pytest.param(spec, field.name, id=f"{type(spec).__name__}.{field.name}")
-    for spec in EVERY_SPEC
-    for field in fields(spec)
-    if str(field.type) in {"int", "int | None"}
-]
+def every_field(wanted: Callable[[str], bool]) -> pytest.MarkDecorator:
+    """Every field of every spec whose declared type is wanted."""
+    pairs = [(spec, field) for spec in EVERY_SPEC for field in fields(spec) if wanted(str(field.type))]
+    return pytest.mark.parametrize(
+        ("spec", "name"),
+        [pytest.param(spec, field.name, id=f"{type(spec).__name__}.{field.name}") for spec, field in pairs],
+    )
 
 
-@pytest.mark.parametrize(("spec", "number"), NUMBERS)
-def test_a_number_that_no_column_can_hold_is_refused(spec: Any, number: str) -> None:
-    with pytest.raises(SokovanError, match=number):
-        but(spec, **{number: 2**63})
+@every_field(lambda kind: kind in {"int", "int | None"})
+def test_a_number_that_no_column_can_hold_is_refused(spec: Any, name: str) -> None:
+    with pytest.raises(SokovanError, match=name):
+        but(spec, **{name: 2**63})
+
+
+@every_field(lambda _: True)
+def test_no_field_takes_a_text_that_is_no_name(spec: Any, name: str) -> None:
+    with pytest.raises(SokovanError, match="'no name!'"):
+        but(spec, **{name: "no name!"})
+
+
+@every_field(lambda kind: not kind.endswith("| None"))
+def test_no_field_that_is_wanted_can_be_left_out(spec: Any, name: str) -> None:
+    with pytest.raises(SokovanError, match="None"):
+        but(spec, **{name: None})
 
 
 @pytest.mark.parametrize("spec", EVERY_SPEC, ids=lambda spec: type(spec).__name__)

@@ -57,7 +57,7 @@ REQUESTS: tuple[dict[str, int], ...] = (
 SLOTS = ("cpu", "mem", "cuda.device")
 SELECTORS = ("concentrated", "dispersed", "roundrobin", "legacy")
 SEQUENCERS = ("fifo", "lifo", "drf", "fair-share")
-ACTIONS = (("allocate", "backfill"), ("allocate",), ("enqueue", "allocate", "backfill"), ("backfill", "allocate"))
+ACTIONS = (("allocate", "backfill"), ("allocate",), ("enqueue", "allocate", "backfill"), ("enqueue", "allocate"))
 
 
 @dataclass(frozen=True)
@@ -230,6 +230,9 @@ def _session(dice: Dice, theme: Theme, name: str, hosts: list[Host], queues: lis
     )
     if theme.elastic and dice.chance(5):
         session = replace(session, min_kernels=dice.number(0, count))
+    staying = sum(1 for kernel in kernels if not kernel.releasing)
+    if staying < session.gang_size:
+        session = replace(session, min_kernels=staying)
     if theme.limits and dice.chance(4):
         session = _held_back(dice, session)
     return _shaped(dice, theme, session)

@@ -100,7 +100,7 @@ class Queues:
                 return above
 
     def _order(self, name: str) -> tuple[object, ...]:
-        borrows_only = self._profile.queue_policy == "capacity" and not self._queues[name].deserved
+        borrows_only = self._profile.queue_policy == "capacity" and not self._deserved[name]
         return (borrows_only, self._share(name), -self._queues[name].priority, name)
 
     def _share(self, name: str) -> int:

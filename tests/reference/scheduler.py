@@ -105,9 +105,9 @@ class Cycle:
 
     def _hopeless(self, work: Work) -> Failure | None:
         """Why a session could not start even if all machines were empty."""
-        if work.minimum > len(work.session.kernels):
-            return Failure(Code.NOT_ENOUGH_KERNELS)
         need = work.minimum - work.counted()
+        if len(work.waiting) < need:
+            return Failure(Code.NOT_ENOUGH_KERNELS)
         by_kind = {kind_of(kernel): kernel for kernel in work.waiting}
         times = {kind: sum(1 for kernel in work.waiting if kind_of(kernel) == kind) for kind in by_kind}
         room = {kind: self._room_if_empty(kernel) for kind, kernel in by_kind.items()}
@@ -142,15 +142,15 @@ class Cycle:
     def _code(self, work: Work) -> Code | None:
         """The code of a session that got nothing, by what is free at the end."""
         failure = work.failure
-        if failure is None or failure.short is None:
-            return None if failure is None else failure.code
+        if failure is None or failure.vague:
+            return None
         kernel = failure.short
+        if kernel is None:
+            return failure.code
         machines = self._world.machines.values()
         suiting = [m for m in machines if m.info.schedulable and m.suits(kernel) and m.held_if_empty(kernel) >= 1]
         if not suiting:
             return self._never(kernel)
-        if failure.closeness:
-            return None
         eligible = [machine for machine in machines if self._chooser.eligible(machine, kernel)]
         if any(machine.fits_now(kernel) for machine in eligible):
             return Code.FRAGMENTED

@@ -59,12 +59,10 @@ class Turn:
     def _why(self) -> Failure:
         if self._impossible:
             return Failure(Code.TOPOLOGY_IMPOSSIBLE)
+        close = self._work.session.topology is not None or bool(self._work.groups())
         if self._refusal is not None and self._short is None:
-            return Failure(self._refusal)
-        session = self._work.session
-        own = [session.partitions[number].topology for number, _ in self._work.groups()]
-        close = session.topology is not None or any(own)
-        return Failure(short=self._short or self._work.waiting[0], closeness=close)
+            return Failure(self._refusal, vague=close)
+        return Failure(short=self._short or self._work.waiting[0], vague=close)
 
     def _in_domains(self) -> bool:
         """Room that is free now in any domain comes before room that is being released."""

@@ -16,11 +16,15 @@ Seat = tuple[KernelWorkload, str]
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a session got nothing: a code, or the kernel that found no room."""
+    """Why a session got nothing: a code, or the kernel that found no room.
+
+    It is vague where domains were searched: closeness, queue and room may all stand
+    in the way, and which of them is named is not a matter of rule.
+    """
 
     code: Code | None = None
     short: KernelWorkload | None = None
-    closeness: bool = False
+    vague: bool = False
 
 
 class Work:

@@ -1,65 +1,48 @@
-"""The `sokovan` command. Heavy parts load only where they are used."""
+"""The `sokovan` command: asking what it can do costs no more than saying it."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
-
-from cyclopts import App, Parameter
 
 from sokovan import __version__
+from sokovan.cli.output import say
 
-app = App(
-    name="sokovan",
-    version=__version__,
-    help="An orchestrator for AI compute.",
-    help_format="plaintext",
-)
-
-
-@app.command
-def simulate(
-    *files: Annotated[str, Parameter(negative=())],
-    json: Annotated[bool, Parameter(negative=())] = False,
-    explain: Annotated[bool, Parameter(negative=())] = False,
-    snapshot: Annotated[bool, Parameter(negative=())] = False,
-    save: str | None = None,
-) -> int:
-    """Try a policy before you apply it: run scenario files through the core.
-
-    A scenario is a small cluster, the work offered to it, and what must be decided. Exit status: 0 every expectation
-    holds, 1 one does not, 2 a file cannot be read.
-
-    Examples:
-      sokovan simulate cluster.yaml                 which expectations hold
-      sokovan simulate cluster.yaml --explain       why each session got what it got
-      sokovan simulate --snapshot snapshot.json     the plan for a saved snapshot
-
-    Parameters
-    ----------
-    files
-        Scenario files (YAML), or snapshot files with --snapshot; - is standard input.
-    json
-        Print one JSON document instead of a table.
-    explain
-        Print the verdict of every session: code, sentence, funnel of agents, checks.
-    snapshot
-        The files are saved snapshots: replay each and print its plan.
-    save
-        A folder to write the snapshot of each scenario's first cycle to, for --snapshot.
-    """
-    from sokovan.cli.simulate import simulate as run  # noqa: PLC0415  # numpy and friends load only here
-
-    if not files:
-        sys.stderr.write("error: name at least one file\n  hint: sokovan simulate --help [usage]\n")
-        return 2
-    return run(list(files), json=json, explain=explain, snapshot=snapshot, save=save)
+# What `sokovan --help` says of each command. The parser itself takes longer to load than all of this.
+COMMANDS = {
+    "simulate": "Try a policy before you apply it: run scenario files through the core.",
+}
 
 
 def main() -> None:
     """Entry point of the console script."""
-    sys.exit(app())
+    asked = sys.argv[1:]
+    if asked in ([], ["-h"], ["--help"]):
+        say(overview())
+    elif asked == ["--version"]:
+        say(__version__)
+    else:
+        from sokovan.cli.app import app  # noqa: PLC0415  # see COMMANDS
+
+        sys.exit(app(asked))
 
 
-if __name__ == "__main__":
-    main()
+def overview() -> str:
+    """What `sokovan --help` prints."""
+    commands = [f"  {name:12}{summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(
+        [
+            "Usage: sokovan COMMAND [OPTIONS]",
+            "",
+            "An orchestrator for AI compute.",
+            "",
+            "Commands:",
+            *commands,
+            "",
+            "Options:",
+            "  -h, --help  Show this, or the help of a command: sokovan simulate --help",
+            "  --version   Show the version.",
+            "",
+            "Example:",
+            "  sokovan simulate cluster.yaml --explain",
+        ]
+    )

@@ -22,6 +22,11 @@ def test_a_deployment_is_one_replica_on_port_8000_unless_told_otherwise() -> Non
     assert (spec.replicas_desired, spec.port, spec.health_path, spec.revision) == (1, 8000, "/health", 1)
 
 
+@pytest.mark.parametrize("port", [1, 65_535])
+def test_any_port_there_is_may_be_served_on(port: int) -> None:
+    assert deployment(port=port).port == port
+
+
 @pytest.mark.parametrize("replicas", [0, 1, REPLICAS_MAX])
 def test_any_number_of_replicas_may_be_wanted_none_included(replicas: int) -> None:
     assert deployment(replicas_desired=replicas).replicas_desired == replicas
@@ -75,6 +80,7 @@ def test_a_probe_is_not_led_elsewhere_by_its_path(path: Any) -> None:
         (3, 3, DeploymentHealth.HEALTHY),
         (4, 3, DeploymentHealth.HEALTHY),
         (1, 3, DeploymentHealth.DEGRADED),
+        (1, 1, DeploymentHealth.HEALTHY),
         (0, 3, DeploymentHealth.UNHEALTHY),
         (0, 0, DeploymentHealth.IDLE),
         (2, 0, DeploymentHealth.IDLE),

@@ -37,8 +37,8 @@ def test_endpoints_keep_their_order() -> None:
     assert serving(both) == both
 
 
-def test_nobody_has_looked_at_a_new_endpoint() -> None:
-    assert endpoint().health is Health.UNKNOWN
+def test_nobody_has_looked_at_a_new_endpoint_and_it_weighs_one() -> None:
+    assert (endpoint().health, endpoint().weight) == (Health.UNKNOWN, 1)
 
 
 def test_one_port_of_one_agent_is_one_endpoint() -> None:

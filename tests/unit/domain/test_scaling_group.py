@@ -18,6 +18,10 @@ def test_a_pool_is_served_first_come_first_served_and_waits_for_ever_unless_told
     assert (group.scheduler, group.pending_timeout_s, group.scheduler_opts) == ("fifo", None, {})
 
 
+def test_a_pool_may_wait_as_little_as_a_second() -> None:
+    assert ScalingGroup(NAME, pending_timeout_s=1).pending_timeout_s == 1
+
+
 def test_a_pool_that_lists_no_slots_accepts_any() -> None:
     assert ScalingGroup(NAME).known_slots == ()
 

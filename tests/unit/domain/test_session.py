@@ -44,6 +44,27 @@ def test_a_gang_of_none_or_one_lets_each_kernel_start_alone() -> None:
     assert session(min_kernels=0).gang_size == session(min_kernels=1).gang_size == 1
 
 
+def test_what_is_not_said_is_ordinary() -> None:
+    spec, partition = session(), Partition("pairs", by="instance")
+    assert (spec.session_type, spec.queue, spec.scaling_group, spec.priority) == (
+        "interactive",
+        "default",
+        "default",
+        0,
+    )
+    assert (spec.kernels[0].priority, spec.kernels[0].architecture) == (0, "x86_64")
+    assert spec.preemptible
+    assert spec.kernels[0].preemptible
+    assert (partition.size, partition.min_groups) == (1, 0)
+
+
+def test_a_gang_may_be_as_large_as_its_session_and_time_as_short_as_a_second() -> None:
+    spec = session(
+        min_kernels=3, group_minimums={"": 0}, time_limit_s=1, starts_at_ms=0, session_type=SessionType.BATCH
+    )
+    assert (spec.gang_size, spec.time_limit_s, spec.starts_at_ms) == (3, 1, 0)
+
+
 def test_a_session_asks_for_the_sum_of_its_kernels() -> None:
     assert session().requested_slots() == CPU * 3
 
@@ -98,6 +119,8 @@ def test_a_session_waits_for_others_but_not_for_itself() -> None:
 def test_a_session_of_more_kernels_than_there_may_be_is_refused_by_their_number() -> None:
     with pytest.raises(InvalidSpec, match="kernels = 100001: a session has at most 100000 kernels"):
         session(*kernels("") * 100_001)
+    with pytest.raises(InvalidSpec, match="kernels = 'k0': two kernels have this id"):
+        session(*kernels("") * 100_000)
 
 
 def test_two_kernels_of_one_id_are_refused_by_that_id() -> None:

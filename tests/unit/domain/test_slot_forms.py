@@ -13,6 +13,7 @@ from sokovan.domain.slot_forms import (
     CPU,
     MEMORY,
     SHARES,
+    TEXT_MAX,
     SlotKind,
     format_amount,
     format_slots,
@@ -143,6 +144,25 @@ def test_a_refused_unit_is_answered_with_the_units_there_are() -> None:
     assert refusal.value.hint == (
         "cpu is counted in millicores: write for example cpu=0.5; units: m, k, M, G, T, P, Ki, Mi, Gi, Ti, Pi"
     )
+
+
+@pytest.mark.parametrize("text", ["cuda.device=two", "fpga=0.5"])
+def test_only_half_a_device_is_pointed_to_shares(text: str) -> None:
+    with pytest.raises(InvalidSlots) as refusal:
+        parse_slots(text)
+    assert "is counted in pieces: write for example cuda.device=8" in refusal.value.hint
+
+
+@pytest.mark.parametrize(("slot", "amount", "unit"), [("mem", 0.5, "bytes"), ("cpu", 1e-5, "millicores")])
+def test_a_float_that_is_too_fine_is_told_so(slot: str, amount: float, unit: str) -> None:
+    with pytest.raises(InvalidSlots, match=f"not a whole number of {unit}"):
+        read_slots({slot: amount})
+
+
+def test_a_text_may_be_as_long_as_it_is_allowed_to_be() -> None:
+    assert parse_slots("cpu=2".ljust(TEXT_MAX)) == ResourceSlot({"cpu": 2000})
+    with pytest.raises(InvalidSlots, match="longer than 1024 characters"):
+        parse_slots("cpu=2".ljust(TEXT_MAX + 1))
 
 
 @pytest.mark.parametrize("amount", [AMOUNT_MAX + 1, str(AMOUNT_MAX + 1), 10**30, 1e16])

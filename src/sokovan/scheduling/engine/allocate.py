@@ -159,6 +159,7 @@ class Allocate:
         agent_id = workspace.ids[agent]
         self._outcome.placements.append(Placement(kernel.kernel_id, job.session.session_id, agent_id))  # type: ignore[arg-type]  # ids are plain text
         job.placed = job.have = 1
+        job.agents.append(agent)
         job.runs = []
         return True
 

@@ -28,7 +28,9 @@ class Backfill:
         """Serve the best-effort kernels of every session that is not refused."""
         able = [job for job in jobs if job.bare]
         for job in sorted(able, key=lambda job: (-job.session.priority, job.rank)):
-            if job.failure is not None and job.failure.code is not None and not job.placed:
+            refused = job.failure is not None and job.failure.code is not None and not job.placed
+            # A gang that lacks other kernels does not begin with those that ask for nothing.
+            if refused or not job.ready(0, {}, {}):
                 continue
             try:
                 self._serve(job)
@@ -43,6 +45,7 @@ class Backfill:
             trial = Trial(job, workspace, self._floor.choice, self._floor.book)
             if trial.place(run, [kernel], Span(0, len(workspace.ids))):
                 trial.statement.commit()
+                job.agents.append(trial.placed[0][2])
                 agent = workspace.ids[trial.placed[0][2]]
                 self._outcome.placements.append(Placement(kernel.kernel_id, job.session.session_id, agent))  # type: ignore[arg-type]  # ids are plain text
                 job.placed += 1

@@ -72,7 +72,10 @@ class Explainer:
 
     def _placed(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
         kernels = len(job.session.kernels)
-        summary = f"{job.placed} of {kernels} kernels placed" if kernels > 1 else "placed"
+        if kernels == 1:
+            summary = f"placed on {self._workspace.ids[job.agents[-1]]}"
+        else:
+            summary = f"{job.placed} of {kernels} kernels placed on {len(set(job.agents[-job.placed :]))} agents"
         if job.runs and job.failure is not None:
             summary += f", {job.waiting} wait: {self._cause(job, job.failure)[1]}"
         return Verdict(

@@ -1,0 +1,52 @@
+"""The lock pins every package by version and hash, and names no place to get them from."""
+
+import re
+import tomllib
+
+from tests.architecture.tiny_tree import REPOSITORY
+
+LOCK = (REPOSITORY / "requirements/dev.txt").read_text("utf-8")
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def locked() -> dict[str, list[str]]:
+    """The hashes of every locked requirement, by its line."""
+    entries: dict[str, list[str]] = {}
+    current = ""
+    for line in LOCK.splitlines():
+        if re.match(r"[a-z0-9]", line):
+            current = line.rstrip(" \\")
+            entries[current] = []
+        elif "--hash=" in line:
+            entries[current].append(line.strip(" \\"))
+    return entries
+
+
+def test_every_locked_requirement_has_one_version_and_hashes() -> None:
+    entries = locked()
+    assert len(entries) > 20
+    assert [line for line in entries if not re.match(r"[a-z0-9._-]+==[^\s;]+", line)] == []
+    assert [line for line, hashes in entries.items() if not hashes] == []
+
+
+def test_the_lock_names_no_package_host() -> None:
+    assert re.search(r"https?:|index-url|find-links|trusted-host|file:", LOCK) is None
+
+
+def test_everything_that_the_project_asks_for_is_locked() -> None:
+    asked = [*PROJECT["dependencies"], *(d for extra in PROJECT["optional-dependencies"].values() for d in extra)]
+    names = {re.split(r"[<>=\[ ]", requirement)[0].lower() for requirement in asked} - {"sokovan"}
+    pinned = {re.split(r"==", line)[0] for line in locked()}
+    assert names - pinned == set()
+
+
+def test_every_dependency_below_version_one_is_capped_at_its_minor_version() -> None:
+    asked = [*PROJECT["dependencies"], *(d for extra in PROJECT["optional-dependencies"].values() for d in extra)]
+    young = [requirement for requirement in asked if re.search(r">=0\.", requirement)]
+    assert young
+    assert [requirement for requirement in young if not re.search(r"<0\.\d+$", requirement)] == []
+
+
+def test_every_dependency_has_an_upper_bound() -> None:
+    asked = [*PROJECT["dependencies"], *(d for extra in PROJECT["optional-dependencies"].values() for d in extra)]
+    assert [r for r in asked if not r.startswith("sokovan[") and "<" not in r] == []

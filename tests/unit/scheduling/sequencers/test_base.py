@@ -1,0 +1,106 @@
+"""What a sequencer is: it puts waiting sessions in order, below priority."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sokovan.domain.tenancy import Owner
+from sokovan.scheduling.engine.ledger import Ledger
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.sequencers.base import SequencingContext, WorkloadSequencer, by_age
+from sokovan.scheduling.snapshot import SessionWorkload
+from tests.unit.scheduling.little_cluster import (
+    agent,
+    decide,
+    registry_with,
+    session,
+    snapshot,
+    started,
+    told,
+)
+
+
+class Alphabetical(WorkloadSequencer):
+    """A custom sequencer, as a third party would write it."""
+
+    name = "alphabetical"
+
+    def sequence(self, sessions: Sequence[SessionWorkload], context: SequencingContext) -> Sequence[SessionWorkload]:
+        del context
+        return sorted(sessions, key=lambda one: one.session_id)
+
+
+def plan_by(sequencer: type[WorkloadSequencer], *sessions: SessionWorkload) -> SchedulingPlan:
+    """The plan by a custom sequencer on a cluster that is wide enough."""
+    registry = registry_with(sequencers={sequencer.name: sequencer})
+    return decide(snapshot([agent("a", "cpu=64")], sessions), registry, sequencer=sequencer.name)
+
+
+def test_a_custom_sequencer_orders_sessions_of_equal_priority() -> None:
+    plan = plan_by(Alphabetical, session("c"), session("a"), session("z", priority=1), session("b"))
+    assert started(plan) == ["z", "a", "b", "c"]
+
+
+def test_lanes_compete_by_a_standing_that_is_asked_again_after_every_placement() -> None:
+    class FewestSessions(Alphabetical):
+        name = "fewest"
+
+        def lane(self, session: SessionWorkload) -> str:
+            return session.owner.group
+
+        def standing(self, session: SessionWorkload, context: SequencingContext) -> int:
+            return context.ledger.accounts(session.owner)[2].sessions
+
+    red, blue = [[session(f"{g}{i}", owner=Owner(group=g)) for i in range(2)] for g in ("red", "blue")]
+    assert started(plan_by(FewestSessions, *red, *blue)) == ["blue0", "red0", "blue1", "red1"]
+
+
+def test_a_sequencer_that_fails_is_named_and_sessions_go_by_age() -> None:
+    class Broken(Alphabetical):
+        name = "broken"
+
+        def sequence(self, sessions: Sequence[SessionWorkload], context: SequencingContext) -> list[SessionWorkload]:
+            raise ZeroDivisionError(f"{len(sessions)} over {context.snapshot.now_ms}")
+
+    plan = plan_by(Broken, session("z"), session("a"))
+    assert started(plan) == ["z", "a"]
+    [note] = [check for check in told(plan, "a").checks if check.result == "no"]
+    assert note.detail == "sequencer broken failed: ZeroDivisionError: 2 over 0; sessions go by age"
+
+
+def test_a_sequencer_that_loses_a_session_is_named_and_nobody_is_lost() -> None:
+    class Forgetful(Alphabetical):
+        name = "forgetful"
+
+        def sequence(self, sessions: Sequence[SessionWorkload], context: SequencingContext) -> list[SessionWorkload]:
+            del context
+            return list(sessions)[1:]
+
+    plan = plan_by(Forgetful, session("z"), session("a"))
+    assert started(plan) == ["z", "a"]
+    assert "sequencer forgetful lost or doubled sessions" in told(plan, "z").checks[-1].detail
+
+
+def test_a_sequencer_that_doubles_a_session_starts_nobody_twice() -> None:
+    class Stammering(Alphabetical):
+        name = "stammering"
+
+        def sequence(self, sessions: Sequence[SessionWorkload], context: SequencingContext) -> list[SessionWorkload]:
+            del context
+            return [*sessions, *sessions]
+
+    plan = plan_by(Stammering, session("z"), session("a"))
+    assert [placement.kernel_id for placement in plan.placements] == ["z.0", "a.0"]
+    assert "lost or doubled" in told(plan, "a").checks[-1].detail
+
+
+def test_by_default_all_sessions_are_in_one_lane_that_stands_at_zero() -> None:
+    seen = snapshot([])
+    context = SequencingContext(seen, session("x", "cpu=1").kernels[0].slots, Ledger(seen))
+    assert Alphabetical().lane(session("s", user="alice")) == Alphabetical().lane(session("t", user="bob"))
+    assert Alphabetical().standing(session("s"), context) == 0
+
+
+def test_age_is_the_time_of_submission_then_the_id() -> None:
+    sessions = [session("b", submitted=1), session("c", submitted=0), session("a", submitted=1)]
+    assert [one.session_id for one in by_age(sessions)] == ["c", "a", "b"]

@@ -1,0 +1,73 @@
+"""Dominant resource fairness: the user with the smallest dominant share goes first, share by share."""
+
+from __future__ import annotations
+
+from sokovan.domain.policy import Scope
+from sokovan.domain.slot_forms import parse_slots
+from sokovan.scheduling.engine.ledger import Ledger
+from sokovan.scheduling.sequencers.base import SequencingContext
+from sokovan.scheduling.sequencers.drf import DRFSequencer
+from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
+from tests.unit.scheduling.little_cluster import agent, decide, session, snapshot, started
+
+
+def standing(used: str, capacity: str) -> int:
+    """Where a user stands who uses so much of a cluster of this size."""
+    seen = snapshot([], usage={Scope.USER: {"alice": OwnerUsage(parse_slots(used))}})
+    context = SequencingContext(seen, parse_slots(capacity), Ledger(seen))
+    return DRFSequencer().standing(session("s", user="alice"), context)
+
+
+def of_two_users(*, count: int, ask: str = "cpu=1") -> list[SessionWorkload]:
+    """All sessions of alice, then all of bob."""
+    return [session(f"{user}{index}", ask, user=user) for user in ("alice", "bob") for index in range(count)]
+
+
+def test_two_users_who_both_have_nothing_take_turns() -> None:
+    seen = snapshot([agent("a", "cpu=4")], of_two_users(count=3))
+    assert started(decide(seen, sequencer="drf")) == ["alice0", "bob0", "alice1", "bob1"]
+
+
+def test_under_fifo_the_first_user_would_go_all_the_way() -> None:
+    seen = snapshot([agent("a", "cpu=4")], of_two_users(count=3))
+    assert started(decide(seen, sequencer="fifo")) == ["alice0", "alice1", "alice2", "bob0"]
+
+
+def test_usage_at_the_start_of_the_cycle_counts() -> None:
+    usage = {Scope.USER: {"alice": OwnerUsage(parse_slots("cpu=2"))}}
+    seen = snapshot([agent("a", "cpu=8", used="cpu=2")], of_two_users(count=3), usage=usage)
+    assert started(decide(seen, sequencer="drf"))[:4] == ["bob0", "bob1", "alice0", "bob2"]
+
+
+def test_the_dominant_slot_decides_not_the_number_of_sessions() -> None:
+    memory = [session(f"m{index}", "cpu=1 mem=4Gi", user="alice") for index in range(2)]
+    compute = [session(f"c{index}", "cpu=3 mem=1Gi", user="bob") for index in range(2)]
+    # Each of alice's takes 4/16 of the memory, each of bob's 3/9 of the cpus.
+    plan = decide(snapshot([agent("a", "cpu=9 mem=16Gi")], [*compute, *memory]), sequencer="drf")
+    assert started(plan) == ["c0", "m0", "m1", "c1"]
+
+
+def test_inside_a_lane_the_oldest_goes_first_and_priority_comes_above_the_lanes() -> None:
+    sessions = [*of_two_users(count=2), session("urgent", user="alice", priority=5)]
+    assert started(decide(snapshot([agent("a", "cpu=8")], sessions), sequencer="drf")) == [
+        "urgent", "bob0", "alice0", "bob1", "alice1",
+    ]  # fmt: skip
+
+
+def test_a_user_whose_session_does_not_fit_loses_nothing_but_that_turn() -> None:
+    sessions = [session("wide", "cpu=9", user="alice"), session("narrow", user="alice"), session("bobs", user="bob")]
+    assert started(decide(snapshot([agent("a")], sessions), sequencer="drf")) == ["narrow", "bobs"]
+
+
+def test_a_standing_is_the_largest_part_of_any_slot() -> None:
+    assert standing("", "cpu=4 mem=8Gi") == 0
+    assert standing("cpu=1 mem=4Gi", "cpu=4 mem=8Gi") == standing("cpu=2", "cpu=4 mem=8Gi")
+    assert standing("cpu=1", "cpu=4") < standing("cpu=1", "cpu=3")
+
+
+def test_a_slot_that_the_cluster_lacks_counts_as_fully_taken() -> None:
+    assert standing("cuda.device=1", "cpu=4") == standing("cpu=4", "cpu=4")
+
+
+def test_a_lane_is_a_user_whatever_the_keypair() -> None:
+    assert DRFSequencer().lane(session("s", user="alice")) == "alice"

@@ -1,0 +1,91 @@
+"""How one scaling group is scheduled, as configuration and scenarios write it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.ids import ScalingGroupName
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.scheduling.profile import (
+    ACTIONS,
+    ACTIONS_TO_COME,
+    VALIDATORS_DEFAULT,
+    SchedulingProfile,
+    profile_from,
+    profile_of,
+)
+from sokovan.scheduling.registry import BUILT_IN
+
+
+def test_by_default_sessions_go_by_age_onto_the_fullest_agent_and_every_rule_is_asked() -> None:
+    profile = SchedulingProfile()
+    assert (profile.sequencer, profile.selector, profile.queue_policy) == ("fifo", "concentrated", "proportion")
+    assert (profile.hierarchy, profile.shard_mode, profile.fit_error_cache) == (False, "none", True)
+    assert profile.actions == ("allocate", "backfill")
+    assert set(profile.validators) == set(BUILT_IN.validators)
+    assert profile.plugins == ()
+
+
+def test_a_scaling_group_names_its_sequencer_and_its_selector() -> None:
+    group = ScalingGroup(ScalingGroupName("default"), scheduler="fifo", scheduler_opts={"agent_selector": "dispersed"})
+    assert profile_of(group) == SchedulingProfile(sequencer="fifo", selector="dispersed")
+
+
+def test_further_options_of_a_scaling_group_are_fields_of_the_profile() -> None:
+    options = {"agent_selector": "legacy", "queue_policy": "capacity", "hierarchy": True, "actions": ["allocate"]}
+    profile = profile_of(ScalingGroup(ScalingGroupName("g"), scheduler="drf", scheduler_opts=options))
+    assert (profile.sequencer, profile.selector) == ("drf", "legacy")
+    assert (profile.queue_policy, profile.hierarchy, profile.actions) == ("capacity", True, ("allocate",))
+
+
+def test_every_key_may_be_written_plainly() -> None:
+    given: dict[str, object] = {
+        "sequencer": "lifo", "selector": "roundrobin", "queue_policy": "capacity", "hierarchy": True,
+        "actions": ["enqueue", "allocate"], "validators": ["concurrency"], "plugins": ["mine"], "shard": "east",
+        "shard_mode": "soft", "fit_error_cache": False,
+    }  # fmt: skip
+    assert profile_from(given) == SchedulingProfile(
+        "lifo", "roundrobin", "capacity", True, ("enqueue", "allocate"), ("concurrency",), ("mine",), "east", "soft",
+        False,
+    )  # fmt: skip
+
+
+def test_unknown_keys_are_kept_as_they_were_written() -> None:
+    assert profile_from({"ancestor_reclaim_level": 2, "x": [1]}).options == {"ancestor_reclaim_level": 2, "x": [1]}
+
+
+def test_nothing_given_is_the_default() -> None:
+    assert profile_from({}) == SchedulingProfile()
+    assert profile_from({}).validators == VALIDATORS_DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "said"),
+    [
+        ({"queue_policy": "lottery"}, "queue_policy", "known are capacity, proportion"),
+        ({"shard_mode": "firm"}, "shard_mode", "known are hard, none, soft"),
+        ({"shard_mode": "hard"}, "shard", "is needed for shard_mode hard"),
+        ({"actions": ["allocate", "dance"]}, "actions", "known are allocate, backfill, enqueue, preempt, reclaim"),
+        ({"actions": "allocate"}, "actions", "must be a list of names"),
+        ({"validators": [1]}, "validators", "must be a list of names"),
+        ({"plugins": {"a": 1}}, "plugins", "must be a list of names"),
+        ({"hierarchy": "yes"}, "hierarchy", "must be true or false"),
+        ({"fit_error_cache": 1}, "fit_error_cache", "must be true or false"),
+        ({"sequencer": 5}, "sequencer", "must be a text"),
+        ({"selector": None}, "selector", "must be a text"),
+        ({"agent_selector": ["x"]}, "selector", "must be a text"),
+        ({"queue_policy": []}, "queue_policy", "must be a text"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_the_key_and_what_is_known(given: dict[str, Any], field: str, said: str) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        profile_from(given)
+    assert refused.value.field == field
+    assert said in str(refused.value)
+
+
+def test_actions_to_come_may_be_named_in_a_profile() -> None:
+    assert profile_from({"actions": [*ACTIONS, *ACTIONS_TO_COME]}).actions == (*ACTIONS, *ACTIONS_TO_COME)

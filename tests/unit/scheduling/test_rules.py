@@ -1,0 +1,127 @@
+"""The rules of a cycle: each asked where it has something to say, none able to stop the cycle."""
+
+from __future__ import annotations
+
+from sokovan.domain.ids import SessionId
+from sokovan.scheduling.pipeline import schedule
+from sokovan.scheduling.profile import SchedulingProfile
+from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.scheduling.trace import Code
+from sokovan.scheduling.validators.base import SchedulingValidationError, ValidationContext, ValidatorRule
+from tests.unit.scheduling.little_cluster import (
+    agent,
+    decide,
+    registry_with,
+    session,
+    snapshot,
+    started,
+    told,
+)
+
+
+class Broken(ValidatorRule):
+    """A rule that fails on what is called bad."""
+
+    name = "broken"
+
+    def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
+        if session.session_id == "bad":
+            raise KeyError(f"no {context.request['cpu']}")
+
+
+def test_a_rule_that_fails_objects_in_its_own_name_and_other_sessions_go_on() -> None:
+    registry = registry_with(validators={"broken": Broken})
+    plan = decide(snapshot([agent("a")], [session("bad"), session("good")]), registry, validators=("broken",))
+    assert started(plan) == ["good"]
+    assert told(plan, "bad").code is Code.PLUGIN_FAILED
+    assert told(plan, "bad").summary == "validator broken failed: KeyError: 'no 1000'"
+
+
+def test_the_objections_of_other_rules_stand_beside_one_that_failed() -> None:
+    registry = registry_with(validators={"broken": Broken})
+    waits = session("bad", dependencies=(SessionId("p"),))
+    verdict = told(decide(snapshot([agent("a")], [waits]), registry, validators=("dependencies", "broken")), "bad")
+    assert {check.name for check in verdict.checks if check.result == "no"} == {"dependencies", "broken"}
+
+
+def test_a_rule_that_cannot_say_whom_it_concerns_is_asked_all_the_same() -> None:
+    class Unsure(ValidatorRule):
+        name = "unsure"
+
+        def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
+            raise LookupError(f"{session.session_id} in {context.snapshot.now_ms}")
+
+        def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
+            raise SchedulingValidationError(f"{session.session_id} may not take {context.request}")
+
+    plan = decide(
+        snapshot([agent("a")], [session("s")]), registry_with(validators={"unsure": Unsure}), validators=("unsure",)
+    )
+    assert started(plan) == []
+    assert told(plan, "s").code is Code.REFUSED_BY_PLUGIN
+
+
+def test_a_rule_is_not_asked_about_sessions_that_it_does_not_concern() -> None:
+    asked: list[str] = []
+
+    class OnlyBob(ValidatorRule):
+        name = "bob"
+
+        def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
+            return session.owner.user == "bob" and context.starts
+
+        def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
+            del context
+            asked.append(session.session_id)
+
+    sessions = [session("s", user="alice"), session("t", user="bob"), session("u", user="bob")]
+    decide(snapshot([agent("a")], sessions), registry_with(validators={"bob": OnlyBob}), validators=("bob",))
+    assert asked == ["t", "u"]
+
+
+def test_a_rule_by_owner_says_once_per_owner_whether_it_is_concerned() -> None:
+    asked: list[str] = []
+
+    class ByOwner(ValidatorRule):
+        name = "owners"
+        by_owner = True
+
+        def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
+            del context
+            asked.append(session.session_id)
+            return True
+
+        def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
+            del session, context
+
+    sessions = [session("s", user="alice"), session("t", user="bob"), session("u", user="alice")]
+    decide(snapshot([agent("a")], sessions), registry_with(validators={"owners": ByOwner}), validators=("owners",))
+    assert asked == ["s", "t"]
+
+
+def test_a_rule_that_looks_at_one_field_is_asked_only_where_the_field_is_set() -> None:
+    asked: list[str] = []
+
+    class LooksAtTime(ValidatorRule):
+        name = "time"
+        looks_at = "starts_at_ms"
+
+        def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
+            del context
+            asked.append(session.session_id)
+
+    sessions = [session("s"), session("t", starts_at_ms=5)]
+    decide(snapshot([agent("a")], sessions), registry_with(validators={"time": LooksAtTime}), validators=("time",))
+    assert asked == ["t"]
+
+
+def test_rules_are_listed_as_passed_in_the_order_of_the_profile() -> None:
+    profile = SchedulingProfile(validators=("dependencies", "concurrency"))
+    verdict = told(schedule(snapshot([agent("a")], [session("s")]), profile), "s")
+    assert [(check.name, check.result) for check in verdict.checks] == [("dependencies", "ok"), ("concurrency", "ok")]
+
+
+def test_a_profile_without_validators_asks_nobody() -> None:
+    plan = decide(snapshot([agent("a")], [session("s", dependencies=(SessionId("p"),))]), validators=())
+    assert started(plan) == ["s"]
+    assert told(plan, "s").checks == ()

@@ -1,0 +1,23 @@
+"""The resource limit of a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sokovan.domain.policy import Scope
+from sokovan.scheduling.trace import Code
+from sokovan.scheduling.validators.domain_resource_limit import DomainResourceLimitValidator
+from tests.unit.scheduling.validators.quota_laws import QuotaLaws
+
+LAWS = QuotaLaws(Scope.DOMAIN, "domain-resource-limit", Code.QUOTA_DOMAIN)
+
+
+@pytest.mark.parametrize("law", LAWS.all(), ids=lambda law: law.__name__)
+def test_the_laws_of_a_resource_limit_hold_for_a_domain(law: Callable[[], None]) -> None:
+    law()
+
+
+def test_it_is_named_for_what_it_limits() -> None:
+    assert (DomainResourceLimitValidator.name, DomainResourceLimitValidator.scope) == (LAWS.validator, LAWS.scope)

@@ -1,0 +1,23 @@
+"""The resource limit of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sokovan.domain.policy import Scope
+from sokovan.scheduling.trace import Code
+from sokovan.scheduling.validators.group_resource_limit import GroupResourceLimitValidator
+from tests.unit.scheduling.validators.quota_laws import QuotaLaws
+
+LAWS = QuotaLaws(Scope.GROUP, "group-resource-limit", Code.QUOTA_GROUP)
+
+
+@pytest.mark.parametrize("law", LAWS.all(), ids=lambda law: law.__name__)
+def test_the_laws_of_a_resource_limit_hold_for_a_group(law: Callable[[], None]) -> None:
+    law()
+
+
+def test_it_is_named_for_what_it_limits() -> None:
+    assert (GroupResourceLimitValidator.name, GroupResourceLimitValidator.scope) == (LAWS.validator, LAWS.scope)

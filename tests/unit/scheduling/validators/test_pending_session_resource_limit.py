@@ -1,0 +1,67 @@
+"""How much a keypair's waiting sessions may ask for together."""
+
+from __future__ import annotations
+
+from sokovan.domain.policy import Scope
+from sokovan.domain.slot_forms import parse_slots
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
+from sokovan.scheduling.trace import Code
+from tests.unit.scheduling.little_cluster import (
+    agent,
+    decide,
+    kernel,
+    limits,
+    session,
+    slot_limits,
+    snapshot,
+    started,
+    told,
+)
+
+
+def plan_for(*sessions: SessionWorkload, most: str = "cpu=4", elsewhere: str = "") -> SchedulingPlan:
+    """The plan on eight cpus where alice's waiting sessions may ask for so much together."""
+    seen = snapshot(
+        [agent("a", "cpu=8 mem=8Gi")],
+        sessions,
+        limits=limits(Scope.KEYPAIR, "alice", pending_slots_max=slot_limits(most)),
+        pending_elsewhere={"alice": OwnerUsage(parse_slots(elsewhere))},
+    )
+    return decide(seen, validators=("pending-session-resource-limit",))
+
+
+def test_a_session_is_considered_up_to_the_limit() -> None:
+    assert started(plan_for(session("s", "cpu=4", user="alice"))) == ["s"]
+
+
+def test_a_session_beyond_the_limit_is_told_by_how_much() -> None:
+    plan = plan_for(session("s", "cpu=5.5", user="alice"))
+    assert started(plan) == []
+    assert told(plan, "s").code is Code.PENDING_LIMIT
+    assert told(plan, "s").summary == "waiting sessions of keypair alice would pass their limit by cpu=1.5"
+
+
+def test_what_older_sessions_wait_for_counts_too() -> None:
+    never_fits = session("huge", "mem=99Gi cpu=3", user="alice")
+    plan = plan_for(never_fits, session("s", "cpu=2", user="alice"))
+    assert started(plan) == []
+    assert "by cpu=1" in told(plan, "s").summary
+
+
+def test_what_starts_no_longer_counts() -> None:
+    assert started(plan_for(session("s", "cpu=3", user="alice"), session("t", "cpu=3", user="alice"))) == ["s", "t"]
+
+
+def test_what_waits_in_other_scaling_groups_counts() -> None:
+    plan = plan_for(session("s", "cpu=2", user="alice"), elsewhere="cpu=3")
+    assert "by cpu=1" in told(plan, "s").summary
+
+
+def test_a_session_that_grows_does_not_wait() -> None:
+    grows = session("s", kernel("s.0", on="a"), kernel("s.1", "cpu=7"), user="alice", min_kernels=1)
+    assert started(plan_for(grows)) == ["s"]
+
+
+def test_a_slot_that_is_not_named_and_another_keypair_are_free() -> None:
+    assert started(plan_for(session("s", "mem=8Gi", user="alice"), session("t", "cpu=8", user="bob"))) == ["s", "t"]

@@ -1,0 +1,23 @@
+"""The resource limit of a user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sokovan.domain.policy import Scope
+from sokovan.scheduling.trace import Code
+from sokovan.scheduling.validators.user_resource_limit import UserResourceLimitValidator
+from tests.unit.scheduling.validators.quota_laws import QuotaLaws
+
+LAWS = QuotaLaws(Scope.USER, "user-resource-limit", Code.QUOTA_USER)
+
+
+@pytest.mark.parametrize("law", LAWS.all(), ids=lambda law: law.__name__)
+def test_the_laws_of_a_resource_limit_hold_for_a_user(law: Callable[[], None]) -> None:
+    law()
+
+
+def test_it_is_named_for_what_it_limits() -> None:
+    assert (UserResourceLimitValidator.name, UserResourceLimitValidator.scope) == (LAWS.validator, LAWS.scope)
