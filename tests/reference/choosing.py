@@ -59,7 +59,7 @@ class Chooser:
         if self._profile.selector == "concentrated":
             return (-machine.occupancy(), self._size(machine), name)
         if self._profile.selector == "dispersed":
-            return (min(ONE, machine.occupancy()), -self._size(machine), name)
+            return (machine.occupancy(), -self._size(machine), name)
         if self._profile.selector == "roundrobin":
             return (self._world.last is not None and name <= self._world.last, name)
         return (*(-machine.idle.get(slot, 0) for slot in self._priority), name)

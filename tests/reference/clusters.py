@@ -11,7 +11,7 @@ from sokovan.domain.agent import AgentInfo
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.queue import Queue, QueueState
+from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import Partition, SessionType, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits
@@ -143,7 +143,7 @@ def clusters(draw: st.DrawFn, theme: Theme) -> SystemSnapshot:
         _occupy(dice, host, theme)
     queues = _queues(dice, theme)
     sessions = [
-        _session(dice, theme, f"s{stride * number % 13:02}", hosts, queues)
+        _session(dice, theme, f"s{stride * number % 13:02}", hosts=hosts, queues=queues)
         for number in range(1, dice.number(1, theme.sessions) + 1)
     ]
     return SystemSnapshot(
@@ -213,7 +213,7 @@ def _agent(dice: Dice, host: Host, theme: Theme) -> AgentInfo:
     )
 
 
-def _session(dice: Dice, theme: Theme, name: str, hosts: list[Host], queues: list[Queue]) -> SessionWorkload:
+def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: list[Queue]) -> SessionWorkload:
     count = dice.number(1, theme.kernels)
     like = _kernel(dice, theme, name, 0)
     kernels = [_kernel(dice, theme, name, i) if theme.mixed and dice.chance(4) else like for i in range(count)]
@@ -225,7 +225,9 @@ def _session(dice: Dice, theme: Theme, name: str, hosts: list[Host], queues: lis
         tuple(kernels),
         submitted=dice.number(0, 4),
         owner=_owner(dice, theme),
-        queue=QueueName(dice.word(*(str(queue.name) for queue in queues), "other")) if theme.queues else queues[0].name,
+        queue=QueueName(dice.word(*(str(q.name) for q in queues if q.name != ROOT_QUEUE), "other"))
+        if theme.queues
+        else queues[0].name,
         priority=dice.number(0, 1) * 10,
     )
     if theme.elastic and dice.chance(5):
@@ -241,13 +243,14 @@ def _session(dice: Dice, theme: Theme, name: str, hosts: list[Host], queues: lis
 def _shaped(dice: Dice, theme: Theme, session: SessionWorkload) -> SessionWorkload:
     """Minimums per group, partitions and closeness, as far as the kernels allow them."""
     if theme.groups and dice.chance(6):
-        sizes = Counter(kernel.group for kernel in session.kernels)
+        sizes = Counter(kernel.group for kernel in session.kernels if not kernel.releasing)
         session = replace(session, group_minimums={group: dice.number(0, size) for group, size in sizes.items()})
     if theme.tiers and dice.chance(7):
         session = replace(session, topology=_closeness(dice))
     if not theme.partitions or not dice.chance(7):
         return session
-    sizes = Counter(kernel.labels["instance"] for kernel in session.kernels if "instance" in kernel.labels)
+    staying = [kernel for kernel in session.kernels if not kernel.releasing]
+    sizes = Counter(kernel.labels["instance"] for kernel in staying if "instance" in kernel.labels)
     size = dice.number(1, 2)
     whole = sum(1 for times in sizes.values() if times >= size)
     topology = _closeness(dice) if theme.tiers and dice.chance(5) else None
@@ -338,6 +341,8 @@ def _queues(dice: Dice, theme: Theme) -> list[Queue]:
             parent=QueueName(dice.word(*parents)),
         )
         queues.append(_shared(dice, queue))
+    if dice.chance(1):
+        queues.append(Queue(ROOT_QUEUE, capability=SlotLimits({"cpu": dice.number(0, 12)})))
     return queues
 
 

@@ -6,16 +6,15 @@ the cause. An entry goes when the scheduler follows the rule that is its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import groupby
 
 from sokovan.domain.policy import Scope
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
+from sokovan.scheduling.trace import Code
 from tests.reference.machines import kind_of, largest_amounts
-from tests.reference.queues import Queues
 from tests.reference.work import Work
 
 Difference = Callable[[SystemSnapshot, SchedulingProfile], bool]
@@ -39,54 +38,24 @@ def _grows_unevenly(snapshot: SystemSnapshot, profile: SchedulingProfile) -> boo
     )
 
 
-def _takes_more_than_it_says(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
-    del profile
-    return bool(snapshot.limits) and any(s.group_minimums or s.partitions for s in snapshot.sessions)
-
-
 def _leaves(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
+    """A session of which all that runs is on its way out, and a limit on what waits."""
     del profile
-    return any(kernel.releasing for session in snapshot.sessions for kernel in session.kernels)
-
-
-def _fills_a_part(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
-    return "backfill" in profile.actions and any(bare_of(s) and waiting_of(s) for s in snapshot.sessions)
-
-
-def _asks_for_nothing(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
-    return "backfill" in profile.actions and any(
-        bare_of(s) and not waiting_of(s) and (s.dependencies or s.starts_at_ms or snapshot.limits.get(Scope.KEYPAIR))
+    gone = [
+        s
         for s in snapshot.sessions
-    )
+        if any(k.agent for k in s.kernels) and all(k.releasing for k in s.kernels if k.agent)
+    ]
+    return bool(gone) and bool(snapshot.limits.get(Scope.KEYPAIR))
 
 
-def _overcommitted(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
-    return profile.selector == "concentrated" and any(
-        not info.occupied_slots.fits(info.available_slots) for info in snapshot.agents
-    )
-
-
-def _demands_in_vain(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
-    queues = Queues(snapshot, profile)
-    return profile.queue_policy == "proportion" and any(
-        waiting_of(session) and queues.problem(session.queue) for session in snapshot.sessions
-    )
-
-
-def _kinds_apart(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
-    """Kernels of one kind that do not stand next to each other in the order of placement."""
+def _relies_on_best_effort(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
     del profile
-    promised = {kernel for reservation in snapshot.reservations for kernel, _ in reservation.kernels}
-    largest = largest_amounts(snapshot.agents)
-    for session in snapshot.sessions:
-        work = Work(session, largest, 0)
-        marks: Sequence[tuple[object, ...]] = [
-            (kind_of(k), k.group, work.group_of(k), k.kernel_id if k.nominated or k.kernel_id in promised else "")
-            for k in work.waiting
-        ]
-        if len(list(groupby(marks))) > len({kind_of(kernel) for kernel in work.waiting}):
-            return True
-    return False
+    return any(bare_of(session) and waiting_of(session) for session in snapshot.sessions)
+
+
+def _blames_a_plugin(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
+    return any(verdict.code is Code.REFUSED_BY_PLUGIN for verdict in schedule(snapshot, profile).verdicts)
 
 
 def _refused_twice(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
@@ -118,14 +87,10 @@ def _cache_speaks(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
 OPEN_DIFFERENCES: dict[str, Difference] = {
     "a growing session passes over a kernel that does not fit": _grows_unevenly,
     "a session that lacks the minimum of a group is not growing yet": _lacks_a_group,
-    "limits are checked on all kernels that a turn takes": _takes_more_than_it_says,
-    "a kernel on its way out no longer counts as used by its queue": _leaves,
-    "backfill starts no part of a gang": _fills_a_part,
-    "backfill asks the validators": _asks_for_nothing,
-    "an agent beyond its capacity is as full as can be, not more": _overcommitted,
-    "work that its queue cannot run claims no share": _demands_in_vain,
-    "a session never fits if all its kernels of one kind together do not": _kinds_apart,
+    "a session of which all that runs is on its way out waits in line": _leaves,
+    "a best-effort kernel counts once towards the minimum": _relies_on_best_effort,
     "the first objection in the order of the profile gives the code": _refused_twice,
+    "where there is no plugin, none is to blame": _blames_a_plugin,
     "a queue that refuses gives the code, whatever the cache of fit errors holds": _cache_speaks,
     "of sessions with a reservation the more important goes first": _promised_out_of_order,
 }

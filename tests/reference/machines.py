@@ -60,9 +60,9 @@ class Machine:
         return min([limit, *(self.info.available_slots[slot] // n for slot, n in kernel.slots.items())])
 
     def occupancy(self) -> int:
-        """The largest used part of any slot, rounded down to a 2**20th."""
+        """The largest used part of any slot, rounded down to a 2**20th; full is full."""
         slots = self.info.available_slots.items()
-        return max([0, *((total - self.idle[slot]) * ONE // total for slot, total in slots)])
+        return min(ONE, max([0, *((total - self.idle[slot]) * ONE // total for slot, total in slots)]))
 
 
 def machine_of(info: AgentInfo) -> Machine:

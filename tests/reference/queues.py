@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sokovan.domain.queue import Queue, QueueState
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueState
+from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 from tests.reference.machines import ONE
+from tests.reference.work import Failure, Work
 
-ROOT = "root"
+ROOT = str(ROOT_QUEUE)
 Amounts = dict[str, int]
+
+
+def shared_out(agents: Iterable[AgentInfo]) -> ResourceSlot:
+    """What there is to share: agents that take work, and what runs on the others."""
+    return total(info.available_slots if info.schedulable else info.occupied_slots for info in agents)
 
 
 class Queues:
@@ -19,7 +27,9 @@ class Queues:
 
     def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
         self._profile = profile
-        self._queues: dict[str, Queue] = {str(queue.name): queue for queue in snapshot.queues}
+        listed = {str(queue.name): queue for queue in snapshot.queues}
+        self._root = listed.pop(ROOT, Queue(ROOT_QUEUE))
+        self._queues: dict[str, Queue] = listed
         for session in snapshot.sessions:
             self._queues.setdefault(str(session.queue), Queue(session.queue))
         kernels = [kernel for session in snapshot.sessions for kernel in session.kernels]
@@ -29,10 +39,10 @@ class Queues:
                 *(slot for info in snapshot.agents for slot in info.available_slots),
             }
         )
-        alive = [info for info in snapshot.agents if info.schedulable]
-        self._total = {slot: sum(info.available_slots[slot] for info in alive) for slot in self._slots}
+        self._total = shared_out(snapshot.agents)
         self._used: list[tuple[str, KernelWorkload]] = []
         self._wanted: list[tuple[str, KernelWorkload]] = []
+        self.lends = False
         self._limit: dict[str, Amounts] = {}
         self._deserved: dict[str, Amounts] = {}
 
@@ -46,7 +56,8 @@ class Queues:
 
     def settle(self) -> None:
         """Work out limits and deserved shares from the root down."""
-        self._limit[ROOT], self._deserved[ROOT] = dict(self._total), dict(self._total)
+        whole = {slot: min(self._total[slot], self._root.capability[slot]) for slot in self._slots}
+        self._limit[ROOT], self._deserved[ROOT] = whole, whole
         level = [ROOT]
         while level:
             for parent in level:
@@ -66,24 +77,35 @@ class Queues:
         """Whether a queue or one above it has all that it deserves by weight."""
         if self._profile.queue_policy != "proportion":
             return False
-        return any(self._has_all(above) for above in self._line(name))
+        return any(self._has_all(above) for above in self._bounded(name))
 
     def refusal(self, name: str, kernel: KernelWorkload, held: Sequence[KernelWorkload]) -> Code | None:
         """Why one more kernel may not come on top of what a trial holds."""
         by_weight = self._profile.queue_policy == "proportion"
-        bounds = self._deserved if by_weight else self._limit
-        for above in self._line(name):
+        for above in self._bounded(name):
+            used = self._used_by(above)
             for slot, amount in kernel.slots.items():
-                asked = amount + sum(other.slots[slot] for other in held)
-                if self._used_by(above)[slot] + asked > bounds[above][slot]:
+                # Where room would stand idle, one that has not all of a slot yet may pass its share of it.
+                lent = self.lends and used[slot] < self._deserved[above][slot]
+                bound = self._deserved[above][slot] if by_weight and not lent else self._limit[above][slot]
+                if used[slot] + amount + sum(other.slots[slot] for other in held) > bound:
                     return Code.QUEUE_OVER_SHARE if by_weight else Code.QUEUE_LIMIT
         return None
 
+    def failure(self, work: Work, code: Code) -> Failure:
+        """Why a queue lets a session have nothing; where no other queue is the reason, the reason is room."""
+        kernel, whole = work.waiting[0], self._deserved[ROOT]
+        line = self._bounded(str(work.session.queue))
+        if code is not Code.QUEUE_OVER_SHARE:
+            return Failure(code)
+        contended = any(self._deserved[above][slot] < whole[slot] for above in line for slot in kernel.slots)
+        return Failure(code) if contended else Failure(short=kernel)
+
     def lets_in(self, name: str, asked: Sequence[KernelWorkload], let_in: Sequence[tuple[str, KernelWorkload]]) -> bool:
         """Whether the limits of a queue and those above hold what runs, what was let in and this."""
-        for above in self._line(name):
+        for above in self._bounded(name):
             for slot in {slot for kernel in asked for slot in kernel.slots}:
-                before = sum(kernel.slots[slot] for queue, kernel in let_in if above in self._line(queue))
+                before = sum(kernel.slots[slot] for queue, kernel in let_in if above in self._bounded(queue))
                 now = sum(kernel.slots[slot] for kernel in asked)
                 if self._used_by(above)[slot] + before + now > self._limit[above][slot]:
                     return False
@@ -120,7 +142,7 @@ class Queues:
 
     def _sum(self, name: str, counted: Iterable[tuple[str, KernelWorkload]]) -> Amounts:
         """What all kernels of a queue and of those below it ask for."""
-        mine = [kernel for queue, kernel in counted if name in self._line(queue)]
+        mine = [kernel for queue, kernel in counted if name in self._bounded(queue)]
         return {slot: sum(kernel.slots[slot] for kernel in mine) for slot in self._slots}
 
     def _parent(self, name: str) -> str:
@@ -145,6 +167,10 @@ class Queues:
             name = self._parent(name)
         return line
 
+    def _bounded(self, name: str) -> list[str]:
+        """All whose limits hold for a queue: those above it, the root only if it has limits."""
+        return [*self._line(name), *([ROOT] if self._root.capability else [])]
+
     def _children(self, name: str) -> list[str]:
         return [other for other in self._queues if not self._misplaced(other) and self._parent(other) == name]
 
@@ -161,29 +187,33 @@ class Queues:
             self._deserved.update(self._poured(parent, children))
 
     def _poured(self, parent: str, children: Sequence[str]) -> dict[str, Amounts]:
-        """Water-filling: what is left is offered by weight, round after round, until nothing moves."""
-        have = {child: {slot: self._queues[child].guarantee[slot] for slot in self._slots} for child in children}
-        open_children = list(children)
-        while True:
-            left = {s: self._deserved[parent][s] - sum(row[s] for row in have.values()) for s in self._slots}
-            if not open_children or all(amount <= 0 for amount in left.values()):
-                return have
-            weights = sum(self._queues[child].weight for child in open_children)
-            poured = {child: self._filled(child, have[child], left, weights) for child in open_children}
-            moved = [child for child in open_children if poured[child] != have[child]]
-            have.update(poured)
-            if not moved:
-                return have
-            open_children = [child for child in moved if self._lacks(child, have[child])]
-
-    def _filled(self, child: str, have: Amounts, left: Amounts, weights: int) -> Amounts:
-        """What a queue has after one round: no more than its limit and its wish, no less than its guarantee."""
-        queue, wanted, now = self._queues[child], self._sum(child, self._wanted), {}
+        """What each queue deserves of what the one above it deserves, slot by slot."""
+        deserved: dict[str, Amounts] = {child: {} for child in children}
         for slot in self._slots:
-            offered = have[slot] + max(0, left[slot]) * queue.weight // weights
-            now[slot] = max(min(offered, self._limit[child][slot], wanted[slot]), queue.guarantee[slot])
-        return now
+            for child, amount in self._filled(slot, self._deserved[parent][slot], children).items():
+                deserved[child][slot] = amount
+        return deserved
 
-    def _lacks(self, child: str, have: Amounts) -> bool:
-        wanted = self._sum(child, self._wanted)
-        return any(have[slot] < min(wanted[slot], self._limit[child][slot]) for slot in self._slots)
+    def _filled(self, slot: str, amount: int, children: Sequence[str]) -> Amounts:
+        """Water-filling: what is left is offered by weight to all who want more, until nothing moves."""
+        have = {child: self._queues[child].guarantee[slot] for child in children}
+        while True:
+            left = amount - sum(have.values())
+            wanting = [child for child in sorted(children) if have[child] < self._most(child, slot)]
+            weights = sum(self._queues[child].weight for child in wanting)
+            offers = {child: max(0, left) * self._queues[child].weight // weights for child in wanting}
+            takes = {child: min(offers[child], self._most(child, slot) - have[child]) for child in wanting}
+            if not any(takes.values()):
+                break
+            for child, taken in takes.items():
+                have[child] += taken
+        # What rounding left over goes out one by one, to the heavier first.
+        wanting.sort(key=lambda child: -self._queues[child].weight)
+        for child in wanting[: max(0, left)]:
+            have[child] += 1
+        return have
+
+    def _most(self, child: str, slot: str) -> int:
+        """No more than its limit and its wish, no less than its guarantee."""
+        wanted = self._sum(child, self._wanted)[slot]
+        return max(min(self._limit[child][slot], wanted), self._queues[child].guarantee[slot])

@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sokovan.domain.policy import Scope
+from sokovan.domain.session import TopologyMode
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 from tests.reference.choosing import Chooser
-from tests.reference.domains import Network
+from tests.reference.domains import Domain, Network
 from tests.reference.machines import ONE, World, kind_of, largest_amounts, machine_of
 from tests.reference.owners import Owners
-from tests.reference.queues import Queues
+from tests.reference.queues import Queues, shared_out
 from tests.reference.turn import Stage, Turn
 from tests.reference.work import Failure, Seat, Work
 
@@ -106,7 +107,7 @@ class Cycle:
     def _hopeless(self, work: Work) -> Failure | None:
         """Why a session could not start even if all machines were empty."""
         need = work.minimum - work.counted()
-        if len(work.waiting) < need:
+        if len(work.waiting) < need or not work.ready(work.waiting):
             return Failure(Code.NOT_ENOUGH_KERNELS)
         by_kind = {kind_of(kernel): kernel for kernel in work.waiting}
         times = {kind: sum(1 for kernel in work.waiting if kind_of(kernel) == kind) for kind in by_kind}
@@ -114,26 +115,34 @@ class Cycle:
         if sum(min(times[kind], room[kind]) for kind in by_kind) >= need:
             return None
         short = next(kernel for kernel in work.waiting if room[kind_of(kernel)] < times[kind_of(kernel)])
-        machines = self._world.machines.values()
-        some_day = {
-            kind: sum(machine.held_if_empty(kernel) for machine in machines if machine.suits(kernel))
-            for kind, kernel in by_kind.items()
-        }
-        draining = sum(min(times[kind], some_day[kind]) for kind in by_kind) >= need
-        return Failure(self._never(short, draining=draining))
+        if self._held_by_all(work, alive=False) < need:
+            return Failure(self._never(short))
+        if self._held_by_all(work, alive=True) < need:
+            return Failure(Code.NODES_DRAINING)
+        return Failure(Code.OTHER_SHARD)
+
+    def _held_by_all(self, work: Work, *, alive: bool) -> float:
+        """How many waiting kernels the machines of all shards could hold, those that take no work or not."""
+        machines = [m for m in self._world.machines.values() if m.info.schedulable or not alive]
+        held = 0.0
+        for kind in {kind_of(kernel) for kernel in work.waiting}:
+            kernels = [kernel for kernel in work.waiting if kind_of(kernel) == kind]
+            room = sum(m.held_if_empty(kernels[0]) for m in machines if m.suits(kernels[0]))
+            held += min(len(kernels), room)
+        return held
 
     def _room_if_empty(self, kernel: KernelWorkload) -> float:
         machines = [m for m in self._world.machines.values() if self._chooser.eligible(m, kernel)]
         return sum(machine.held_if_empty(kernel) for machine in machines)
 
-    def _never(self, kernel: KernelWorkload, *, draining: bool = False) -> Code:
+    def _never(self, kernel: KernelWorkload) -> Code:
         """What is wrong with a kernel that no machine can hold."""
         machines = list(self._world.machines.values())
         alive = [machine for machine in machines if machine.info.schedulable]
         same = [machine for machine in alive if machine.info.architecture == kernel.architecture]
         if not machines:
             return Code.NO_NODES
-        if draining or not alive:
+        if not alive:
             return Code.NODES_DRAINING
         if not same:
             return Code.NO_ARCH_MATCH
@@ -142,7 +151,9 @@ class Cycle:
     def _code(self, work: Work) -> Code | None:
         """The code of a session that got nothing, by what is free at the end."""
         failure = work.failure
-        if failure is None or failure.vague:
+        if failure is None:
+            return Code.NOT_TRIED if work.waiting else Code.BEST_EFFORT
+        if failure.vague:
             return None
         kernel = failure.short
         if kernel is None:
@@ -177,12 +188,25 @@ class Cycle:
         line = [work for work in able if work.session.session_id not in promised]
         first = [work for work in sorted(able, key=_by_priority) if work.session.session_id in promised]
         line.extend([work for work in first if self._serve(work)])
+        self._serve_all(line)
+        # Where room would stand idle, a queue may pass what it deserves by its last session.
+        self._queues.lends = True
+        self._serve_all([work for work in able if self._is_over_share(work)])
+        self._queues.lends = False
+
+    @staticmethod
+    def _is_over_share(work: Work) -> bool:
+        over = work.failure is not None and work.failure.code is Code.QUEUE_OVER_SHARE
+        return over and not work.placed and not work.reserved
+
+    def _serve_all(self, line: list[Work]) -> None:
+        """The best session of the best queue, again and again."""
         while line:
             queue = self._queues.next(str(work.session.queue) for work in line)
             mine = [work for work in line if work.session.queue == queue]
             if self._queues.overused(queue):
                 for work in mine:
-                    work.failure = Failure(Code.QUEUE_OVER_SHARE)
+                    work.failure = self._queues.failure(work, Code.QUEUE_OVER_SHARE)
                 line = [work for work in line if work not in mine]
                 continue
             best = min(mine, key=self._order)
@@ -196,23 +220,20 @@ class Cycle:
     def _standing(self, session: SessionWorkload) -> int:
         if self._profile.sequencer != "drf":
             return 0
-        alive = [info.available_slots for info in self._snapshot.agents if info.schedulable]
-        shares = [0]
+        there, shares = shared_out(self._snapshot.agents), [0]
         for slot, used in self._owners.used(Scope.USER, session.owner.user).items():
-            capacity = sum(slots[slot] for slots in alive)
-            shares.append(used * ONE // capacity if capacity else ONE)
+            shares.append(used * ONE // there[slot] if there[slot] else ONE)
         return max(shares)
 
     def _serve(self, work: Work) -> bool:
         """One turn; whether the session runs and has kernels left that may come back."""
         session, starts = work.session, work.starts
-        work.examined = True
-        code = self._owners.objection(session, work.waiting[: work.missing()], starts=starts)
+        code, kernels = self._examined(work)
         if code is not None:
             work.failure = Failure(code)
             return False
         saved = self._world.copied()
-        turn = Turn(work, self._stage)
+        turn = Turn(work, self._stage, kernels)
         if not turn.take():
             work.failure = turn.failure
             return False
@@ -224,6 +245,26 @@ class Cycle:
         self._keep(work, turn)
         return bool(work.waiting) and work.ready()
 
+    def _examined(self, work: Work) -> tuple[Code | None, list[KernelWorkload]]:
+        """What the validators have against the next turn, and the kernels that they let take part in it."""
+        asked = work.waiting[: work.missing()]
+        code = self._owners.objection(work.session, asked, starts=work.starts)
+        if code is None:
+            return None, work.waiting
+        kernels = self._unbarred(work)
+        return (None if len(kernels) >= work.missing() else code), kernels
+
+    def _unbarred(self, work: Work) -> list[KernelWorkload]:
+        """The kernels of an elastic session that do not pass a limit by their kind alone."""
+        if work.missing() >= len(work.waiting):
+            return []
+        barred = []
+        for kind in {kind_of(kernel) for kernel in work.waiting}:
+            alike = [kernel for kernel in work.waiting if kind_of(kernel) == kind]
+            if self._owners.objection(work.session, alike[: work.missing()], starts=work.starts) is not None:
+                barred.append(kind)
+        return [kernel for kernel in work.waiting if kind_of(kernel) not in barred]
+
     def _keep(self, work: Work, turn: Turn) -> None:
         """Count what was found; it starts only if the session is ready with what is placed."""
         session = work.session
@@ -232,16 +273,17 @@ class Cycle:
         self._owners.take(session, turn.seated())
         for kernel in turn.seated():
             self._queues.use(session.queue, kernel)
-        held = [*turn.placed, *turn.reserved]
+        held = [*turn.placed, *turn.bare, *turn.reserved]
         if work.ready([kernel for kernel, _ in turn.placed]):
-            self._start(work, turn.placed)
+            self._start(work, [*turn.placed, *turn.bare])
             held = turn.reserved
         if held:
             seats = self._reservations.setdefault(str(session.session_id), [])
             seats.extend((str(kernel.kernel_id), agent) for kernel, agent in held)
             work.reserved += len(held)
-        gone = {kernel.kernel_id for kernel in turn.seated()}
+        gone = {kernel.kernel_id for kernel, _ in (*turn.placed, *turn.bare, *turn.reserved)}
         work.waiting = [kernel for kernel in work.waiting if kernel.kernel_id not in gone]
+        work.bare = [kernel for kernel in work.bare if kernel.kernel_id not in gone]
         work.failure = None
 
     def _start(self, work: Work, seats: Sequence[Seat]) -> None:
@@ -250,29 +292,47 @@ class Cycle:
         work.placed += len(seats)
 
     def _backfill(self, works: Sequence[Work]) -> None:
-        """Kernels that ask for nothing, of sessions that run or need nothing else to run."""
+        """Kernels that ask for nothing, of sessions that nobody refuses."""
         for work in sorted(works, key=_by_priority):
             refused = work.failure is not None and work.failure.code is not None and not work.placed
-            if not work.bare or refused or not work.ready():
+            if not work.bare or refused:
                 continue
-            code = None if work.examined else self._owners.objection(work.session, (), starts=work.starts)
+            code = None if work.placed or work.reserved else self._examined(work)[0]
             if code is not None:
                 work.failure = Failure(code)
-                continue
-            for kernel in sorted(work.bare, key=lambda kernel: -kernel.priority):
-                self._place_bare(work, kernel)
+            else:
+                self._place_bare(work)
 
-    def _place_bare(self, work: Work, kernel: KernelWorkload) -> None:
-        agent = self._chooser.now(kernel, self._world.machines, self._stage.nominated(kernel))
-        if agent is None:
-            work.failure = work.failure or Failure(short=kernel)
-            return
-        if work.starts and not work.reserved:
-            self._owners.begin(work.session)
-        self._world.machines[agent].take(kernel)
-        self._world.last = agent
-        self._placements.append((str(kernel.kernel_id), agent))
-        work.placed += 1
+    def _place_bare(self, work: Work) -> None:
+        """All best-effort kernels that find a place in one domain, if the session runs with them."""
+        bare = sorted(work.bare, key=lambda kernel: -kernel.priority)
+        for domain in self._domains_for_bare(work):
+            saved, seats = self._world.copied(), list[Seat]()
+            for kernel in bare:
+                agent = self._chooser.now(kernel, domain.agents, self._stage.nominated(kernel))
+                if agent is not None:
+                    self._world.machines[agent].take(kernel)
+                    self._world.last = agent
+                    seats.append((kernel, agent))
+            work.bare = []
+            if seats and work.ready([kernel for kernel, _ in seats]):
+                if work.starts and not work.reserved:
+                    self._owners.begin(work.session)
+                self._start(work, seats)
+                work.bare = [kernel for kernel in bare if kernel not in [placed for placed, _ in seats]]
+                return
+            work.bare = bare
+            self._world.restore(saved)
+        work.failure = work.failure or Failure(short=bare[0])
+
+    def _domains_for_bare(self, work: Work) -> list[Domain]:
+        """Anywhere, or for a session with a hard closeness the domains that are close enough."""
+        network, topology = self._stage.network, work.session.topology
+        if topology is None or topology.mode is TopologyMode.SOFT:
+            return [network.root]
+        highest = network.highest(topology) or 0
+        domains = network.inside(network.root, highest, work.agents())
+        return sorted(domains, key=lambda domain: (domain.tier, domain.name))
 
 
 def _by_priority(work: Work) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Code
@@ -32,8 +32,8 @@ class Stage:
 class Turn:
     """Afterwards `placed` and `reserved` are the seats that were found, and `failure` says why there are none."""
 
-    def __init__(self, work: Work, stage: Stage) -> None:
-        self._work, self._stage = work, stage
+    def __init__(self, work: Work, stage: Stage, kernels: Sequence[KernelWorkload]) -> None:
+        self._work, self._stage, self._kernels = work, stage, kernels
         self._grows = work.ready()
         self._may_reserve = True
         self._short: KernelWorkload | None = None
@@ -41,6 +41,7 @@ class Turn:
         self._impossible = False
         self.placed: list[Seat] = []
         self.reserved: list[Seat] = []
+        self.bare: list[Seat] = []
         self.failure: Failure | None = None
 
     def take(self) -> bool:
@@ -57,12 +58,12 @@ class Turn:
         return [kernel for kernel, _ in (*self.placed, *self.reserved)]
 
     def _why(self) -> Failure:
-        if self._impossible:
-            return Failure(Code.TOPOLOGY_IMPOSSIBLE)
         close = self._work.session.topology is not None or bool(self._work.groups())
+        if self._impossible:
+            return Failure(Code.TOPOLOGY_IMPOSSIBLE, vague=bool(self._work.groups()))
         if self._refusal is not None and self._short is None:
-            return Failure(self._refusal, vague=close)
-        return Failure(short=self._short or self._work.waiting[0], vague=close)
+            return replace(self._stage.queues.failure(self._work, self._refusal), vague=close)
+        return Failure(short=self._short or self._kernels[0], vague=close)
 
     def _in_domains(self) -> bool:
         """Room that is free now in any domain comes before room that is being released."""
@@ -74,7 +75,7 @@ class Turn:
                 self._impossible = True
                 return False
             domains = network.inside(network.root, highest, self._work.agents())
-        demand = self._work.waiting[: 1 if self._grows else self._work.missing()]
+        demand = self._kernels[: 1 if self._grows else self._work.missing()]
         for later in (False, True):
             self._may_reserve = later
             for domain in by_preference(domains, self._stage.world, demand):
@@ -88,7 +89,7 @@ class Turn:
             self._fill_groups(domain)
         else:
             self._fill(domain)
-        if self._enough():
+        if self._enough() and self._seat_bare(domain):
             return True
         self._stage.world.restore(saved)
         self.placed, self.reserved = placed, reserved
@@ -98,19 +99,55 @@ class Turn:
         """Ready with what is placed, or at least with what is promised."""
         return bool(self.seated()) and self._work.ready(self.seated() if self._may_reserve else self._started())
 
+    def _seat_bare(self, domain: Domain) -> bool:
+        """Where the minimum relies on kernels that ask for nothing, as many of them find a place as it needs."""
+        work, stage = self._work, self._stage
+        relied = work.minimum - len(work.here) - len(self.seated())
+        if relied <= 0:
+            return True
+        for kernel in work.bare:
+            agent = stage.chooser.now(kernel, domain.agents, stage.nominated(kernel))
+            if agent is not None:
+                stage.world.machines[agent].take(kernel)
+                stage.world.last = agent
+                self.bare.append((kernel, agent))
+        if len(self.bare) >= relied:
+            return True
+        self._short = self._short or work.bare[0]
+        self.bare = []
+        return False
+
     def _started(self) -> list[KernelWorkload]:
         return [kernel for kernel, _ in self.placed]
 
     def _fill(self, domain: Domain) -> None:
         """Kernels in their order until the session is ready; one that fits nowhere is passed over if it may be."""
-        work = self._work
-        for index, kernel in enumerate(work.waiting):
-            hoped = bool(self.seated()) and work.ready(self.seated())
-            seated = self._seat(kernel, domain, reserve=not hoped)
-            if not seated and not work.ready([*self.seated(), *work.waiting[index + 1 :]]):
+        if not self._fill_minimums(domain):
+            return
+        work, rest = self._work, self._left()
+        for index, kernel in enumerate(rest):
+            if not self._wants(self._started()):
+                return
+            seated = self._seat(kernel, domain, reserve=self._wants(self.seated()))
+            if not seated and not work.ready([*self.seated(), *rest[index + 1 :]]):
                 return
             if self.seated() and work.ready(self._started()):
                 return
+
+    def _wants(self, kernels: Sequence[KernelWorkload]) -> bool:
+        """Whether the minimum is not met with these kernels; a growing session wants one."""
+        return not kernels or self._work.counted() + len(kernels) < self._work.minimum
+
+    def _fill_minimums(self, domain: Domain) -> bool:
+        """The groups that have a minimum get it before anybody gets more."""
+        for group, least in sorted(self._work.session.group_minimums.items()):
+            lacking = least - sum(1 for kernel in self._work.present() if kernel.group == group)
+            for kernel in [kernel for kernel in self._kernels if kernel.group == group]:
+                if lacking > 0:
+                    lacking -= self._seat(kernel, domain, reserve=True)
+            if lacking > 0:
+                return False
+        return True
 
     def _seat(self, kernel: KernelWorkload, domain: Domain, *, reserve: bool) -> bool:
         """A seat for one kernel: now, or else later."""
@@ -149,7 +186,7 @@ class Turn:
 
     def _left(self) -> list[KernelWorkload]:
         used = {kernel.kernel_id for kernel in self.seated()}
-        return [kernel for kernel in self._work.waiting if kernel.kernel_id not in used]
+        return [kernel for kernel in self._kernels if kernel.kernel_id not in used]
 
     def _urgency(self, group: Group | None) -> tuple[object, ...]:
         """Groups that are demanded, then other unready ones, then ready ones, then kernels of no group."""
@@ -190,7 +227,7 @@ class Turn:
     def _lacking(self, group: Group | None) -> int:
         if group is None:
             return 0
-        present = [*(kernel for kernel, _ in self._work.here), *self.seated()]
+        present = [*self._work.present(), *self.seated()]
         mine = sum(1 for kernel in present if self._work.group_of(kernel) == group)
         return self._work.session.partitions[group[0]].size - mine
 

@@ -38,7 +38,6 @@ class Work:
         self.begun_before = bool(self.here)
         self.placed = self.reserved = 0
         self.failure: Failure | None = None
-        self.examined = False
         waiting = [(index, k) for index, k in enumerate(session.kernels) if k.agent is None and k.slots]
         waiting.sort(key=lambda item: (-item[1].priority, -_size(item[1], largest), item[0]))
         self.waiting = [kernel for _, kernel in waiting]
@@ -48,9 +47,13 @@ class Work:
         """Whether the session would begin to run by its next kernel."""
         return not self.begun_before and not self.placed
 
+    def present(self) -> list[KernelWorkload]:
+        """The kernels that count: those here, and best-effort ones, which find their places later."""
+        return [*(kernel for kernel, _ in self.here), *self.bare]
+
     def counted(self) -> int:
-        """The kernels that count towards the minimum: here, or best-effort ones, which may come later."""
-        return len(self.here) + len(self.bare)
+        """How many kernels count towards the minimum."""
+        return len(self.present())
 
     def missing(self) -> int:
         """How many kernels the next turn must place: up to the minimum, then one at a time."""
@@ -58,11 +61,10 @@ class Work:
 
     def ready(self, more: Sequence[KernelWorkload] = ()) -> bool:
         """Whether the session would run with these kernels more."""
-        kernels = [*(kernel for kernel, _ in self.here), *more]
-        if len(kernels) + len(self.bare) < self.minimum:
+        if self.counted() + len(more) < self.minimum:
             return False
         for group, least in self.session.group_minimums.items():
-            if sum(1 for kernel in (*kernels, *self.bare) if kernel.group == group) < least:
+            if sum(1 for kernel in (*self.present(), *more) if kernel.group == group) < least:
                 return False
         for number, partition in enumerate(self.session.partitions):
             whole = [g for g in self.groups() if g[0] == number and self.group_ready(g, more)]
@@ -84,7 +86,7 @@ class Work:
 
     def group_ready(self, group: Group, more: Sequence[KernelWorkload]) -> bool:
         """Whether a kernel group has its size."""
-        kernels = [*(kernel for kernel, _ in self.here), *more]
+        kernels = [*self.present(), *more]
         return sum(1 for k in kernels if self.group_of(k) == group) >= self.session.partitions[group[0]].size
 
     def agents(self, group: Group | None = None) -> set[str]:

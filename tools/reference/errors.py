@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import walk_packages
 
+import sokovan
 from sokovan.domain.errors import SokovanError
 
 INTRODUCTION = """\
@@ -19,6 +22,7 @@ never changes once released. Programs key on the code; the sentence may be impro
 
 def page() -> str:
     """The page of all error codes, parents before children."""
+    load_everything()
     rows = [
         f"| `{error.code}` | {depth * '→ '}{error.__name__} | {_meaning(error)} | {error.hint} |\n"
         for depth, error in _tree(SokovanError)
@@ -26,9 +30,16 @@ def page() -> str:
     return INTRODUCTION + "".join(rows)
 
 
+def load_everything() -> None:
+    """Import every module of the package: an error that nobody imported yet belongs on the page too."""
+    for module in walk_packages(sokovan.__path__, "sokovan."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+
+
 def _tree(error: type[SokovanError], depth: int = 0) -> Iterator[tuple[int, type[SokovanError]]]:
     yield depth, error
-    for child in error.__subclasses__():
+    for child in sorted(error.__subclasses__(), key=lambda child: child.__name__):
         # Errors of plugins and tests are none of ours.
         if child.__module__.startswith("sokovan."):
             yield from _tree(child, depth + 1)

@@ -20,7 +20,7 @@ def talk(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def as_json(value: Any) -> str:  # noqa: ANN401  # whatever a command returns
+def as_json(value: Any) -> str:
     """A value as JSON, with keys in the order in which they were given."""
     return json.dumps(value, ensure_ascii=False, indent=2)
 

@@ -69,7 +69,7 @@ class InvalidName(InvalidInput):
     """A name has characters or a length that names may not have."""
 
     code = "invalid-name"
-    hint = "use 1 to 128 letters, digits and . _ - / : beginning with a letter or digit"
+    hint = "use 1 to 128 letters, digits and . _ - / : @ + beginning with a letter or digit"
 
     def __init__(self, *, what: str, name: object) -> None:
         self.what, self.name = what, name

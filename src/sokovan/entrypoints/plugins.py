@@ -46,7 +46,8 @@ def installed_plugins() -> PluginRegistry:
 def registry_of(points: Iterable[EntryPoint]) -> PluginRegistry:
     """The built-in plugins and those of these entry points.
 
-    Raises UnloadablePlugin, DuplicatePlugin.
+    One that cannot be loaded, or has the name of another, fails when a profile names
+    it (UnloadablePlugin, DuplicatePlugin) and disturbs no other.
     """
     shelves: dict[str, dict[str, Callable[[], Any]]] = {
         "validators": dict(BUILT_IN.validators),
@@ -57,19 +58,35 @@ def registry_of(points: Iterable[EntryPoint]) -> PluginRegistry:
     for point in points:
         kind, wanted, shelf = GROUPS[point.group]
         if point.name in shelves[shelf]:
-            raise DuplicatePlugin(kind=kind, name=point.name)
-        shelves[shelf][point.name] = _loaded(point, wanted)
+            # A built-in plugin keeps its name; of two others neither can be trusted to be the one that was meant.
+            if point.name not in getattr(BUILT_IN, shelf):
+                shelves[shelf][point.name] = _raising(DuplicatePlugin(kind=kind, name=point.name))
+            continue
+        shelves[shelf][point.name] = _maker(point, wanted)
     return PluginRegistry(**shelves)
 
 
-def _loaded(point: EntryPoint, wanted: type) -> Callable[[], Any]:
+def _maker(point: EntryPoint, wanted: type) -> Callable[[], Any]:
     try:
         plugin = point.load()
-    except Exception as error:
-        raise UnloadablePlugin(
-            group=point.group, name=point.name, problem=f"{type(error).__name__}: {error}"
-        ) from error
+    except Exception as error:  # noqa: BLE001  # a package that is broken must not take the others with it
+        return _raising(_unloadable(point, f"{type(error).__name__}: {error}"))
     if not isinstance(plugin, type) or not issubclass(plugin, wanted):
-        raise UnloadablePlugin(group=point.group, name=point.name, problem=f"is not a subclass of {wanted.__name__}")
+        return _raising(_unloadable(point, f"is not a subclass of {wanted.__name__}"))
+    if getattr(plugin, "name", "") != point.name:
+        return _raising(
+            _unloadable(point, f"calls itself {getattr(plugin, 'name', '')!r}; set its class attribute `name`")
+        )
     found: Callable[[], Any] = plugin
     return found
+
+
+def _unloadable(point: EntryPoint, problem: str) -> UnloadablePlugin:
+    return UnloadablePlugin(group=point.group, name=point.name, problem=problem)
+
+
+def _raising(error: InvalidInput) -> Callable[[], Any]:
+    def make() -> Any:
+        raise error
+
+    return make

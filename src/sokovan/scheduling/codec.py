@@ -55,7 +55,7 @@ def plan_from_json(text: str) -> SchedulingPlan:
     return _read("plan", SchedulingPlan, text)
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401  # anything a snapshot or plan holds
+def plain(value: Any) -> Any:
     """A value as JSON has it: mappings, lists, texts, numbers."""
     if isinstance(value, ResourceSlot | SlotLimits):
         return dict(value)
@@ -89,7 +89,7 @@ def _read(kind: str, target: type[T], text: str) -> T:
     return made
 
 
-def _made(target: Any, value: Any, key: str) -> Any:  # noqa: ANN401  # any annotation, any JSON value
+def _made(target: Any, value: Any, key: str) -> Any:
     """The value that an annotation asks for, from plain JSON."""
     origin = get_origin(target)
     if target is Any or target is object:
@@ -107,7 +107,7 @@ def _made(target: Any, value: Any, key: str) -> Any:  # noqa: ANN401  # any anno
     return _made_plain(getattr(target, "__supertype__", target), value, key)
 
 
-def _made_union(options: tuple[Any, ...], value: Any, key: str) -> Any:  # noqa: ANN401  # any annotation, any JSON value
+def _made_union(options: tuple[Any, ...], value: Any, key: str) -> Any:
     if value is None and NoneType in options:
         return None
     kinds = [option for option in options if option is not NoneType]
@@ -124,7 +124,7 @@ def _made_tuple(parts: tuple[Any, ...], items: list[Any], key: str) -> tuple[Any
     return tuple(_made(part, item, f"{key}[{i}]") for i, (part, item) in enumerate(zip(parts, items, strict=True)))
 
 
-def _made_plain(target: Any, value: Any, key: str) -> Any:  # noqa: ANN401  # any annotation, any JSON value
+def _made_plain(target: Any, value: Any, key: str) -> Any:
     if target in {ResourceSlot, SlotLimits} or (isinstance(target, type) and issubclass(target, Enum)):
         return _guarded(key, lambda: target(_mapped(value, key) if target in {ResourceSlot, SlotLimits} else value))
     if is_dataclass(target) or hasattr(target, "_fields"):
@@ -136,7 +136,7 @@ def _made_plain(target: Any, value: Any, key: str) -> Any:  # noqa: ANN401  # an
     raise InvalidSnapshot(key=key, problem=f"cannot hold {quoted(value)}")
 
 
-def _made_record(target: Any, entries: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401  # any annotation, any JSON value
+def _made_record(target: Any, entries: Mapping[str, Any], key: str) -> Any:
     hints = _hints(target)
     unknown = set(entries) - set(hints)
     if unknown:
@@ -156,13 +156,13 @@ def _guarded(key: str, make: Callable[[], T]) -> T:
         raise InvalidSnapshot(key=key, problem=message) from error
 
 
-def _mapped(value: Any, key: str) -> dict[str, Any]:  # noqa: ANN401  # any annotation, any JSON value
+def _mapped(value: Any, key: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidSnapshot(key=key, problem=f"is {quoted(value)}, expected a mapping")
     return value
 
 
-def _listed(value: Any, key: str) -> list[Any]:  # noqa: ANN401  # any annotation, any JSON value
+def _listed(value: Any, key: str) -> list[Any]:
     if not isinstance(value, list):
         raise InvalidSnapshot(key=key, problem=f"is {quoted(value)}, expected a list")
     return value

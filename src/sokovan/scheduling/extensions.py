@@ -9,8 +9,8 @@ the cycle goes on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from sokovan.domain.agent import AgentInfo
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
@@ -68,7 +68,7 @@ POINTS: dict[str, Point] = {
     "domains_for_group": Point(
         "HyperNodeGradientForSubJobFn", "filtered in turn", "which HyperNodes a kernel group may use"
     ),
-    "domain_order": Point("HyperNodeOrderMapFn", "added", "a score for each HyperNode of a tier"),
+    "domain_order": Point("HyperNodeOrderMapFn", "added", "a score for each HyperNode of a tier; fullness breaks ties"),
 }
 
 
@@ -173,7 +173,7 @@ class SchedulingPlugin:
         return domains
 
     def domain_order(self, session: SessionWorkload, domains: Sequence[str]) -> Sequence[int] | None:
-        """A score per HyperNode, added to how full it would be; None to abstain."""
+        """A score per HyperNode, higher first; fullness breaks ties. None to abstain."""
         del session, domains
         return None
 
@@ -200,13 +200,90 @@ class Extensions:
         """The plugins that override a point."""
         return self._at[point]
 
-    def ask(self, point: str, *arguments: object) -> list[object]:
+    def ask(self, point: str, *arguments: Any) -> list[Any]:
         """What each of them answers. Raises PluginFailed."""
         return [self.call(plugin, point, *arguments) for plugin in self._at[point]]
 
-    def call(self, plugin: SchedulingPlugin, point: str, *arguments: object) -> object:
-        """One answer of one plugin. Raises PluginFailed."""
+    def objector(self, point: str, *arguments: Any) -> str | None:
+        """The first plugin whose answer is not the usual one, by name. Raises PluginFailed."""
+        for plugin in self._at[point]:
+            if self.call(plugin, point, *arguments) is _UNUSUAL[point]:
+                return name_of(plugin)
+        return None
+
+    def call(self, plugin: SchedulingPlugin, point: str, *arguments: Any) -> Any:
+        """One answer of one plugin, of the kind that the point asks for. Raises PluginFailed."""
         try:
-            return getattr(plugin, point)(*arguments)
+            return _ANSWERS[point](getattr(plugin, point)(*arguments), arguments)
         except Exception as error:
-            raise PluginFailed(plugin.name or type(plugin).__name__, point, error) from error
+            raise PluginFailed(name_of(plugin), point, error) from error
+
+
+def name_of(plugin: SchedulingPlugin) -> str:
+    """What a plugin is called in a verdict."""
+    return plugin.name or type(plugin).__name__
+
+
+def _key(answer: Any, _: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(int(number) for number in answer)
+
+
+def _flag(answer: Any, _: tuple[Any, ...]) -> bool:
+    return bool(answer)
+
+
+def _sentence(answer: Any, _: tuple[Any, ...]) -> str | None:
+    return None if answer is None else str(answer)
+
+
+def _scores(answer: Any, arguments: tuple[Any, ...]) -> list[int] | None:
+    """One number for each of what was asked about, which is the last argument."""
+    if answer is None:
+        return None
+    scores = [int(number) for number in answer]
+    if len(scores) != len(arguments[-1]):
+        raise ValueError(f"{len(scores)} scores for {len(arguments[-1])}")
+    return scores
+
+
+def _score(answer: Any, _: tuple[Any, ...]) -> int | None:
+    return None if answer is None else int(answer)
+
+
+def _reduced(answer: Any, arguments: tuple[Any, ...]) -> dict[str, int]:
+    return {name: int(answer[name]) for name in arguments[-1] if name in answer}
+
+
+def _agent(answer: Any, _: tuple[Any, ...]) -> str | None:
+    return None if answer is None else str(answer)
+
+
+def _names(answer: Any, arguments: tuple[Any, ...]) -> list[str]:
+    """Those of the names asked about that were kept, in their order."""
+    kept = set(answer)
+    return [name for name in arguments[-1] if name in kept]
+
+
+_ANSWERS: dict[str, Callable[[Any, tuple[Any, ...]], Any]] = {
+    "queue_order": _key,
+    "session_order": _key,
+    "kernel_order": _key,
+    "group_order": _key,
+    "overused": _flag,
+    "allocatable": _flag,
+    "session_valid": _sentence,
+    "pre_predicate": _sentence,
+    "predicate": _flag,
+    "batch_agent_order": _scores,
+    "agent_order_map": _score,
+    "agent_order_reduce": _reduced,
+    "best_agent": _agent,
+    "session_ready": _flag,
+    "session_pipelined": _flag,
+    "group_ready": _flag,
+    "group_pipelined": _flag,
+    "domains_for_session": _names,
+    "domains_for_group": _names,
+    "domain_order": _scores,
+}
+_UNUSUAL = {"overused": True, "allocatable": False}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.slots import ResourceSlot
@@ -79,7 +79,7 @@ class Cycle:
             selector, self._table, self._extensions, slot_priority=group.slot_priority, cursor=self._cursor
         )
         self._floor = Floor(self._workspace, choice, self._book, self._extensions)
-        if not profile.fit_error_cache or not self._alike():
+        if not profile.fit_error_cache or not choice.by_shape:
             self._floor.misfits = None
         self._context = SequencingContext(snapshot, self._capacity(), self._ledger)
         self._notes: tuple[Check, ...] = ()
@@ -95,7 +95,7 @@ class Cycle:
             elif action == "allocate":
                 self._allocate(jobs, outcome)
             else:
-                Backfill(self._floor, outlook, outcome).run(jobs)
+                Backfill(self._floor, self._admission, outcome).run(jobs)
         verdicts = Explainer(self._workspace, self._floor.domains).verdicts(jobs, notes=self._notes)
         cursor = self._floor.choice.cursor
         moved = cursor is not None and cursor != self._cursor
@@ -124,11 +124,13 @@ class Cycle:
             for kernel in session.kernels:
                 if kernel.agent is None:
                     waits = True
-                else:
+                elif not kernel.releasing:
+                    # What is on its way out is no longer its queue's; others may count on it.
                     used[session.queue, self._table.of(kernel)] += 1
             if waits:
                 job = self._job(session, outlook)
                 jobs[session.session_id] = job
+                # Work that cannot run claims no share of the cluster.
                 if job.failure is None:
                     for run in job.runs:
                         asked[session.queue, run.shape] += len(run.kernels)
@@ -136,11 +138,17 @@ class Cycle:
         ranked = self._sequenced([job.session for job in jobs.values()])
         for rank, session in enumerate(ranked):
             jobs[session.session_id].rank = rank
-        for job in jobs.values():
-            unfit = self._book.unfit(job.node)
-            if unfit is not None:
-                job.failure = Failure(*unfit)
+        self._order_by_plugins(jobs.values())
         return [jobs[session.session_id] for session in ranked]
+
+    def _order_by_plugins(self, jobs: Iterable[Job]) -> None:
+        if not self._extensions.at("session_order"):
+            return
+        for job in jobs:
+            try:
+                job.order = tuple(n for key in self._extensions.ask("session_order", job.session) for n in key)
+            except PluginFailed as failed:
+                job.failure = job.failure or Failure(Code.PLUGIN_FAILED, str(failed))
 
     def _job(self, session: SessionWorkload, outlook: Outlook) -> Job:
         try:
@@ -149,7 +157,8 @@ class Cycle:
             job = Job(session, self._book.node(session.queue), Outlook(outlook.table))
             job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
             return job
-        job.failure = self._admission.hopeless(job)
+        unfit = self._book.unfit(job.node)
+        job.failure = Failure(*unfit) if unfit is not None else self._admission.hopeless(job)
         return job
 
     def _settle(self, asked: Mapping[tuple[str, Shape], int], used: Mapping[tuple[str, Shape], int]) -> None:
@@ -165,28 +174,44 @@ class Cycle:
     def _sequenced(self, sessions: list[SessionWorkload]) -> list[SessionWorkload]:
         try:
             ordered = list(self._sequencer.sequence(sessions, self._context))
-            if self._extensions.at("session_order"):
-                ordered.sort(key=lambda session: tuple(self._extensions.ask("session_order", session)))
             if len({session.session_id for session in ordered}) == len(sessions) == len(ordered):
                 return ordered
             problem = f"sequencer {self._sequencer.name} lost or doubled sessions"
         except Exception as error:  # noqa: BLE001  # a plugin that fails must not stop the cycle
             problem = f"sequencer {self._sequencer.name} failed: {type(error).__name__}: {error}"
-        self._notes = (Check("sequencer", "no", f"{problem}; sessions go by age"),)
+        self._note("sequencer", f"{problem}; sessions go by age")
         return by_age(sessions)
 
+    def _note(self, name: str, text: str) -> None:
+        """Something that went wrong for all sessions; every verdict says so."""
+        note = Check(name, "no", text)
+        if note not in self._notes:
+            self._notes = (*self._notes, note)
+
     def _lanes(self) -> Line | Lanes:
-        sequencer = self._sequencer
-        if type(sequencer).lane is WorkloadSequencer.lane:
+        if type(self._sequencer).lane is WorkloadSequencer.lane:
             return Line()
-        return Lanes(
-            lambda job: sequencer.lane(job.session), lambda job: sequencer.standing(job.session, self._context)
-        )
+        return Lanes(self._lane, self._standing)
+
+    def _lane(self, job: Job) -> str:
+        try:
+            return str(self._sequencer.lane(job.session))
+        except Exception as error:  # noqa: BLE001  # a plugin that fails must not stop the cycle
+            self._note("sequencer", f"sequencer {self._sequencer.name} failed in lane: {type(error).__name__}: {error}")
+            return ""
+
+    def _standing(self, job: Job) -> int:
+        try:
+            return int(self._sequencer.standing(job.session, self._context))
+        except Exception as error:  # noqa: BLE001  # a plugin that fails must not stop the cycle
+            text = f"sequencer {self._sequencer.name} failed in standing: {type(error).__name__}: {error}"
+            self._note("sequencer", text)
+            return 0
 
     def _alike(self) -> bool:
         """Whether kernels of one shape are alike to everybody."""
         points = ("predicate", "pre_predicate", "allocatable", "batch_agent_order", "agent_order_map", "best_agent")
-        return self._floor.choice.fills or not any(self._extensions.at(point) for point in points)
+        return not any(self._extensions.at(point) for point in points)
 
     def _kernel_key(self) -> Callable[[KernelWorkload], tuple[object, ...]] | None:
         if not self._extensions.at("kernel_order"):
@@ -196,9 +221,10 @@ class Cycle:
     def _queue_key(self, node: QueueNode) -> tuple[int, ...]:
         try:
             answers = self._extensions.ask("queue_order", self._book.view(node))
-        except PluginFailed:
+        except PluginFailed as failed:
+            self._note("plugin", str(failed))
             return ()
-        return tuple(number for answer in answers for number in answer)  # type: ignore[attr-defined]  # a plugin's answer
+        return tuple(number for answer in answers for number in answer)
 
     def _capacity(self) -> ResourceSlot:
         workspace = self._workspace

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from sokovan.domain.errors import InvalidInput, InvalidSpec, listed
+from sokovan.domain.ids import ScalingGroupName
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.scheduling.engine.queues import POLICIES, PROPORTION
 
@@ -73,6 +74,28 @@ def profile_of(group: ScalingGroup) -> SchedulingProfile:
     further options are fields of the profile.
     """
     return profile_from({"sequencer": group.scheduler, **group.scheduler_opts})
+
+
+def group_of(profile: SchedulingProfile) -> ScalingGroup:
+    """A scaling group whose configuration describes this profile; the way back from `profile_of`."""
+    options: dict[str, object] = {"agent_selector": profile.selector}
+    default = SchedulingProfile()
+    for name in (
+        "queue_policy",
+        "hierarchy",
+        "actions",
+        "validators",
+        "plugins",
+        "shard",
+        "shard_mode",
+        "fit_error_cache",
+    ):
+        value = getattr(profile, name)
+        if value != getattr(default, name):
+            options[name] = list(value) if isinstance(value, tuple) else value
+    return ScalingGroup(
+        name=ScalingGroupName("default"), scheduler=profile.sequencer, scheduler_opts={**options, **profile.options}
+    )
 
 
 def profile_from(given: Mapping[str, object]) -> SchedulingProfile:

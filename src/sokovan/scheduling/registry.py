@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sokovan.domain.errors import InvalidInput, listed, quoted
+from sokovan.domain.errors import InvalidInput, SokovanError, listed, quoted
 from sokovan.scheduling.extensions import SchedulingPlugin
 from sokovan.scheduling.selectors.base import AgentSelector
 from sokovan.scheduling.selectors.concentrated import ConcentratedSelector
@@ -50,6 +50,17 @@ class DuplicatePlugin(InvalidInput):
         super().__init__(f"two {kind}s are called {quoted(name)}")
 
 
+class UnusablePlugin(InvalidInput):
+    """A plugin that a profile names raises when it is made."""
+
+    code = "unusable-plugin"
+    hint = "mend the plugin, or take its name out of the profile"
+
+    def __init__(self, *, kind: str, name: str, error: Exception) -> None:
+        self.kind, self.name = kind, name
+        super().__init__(f"the {kind} {quoted(name)} cannot be made: {type(error).__name__}: {error}")
+
+
 @dataclass(frozen=True)
 class PluginRegistry:
     """Every plugin that may be named in a profile."""
@@ -79,7 +90,12 @@ class PluginRegistry:
 def _made(kind: str, name: str, known: dict[str, Callable[[], P]]) -> P:
     if name not in known:
         raise UnknownPlugin(kind=kind, name=name, known=known)
-    return known[name]()
+    try:
+        return known[name]()
+    except SokovanError:
+        raise
+    except Exception as error:
+        raise UnusablePlugin(kind=kind, name=name, error=error) from error
 
 
 def _named(*plugins: type[P]) -> dict[str, Callable[[], P]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sokovan.domain.agent import AgentInfo
 from sokovan.domain.ids import AgentId
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.scheduling.engine.choice import Choice, KeyedChoice
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
 from sokovan.scheduling.engine.workspace import Ints
@@ -19,6 +19,7 @@ from sokovan.scheduling.selectors.base import (
     AgentSelectionCriteria,
     AgentSelector,
     Candidates,
+    RankedSelector,
     ResourceRequirements,
     largest_of,
 )
@@ -37,7 +38,7 @@ def choice_for(
     cursor: str | None,
 ) -> Choice:
     """The choice that a selector and the plugins make together."""
-    rank = selector.static_rank(table.workspace)
+    rank = _rank(selector, table)
     keyed = None
     if rank is not None:
         keyed = KeyedChoice(table, rank=rank, weight=selector.weight, fills=selector.fills)
@@ -48,6 +49,15 @@ def choice_for(
     return chosen
 
 
+def _rank(selector: AgentSelector, table: ShapeTable) -> Ints | None:
+    """The fixed rank of a keyed selector; one that fails is asked in its plain form, and named if that fails too."""
+    try:
+        rank = selector.static_rank(table.workspace)
+    except Exception:  # noqa: BLE001  # a plugin that fails must not stop the cycle
+        return None
+    return None if rank is None or len(rank) != len(table.workspace.ids) else np.asarray(rank, np.int64)
+
+
 class AgentTracker:
     """Agents as objects, as they are by now; for selectors that look at objects."""
 
@@ -56,8 +66,10 @@ class AgentTracker:
         self._infos: dict[int, AgentInfo] = {}
         self._seen = 0
 
-    def agents(self, indices: Ints) -> list[AgentInfo]:
-        """These agents, with what is occupied at this point of the cycle."""
+    def agents(self, indices: Ints, *, later: bool = False) -> list[AgentInfo]:
+        """These agents as they are at this point of the cycle, or once all on its way out has gone."""
+        if later:
+            return [self._made(int(index), self._workspace.future) for index in indices]
         for agent in self._workspace.log[self._seen :]:
             self._infos.pop(agent, None)
         self._seen = len(self._workspace.log)
@@ -71,13 +83,19 @@ class AgentTracker:
 
     def _info(self, index: int) -> AgentInfo:
         if index not in self._infos:
-            workspace = self._workspace
-            used = (workspace.capacity[index] - workspace.idle[index]).tolist()
-            occupied = ResourceSlot(dict(zip(workspace.slots, (max(0, n) for n in used[:-1]), strict=True)))
-            before = workspace.agents[index]
-            kernels = max(before.kernel_count, used[-1])
-            self._infos[index] = replace(before, occupied_slots=occupied, kernel_count=kernels)
+            self._infos[index] = self._made(index, self._workspace.idle)
         return self._infos[index]
+
+    def _made(self, index: int, free: Ints) -> AgentInfo:
+        workspace = self._workspace
+        used = np.maximum(workspace.capacity[index] - free[index], 0).tolist()
+        return replace(
+            workspace.agents[index],
+            occupied_slots=ResourceSlot(dict(zip(workspace.slots, used[:-1], strict=True))),
+            kernel_count=used[-1],
+            releasing_slots=NO_SLOTS,
+            releasing_count=0,
+        )
 
 
 class SelectorChoice:
@@ -95,6 +113,7 @@ class SelectorChoice:
         keyed: KeyedChoice | None,
     ) -> None:
         self._selector, self._table, self._extensions, self._keyed = selector, table, extensions, keyed
+        self.by_shape = isinstance(selector, RankedSelector) and not any(extensions.at(point) for point in _POINTS)
         self._workspace = table.workspace
         self._tracker = AgentTracker(table)
         self._sorted_ids = sorted(table.workspace.ids)
@@ -104,12 +123,12 @@ class SelectorChoice:
     def now(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
         """The best agent that can take the kernel now."""
         fits = shape.fit_counts(self._workspace, slice(low, high)) > 0
-        return self._pick(shape, np.flatnonzero(fits) + low, kernel)
+        return self._pick(shape, np.flatnonzero(fits) + low, kernel, later=False)
 
     def later(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
         """The best agent that can take the kernel once room is released."""
         fits = shape.future_counts(self._workspace, slice(low, high)) > 0
-        return self._pick(shape, np.flatnonzero(fits) + low, kernel)
+        return self._pick(shape, np.flatnonzero(fits) + low, kernel, later=True)
 
     def keys(self, shape: Shape) -> Ints:
         """Not asked: this choice does not fill by array."""
@@ -126,15 +145,15 @@ class SelectorChoice:
         """Remember the agent for the rotation."""
         self.cursor = self._workspace.ids[agent]
 
-    def _pick(self, shape: Shape, agents: Ints, kernel: KernelWorkload) -> int:
+    def _pick(self, shape: Shape, agents: Ints, kernel: KernelWorkload, *, later: bool) -> int:
         agents = self._preferred(shape, self._permitted(agents, kernel))
         if len(agents) > 1:
             agents = self._best_scored(agents, kernel)
         if not len(agents):
             return -1
-        if len(agents) == 1:
+        if len(agents) == 1 and self.by_shape:
             return int(agents[0])
-        return self._by_selector(shape, agents, kernel)
+        return self._by_selector(shape, agents, kernel, later=later)
 
     def _permitted(self, agents: Ints, kernel: KernelWorkload) -> Ints:
         if not self._extensions.at("predicate"):
@@ -161,18 +180,18 @@ class SelectorChoice:
         scores = {info.agent_id: 0 for info in infos}
         for answer in extensions.ask("batch_agent_order", kernel, infos):
             if answer is not None:
-                _add(scores, dict(zip(scores, answer, strict=True)))  # type: ignore[call-overload]  # a plugin's answer
+                _add(scores, dict(zip(scores, answer, strict=True)))
         for plugin in extensions.at("agent_order_map"):
             raw = {i.agent_id: extensions.call(plugin, "agent_order_map", kernel, i) for i in infos}
             known = {name: score for name, score in raw.items() if score is not None}
-            _add(scores, extensions.call(plugin, "agent_order_reduce", kernel, known))  # type: ignore[arg-type]  # a plugin's answer
+            _add(scores, extensions.call(plugin, "agent_order_reduce", kernel, known))
         for answer in extensions.ask("best_agent", kernel, scores):
             if answer in scores:
-                return np.array([self._tracker.index(str(answer))])
+                return np.array([self._tracker.index(answer)])
         best = max(scores.values())
         return agents[[scores[info.agent_id] == best for info in infos]]
 
-    def _by_selector(self, shape: Shape, agents: Ints, kernel: KernelWorkload) -> int:
+    def _by_selector(self, shape: Shape, agents: Ints, kernel: KernelWorkload, *, later: bool) -> int:
         if self._keyed is not None:
             keys = self._keyed.weighed(shape, agents)
             return int(agents[int(keys.argmax())])
@@ -181,11 +200,12 @@ class SelectorChoice:
         try:
             scores = self._selector.score(self._candidates(agents, requirements))
             if scores is not None:
+                scores = np.asarray(scores, np.int64).reshape(len(agents))
                 top = agents[scores == scores.max()]
                 return int(top[int(self._workspace.id_rank[top].argmin())])
             last = AgentId(self.cursor) if self.cursor is not None else None
             selection = self._selector.select(
-                requirements, self._tracker.agents(agents), replace(self._criteria, last_agent=last)
+                requirements, self._tracker.agents(agents, later=later), replace(self._criteria, last_agent=last)
             )
             agent = self._tracker.index(selection.agent_id)
         except TrackerCompatibilityError as error:
@@ -212,6 +232,7 @@ class SelectorChoice:
             id_rank=workspace.id_rank[agents],
             last_rank=bisect_right(self._sorted_ids, self.cursor) if self.cursor is not None else 0,
             agents_total=len(workspace.ids),
+            agents=tuple(workspace.agents[index] for index in agents),
             slot_priority=self._criteria.slot_priority,
             requirements=requirements,
         )

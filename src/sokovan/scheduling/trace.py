@@ -51,6 +51,8 @@ class Code(StrEnum):
     TOPOLOGY_IMPOSSIBLE = "TOPOLOGY_IMPOSSIBLE"
     NOT_ENOUGH_KERNELS = "NOT_ENOUGH_KERNELS"
     BEST_EFFORT = "BEST_EFFORT"
+    OTHER_SHARD = "OTHER_SHARD"
+    NOT_TRIED = "NOT_TRIED"
 
 
 # What each code asks of the reader, and what it means; the reference page is made from this table.
@@ -65,7 +67,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.PENDING_LIMIT: (Advice.WAIT, "earlier waiting sessions of the keypair fill its pending limit"),
     Code.DEPENDENCY: (Advice.WAIT, "a session it depends on has not ended well, or not ended"),
     Code.NOT_YET_BEGIN: (Advice.WAIT, "it asked to start later"),
-    Code.REFUSED_BY_PLUGIN: (Advice.CHANGE, "a validator that was added to this system refuses it"),
+    Code.REFUSED_BY_PLUGIN: (Advice.CHANGE, "a plugin or validator that was added to this system refuses it"),
     Code.PLUGIN_FAILED: (Advice.BROKEN, "a plugin raised an error on this session"),
     Code.QUEUE_OVER_SHARE: (Advice.WAIT, "the queue has its share and others want theirs"),
     Code.QUEUE_LIMIT: (Advice.WAIT, "the queue, or one above it, would pass its capability"),
@@ -84,6 +86,8 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.TOPOLOGY_IMPOSSIBLE: (Advice.CHANGE, "its closeness cannot be met by the network there is"),
     Code.NOT_ENOUGH_KERNELS: (Advice.CHANGE, "it demands more kernels to start together than it has"),
     Code.BEST_EFFORT: (Advice.WAIT, "kernels that ask for nothing are placed by backfill, where there is a place"),
+    Code.OTHER_SHARD: (Advice.ASK_ADMIN, "only agents of another shard could hold it, and shards are hard"),
+    Code.NOT_TRIED: (Advice.ASK_ADMIN, "no action of the profile places kernels that ask for something"),
 }
 
 

@@ -94,7 +94,7 @@ class Value:
             raise self.place.wrong(f"must be true or false, not {quoted(self.plain())}")
         return self.content
 
-    def plain(self) -> Any:  # noqa: ANN401  # YAML may hold anything
+    def plain(self) -> Any:
         """The value without places, as YAML gives it."""
         if isinstance(self.content, dict):
             return {key: value.plain() for key, value in self.content.items()}
@@ -125,7 +125,7 @@ def read_documents(text: str, file: str) -> Iterator[Value]:
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _valued(node: Any, place: Place, budget: list[int]) -> Value:  # noqa: ANN401  # nodes of PyYAML are not typed
+def _valued(node: Any, place: Place, budget: list[int]) -> Value:
     budget[0] -= 1
     if budget[0] < 0:
         raise place.wrong(f"holds more than {NODES_MAX} values")
@@ -140,7 +140,7 @@ def _valued(node: Any, place: Place, budget: list[int]) -> Value:  # noqa: ANN40
         raise place.wrong(f"cannot be read: {error}") from error
 
 
-def _entries(node: Any, place: Place, budget: list[int]) -> Mapping[str, Value]:  # noqa: ANN401  # see _valued
+def _entries(node: Any, place: Place, budget: list[int]) -> Mapping[str, Value]:
     entries: dict[str, Value] = {}
     for key_node, value_node in node.value:
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
@@ -155,6 +155,6 @@ def _entries(node: Any, place: Place, budget: list[int]) -> Mapping[str, Value]:
     return entries
 
 
-def _below(place: Place, key: str, node: Any) -> Place:  # noqa: ANN401  # see _valued
+def _below(place: Place, key: str, node: Any) -> Place:
     joined = f"{place.key}{key}" if key.startswith("[") or not place.key else f"{place.key}.{key}"
     return Place(place.file, node.start_mark.line + 1, place.scenario, joined)

@@ -29,7 +29,7 @@ _TOP = (
     "scenario", "source", "profile", "cycles", "agents", "hypernodes", "queues", "sessions", "expect",
     "limits", "now", "history", "fair_share", "outcomes", "cursor",
 )  # fmt: skip
-_AGENT = ("slots", "labels", "arch", "max_kernels", "status", "shard")
+_AGENT = ("slots", "labels", "arch", "max_kernels", "status", "shard", "images")
 _QUEUE = ("weight", "priority", "state", "parent", "reclaimable", "capability", "deserved", "guarantee")
 _SESSION = (
     "queue", "user", "group", "domain", "keypair", "type", "priority", "min_kernels", "group_min", "preemptible",
@@ -258,6 +258,7 @@ def _agent(name: str, value: Value) -> AgentInfo:
             kernels_max=given["max_kernels"].number(least=0) if "max_kernels" in given else None,
             status=_choice(given.get("status"), AgentStatus, AgentStatus.ALIVE),
             shard=given["shard"].text() if "shard" in given else None,
+            cached_images=frozenset(i.text() for i in given["images"].sequence()) if "images" in given else frozenset(),
         ),
     )
 

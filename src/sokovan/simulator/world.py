@@ -12,6 +12,7 @@ from sokovan.domain.slots import ResourceSlot, total
 from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
+from sokovan.scheduling.profile import group_of
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 from sokovan.scheduling.snapshot import KernelWorkload, OwnerUsage, Reservation, SessionWorkload, SystemSnapshot
 from sokovan.simulator.scenario import Scenario
@@ -37,6 +38,7 @@ class World:
             sessions=self.sessions,
             hypernodes=scenario.hypernodes,
             queues=scenario.queues,
+            scaling_group=group_of(scenario.profile),
             now_ms=scenario.now_ms,
             usage=_usage(self.sessions),
             limits=scenario.limits,

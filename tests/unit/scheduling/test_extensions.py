@@ -108,7 +108,8 @@ def test_overused_ends_the_turn_of_a_queue_and_of_no_other() -> None:
     seen = two_agents(session("s", queue="a"), session("t", queue="b"))
     plan = with_plugin(seen, overused=lambda queue: queue.name == "a")
     assert started(plan) == ["t"]
-    assert told(plan, "s").code is Code.QUEUE_OVER_SHARE
+    assert told(plan, "s").code is Code.REFUSED_BY_PLUGIN
+    assert told(plan, "s").summary == "plugin tester lets queue a have nothing more"
 
 
 def test_allocatable_keeps_a_kernel_out_of_its_queue() -> None:
@@ -118,7 +119,7 @@ def test_allocatable_keeps_a_kernel_out_of_its_queue() -> None:
     plan = with_plugin(two_agents(session("large", "cpu=2"), session("small", "cpu=1")), allocatable=small_only)
     assert started(plan) == ["small"]
     assert told(plan, "large").code is Code.REFUSED_BY_PLUGIN
-    assert "large.0" in told(plan, "large").summary
+    assert told(plan, "large").summary == "plugin tester keeps kernel large.0 out of queue default"
 
 
 def test_session_valid_refuses_a_session_in_the_plugins_own_words() -> None:
@@ -238,12 +239,12 @@ def test_domain_order_scores_the_hypernodes_of_a_tier() -> None:
     assert where(with_plugin(two_agents(session("s", topology=CLOSE)), domain_order=rack_b_best)) == {"s.0": "b"}
 
 
-def test_a_session_that_is_neither_ready_nor_may_wait_does_not_start() -> None:
-    def not_yet(gang: GangView) -> bool:
-        return gang.session.session_id != "s"
-
-    plan = with_plugin(two_agents(session("s"), session("t")), session_ready=not_yet, session_pipelined=not_yet)
+def test_session_ready_keeps_a_session_from_starting() -> None:
+    plan = with_plugin(
+        two_agents(session("s"), session("t")), session_ready=lambda gang: gang.session.session_id != "s"
+    )
     assert started(plan) == ["t"]
+    assert told(plan, "s").code is not Code.PLACED
 
 
 def test_a_gang_view_counts_what_runs_what_is_placed_and_what_must_be_there() -> None:
@@ -306,28 +307,57 @@ def raising_at(point: str) -> dict[str, Callable[..., object]]:
     return points
 
 
-# A failing order of queues or sessions falls back to the engine's own order, so the session itself goes on.
-ORDERS = {"queue_order", "session_order"}
-
-
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [point for point in POINTS if point != "queue_order"])
 def test_a_plugin_that_raises_hurts_the_session_at_hand_and_no_other(point: str) -> None:
     make = GATHERED.get(point, lambda: two_agents(session("bad"), session("good")))
     plan = with_plugin(make(), **raising_at(point))
     assert "good" in started(plan)
-    if point in ORDERS:
-        assert "bad" in started(plan)
-    else:
-        verdict = told(plan, "bad")
-        assert verdict.code is Code.PLUGIN_FAILED
-        assert verdict.summary == f"plugin tester failed in {point}: RuntimeError: out of cheese"
+    assert "bad" not in started(plan)
+    verdict = told(plan, "bad")
+    assert verdict.code is Code.PLUGIN_FAILED
+    assert verdict.summary == f"plugin tester failed in {point}: RuntimeError: out of cheese"
 
 
-def test_a_failing_order_of_sessions_is_named_in_every_verdict() -> None:
-    plan = with_plugin(two_agents(session("bad"), session("good")), **raising_at("session_order"))
+def test_a_failing_order_of_queues_leaves_the_engines_own_order_and_is_named_in_every_verdict() -> None:
+    seen = two_agents(session("bad", queue="bad"), session("good", queue="good"))
+    plan = with_plugin(seen, **raising_at("queue_order"))
+    assert started(plan) == started(without(seen))
     for name in ("bad", "good"):
-        [note] = [check for check in told(plan, name).checks if check.result == "no"]
-        assert "plugin tester failed in session_order: RuntimeError: out of cheese" in note.detail
+        details = [check.detail for check in told(plan, name).checks if check.result == "no"]
+        assert details == ["plugin tester failed in queue_order: RuntimeError: out of cheese"]
+
+
+# An answer of the wrong kind is a failure of the plugin like any other.
+WRONG_ANSWERS: dict[str, object] = {
+    "kernel_order": None,
+    "group_order": None,
+    "session_order": ("first",),
+    "batch_agent_order": [1],
+    "agent_order_map": "high",
+    "agent_order_reduce": None,
+    "domains_for_session": None,
+    "domains_for_group": None,
+    "domain_order": [1, 2, 3],
+}
+
+
+@pytest.mark.parametrize(("point", "answer"), WRONG_ANSWERS.items())
+def test_an_answer_of_the_wrong_kind_is_a_failure_of_the_plugin(point: str, answer: object) -> None:
+    points = {**raising_at(point), point: lambda *_arguments: answer}
+    make = GATHERED.get(point, lambda: two_agents(session("bad")))
+    verdict = told(with_plugin(make(), **points), "bad")
+    assert verdict.code is Code.PLUGIN_FAILED
+    assert verdict.summary.startswith(f"plugin tester failed in {point}: ")
+
+
+def test_scores_for_agents_that_nobody_asked_about_and_a_best_agent_that_is_none_are_passed_over() -> None:
+    plan = with_plugin(
+        two_agents(session("s")),
+        agent_order_map=b_is_better,
+        agent_order_reduce=lambda _kernel, scores: {**scores, "elsewhere": 99},
+        best_agent=lambda _kernel, _scores: "elsewhere",
+    )
+    assert where(plan) == {"s.0": "b"}
 
 
 def test_a_gang_that_a_plugin_breaks_half_way_leaves_no_trace() -> None:

@@ -14,6 +14,7 @@ from sokovan.scheduling.profile import (
     ACTIONS_TO_COME,
     VALIDATORS_DEFAULT,
     SchedulingProfile,
+    group_of,
     profile_from,
     profile_of,
 )
@@ -89,3 +90,16 @@ def test_a_wrong_value_is_refused_with_the_key_and_what_is_known(given: dict[str
 
 def test_actions_to_come_may_be_named_in_a_profile() -> None:
     assert profile_from({"actions": [*ACTIONS, *ACTIONS_TO_COME]}).actions == (*ACTIONS, *ACTIONS_TO_COME)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        SchedulingProfile(),
+        SchedulingProfile(sequencer="drf", selector="legacy", options={"extra": [1]}),
+        SchedulingProfile(queue_policy="capacity", hierarchy=True, actions=(), validators=("concurrency",)),
+        SchedulingProfile(plugins=("mine",), shard="east", shard_mode="hard", fit_error_cache=False),
+    ],
+)
+def test_a_profile_comes_back_from_the_scaling_group_that_describes_it(profile: SchedulingProfile) -> None:
+    assert profile_of(group_of(profile)) == profile

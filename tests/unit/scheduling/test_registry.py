@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sokovan.scheduling.extensions import SchedulingPlugin
-from sokovan.scheduling.registry import BUILT_IN, DuplicatePlugin, PluginRegistry, UnknownPlugin
+from sokovan.scheduling.registry import BUILT_IN, DuplicatePlugin, PluginRegistry, UnknownPlugin, UnusablePlugin
 from sokovan.scheduling.selectors.concentrated import ConcentratedSelector
 from sokovan.scheduling.sequencers.drf import DRFSequencer
 from sokovan.scheduling.validators.concurrency import ConcurrencyValidator
@@ -74,3 +74,13 @@ def test_an_empty_registry_knows_nothing() -> None:
 def test_a_duplicate_is_told_by_kind_and_name() -> None:
     error = DuplicatePlugin(kind="selector", name="mine")
     assert (error.message, error.code) == ("two selectors are called 'mine'", "duplicate-plugin")
+
+
+def test_a_plugin_that_cannot_be_made_is_told_by_kind_and_name() -> None:
+    class NeedsALicence(ConcentratedSelector):
+        def __init__(self) -> None:
+            raise PermissionError("no licence")
+
+    with pytest.raises(UnusablePlugin, match="PermissionError: no licence") as refused:
+        registry_with(selectors={"mine": NeedsALicence}).selector("mine")
+    assert (refused.value.kind, refused.value.name, refused.value.code) == ("selector", "mine", "unusable-plugin")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sokovan.domain.ids import SessionId
+from sokovan.domain.policy import Scope
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SessionWorkload
@@ -11,6 +12,7 @@ from sokovan.scheduling.validators.base import SchedulingValidationError, Valida
 from tests.unit.scheduling.little_cluster import (
     agent,
     decide,
+    limits,
     registry_with,
     session,
     snapshot,
@@ -125,3 +127,18 @@ def test_a_profile_without_validators_asks_nobody() -> None:
     plan = decide(snapshot([agent("a")], [session("s", dependencies=(SessionId("p"),))]), validators=())
     assert started(plan) == ["s"]
     assert told(plan, "s").checks == ()
+
+
+def test_rules_are_asked_about_kernels_that_ask_for_nothing_too() -> None:
+    sessions = [
+        session("late", "", starts_at_ms=5),
+        session("waits", "", dependencies=(SessionId("p"),)),
+        session("one", "", user="alice"),
+        session("two", "", user="alice"),
+    ]
+    bounds = limits(Scope.KEYPAIR, "alice", sessions_max=1)
+    plan = decide(snapshot([agent("a")], sessions, limits=bounds))
+    assert started(plan) == ["one"]
+    assert [told(plan, name).code for name in ("late", "waits", "two")] == [
+        Code.NOT_YET_BEGIN, Code.DEPENDENCY, Code.CONCURRENCY_LIMIT,
+    ]  # fmt: skip

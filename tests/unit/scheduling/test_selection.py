@@ -129,6 +129,38 @@ def test_a_selector_that_says_nobody_leaves_the_session_waiting_and_others_go_on
     assert told(plan, "waits").code not in {Code.PLACED, Code.PLUGIN_FAILED}
 
 
+def test_a_selector_may_refuse_even_the_only_agent_that_fits() -> None:
+    class Never(FirstListed):
+        def select(
+            self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
+        ) -> AgentSelection:
+            raise NoAvailableAgentError(f"not for {requirements.image} on {agents} by {criteria}")
+
+    registry = registry_with(selectors={"custom": Never})
+    assert started(decide(snapshot([agent("a")], [session("s")]), registry, selector="custom")) == []
+
+
+def test_a_selector_that_refuses_one_image_is_asked_again_about_another() -> None:
+    class ByImage(FirstListed):
+        def select(
+            self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
+        ) -> AgentSelection:
+            if requirements.image == "unknown":
+                raise NoAvailableAgentError("nobody has it")
+            return super().select(requirements, agents, criteria)
+
+    sessions = [session("s", kernel("s.0", image="unknown")), session("t", kernel("t.0", image="torch"))]
+    assert started(plan_by(ByImage, *sessions)) == ["t"]
+
+
+def test_a_selector_whose_fixed_rank_fails_is_asked_in_its_plain_form() -> None:
+    class BrokenRank(FirstListed):
+        def static_rank(self, workspace: Workspace) -> Ints:
+            raise ZeroDivisionError(f"{len(workspace.ids)} over 0")
+
+    assert where(plan_by(BrokenRank, session("s"))) == {"s.0": "a"}
+
+
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [("nobody", "which is none of the agents"), ("full", "on which the kernel does not fit")],
@@ -139,7 +171,8 @@ def test_a_selector_that_chooses_what_it_was_not_offered_fails(chosen: str, said
             self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
         ) -> AgentSelection:
             assert chosen not in {candidate.agent_id for candidate in agents}
-            return AgentSelection(AgentId(chosen)) if requirements and criteria else AgentSelection(AgentId("a"))
+            del requirements, criteria
+            return AgentSelection(AgentId(chosen))
 
     agents = [agent("a"), agent("b"), agent("full", used="cpu=4")]
     registry = registry_with(selectors={"custom": Stubborn})

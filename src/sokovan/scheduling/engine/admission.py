@@ -6,12 +6,14 @@ that two sessions of one owner cannot pass one limit together.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.engine.jobs import Failure, Job
 from sokovan.scheduling.engine.ledger import Entry, Ledger, PendingLines
+from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.extensions import Extensions
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Check, Code
@@ -40,20 +42,18 @@ class Admission:
         """Why a session could not run even if the cluster were empty."""
         if job.single and job.runs[0].shape.ever_total and job.minimum == 1:
             return None
-        session = job.session
-        if job.minimum > len(session.kernels):
-            return Failure(
-                Code.NOT_ENOUGH_KERNELS,
-                f"{job.minimum} kernels must start together, but the session has {len(session.kernels)}",
-            )
-        need, held = job.minimum - job.have, 0
+        lacking = _too_few_kernels(job)
+        if lacking:
+            return Failure(Code.NOT_ENOUGH_KERNELS, lacking)
+        waiting: Counter[Shape] = Counter()
         for run in job.runs:
-            held += min(len(run.kernels), run.shape.ever_total)
-        if held < need:
-            short = next(run for run in job.runs if run.shape.ever_total < len(run.kernels))
-            possible = sum(min(len(run.kernels), run.shape.possible_total) for run in job.runs)
-            return Failure(Code.NODES_DRAINING if possible >= need else Code.NEVER_FITS, shape=short.shape)
-        return None
+            waiting[run.shape] += len(run.kernels)
+        need = job.minimum - job.have
+        if sum(min(count, shape.ever_total) for shape, count in waiting.items()) >= need:
+            return None
+        # Kernels are enough in number (that was asked first), so some shape is short of room.
+        short = min(waiting, key=lambda shape: shape.ever_total - waiting[shape])
+        return Failure(_why_never(waiting, need), shape=short)
 
     def objection(self, job: Job) -> Failure | None:
         """What validators and plugins have against the session's next turn."""
@@ -66,10 +66,24 @@ class Admission:
             job.entry = self._ledger.entry(session.owner)
             job.rules = self._rules.concerned(session, job.entry)
             job.checks = self._rules.passed
+        job.barred = None
         if not job.rules:
             return None
         found = self._rules.objections(job, job.next_slots())
+        if found and self._bar(job):
+            return None
         return _refused(found) if found else None
+
+    def _bar(self, job: Job) -> bool:
+        """Keep out of a growing or elastic session the kernels that alone pass a limit; True if some are left."""
+        need = job.need()
+        if need >= job.waiting:
+            return False
+        barred = {
+            run.shape for run in job.runs if self._rules.objections(job, run.shape.slots * min(need, len(run.kernels)))
+        }
+        job.barred = frozenset(barred)
+        return sum(len(run.kernels) for run in job.runs if run.shape not in barred) >= need
 
     def over_limit(self, job: Job, slots: ResourceSlot) -> Failure | None:
         """What the rules say of the very slots that a turn would take."""
@@ -85,6 +99,33 @@ class Admission:
         entry.charge(slots, sessions=int(first))
         if first:
             self._pending.leave(job.session)
+
+
+def _too_few_kernels(job: Job) -> str:
+    """Where a session demands more kernels to start together than it has, if so."""
+    session = job.session
+    there = job.have + job.waiting
+    if job.minimum > there:
+        return f"{job.minimum} kernels must start together, but the session has {there}"
+    sizes = Counter(kernel.group for kernel in session.kernels)
+    for group, least in session.group_minimums.items():
+        if least > sizes[group]:
+            return f"{least} kernels of group {group!r} must start together, but there are {sizes[group]}"
+    for number, partition in enumerate(session.partitions):
+        parts = [index for index, part in enumerate(job.parts) if part.partition == number]
+        whole = sum(1 for index in parts if job.part_size(index) >= partition.size)
+        if whole < partition.min_groups:
+            return f"{partition.min_groups} groups of {partition.size} by {partition.by} are needed, there are {whole}"
+    return ""
+
+
+def _why_never(waiting: Counter[Shape], need: int) -> Code:
+    """Whether nothing could ever hold it, or only agents that take no work, or those of another shard."""
+    if sum(min(count, shape.possible_total) for shape, count in waiting.items()) < need:
+        return Code.NEVER_FITS
+    if sum(min(count, shape.alive_total) for shape, count in waiting.items()) < need:
+        return Code.NODES_DRAINING
+    return Code.OTHER_SHARD
 
 
 def _refused(found: list[tuple[Code, Check]]) -> Failure:

@@ -20,7 +20,7 @@ from sokovan.scheduling.engine.jobs import NOBODY, Failure, Job
 from sokovan.scheduling.engine.lanes import Lanes, Line
 from sokovan.scheduling.engine.queues import QueueNode
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.engine.turn import Floor, Turn
+from sokovan.scheduling.engine.turn import Floor, Turn, failed_by_queue
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.trace import Code
@@ -65,6 +65,23 @@ class Allocate:
                 nodes[job.node.name] = job.node
                 lanes.setdefault(job.node.name, self._make_lanes()).push(job)
         self._serve(lanes, nodes)
+        self._lend((*waiting, *jobs))
+
+    def _lend(self, jobs: Iterable[Job]) -> None:
+        """Where room would stand idle, let a queue pass what it deserves by its last session.
+
+        Otherwise two queues whose sessions are larger than their shares would keep each
+        other waiting for ever.
+        """
+        book, lanes, nodes = self._floor.book, dict[str, Waiting](), dict[str, QueueNode]()
+        for job in jobs:
+            over = job.failure is not None and job.failure.code is Code.QUEUE_OVER_SHARE
+            if over and job.runs and not job.placed and not job.reserved:
+                nodes[job.node.name] = job.node
+                lanes.setdefault(job.node.name, self._make_lanes()).push(job)
+        book.lends = True
+        self._serve(lanes, nodes)
+        book.lends = False
 
     def _serve(self, lanes: dict[str, Waiting], nodes: dict[str, QueueNode]) -> None:
         walk = self._floor.book.walk(nodes.values())
@@ -80,7 +97,7 @@ class Allocate:
         refusal = self._queue_refusal(node)
         if refusal is not None:
             while (job := lanes.pop()) is not None:
-                job.failure = refusal
+                job.failure = failed_by_queue(job, self._floor.book, refusal.code, refusal.text)
             return False
         job = lanes.pop()
         if job is None:
@@ -92,12 +109,15 @@ class Allocate:
     def _queue_refusal(self, node: QueueNode) -> Failure | None:
         book = self._floor.book
         try:
-            over = book.overused(node)
-            if not over and self._asks_overused:
-                over = any(self._floor.extensions.ask("overused", book.view(node)))
+            if book.overused(node):
+                return Failure(Code.QUEUE_OVER_SHARE, f"queue {node.name} has all that it deserves")
+            if self._asks_overused:
+                name = self._floor.extensions.objector("overused", book.view(node))
+                if name is not None:
+                    return Failure(Code.REFUSED_BY_PLUGIN, f"plugin {name} lets queue {node.name} have nothing more")
         except PluginFailed as failed:
             return Failure(Code.PLUGIN_FAILED, str(failed))
-        return Failure(Code.QUEUE_OVER_SHARE, f"queue {node.name} has all that it deserves") if over else None
+        return None
 
     def _refused(self, job: Job) -> bool:
         try:
@@ -124,8 +144,10 @@ class Allocate:
             return False
         trial = turn.trial
         shapes = Counter(run.shape for run, _, _ in (*trial.placed, *trial.reserved))
-        if len(job.runs) > 1 or len(shapes) > 1:
-            job.failure = self._admission.over_limit(job, _sum(shapes))
+        taken = _sum(shapes)
+        if job.rules and taken != job.next_slots():
+            # The rules were asked about the next kernels in the order; others were taken, or more of them.
+            job.failure = self._admission.over_limit(job, taken)
             if job.failure is not None:
                 turn.abandon()
                 return False
@@ -143,7 +165,7 @@ class Allocate:
             return False
         refusal = floor.book.refusal(job.node, shape.slot_pairs)
         if refusal is not None:
-            job.failure = Failure(refusal.code, floor.book.sentence(refusal))
+            job.failure = failed_by_queue(job, floor.book, refusal.code, floor.book.sentence(refusal))
             return True
         known = floor.misfits is not None and shape in floor.misfits
         agent = -1 if known else floor.choice.now(shape, 0, len(workspace.ids), kernel)
@@ -198,12 +220,17 @@ class Allocate:
         """Kernels that have a place are no longer waiting, and count from now on."""
         for run, _, agent in trial.placed:
             job.agents.append(agent)
+            if run.part != NOBODY:
+                job.parts[run.part].agents.append(agent)
+            if run.best_effort:
+                # It was counted from the beginning; now it has its place.
+                job.best_effort.remove(run)
+                continue
+            job.have += 1
             job.group_have[run.group] += 1
             if run.part != NOBODY:
                 job.parts[run.part].have += 1
-                job.parts[run.part].agents.append(agent)
-        job.have += len(trial.placed)
-        if len(job.runs) == 1 and len(trial.placed) == len(job.runs[0].kernels):
+        if len(job.runs) == 1 and len(trial.placed) >= len(job.runs[0].kernels) and not trial.reserved:
             job.runs = []
             return
         gone = {kernel.kernel_id for _, kernel, _ in (*trial.placed, *trial.reserved)}

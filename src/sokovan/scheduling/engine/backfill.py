@@ -2,16 +2,21 @@
 
 Only status, architecture, labels and the kernel limit of an agent speak for or
 against it. Sessions go by priority and order, kernels by priority; one that finds
-no place does not stop the next.
+no place does not stop the next. The rules of owners, gangs and closeness hold as
+they do for every kernel.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
+from sokovan.domain.session import TopologyMode
+from sokovan.domain.topology import ROOT
+from sokovan.scheduling.engine.admission import Admission
 from sokovan.scheduling.engine.allocate import Outcome
 from sokovan.scheduling.engine.gang import Span, Trial
-from sokovan.scheduling.engine.jobs import Failure, Job, Outlook, Run
+from sokovan.scheduling.engine.jobs import Failure, Job
 from sokovan.scheduling.engine.turn import Floor
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Placement
@@ -21,34 +26,71 @@ from sokovan.scheduling.trace import Code
 class Backfill:
     """Places best-effort kernels."""
 
-    def __init__(self, floor: Floor, outlook: Outlook, outcome: Outcome) -> None:
-        self._floor, self._outlook, self._outcome = floor, outlook, outcome
+    def __init__(self, floor: Floor, admission: Admission, outcome: Outcome) -> None:
+        self._floor, self._admission, self._outcome = floor, admission, outcome
 
     def run(self, jobs: Iterable[Job]) -> None:
         """Serve the best-effort kernels of every session that is not refused."""
-        able = [job for job in jobs if job.bare]
+        able = [job for job in jobs if job.best_effort]
         for job in sorted(able, key=lambda job: (-job.session.priority, job.rank)):
-            refused = job.failure is not None and job.failure.code is not None and not job.placed
-            # A gang that lacks other kernels does not begin with those that ask for nothing.
-            if refused or not job.ready(0, {}, {}):
+            if job.failure is not None and job.failure.code is not None and not job.placed:
                 continue
             try:
-                self._serve(job)
+                refused = None if job.placed or job.reserved else self._admission.objection(job)
+                if refused is None:
+                    self._serve(job)
+                else:
+                    job.failure = refused
             except PluginFailed as failed:
                 job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
 
     def _serve(self, job: Job) -> None:
-        workspace = self._floor.workspace
-        kernels = [k for k in job.session.kernels if k.agent is None and not k.slots]
-        for kernel in sorted(kernels, key=lambda kernel: -kernel.priority):
-            run = Run(self._outlook.table.of(kernel), [kernel], nominated=self._outlook.nominated(kernel))
-            trial = Trial(job, workspace, self._floor.choice, self._floor.book)
-            if trial.place(run, [kernel], Span(0, len(workspace.ids))):
-                trial.statement.commit()
-                job.agents.append(trial.placed[0][2])
-                agent = workspace.ids[trial.placed[0][2]]
-                self._outcome.placements.append(Placement(kernel.kernel_id, job.session.session_id, agent))  # type: ignore[arg-type]  # ids are plain text
-                job.placed += 1
-                job.bare -= 1
-            else:
-                job.failure = job.failure or Failure(None, shape=run.shape)
+        trial = Trial(job, self._floor.workspace, self._floor.choice, self._floor.book)
+        start = trial.mark()
+        runs = sorted(job.best_effort, key=lambda run: -run.kernels[0].priority)
+        most = 0
+        for span in self._spans(job):
+            for run in runs:
+                trial.place(run, run.kernels, span)
+            most = max(most, len(trial.placed))
+            if trial.placed and self._stands(job, trial):
+                self._keep(job, trial)
+                return
+            trial.back(start)
+        if job.failure is None:
+            job.failure = self._why(job, most)
+
+    def _spans(self, job: Job) -> list[Span]:
+        """Where the kernels may go: anywhere, or for a hard session the domains that are close enough."""
+        topology = job.session.topology
+        if topology is None or topology.mode is TopologyMode.SOFT:
+            return [Span(0, len(self._floor.workspace.ids))]
+        domains = self._floor.close()
+        tiers = domains.tiers(domains.bounds(topology), inside=ROOT, agents=job.agents)
+        return [domains.span(name) for tier in tiers for name in tier.names]
+
+    @staticmethod
+    def _why(job: Job, most: int) -> Failure:
+        if not most and job.session.topology is None:
+            return Failure(None, shape=job.best_effort[0].shape)
+        close = " close together" if job.session.topology is not None else ""
+        text = f"{most} of {len(job.best_effort)} kernels that ask for nothing find a place{close}"
+        return Failure(Code.BEST_EFFORT, f"{text}, {job.minimum} must run")
+
+    @staticmethod
+    def _stands(job: Job, trial: Trial) -> bool:
+        """Whether the session runs with what has found a place; the others were only counted as if they had."""
+        lacking = [run for run in job.best_effort if all(run is not other for other, _, _ in trial.placed)]
+        groups = {group: -count for group, count in Counter(run.group for run in lacking).items()}
+        parts = {part: -count for part, count in Counter(run.part for run in lacking).items()}
+        return job.ready(-len(lacking), groups, parts)
+
+    def _keep(self, job: Job, trial: Trial) -> None:
+        self._admission.count(job, ())
+        trial.statement.commit()
+        for run, kernel, agent in trial.placed:
+            job.agents.append(agent)
+            job.best_effort.remove(run)
+            agent_id = self._floor.workspace.ids[agent]
+            self._outcome.placements.append(Placement(kernel.kernel_id, job.session.session_id, agent_id))  # type: ignore[arg-type]  # ids are plain text
+        job.placed += len(trial.placed)

@@ -30,7 +30,8 @@ _FEW = 6
 class Choice(Protocol):
     """How the engine asks for an agent; -1 means that there is none."""
 
-    fills: bool
+    fills: bool  # choosing an agent makes it no less attractive: equal kernels fill one after another
+    by_shape: bool  # kernels of one shape are alike to it
     cursor: str | None
 
     def now(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
@@ -60,6 +61,7 @@ class KeyedChoice:
         self._table, self._rank, self._weight = table, rank, weight
         self._workspace: Workspace = table.workspace
         self.fills = fills
+        self.by_shape = True
         self.cursor: str | None = None
 
     def now(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:

@@ -43,7 +43,7 @@ class Explainer:
         self._workspace = workspace
         self._domains = domains
         self._reports: dict[Shape, Report] = {}
-        self._templates: dict[Shape, Verdict] = {}  # what all sessions of one kernel of a shape are told
+        self._templates: dict[tuple[Shape, Code | None, str], Verdict] = {}
 
     def verdicts(self, jobs: Iterable[Job], *, notes: tuple[Check, ...] = ()) -> list[Verdict]:
         """A verdict for every session, with what it waits behind."""
@@ -63,12 +63,14 @@ class Explainer:
         return verdicts
 
     def _told(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
+        """What a session that waits is told; sessions of one kernel that fail alike share it."""
         failure = job.failure
-        if failure is None or failure.shape is None or failure.code is not None or not job.single:
+        if failure is None or failure.shape is None or not job.single or failure.checks:
             return self._pending(job, notes)
-        if failure.shape not in self._templates:
-            self._templates[failure.shape] = self._pending(job, notes)
-        return self._templates[failure.shape]
+        key = (failure.shape, failure.code, failure.text)
+        if key not in self._templates:
+            self._templates[key] = self._pending(job, notes)
+        return self._templates[key]
 
     def _placed(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
         kernels = len(job.session.kernels)
@@ -102,8 +104,11 @@ class Explainer:
     def _pending(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
         failure = job.failure
         if failure is None:
-            text = MEANING[Code.BEST_EFFORT][1]
-            return Verdict(job.session.session_id, Code.BEST_EFFORT, text, checks=(*job.checks, *notes))
+            code = Code.NOT_TRIED if job.runs else Code.BEST_EFFORT
+            text = MEANING[code][1] + (": add allocate to its actions" if job.runs else "")
+            return Verdict(
+                job.session.session_id, code, text, checks=(*job.checks, *notes, Check("actions", "no", text))
+            )
         code, summary = self._cause(job, failure)
         report = self._report(failure.shape) if failure.shape is not None else None
         failed = {check.name for check in failure.checks}
@@ -127,6 +132,8 @@ class Explainer:
         if failure.shape is None:
             return failure.code or Code.NOT_ENOUGH_FREE, failure.text
         report, shape = self._report(failure.shape), failure.shape
+        if failure.text:
+            return failure.code or Code.NOT_ENOUGH_FREE, failure.text
         if failure.code is not None or report.funnel.could_ever_fit == 0:
             return self._hopeless(job, shape, report, failure.code)
         if failure.closeness:
@@ -137,11 +144,13 @@ class Explainer:
         funnel, slots = report.funnel, format_slots(shape.slots)
         if not funnel.all:
             return Code.NO_NODES, "the scaling group has no agents"
-        if code is Code.NODES_DRAINING or not funnel.alive:
+        if code is Code.OTHER_SHARD:
+            return code, f"only agents of another shard could hold {slots}, and shards are hard"
+        if code is Code.NODES_DRAINING or (not funnel.alive and shape.possible_total):
             return Code.NODES_DRAINING, f"no agent that could hold {slots} takes new work ({funnel.alive} are alive)"
-        if not funnel.architecture:
+        if funnel.alive and not funnel.architecture:
             return Code.NO_ARCH_MATCH, f"none of {funnel.alive} agents has the architecture {shape.architecture}"
-        if not funnel.labels:
+        if funnel.architecture and not funnel.labels:
             wanted = ", ".join(f"{name}={value}" for name, value in shape.require)
             return Code.NO_LABEL_MATCH, f"none of {funnel.architecture} agents has the labels {wanted}"
         if not shape.possible_total:
@@ -153,6 +162,9 @@ class Explainer:
 
     def _no_room(self, job: Job, shape: Shape, report: Report) -> tuple[Code, str]:
         slots = format_slots(shape.slots)
+        if len(job.runs) == 1 and report.kernels_fit >= job.need():
+            text = f"{slots} would fit, but the selector or a plugin keeps it from every agent that has room"
+            return Code.REFUSED_BY_PLUGIN, text
         if report.kernels_fit:
             fit = min(job.need() - 1, max(job.fitted, 0)) if len(job.runs) > 1 else report.kernels_fit
             text = f"insufficient resources: {fit} of {job.need()} kernels would fit, {slots} is what is short"
@@ -173,6 +185,8 @@ class Explainer:
             text = f"no HyperNode that is allowed could hold {job.need()} kernels even if it were empty"
             return Code.TOPOLOGY_IMPOSSIBLE, text
         most, where = domains.most_that_fit(tiers, demand)
+        if len(job.runs) == 1 and not job.parts and most >= job.need():
+            return Code.REFUSED_BY_PLUGIN, f"{where} has room for {most} kernels, but a plugin keeps them from it"
         best = f"the best, {where}, has room for {most}" if where and where != ROOT else "none has room for any"
         text = f"insufficient resources close together: {job.need()} kernels of {format_slots(shape.slots)}; {best}"
         return Code.TOPOLOGY_NO_ROOM, text
@@ -205,7 +219,9 @@ class Explainer:
         if not len(chosen):
             return None, NO_SLOTS
         lacks = np.maximum(shape.amounts - table[chosen][:, shape.columns], 0)
-        weighed = (np.minimum(lacks, 1 << 42) << ONE_BITS) // np.maximum(shape.amounts, 1)
+        # Both sides are scaled down alike, so that the product with ONE stays inside 63 bits.
+        shift = max(0, int(shape.amounts.max()).bit_length() - 42)
+        weighed = ((lacks >> shift) << ONE_BITS) // np.maximum(shape.amounts >> shift, 1)
         order = np.lexsort((self._workspace.id_rank[chosen], weighed.sum(axis=1)))
         best = int(order[0])
         names = [*self._workspace.slots, "kernels"]
@@ -218,4 +234,6 @@ def _question(code: Code) -> str:
     """The check that a code answers, for the list of all checks."""
     if code.startswith("QUEUE"):
         return "queue"
+    if "PLUGIN" in code:
+        return "plugin"
     return "topology" if code.startswith("TOPOLOGY") else "room"

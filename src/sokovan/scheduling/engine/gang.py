@@ -8,6 +8,7 @@ long as the rest could still be enough (NeedContinueAllocating).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +54,8 @@ class Trial:
         self.may_reserve = True
         # Shapes that found no room on any agent while nothing was placed tentatively: room only shrinks in a cycle.
         self.misfits: set[Shape] | None = None
+        # What a plugin has against one more kernel in the queue, on top of what this trial holds.
+        self.opposed: Callable[[KernelWorkload, list[int] | None], bool] | None = None
 
     def mark(self) -> Mark:
         """A point to come back to."""
@@ -74,31 +77,54 @@ class Trial:
         return self._enough([*self.placed, *self.reserved])
 
     def fill(self, runs: list[Run], span: Span) -> None:
-        """Place kernels in their order until the session is ready, or cannot be."""
+        """Place kernels in their order until the session is ready, or cannot be.
+
+        Groups that have a minimum get it first, so that the surplus of one does not
+        take the room that another needs.
+        """
+        if self.job.session.group_minimums and not self._fill_groups(runs, span):
+            return
         for position, run in enumerate(runs):
-            want = self._want(run, self.placed)
-            if want <= 0:
+            kernels = self._unused(run)[: self._missing(self.placed)]
+            if not kernels:
                 continue
-            kernels = run.kernels[:want]
-            allowed = self._allowed(run, len(kernels))
-            got = self.place(run, kernels[:allowed], span)
-            if got < allowed and self.may_reserve:
-                want = min(len(kernels), got + max(0, self._want(run, [*self.placed, *self.reserved])))
-                got += self.reserve(run, kernels[got : min(want, allowed)], span)
+            got = self._fill_run(run, kernels, span)
             if got < len(kernels) and not self._can_go_on(runs[position + 1 :]):
                 return
-            if self.ready():
+            if got and self.ready():
                 return
+
+    def _fill_groups(self, runs: list[Run], span: Span) -> bool:
+        """Place the minimum of every group; False if one cannot have it."""
+        for group, least in sorted(self.job.session.group_minimums.items()):
+            lacking = least - self.job.group_have[group]
+            for run in runs:
+                if run.group == group and lacking > 0:
+                    lacking -= self._fill_run(run, run.kernels[:lacking], span, whole=True)
+            if lacking > 0:
+                return False
+        return True
+
+    def _fill_run(self, run: Run, kernels: list[KernelWorkload], span: Span, *, whole: bool = False) -> int:
+        """Place these kernels now, and reserve for the others as far as that is of use."""
+        allowed = self._allowed(run, kernels)
+        got = self.place(run, kernels[:allowed], span)
+        if got < allowed and self.may_reserve:
+            useful = allowed if whole else min(allowed, got + self._missing([*self.placed, *self.reserved]))
+            got += self.reserve(run, kernels[got:useful], span)
+        return got
+
+    def _unused(self, run: Run) -> list[KernelWorkload]:
+        """The kernels of a run that this trial has not placed or reserved for yet."""
+        if not self.job.session.group_minimums:
+            return run.kernels
+        used = sum(1 for other, _, _ in (*self.placed, *self.reserved) if other is run)
+        return run.kernels[used:]
 
     def fill_exactly(self, runs: list[Run], count: int, span: Span) -> bool:
         """Place `count` kernels of these runs; False (with some placed) if it fails."""
         for run in runs:
-            kernels = run.kernels[: min(count, len(run.kernels))]
-            allowed = self._allowed(run, len(kernels))
-            got = self.place(run, kernels[:allowed], span)
-            if got < allowed and self.may_reserve:
-                got += self.reserve(run, kernels[got:allowed], span)
-            count -= got
+            count -= self._fill_run(run, run.kernels[:count], span, whole=True)
             if not count:
                 return True
         return False
@@ -196,13 +222,16 @@ class Trial:
         pairs = shape.pairs_held if self.workspace.held else shape.pairs
         return int(max(0, min(row[column] // amount for column, amount in pairs)))
 
-    def _allowed(self, run: Run, count: int) -> int:
-        """How many of so many kernels the queue lets in, on top of what this trial holds."""
+    def _allowed(self, run: Run, kernels: list[KernelWorkload]) -> int:
+        """How many of these kernels the queue lets in, on top of what this trial holds."""
+        count = len(kernels)
         extra = self._held_row() if self.placed or self.reserved else None
         pairs = run.shape.slot_pairs
         allowed = self.book.room_for(self.job.node, pairs, count, extra=extra)
         if allowed < count and self.refusal is None:
             self.refusal = self.book.refusal(self.job.node, pairs, count, extra=extra)
+        if allowed and self.opposed is not None:
+            allowed = next((i for i, k in enumerate(kernels[:allowed]) if self.opposed(k, extra)), allowed)
         return allowed
 
     def _held_row(self) -> list[int]:
@@ -216,25 +245,20 @@ class Trial:
 
     def _enough(self, kernels: list[tuple[Run, KernelWorkload, int]]) -> bool:
         job = self.job
+        if job.best_effort:
+            # Those that ask for nothing were counted from the beginning.
+            kernels = [entry for entry in kernels if not entry[0].best_effort]
         if job.have + len(kernels) < job.minimum:
             return False
         if not job.session.group_minimums and not job.parts:
             return True
         return job.ready(len(kernels), Counter(r.group for r, _, _ in kernels), Counter(r.part for r, _, _ in kernels))
 
-    def _want(self, run: Run, counted: list[tuple[Run, KernelWorkload, int]]) -> int:
-        """How many kernels of a run are useful until the session is ready."""
-        job, minimums = self.job, self.job.session.group_minimums
-        missing = job.minimum - job.have - len(counted)
-        if not minimums:
-            return max(missing, 0 if counted else 1)
-        groups = Counter(other.group for other, _, _ in counted)
-        lacking = {g: least - job.group_have[g] - groups[g] for g, least in minimums.items()}
-        if any(lack > 0 for group, lack in lacking.items() if group != run.group):
-            return len(run.kernels)
-        return max(missing, lacking.get(run.group, 0), 0 if counted else 1)
+    def _missing(self, counted: list[tuple[Run, KernelWorkload, int]]) -> int:
+        """How many kernels are of use until the session is ready; one, if it was ready before."""
+        return max(self.job.minimum - self.job.have - len(counted), 0 if counted else 1)
 
     def _can_go_on(self, rest: list[Run]) -> bool:
         """Whether the kernels of the runs to come could still make the session ready."""
-        hoped = [*self.placed, *self.reserved, *((run, kernel, NOBODY) for run in rest for kernel in run.kernels)]
-        return self._enough(hoped)
+        more = ((run, kernel, NOBODY) for run in rest for kernel in self._unused(run))
+        return self._enough([*self.placed, *self.reserved, *more])

@@ -38,13 +38,14 @@ class Failure(NamedTuple):
 class Run:
     """Kernels of one shape and group that stand next to each other in the order."""
 
-    __slots__ = ("group", "kernels", "nominated", "part", "shape")
+    __slots__ = ("best_effort", "group", "kernels", "nominated", "part", "shape")
 
     def __init__(
         self, shape: Shape, kernels: list[KernelWorkload], *, nominated: int = NOBODY, part: int = NOBODY
     ) -> None:
         self.shape, self.group, self.kernels = shape, kernels[0].group, kernels
         self.nominated, self.part = nominated, part
+        self.best_effort = not shape.slots
 
     def takes(self, kernel: KernelWorkload, shape: Shape, *, part: int, nominated: int) -> bool:
         """Whether a kernel may join: everything that decides where it goes is the same."""
@@ -87,8 +88,8 @@ class Job:
     """A session in the running cycle; `have` counts what runs or is placed."""
 
     __slots__ = (
-        "agents", "bare", "checks", "entry", "failure", "fitted", "group_have", "have", "minimum", "node", "parts",
-        "placed", "rank", "reserved", "rules", "runs", "session", "single", "starts",
+        "agents", "barred", "best_effort", "checks", "entry", "failure", "fitted", "group_have", "have", "minimum",
+        "node", "order", "parts", "placed", "rank", "reserved", "rules", "runs", "session", "single", "starts",
     )  # fmt: skip
 
     def __init__(self, session: SessionWorkload, node: QueueNode, outlook: Outlook) -> None:
@@ -97,6 +98,7 @@ class Job:
         self.agents: list[int] = []
         self.parts: list[Part] = []
         self.rank = 0
+        self.order: tuple[int, ...] = ()
         self.placed, self.reserved, self.fitted = 0, 0, 0
         self.failure: Failure | None = None
         self.entry: Entry | None = None
@@ -104,11 +106,13 @@ class Job:
         self.checks: tuple[Check, ...] = ()
         kernels, table = session.kernels, outlook.table
         self.single = False
+        self.barred: frozenset[Shape] | None = None  # shapes that a limit keeps out of this turn
         if len(kernels) == 1 and not session.partitions and kernels[0].agent is None and kernels[0].slots:
             # The common case, spelt out: most sessions are one kernel that waits.
             kernel = kernels[0]
             self.runs = [Run(table.of(kernel), [kernel], nominated=outlook.nominated(kernel))]
-            self.have, self.bare = 0, 0
+            self.have = 0
+            self.best_effort: list[Run] = []
             self.group_have = Counter[str]() if session.group_minimums else _NO_GROUPS
             bound = session.topology is not None or session.group_minimums or self.runs[0].nominated != NOBODY
             self.single = not bound
@@ -155,6 +159,10 @@ class Job:
             for number, partition in enumerate(self.session.partitions)
         )
 
+    def part_size(self, index: int) -> int:
+        """How many kernels a kernel group has, running or waiting."""
+        return self.parts[index].have + sum(len(run.kernels) for run in self.runs if run.part == index)
+
     def _part_ready(self, index: int, more: Mapping[int, int]) -> bool:
         part = self.parts[index]
         return part.have + more.get(index, 0) >= part.size
@@ -163,7 +171,7 @@ class Job:
         """Sort the kernels into those that count already, those that wait and those that ask for nothing."""
         by_value: dict[tuple[int, str], int] = {}
         waiting: list[tuple[int, KernelWorkload, int]] = []
-        self.bare = 0
+        self.best_effort = []
         self.group_have = Counter()
         for index, kernel in enumerate(self.session.kernels):
             part = self._part_of(kernel, by_value)
@@ -173,9 +181,11 @@ class Job:
             if kernel.agent is not None and not kernel.releasing:
                 self._count(kernel, part, outlook.table.workspace)
             elif kernel.agent is None:
-                self.bare += 1
-                self.group_have[kernel.group] += 1
-        self.have = len(self.agents) + self.bare
+                # It asks for nothing, so it counts as being there; whoever relies on it finds it a place.
+                run = Run(outlook.table.of(kernel), [kernel], nominated=outlook.nominated(kernel), part=part)
+                self.best_effort.append(run)
+                self._count_in(run)
+        self.have = len(self.agents) + len(self.best_effort)
         self.runs = _runs(waiting, outlook)
 
     def _count(self, kernel: KernelWorkload, part: int, workspace: Workspace) -> None:
@@ -185,6 +195,11 @@ class Job:
         if part != NOBODY:
             self.parts[part].have += 1
             self.parts[part].agents.append(agent)
+
+    def _count_in(self, run: Run) -> None:
+        self.group_have[run.group] += 1
+        if run.part != NOBODY:
+            self.parts[run.part].have += 1
 
     def _part_of(self, kernel: KernelWorkload, by_value: dict[tuple[int, str], int]) -> int:
         """The kernel group by the first partition whose label the kernel carries."""

@@ -119,7 +119,7 @@ class PendingLine:
 
     def ahead(self, session: SessionWorkload) -> tuple[int, ResourceSlot]:
         """How many earlier sessions still wait, and what they ask for together."""
-        place = self._place[session.session_id]
+        place = self._place.get(session.session_id, len(self._slots))
         gone = set(self._gone[: bisect_left(self._gone, place)])
         slots = total(self._slots[index] for index in range(place) if index not in gone)
         return place - len(gone) + self._elsewhere.sessions, slots + self._elsewhere.slots
@@ -138,12 +138,15 @@ class PendingLines:
         self._snapshot = snapshot
         self._sessions: dict[str, list[SessionWorkload]] | None = None
         self._lines: dict[str, PendingLine] = {}
+        self._left: dict[str, list[SessionWorkload]] = {}
 
     def of(self, access_key: str) -> PendingLine:
         """The line of one keypair."""
         if access_key not in self._lines:
             elsewhere = self._snapshot.pending_elsewhere.get(access_key, OwnerUsage(NO_SLOTS, 0))
-            self._lines[access_key] = PendingLine(self._waiting().get(access_key, ()), elsewhere)
+            line = self._lines[access_key] = PendingLine(self._waiting().get(access_key, ()), elsewhere)
+            for session in self._left.get(access_key, ()):
+                line.leave(session)
         return self._lines[access_key]
 
     def leave(self, session: SessionWorkload) -> None:
@@ -151,11 +154,13 @@ class PendingLines:
         line = self._lines.get(session.owner.access_key)
         if line is not None:
             line.leave(session)
+        else:
+            self._left.setdefault(session.owner.access_key, []).append(session)
 
     def _waiting(self) -> dict[str, list[SessionWorkload]]:
         if self._sessions is None:
             self._sessions = {}
             for session in self._snapshot.sessions:
-                if all(kernel.agent is None for kernel in session.kernels):
+                if all(kernel.agent is None or kernel.releasing for kernel in session.kernels):
                     self._sessions.setdefault(session.owner.access_key, []).append(session)
         return self._sessions

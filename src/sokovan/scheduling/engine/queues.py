@@ -44,17 +44,26 @@ class QueueNode:
         self.limit: Row = [UNLIMITED] * width
         self.share = 0
         self.unfit: tuple[Code, str] | None = None
-        self.line: tuple[QueueNode, ...] = ()  # the queue and those above it, without the root
-        self.heap: list[tuple[tuple[int, ...], str, QueueNode]] = []
+        self.line: tuple[QueueNode, ...] = ()
+        self.way: tuple[QueueNode, ...] = ()
+        self.heap: list[tuple[tuple[object, ...], str, QueueNode]] = []
 
-    def chain(self) -> tuple[QueueNode, ...]:
+    def path(self) -> tuple[QueueNode, ...]:
         """The queue and those above it, without the root."""
-        if not self.line:
+        if not self.way:
             nodes, node = [], self
             while node.parent is not None:
                 nodes.append(node)
                 node = node.parent
-            self.line = tuple(nodes)
+            self.way = tuple(nodes)
+        return self.way
+
+    def chain(self) -> tuple[QueueNode, ...]:
+        """All whose limits hold for the queue: itself and those above, the root if it has limits."""
+        if not self.line:
+            path = self.path()
+            root = path[-1].parent if path else None
+            self.line = (*path, root) if root is not None and root.queue.capability else path
         return self.line
 
 
@@ -78,10 +87,14 @@ class QueueBook:
         self.policy, self.hierarchy = policy, hierarchy
         self._total, self._slots = total, tuple(slots)
         self.order_key: Callable[[QueueNode], tuple[int, ...]] | None = None
-        self._root = QueueNode(Queue(name=ROOT_QUEUE), len(total))
-        self.nodes = {str(q.name): QueueNode(q, len(total)) for q in queues if q.name != ROOT_QUEUE}
+        listed = {str(queue.name): queue for queue in queues}
+        self._root = QueueNode(listed.pop(ROOT_QUEUE, Queue(name=ROOT_QUEUE)), len(total))
+        # In order of their names, so that nothing depends on the order in which they were listed.
+        self.nodes = {name: QueueNode(listed[name], len(total)) for name in sorted(listed)}
         for node in list(self.nodes.values()):
             self._attach(node)
+        # Set while queues may pass what they deserve by one session, where room would stand idle otherwise.
+        self.lends = False
 
     def node(self, name: str) -> QueueNode:
         """The queue of this name; one that is not listed has weight 1 and no limits."""
@@ -104,8 +117,10 @@ class QueueBook:
 
     def settle(self) -> None:
         """Work out limits, deserved amounts and shares, once all is counted."""
-        self._root.limit = list(self._total)
-        self._root.deserved = list(self._total)
+        bounds = [min(n, self._root.queue.capability[s]) for n, s in zip(self._total, self._slots, strict=True)]
+        self._root.limit, self._root.deserved = bounds, list(bounds)
+        for node in (self._root, *self.nodes.values()):
+            node.children.sort(key=lambda child: child.name)
         stack = [self._root]
         while stack:
             node = stack.pop()
@@ -131,6 +146,8 @@ class QueueBook:
         """Why a queue runs no session at all, if so."""
         if node.unfit is not None:
             return node.unfit
+        if self.hierarchy and node.name == ROOT_QUEUE:
+            return Code.QUEUE_NOT_LEAF, "the root is above all queues; only leaves run sessions"
         if self.hierarchy and node.children:
             below = len(node.children)
             return Code.QUEUE_NOT_LEAF, f"queue {node.name} has {below} queues below it; only leaves run sessions"
@@ -157,9 +174,25 @@ class QueueBook:
             for column, amount in pairs:
                 used = allocated[column] + extra[column] if extra else allocated[column]
                 if used + amount * times > bounds[column]:
+                    if self.lends and self._may_pass(above, column, used + amount * times):
+                        continue
                     code = Code.QUEUE_OVER_SHARE if by_share else Code.QUEUE_LIMIT
                     return Refusal(code, above.name, column, amount * times, used, bounds[column])
         return None
+
+    def contended(self, node: QueueNode, pairs: Pairs) -> bool:
+        """Whether a queue, or one above it, is kept from some of these slots by more than there is of them."""
+        by_share = self.policy == PROPORTION
+        most = self._total
+        return any(
+            (above.deserved if by_share else above.limit)[column] < most[column]
+            for above in node.chain()
+            for column, _ in pairs
+        )
+
+    def _may_pass(self, node: QueueNode, column: int, wanted: int) -> bool:
+        """Whether a queue that has not all of a slot yet may pass its share of it, within its limit."""
+        return node.allocated[column] < node.deserved[column] and wanted <= node.limit[column]
 
     def room_for(self, node: QueueNode, pairs: Pairs, times: int, *, extra: Row | None = None) -> int:
         """How many of `times` such kernels the queue may still add."""
@@ -169,12 +202,15 @@ class QueueBook:
             for column, amount in pairs:
                 used = allocated[column] + extra[column] if extra else allocated[column]
                 if used + amount * times > bounds[column]:
-                    times = max(0, (bounds[column] - used) // amount)
+                    lent = self.lends and self._may_pass(above, column, 0)
+                    bound = above.limit[column] if lent else bounds[column]
+                    times = min(times, max(0, (bound - used) // amount))
         return times
 
-    def view(self, node: QueueNode) -> QueueView:
-        """A queue as plugins see it."""
-        allocated = dict(zip(self._slots, node.allocated, strict=True))
+    def view(self, node: QueueNode, *, extra: Row | None = None) -> QueueView:
+        """A queue as plugins see it, with `extra` counted in."""
+        used = [n + more for n, more in zip(node.allocated, extra, strict=True)] if extra else node.allocated
+        allocated = dict(zip(self._slots, used, strict=True))
         deserved = dict(zip(self._slots, node.deserved, strict=True))
         queue = node.queue
         return QueueView(node.name, node.share, queue.priority, queue.weight, allocated, deserved)
@@ -200,7 +236,7 @@ class QueueBook:
                 leaf = leaf.heap[0][2]
             keep = yield leaf
             # The best of each level is the first of its heap: only these have changed, leaf first.
-            for node in leaf.chain():
+            for node in leaf.path():
                 heap = node.parent.heap if node.parent is not None else []
                 if keep or node.heap:
                     keep = True
@@ -214,22 +250,22 @@ class QueueBook:
             node.heap = []
         queued: set[str] = set()
         for leaf in leaves:
-            for node in leaf.chain():
+            for node in leaf.path():
                 if node.name not in queued and node.parent is not None:
                     queued.add(node.name)
                     node.parent.heap.append((self._order(node), node.name, node))
         for node in (self._root, *self.nodes.values()):
             heapify(node.heap)
 
-    def _order(self, node: QueueNode) -> tuple[int, ...]:
+    def _order(self, node: QueueNode) -> tuple[object, ...]:
         """The smallest goes first: share, then priority. Without a deserved share it borrows only, and goes last."""
         borrows_only = self.policy == CAPACITY and not any(node.deserves)
         asked = self.order_key(node) if self.order_key is not None else ()
-        return (*asked, int(borrows_only), node.share, -node.queue.priority)
+        return (asked, int(borrows_only), node.share, -node.queue.priority)
 
     def _attach(self, node: QueueNode) -> None:
         node.guarantee = [node.queue.guarantee[slot] for slot in self._slots]
-        above = node.queue.parent if self.hierarchy else ROOT_QUEUE
+        above = node.queue.parent if self.hierarchy and node.name != ROOT_QUEUE else ROOT_QUEUE
         problem = self._misplaced(node) if self.hierarchy else None
         if problem is not None:
             node.unfit = (Code.QUEUE_INVALID, problem)
@@ -245,7 +281,9 @@ class QueueBook:
             if above not in self.nodes:
                 return f"queue {path[-1]} has a parent {above} that is not there"
             if above in path:
-                return f"queue {node.name} is under itself: {' in '.join([*path, above])}"
+                round_trip = " in ".join([*path[path.index(above) :], above])
+                what = "is under itself" if above == node.name else "stands below a cycle"
+                return f"queue {node.name} {what}: {round_trip}"
             path.append(above)
             above = str(self.nodes[above].queue.parent)
         return None

@@ -23,7 +23,7 @@ class Shape:
     """One kind of request against all agents."""
 
     def __init__(
-        self, key: ShapeKey, workspace: Workspace, *, eligible: Flags, possible: Flags, funnel: Funnel
+        self, key: ShapeKey, workspace: Workspace, *, eligible: Flags, alive: Flags, possible: Flags, funnel: Funnel
     ) -> None:
         self.slots, self.architecture, self.require = key
         self.funnel, self.eligible = funnel, eligible
@@ -37,6 +37,7 @@ class Shape:
         self.slot_pairs = self.pairs[:-1]  # without the place for the kernel itself
         counts = self._counts(workspace.capacity)
         self.ever_total = int(counts[eligible].sum())  # kernels that agents of today could hold if they were empty
+        self.alive_total = int(counts[alive].sum())  # the same, with agents of other shards
         self.possible_total = int(counts[possible].sum())  # the same, with agents that take no work at the moment
         self.size = workspace.size_of(request)
         # Kept by choice.KeyedChoice: one number per agent, and how much of the log it has seen.
@@ -120,7 +121,8 @@ class ShapeTable:
         steps = (alive, alive & same, alive & same & labelled, able, now, now)
         funnel = Funnel(len(workspace.agents), *(int(flags.sum()) for flags in steps))
         eligible = able & self.own if self._hard and self.own is not None else able
-        return Shape(key, workspace, eligible=eligible, possible=same & labelled & holds, funnel=funnel)
+        possible = same & labelled & holds
+        return Shape(key, workspace, eligible=eligible, alive=able, possible=possible, funnel=funnel)
 
 
 def is_accelerator(slot: str) -> bool:

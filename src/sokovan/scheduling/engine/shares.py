@@ -18,34 +18,32 @@ class Claim:
 
 
 def divided(total: Row, claims: list[Claim]) -> list[Row]:
-    """What each claimant deserves of `total`.
+    """What each claimant deserves of `total`, slot by slot.
 
-    Round by round what remains is offered by weight; a claimant takes it up to its
-    limit and its request, but has at least its guarantee. One that is satisfied or
-    can take no more leaves; the rounds end when nothing moves. Divisions round
-    down, so that the parts never exceed the whole.
+    A claimant has at least its guarantee. Round by round what remains of a slot is
+    offered by weight to those who want more of it; each takes it up to its limit and
+    its request. What rounding down leaves over goes out one by one, to the heavier
+    first, so that the parts never exceed the whole and nothing is lost.
     """
-    deserved = [list(claim.guarantee) for claim in claims]
-    remaining = [amount - sum(row[c] for row in deserved) for c, amount in enumerate(total)]
-    open_claims = list(range(len(claims)))
-    while open_claims and any(amount > 0 for amount in remaining):
-        weights = sum(claims[index].weight for index in open_claims)
-        offered = [max(0, amount) for amount in remaining]
-        moved, still_open = False, []
-        for index in open_claims:
-            claim, have = claims[index], deserved[index]
-            part = [amount * claim.weight // weights for amount in offered]
-            now = [_most(claim, column, have[column] + part[column]) for column in range(len(total))]
-            moved = moved or now != have
-            remaining = [left - (new - old) for left, new, old in zip(remaining, now, have, strict=True)]
-            deserved[index] = now
-            if any(now[c] < min(claim.request[c], claim.limit[c]) for c in range(len(total))) and now != have:
-                still_open.append(index)
-        open_claims = still_open
-        if not moved:
+    columns = [_poured(amount, claims, column) for column, amount in enumerate(total)]
+    return [[column[index] for column in columns] for index in range(len(claims))]
+
+
+def _poured(total: int, claims: list[Claim], column: int) -> Row:
+    have = [claim.guarantee[column] for claim in claims]
+    most = [max(min(c.limit[column], c.request[column]), c.guarantee[column]) for c in claims]
+    remaining = total - sum(have)
+    wanting = [index for index in range(len(claims)) if have[index] < most[index]]
+    while wanting and remaining > 0:
+        weights = sum(claims[index].weight for index in wanting)
+        offered, before = remaining, remaining
+        for index in wanting:
+            taken = min(most[index] - have[index], offered * claims[index].weight // weights)
+            have[index] += taken
+            remaining -= taken
+        wanting = [index for index in wanting if have[index] < most[index]]
+        if remaining == before:
             break
-    return deserved
-
-
-def _most(claim: Claim, column: int, amount: int) -> int:
-    return max(min(amount, claim.limit[column], claim.request[column]), claim.guarantee[column])
+    for index in sorted(wanting, key=lambda index: -claims[index].weight)[: max(0, remaining)]:
+        have[index] += 1
+    return have

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sokovan.domain.session import TopologyMode
 from sokovan.domain.topology import ROOT
 from sokovan.scheduling.engine.choice import Choice
 from sokovan.scheduling.engine.domains import Demand, Domains, Tier
@@ -15,6 +16,7 @@ from sokovan.scheduling.engine.queues import QueueBook
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions, GangView
+from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Code
 
 
@@ -55,8 +57,9 @@ class Turn:
         if job.session.topology is not None or job.parts:
             found = self._in_domains()
         else:
-            self.trial.fill(self._runs, Span(0, len(self._floor.workspace.ids)))
-            found = self._enough(later=True)
+            span = Span(0, len(self._floor.workspace.ids))
+            self.trial.fill(self._runs, span)
+            found = self._enough(later=True) and self._with_best_effort(span)
         if not found:
             job.fitted = max(job.fitted, len(self.trial.placed))
             self.trial.back(self._start)
@@ -64,21 +67,42 @@ class Turn:
         return found
 
     def _unopposed(self) -> list[Run]:
-        """The kernels that no plugin keeps out of this turn."""
+        """The kernels that neither a limit of the owner nor a plugin keeps out of this turn."""
         extensions, job = self._floor.extensions, self._job
-        if not extensions.at("pre_predicate") and not extensions.at("allocatable"):
-            return job.runs
-        runs = []
-        for run in job.runs:
-            kernel = run.kernels[0]
-            said = next((s for s in extensions.ask("pre_predicate", job.session, kernel) if s is not None), None)
-            if said is None and not all(extensions.ask("allocatable", self._floor.book.view(job.node), kernel)):
-                said = f"a plugin keeps kernel {kernel.kernel_id} out of queue {job.node.name}"
+        runs = [run for run in job.runs if run.shape not in job.barred] if job.barred else job.runs
+        if extensions.at("allocatable"):
+            self.trial.opposed = self._opposed
+        if not extensions.at("pre_predicate"):
+            return runs
+        kept = []
+        for run in runs:
+            said = next(
+                (s for s in extensions.ask("pre_predicate", job.session, run.kernels[0]) if s is not None), None
+            )
             if said is None:
-                runs.append(run)
+                kept.append(run)
             else:
-                self.failure = self.failure or Failure(Code.REFUSED_BY_PLUGIN, str(said))
-        return runs
+                self.failure = self.failure or Failure(Code.REFUSED_BY_PLUGIN, said)
+        return kept
+
+    def _opposed(self, kernel: KernelWorkload, extra: list[int] | None) -> bool:
+        """Whether a plugin keeps a kernel out of its queue, what the trial holds counted in."""
+        view = self._floor.book.view(self._job.node, extra=extra)
+        name = self._floor.extensions.objector("allocatable", view, kernel)
+        if name is not None:
+            text = f"plugin {name} keeps kernel {kernel.kernel_id} out of queue {self._job.node.name}"
+            self.failure = self.failure or Failure(Code.REFUSED_BY_PLUGIN, text)
+        return name is not None
+
+    def _with_best_effort(self, span: Span) -> bool:
+        """Find a place for the kernels that ask for nothing, where the minimum relies on them."""
+        job, trial = self._job, self.trial
+        solid = job.have - len(job.best_effort) + len(trial.placed) + len(trial.reserved)
+        relied = job.minimum - solid
+        if relied <= 0 or not job.best_effort:
+            return True
+        found = sum(trial.place(run, run.kernels, span) for run in job.best_effort)
+        return found >= relied
 
     def abandon(self) -> None:
         """Undo the turn, whatever it has come to."""
@@ -88,21 +112,27 @@ class Turn:
         trial = self.trial
         if not trial.placed and not trial.reserved:
             return False
-        if trial.ready() and self._agreed("session_ready"):
-            return True
-        return later and trial.hoped() and self._agreed("session_pipelined")
+        if trial.ready():
+            return self._agreed("session_ready", self._view())
+        return later and trial.hoped() and self._agreed("session_pipelined", self._view())
 
-    def _agreed(self, point: str, group: str = "") -> bool:
-        if not self._floor.extensions.at(point):
-            return True
-        trial, job = self.trial, self._job
-        view = GangView(job.session, group, job.minimum, job.have, len(trial.placed), len(trial.reserved))
-        return all(bool(answer) for answer in self._floor.extensions.ask(point, view))
+    def _agreed(self, point: str, view: GangView) -> bool:
+        return all(self._floor.extensions.ask(point, view))
+
+    def _view(self, index: int = NOBODY) -> GangView:
+        """How far the session has come, or one kernel group of it."""
+        job, placed, reserved = self._job, self.trial.placed, self.trial.reserved
+        if index == NOBODY:
+            return GangView(job.session, "", job.minimum, job.have, len(placed), len(reserved))
+        part = job.parts[index]
+        mine = [sum(1 for run, _, _ in kernels if run.part == index) for kernels in (placed, reserved)]
+        return GangView(job.session, part.value, part.size, part.have, *mine)
 
     def _why(self) -> Failure:
         trial = self.trial
         if trial.refusal is not None and trial.short is None:
-            return Failure(trial.refusal.code, self._floor.book.sentence(trial.refusal))
+            text = self._floor.book.sentence(trial.refusal)
+            return failed_by_queue(self._job, self._floor.book, trial.refusal.code, text)
         closeness = self._job.session.topology is not None or any(part.topology for part in self._job.parts)
         return Failure(None, shape=trial.short or self._job.runs[0].shape, closeness=closeness)
 
@@ -113,8 +143,11 @@ class Turn:
         if job.session.topology is not None:
             bounds = domains.bounds(job.session.topology)
             tiers = domains.tiers(bounds, inside=ROOT, agents=job.agents)
-            if bounds.problem:
-                self.failure = Failure(Code.TOPOLOGY_IMPOSSIBLE, bounds.problem)
+            problem = bounds.problem
+            if NOBODY in job.agents and job.session.topology.mode is TopologyMode.HARD:
+                problem = "a kernel of it runs on an agent that is not there, so nobody knows what is close to it"
+            if problem:
+                self.failure = Failure(Code.TOPOLOGY_IMPOSSIBLE, problem)
                 return False
         demand, whole = self._demand()
         for later in (False, True) if self._floor.workspace.releases else (False,):
@@ -129,15 +162,14 @@ class Turn:
         """The domains of a tier to try, in order, after plugins had their say."""
         names = self._floor.close().candidates(tier, demand, whole=whole, later=later)
         extensions, session = self._floor.extensions, self._job.session
-        for plugin in extensions.at("domains_for_session" if group is None else "domains_for_group"):
+        point = "domains_for_session" if group is None else "domains_for_group"
+        for plugin in extensions.at(point):
             given = (session, names) if group is None else (session, group, names)
-            point = "domains_for_session" if group is None else "domains_for_group"
-            kept = set(extensions.call(plugin, point, *given))  # type: ignore[call-overload]  # a plugin's answer
-            names = [name for name in names if name in kept]
+            names = extensions.call(plugin, point, *given)
         scores: Counter[str] = Counter()
         for answer in extensions.ask("domain_order", session, names):
             if answer is not None:
-                scores.update(dict(zip(names, answer, strict=True)))  # type: ignore[call-overload]  # a plugin's answer
+                scores.update(dict(zip(names, answer, strict=True)))
         return sorted(names, key=lambda name: -scores[name]) if scores else names
 
     def _holds(self, name: str, *, later: bool) -> bool:
@@ -147,7 +179,7 @@ class Turn:
             self._fill_parts(name, later=later)
         else:
             self.trial.fill(self._runs, self._floor.close().span(name))
-        if self._enough(later=later):
+        if self._enough(later=later) and self._with_best_effort(self._floor.close().span(name)):
             return True
         self._job.fitted = max(self._job.fitted, len(self.trial.placed))
         self.trial.back(mark)
@@ -189,6 +221,7 @@ class Turn:
         demanded: set[int] = set()
         for number, partition in enumerate(job.session.partitions):
             mine = [index for index, part in enumerate(job.parts) if part.partition == number]
+            mine.sort(key=lambda index: (self._group_key(index), index))
             lacking = partition.min_groups - sum(ready[index] for index in mine)
             demanded.update([index for index in mine if not ready[index]][: max(0, lacking)])
         open_parts = [index for index in (*range(len(job.parts)), NOBODY) if index not in failed and left[index]]
@@ -223,7 +256,7 @@ class Turn:
         if sum(len(run.kernels) for run in runs) < count:
             return False
         if part is None or part.topology is None:
-            return self._fill_exactly(runs, count, domains.span(inside), group="" if part is None else part.value)
+            return self._fill_exactly(runs, count, domains.span(inside), part=index)
         bounds = domains.bounds(part.topology)
         if bounds.problem:
             self.failure = Failure(Code.TOPOLOGY_IMPOSSIBLE, bounds.problem)
@@ -231,7 +264,7 @@ class Turn:
         demand, whole = _first(runs, count), len({run.shape for run in runs}) == 1
         for tier in domains.tiers(bounds, inside=inside, agents=[*part.agents, *placed]):
             for name in self._allowed(tier, demand, whole=whole, later=later, group=part.value):
-                if self._fill_exactly(runs, count, domains.span(name), group=part.value):
+                if self._fill_exactly(runs, count, domains.span(name), part=index):
                     return True
         return False
 
@@ -245,11 +278,11 @@ class Turn:
         others = sum(count for part, count in self._left().items() if part != index)
         return missing - others
 
-    def _fill_exactly(self, runs: list[Run], count: int, span: Span, *, group: str) -> bool:
+    def _fill_exactly(self, runs: list[Run], count: int, span: Span, *, part: int) -> bool:
         mark = self.trial.mark()
         if self.trial.fill_exactly(runs, count, span):
             point = "group_pipelined" if len(self.trial.reserved) > mark.reserved else "group_ready"
-            if self._agreed(point, group):
+            if part == NOBODY or self._agreed(point, self._view(part)):
                 return True
         self.trial.back(mark)
         return False
@@ -262,6 +295,15 @@ class Turn:
             if kernels:
                 rest.append(Run(run.shape, kernels, nominated=run.nominated, part=run.part))
         return rest
+
+
+def failed_by_queue(job: Job, book: QueueBook, code: Code | None, text: str) -> Failure:
+    """Why a queue lets a session have nothing; where no other queue is the reason, the reason is room."""
+    shape = job.runs[0].shape
+    by_queue = code in {Code.QUEUE_OVER_SHARE, Code.QUEUE_LIMIT}
+    if by_queue and not book.contended(job.node, shape.slot_pairs):
+        return Failure(None, shape=shape)
+    return Failure(code, text, shape=shape)
 
 
 def _first(runs: Sequence[Run], count: int) -> list[tuple[Shape, int]]:

@@ -77,7 +77,7 @@ class Workspace:
         occupancy, shifts = 0, self._shifts
         idle = row.tolist()
         for column, capacity, scaled in self._share_rows[agent]:
-            share = (((capacity - idle[column]) >> shifts[column]) << ONE_BITS) // scaled
+            share = ((min(capacity - idle[column], capacity) >> shifts[column]) << ONE_BITS) // scaled
             occupancy = max(occupancy, share)
         self.occupancy[agent] = occupancy
         self.log.append(agent)
@@ -100,10 +100,11 @@ class Workspace:
         self.releases = True
         self.log.append(agent)
 
-    def total(self, *, only_alive: bool = True) -> list[int]:
-        """The capacity of all agents that are there, by slot."""
-        rows = self.capacity[self.alive] if only_alive else self.capacity
-        return [int(amount) for amount in rows[:, :-1].sum(axis=0)]
+    def total(self) -> list[int]:
+        """What can be shared out, by slot: agents that take work, and what runs on the others."""
+        others = ~self.alive
+        used = np.maximum(self.capacity[others, :-1] - self.idle[others, :-1], 0)
+        return [int(amount) for amount in self.capacity[self.alive, :-1].sum(axis=0) + used.sum(axis=0)]
 
     def size_of(self, request: Ints) -> int:
         """How large a request is: the largest part of any slot of the largest agent."""
@@ -157,7 +158,8 @@ class Workspace:
     def _shares(self, agents: Ints) -> Ints:
         shifts = np.array(self._shifts, np.int64)
         capacity = self.capacity[agents, :-1]
-        used = (capacity - self.idle[agents, :-1]) >> shifts
+        # An agent that is over its capacity is as full as can be, not more.
+        used = np.minimum(capacity - self.idle[agents, :-1], capacity) >> shifts
         shares = (used << ONE_BITS) // np.maximum(capacity >> shifts, 1)
         shares[capacity == 0] = 0
         return np.asarray(shares.max(axis=1, initial=0), np.int64)

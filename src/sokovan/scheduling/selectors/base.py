@@ -3,16 +3,19 @@
 A selector says only how it ranks agents that fit. Plain: `select(requirements,
 agents, criteria)`, over objects. Vector: either `keyed` (a fixed rank and a
 weight by occupancy, kept up to date agent by agent), or `score` over arrays of
-candidates. A plugin implements whichever it likes; the engine prefers `keyed`,
-then `score`, then `select`.
+candidates. A plugin implements whichever it likes; the engine prefers the
+keyed form, then `score`, then `select`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
+
+import numpy as np
 
 from sokovan.domain.agent import AgentInfo
 from sokovan.domain.ids import AgentId
@@ -22,6 +25,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.engine.shapes import is_accelerator
 from sokovan.scheduling.engine.workspace import ONE, ONE_BITS, Ints, Workspace
 from sokovan.scheduling.selectors.exceptions import (
+    AgentSelectionError,
     ArchitectureIncompatibleError,
     ContainerLimitExceededError,
     InsufficientResourcesError,
@@ -65,7 +69,8 @@ class Candidates:
     """The agents that fit, as arrays: row i of each belongs to `ids[i]`.
 
     `id_rank` is the place of each among all agents by id; `last_rank` is the place
-    after the agent that was chosen before.
+    after the agent that was chosen before. `agents` are as they were when the cycle
+    began: for labels and images, not for what is free.
     """
 
     ids: tuple[str, ...]
@@ -76,22 +81,31 @@ class Candidates:
     id_rank: Ints
     last_rank: int
     agents_total: int
+    agents: tuple[AgentInfo, ...]
     slot_priority: tuple[str, ...]
     requirements: ResourceRequirements
 
 
-class AgentSelector(ABC):
+class AgentSelector:
     """Chooses one agent for one kernel among those that fit."""
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""
     # The engine may place equal kernels by array: choosing an agent makes it no less attractive.
     fills: ClassVar[bool] = False
 
-    @abstractmethod
     def select(
         self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
     ) -> AgentSelection:
-        """The agent for the kernel. Raises an AgentSelectionError where there is none."""
+        """The agent for the kernel; by `score`, unless a subclass does it its own way.
+
+        Raises an AgentSelectionError where there is none.
+        """
+        left = sorted(candidates_of(requirements, agents), key=lambda agent: agent.agent_id)
+        scores = self.score(as_candidates(left, agents, requirements, criteria))
+        if scores is None:
+            raise AgentSelectionError(f"selector {self.name} has neither select nor score")
+        best = max(range(len(left)), key=lambda index: (int(scores[index]), -index))
+        return AgentSelection(left[best].agent_id)
 
     def score(self, candidates: Candidates) -> Ints | None:
         """A number per candidate, the highest wins, ties by id; None for no such form."""
@@ -112,7 +126,7 @@ class AgentSelector(ABC):
         return [agent for agent in agents if fits_now(agent, requirements)]
 
 
-class RankedSelector(AgentSelector):
+class RankedSelector(AgentSelector, ABC):
     """A selector that is a sort key; the built-in ones are."""
 
     def select(
@@ -152,6 +166,32 @@ def candidates_of(requirements: ResourceRequirements, agents: Sequence[AgentInfo
     return left
 
 
+def as_candidates(
+    left: Sequence[AgentInfo],
+    agents: Sequence[AgentInfo],
+    requirements: ResourceRequirements,
+    criteria: AgentSelectionCriteria,
+) -> Candidates:
+    """Agents as arrays, for selectors that score them."""
+    slots = tuple(sorted({slot for agent in agents for slot in agent.available_slots}))
+    ranked = sorted(agent.agent_id for agent in agents)
+    capacity = np.array([[agent.available_slots[slot] for slot in slots] for agent in left], np.int64)
+    used = np.array([[agent.occupied_slots[slot] for slot in slots] for agent in left], np.int64)
+    return Candidates(
+        ids=tuple(agent.agent_id for agent in left),
+        slots=slots,
+        capacity=capacity,
+        idle=capacity - used,
+        occupancy=np.array([occupancy_of(agent) for agent in left], np.int64),
+        id_rank=np.array([ranked.index(agent.agent_id) for agent in left], np.int64),
+        last_rank=bisect_right(ranked, criteria.last_agent) if criteria.last_agent is not None else 0,
+        agents_total=len(agents),
+        agents=tuple(left),
+        slot_priority=criteria.slot_priority,
+        requirements=requirements,
+    )
+
+
 def fits_now(agent: AgentInfo, requirements: ResourceRequirements) -> bool:
     """Whether an agent can take the kernel now."""
     return (
@@ -186,7 +226,7 @@ def unused_accelerators(agent: AgentInfo, requirements: ResourceRequirements) ->
 def occupancy_of(agent: AgentInfo) -> int:
     """The largest used part of any slot, in fixed point."""
     shares = ((agent.occupied_slots[slot] << ONE_BITS) // capacity for slot, capacity in agent.available_slots.items())
-    return max(shares, default=0)
+    return min(max(shares, default=0), ONE)
 
 
 def size_of(agent: AgentInfo, largest: ResourceSlot | None) -> int:

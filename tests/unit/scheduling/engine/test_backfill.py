@@ -7,9 +7,20 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.scheduling.extensions import SchedulingPlugin
 from sokovan.scheduling.snapshot import KernelWorkload
-import pytest
 from tests.unit.scheduling.engine.builders import (
-    agent, agents, code, gang, kernel, limited, owner, placed, planned, promised, seats, session, snapshot,
+    agent,
+    agents,
+    code,
+    gang,
+    kernel,
+    limited,
+    owner,
+    placed,
+    planned,
+    promised,
+    seats,
+    session,
+    snapshot,
 )
 
 
@@ -83,6 +94,7 @@ class Broken(SchedulingPlugin):
     name = "broken"
 
     def predicate(self, kernel: KernelWorkload, agent: AgentInfo) -> bool:
+        del agent
         if kernel.kernel_id == "s-0":
             raise ValueError("oh")
         return True
@@ -106,28 +118,21 @@ def test_a_gang_that_waits_for_room_is_not_started_in_part() -> None:
     assert plan.placements == ()
 
 
-@pytest.mark.xfail(strict=True, reason="best-effort kernels are placed one by one, whatever must start together")
 def test_a_gang_of_best_effort_kernels_waits_until_there_is_a_place_for_each() -> None:
     plan = planned(snapshot([agent("a", "cpu=1", kernels_max=1)], gang("s", 2, "")))
     assert plan.placements == ()
 
 
-unasked = pytest.mark.xfail(strict=True, reason="no validator is asked about a session that has best-effort kernels only")
-
-
-@unasked
 def test_a_best_effort_session_waits_for_what_it_depends_on() -> None:
     plan = planned(snapshot(agents(1, "cpu=1"), gang("s", 1, "", dependencies=(SessionId("other"),))))
     assert code(plan, "s") == "DEPENDENCY"
 
 
-@unasked
 def test_a_best_effort_session_does_not_start_before_its_time() -> None:
     plan = planned(snapshot(agents(1, "cpu=1"), gang("s", 1, "", starts_at_ms=10_000)))
     assert code(plan, "s") == "NOT_YET_BEGIN"
 
 
-@unasked
 def test_best_effort_sessions_count_as_sessions_of_their_keypair() -> None:
     sessions = [gang(name, 1, "", owner=owner("alice")) for name in ("s", "t")]
     plan = planned(snapshot(agents(1, "cpu=1"), *sessions, limits=limited("alice", sessions_max=1)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sokovan.scheduling.engine.choice import KeyedChoice
@@ -69,6 +69,11 @@ def test_a_kernel_without_need_for_accelerators_leaves_them_alone_while_others_f
     assert now(bench, "cpu=1") == "gpu"
 
 
+def test_an_agent_that_is_far_over_its_capacity_is_no_more_attractive_than_a_full_one() -> None:
+    bench = Bench(agent("gpu", "cpu=1 mem=8Gi cuda.device=1", used="cpu=3"), agent("plain", "cpu=1 mem=8Gi"))
+    assert now(bench, "mem=1Gi") == "plain"
+
+
 def test_the_own_shard_comes_before_accelerators_and_occupancy() -> None:
     machines = (
         agent("mine", "cpu=8 cuda.device=8", shard="mine"),
@@ -103,6 +108,7 @@ moves = st.lists(
 )
 
 
+@settings(max_examples=80)
 @given(moves=moves)
 def test_keys_brought_up_to_date_from_the_log_equal_keys_computed_anew(moves: list[tuple[str, int, str]]) -> None:
     bench = Bench(

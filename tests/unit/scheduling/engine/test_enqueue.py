@@ -6,7 +6,18 @@ from sokovan.scheduling.engine.enqueue import Enqueue
 from sokovan.scheduling.engine.jobs import Failure, Job
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
-from tests.unit.scheduling.engine.builders import Bench, agents, code, gang, kernel, placed, planned, queue, session, snapshot
+from tests.unit.scheduling.engine.builders import (
+    Bench,
+    agents,
+    code,
+    gang,
+    kernel,
+    placed,
+    planned,
+    queue,
+    session,
+    snapshot,
+)
 
 ENQUEUE = ("enqueue", "allocate", "backfill")
 
@@ -62,7 +73,9 @@ def test_a_session_that_has_begun_is_in_already_and_one_that_failed_stays_out() 
 
 def test_every_queue_above_counts_what_was_let_in_below_it() -> None:
     queues = (queue("unit", capability="cpu=4"), queue("x", parent="unit"), queue("y", parent="unit"))
-    given = snapshot(agents(2, "cpu=8"), gang("s", 3, "cpu=1", queue="x"), gang("t", 2, "cpu=1", queue="y"), queues=queues)
+    given = snapshot(
+        agents(2, "cpu=8"), gang("s", 3, "cpu=1", queue="x"), gang("t", 2, "cpu=1", queue="y"), queues=queues
+    )
     plan = planned(given, hierarchy=True, actions=("enqueue", "allocate"))
     assert placed(plan) == {"s": 3}
     assert code(plan, "t") == "QUEUE_LIMIT"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sokovan.domain.agent import AgentInfo
@@ -49,9 +49,7 @@ def test_an_elastic_session_is_placed_up_to_its_minimum_in_one_go() -> None:
 
 def test_a_session_that_has_its_minimum_grows_by_one() -> None:
     running = kernel("runs", "cpu=1", at="a0")
-    attempt = filled(
-        Bench(*agents(1, "cpu=4")), session("s", running, *gang("s", 3, "cpu=1").kernels, min_kernels=1)
-    )
+    attempt = filled(Bench(*agents(1, "cpu=4")), session("s", running, *gang("s", 3, "cpu=1").kernels, min_kernels=1))
     assert list(seats(attempt)) == ["s-0"]
 
 
@@ -139,6 +137,15 @@ def test_going_back_restores_agents_and_lists_to_the_mark() -> None:
     assert (list(seats(attempt)), held(attempt)) == (["s-0"], {})
 
 
+def test_going_back_also_puts_the_rotation_back_where_it_was() -> None:
+    attempt = trial(Bench(*agents(1, "cpu=2")), gang("s", 1, "cpu=1"))
+    attempt.choice.cursor = "a0"
+    mark = attempt.mark()
+    attempt.choice.cursor = "a7"
+    attempt.back(mark)
+    assert attempt.choice.cursor == "a0"
+
+
 def test_a_nominated_agent_is_tried_first_although_another_is_fuller() -> None:
     bench = Bench(agent("a", "cpu=8", used="cpu=4"), agent("b", "cpu=8"))
     assert seats(filled(bench, session("s", kernel("k", "cpu=1", nominated=AgentId("b"))))) == {"k": "b"}
@@ -214,6 +221,7 @@ def test_a_shape_that_is_known_to_fit_nowhere_is_not_tried_again() -> None:
 sizes = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20), st.booleans()), min_size=1, max_size=8)
 
 
+@settings(max_examples=80)
 @given(sizes=sizes, count=st.integers(32, 70), held_first=st.booleans())
 def test_filling_many_kernels_by_array_equals_placing_them_one_by_one(
     sizes: list[tuple[int, int, bool]], count: int, held_first: bool

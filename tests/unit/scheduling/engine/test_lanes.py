@@ -43,6 +43,15 @@ def test_priority_comes_first_then_who_lacks_its_minimum_then_the_order(waiting:
     assert names(waiting) == ["urgent", "urgent-but-grows", "first", "second", "grows"]
 
 
+@pytest.mark.parametrize("waiting", [Line(), Lanes(lambda _: "all", lambda _: 0)], ids=["line", "one lane"])
+def test_an_order_by_plugin_comes_after_who_lacks_its_minimum_and_before_the_sequencer(waiting: Line | Lanes) -> None:
+    late, early, grows = job("late", 0), job("early", 1), job("grows", 2, have=1)
+    late.order, early.order, grows.order = (2,), (1,), (0,)
+    for one in (late, early, grows):
+        waiting.push(one)
+    assert names(waiting) == ["early", "late", "grows"]
+
+
 @pytest.mark.parametrize("waiting", [Line(), by_user(Counter())], ids=["line", "lanes"])
 def test_where_nobody_waits_nobody_is_called(waiting: Line | Lanes) -> None:
     assert waiting.pop() is None
@@ -61,7 +70,9 @@ def test_lanes_compete_by_standing_and_keep_their_own_order() -> None:
 def test_a_standing_that_moves_with_every_placement_makes_lanes_take_turns() -> None:
     standing: Counter[str] = Counter()
     lanes, called = by_user(standing), []
-    for rank, (name, user) in enumerate([("a1", "alice"), ("a2", "alice"), ("a3", "alice"), ("b1", "bob"), ("b2", "bob")]):
+    for rank, (name, user) in enumerate(
+        [("a1", "alice"), ("a2", "alice"), ("a3", "alice"), ("b1", "bob"), ("b2", "bob")]
+    ):
         lanes.push(job(name, rank, user=user))
     while (one := lanes.pop()) is not None:
         called.append(one.session.session_id)
@@ -106,7 +117,6 @@ def test_a_session_that_goes_before_the_head_of_its_lane_is_not_called_twice() -
     assert names(lanes) == ["early", "middle", "late"]
 
 
-@pytest.mark.xfail(strict=True, reason="a lane whose standing has improved is dropped, and its sessions are never called")
 def test_a_lane_whose_standing_improves_is_called_earlier() -> None:
     standing = Counter(alice=5, bob=4)
     lanes = by_user(standing)

@@ -143,7 +143,6 @@ def test_nobody_is_missed_in_a_line_that_does_not_have_them() -> None:
     assert lines.of("alice").ahead(given.sessions[0]) == (0, NO_SLOTS)
 
 
-@pytest.mark.xfail(strict=True, reason="who leaves before the line is first looked at is still counted in it")
 def test_a_session_that_left_before_anybody_looked_is_not_in_the_line() -> None:
     given = snapshot([], *(gang(f"s{index}", 1, "cpu=1", owner=owner("alice")) for index in range(2)))
     lines = PendingLines(given)

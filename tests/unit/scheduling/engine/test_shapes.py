@@ -125,6 +125,8 @@ def test_hard_shards_rule_other_agents_out_and_soft_ones_do_not() -> None:
     machines = (agent("a1", "cpu=8", shard="mine"), agent("a2", "cpu=8", shard="yours"), agent("a3", "cpu=8"))
     assert Bench(*machines, own_shard="mine", hard_shards=True).shape("cpu=1").eligible.tolist() == [True, False, False]
     assert Bench(*machines, own_shard="mine").shape("cpu=1").eligible.tolist() == [True, True, True]
+    shape = Bench(*machines, own_shard="mine", hard_shards=True).shape("cpu=1")
+    assert (shape.ever_total, shape.alive_total) == (8, 24)
 
 
 def test_all_labels_must_match_by_name_and_value() -> None:

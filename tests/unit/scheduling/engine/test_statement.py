@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sokovan.scheduling.engine.statement import Statement
@@ -58,6 +58,7 @@ def walk(statement: Statement, bench: Bench, taken: Steps) -> None:
             statement.evict(shape, where)
 
 
+@settings(max_examples=60)
 @given(before=steps, after=steps)
 def test_a_rollback_restores_the_workspace_exactly_to_the_checkpoint(before: Steps, after: Steps) -> None:
     bench = cluster()
@@ -72,6 +73,7 @@ def test_a_rollback_restores_the_workspace_exactly_to_the_checkpoint(before: Ste
     assert print_of(bench.workspace) == untouched
 
 
+@settings(max_examples=60)
 @given(taken=steps)
 def test_after_a_commit_or_a_rollback_another_rollback_changes_nothing(taken: Steps) -> None:
     bench = cluster()
@@ -84,6 +86,7 @@ def test_after_a_commit_or_a_rollback_another_rollback_changes_nothing(taken: St
     assert statement.commit() == ()
 
 
+@settings(max_examples=60)
 @given(taken=steps)
 def test_the_same_steps_after_a_rollback_come_to_the_same(taken: Steps) -> None:
     bench = cluster()
@@ -95,6 +98,7 @@ def test_the_same_steps_after_a_rollback_come_to_the_same(taken: Steps) -> None:
     assert print_of(bench.workspace) == first
 
 
+@settings(max_examples=60)
 @given(taken=steps, more=steps)
 def test_a_statement_takes_back_its_own_steps_only(taken: Steps, more: Steps) -> None:
     bench = cluster()

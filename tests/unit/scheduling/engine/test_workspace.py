@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sokovan.domain.agent import AgentInfo
@@ -64,6 +64,17 @@ def test_occupancy_is_the_largest_used_part_of_any_slot_rounded_down() -> None:
     space = workspace(agent("a1", "cpu=3 mem=4Gi", used="cpu=1 mem=1Gi"))
     assert space.occupancy.tolist() == [ONE // 3]
     assert ONE % 3 != 0
+
+
+def test_an_agent_over_its_capacity_counts_as_full() -> None:
+    bench = Bench(agent("a1", "cpu=2", used="cpu=7"))
+    assert bench.workspace.occupancy.tolist() == [ONE]
+    bench.workspace.take(0, bench.shape("").both)
+    assert bench.workspace.occupancy.tolist() == [ONE]
+
+
+def test_an_agent_far_over_a_large_memory_counts_as_full_too() -> None:
+    assert workspace(agent("a1", "mem=4Ti", used="mem=17Ti")).occupancy.tolist() == [ONE]
 
 
 def test_a_slot_that_an_agent_does_not_have_says_nothing_about_how_full_it_is() -> None:
@@ -142,6 +153,7 @@ machines = st.lists(
 )
 
 
+@settings(max_examples=80)
 @given(sizes=machines, amount=st.tuples(st.integers(0, 3000), st.integers(0, 2**45)), counts=st.data())
 def test_taking_from_many_agents_at_once_equals_taking_one_by_one(
     sizes: list[tuple[int, int]], amount: tuple[int, int], counts: st.DataObject
@@ -158,10 +170,11 @@ def test_taking_from_many_agents_at_once_equals_taking_one_by_one(
     assert at_once.workspace.occupancy.tobytes() == one_by_one.workspace.occupancy.tobytes()
 
 
-def test_the_total_counts_agents_that_take_new_work_unless_all_are_asked_for() -> None:
-    space = workspace(agent("a1", "cpu=4"), agent("a2", "cpu=8", status=AgentStatus.DRAINING))
-    assert space.total() == [4000]
-    assert space.total(only_alive=False) == [12000]
+def test_the_total_is_what_agents_that_take_work_have_and_what_runs_on_the_others() -> None:
+    space = workspace(
+        agent("a1", "cpu=4", used="cpu=1"), agent("a2", "cpu=8", used="cpu=3", status=AgentStatus.DRAINING)
+    )
+    assert space.total() == [7000]
     assert space.alive.tolist() == [True, False]
 
 

@@ -26,7 +26,7 @@ from sokovan.scheduling.selectors.base import (
     size_of,
     unused_accelerators,
 )
-from sokovan.scheduling.selectors.exceptions import NoAvailableAgentError
+from sokovan.scheduling.selectors.exceptions import AgentSelectionError, NoAvailableAgentError
 from tests.unit.scheduling.little_cluster import agent, decide, kernel, registry_with, session, snapshot, where
 from tests.unit.scheduling.selectors.two_forms import chosen
 
@@ -78,6 +78,26 @@ def test_a_custom_selector_in_vector_form_is_asked_for_scores_and_ties_go_by_id(
     sessions = [session(name) for name in "stuv"]
     plan = decide(snapshot(agents, sessions), CUSTOM, selector="most-idle-cpu")
     assert list(where(plan).values()) == ["b", "c", "a", "b"]
+
+
+def test_a_selector_that_only_scores_can_be_asked_in_plain_form_too() -> None:
+    class LeastIdle(AgentSelector):
+        name = "least-idle"
+
+        def score(self, candidates: Candidates) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+            return -candidates.idle[:, candidates.slots.index("cpu")]
+
+    agents = [agent("c", "cpu=4", used="cpu=2"), agent("b", "cpu=4", used="cpu=2"), agent("a", "cpu=4")]
+    asks = ResourceRequirements(parse_slots("cpu=1"))
+    assert LeastIdle().select(asks, agents, AgentSelectionCriteria()).agent_id == "b"
+    registry = registry_with(selectors={"least-idle": LeastIdle})
+    assert where(decide(snapshot(agents, [session("s")]), registry, selector="least-idle")) == {"s.0": "b"}
+
+
+def test_a_selector_without_any_form_says_so() -> None:
+    asks = ResourceRequirements(parse_slots("cpu=1"))
+    with pytest.raises(AgentSelectionError, match="has neither select nor score"):
+        AgentSelector().select(asks, [agent("a")], AgentSelectionCriteria())
 
 
 def test_the_candidates_of_the_vector_form_are_rows_of_one_table() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.engine.ledger import Ledger
 from sokovan.scheduling.plan import SchedulingPlan
@@ -92,6 +94,29 @@ def test_a_sequencer_that_doubles_a_session_starts_nobody_twice() -> None:
     plan = plan_by(Stammering, session("z"), session("a"))
     assert [placement.kernel_id for placement in plan.placements] == ["z.0", "a.0"]
     assert "lost or doubled" in told(plan, "a").checks[-1].detail
+
+
+@pytest.mark.parametrize("method", ["lane", "standing"])
+def test_a_sequencer_whose_lanes_fail_is_named_and_nobody_is_lost(method: str) -> None:
+    class Broken(Alphabetical):
+        name = "broken"
+
+        def lane(self, session: SessionWorkload) -> str:
+            return self._broken("lane", session.owner.user)
+
+        def standing(self, session: SessionWorkload, context: SequencingContext) -> int:
+            del context
+            return len(self._broken("standing", session.owner.user))
+
+        def _broken(self, where: str, answer: str) -> str:
+            if where == method:
+                raise ZeroDivisionError("out of cheese")
+            return answer
+
+    plan = plan_by(Broken, session("b", user="bob"), session("a", user="alice"))
+    assert sorted(started(plan)) == ["a", "b"]
+    [note] = [check for check in told(plan, "a").checks if check.result == "no"]
+    assert note.detail == f"sequencer broken failed in {method}: ZeroDivisionError: out of cheese"
 
 
 def test_by_default_all_sessions_are_in_one_lane_that_stands_at_zero() -> None:

@@ -1,0 +1,50 @@
+"""What the command line prints: data on standard output, talk on standard error."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sokovan.cli.output import as_json, complain, say, table, talk
+from sokovan.domain.errors import InvalidName
+
+
+def test_data_goes_to_standard_output_and_talk_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    say("data")
+    talk("words")
+    assert capsys.readouterr() == ("data\n", "words\n")
+
+
+def test_json_keeps_the_order_of_its_keys_and_its_letters() -> None:
+    assert as_json({"b": 1, "a": "é"}) == '{\n  "b": 1,\n  "a": "é"\n}'
+    assert as_json([]) == "[]"
+
+
+def test_an_error_is_told_to_people_with_hint_and_code(capsys: pytest.CaptureFixture[str]) -> None:
+    complain(InvalidName(what="agent", name="a b"), json_too=False)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: 'a b' is not a name for a agent\n  hint: use 1 to 128 letters")
+    assert err.endswith("[invalid-name]\n")
+
+
+def test_an_error_is_told_to_programs_as_one_object_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    complain(InvalidName(what="agent", name="a b"), json_too=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert set(json.loads(err)) == {"code", "message", "hint"}
+    assert json.loads(err)["code"] == "invalid-name"
+
+
+def test_the_columns_of_a_table_line_up_and_lines_end_without_blanks() -> None:
+    rows = [("ok", "12", "a name with blanks"), ("FAIL", "1", "")]
+    assert table(("RESULT", "N", "NAME"), rows).splitlines() == [
+        "RESULT  N   NAME",
+        "ok      12  a name with blanks",
+        "FAIL    1",
+    ]
+
+
+def test_a_table_without_rows_is_its_headings() -> None:
+    assert table(("A", "B"), []) == "A  B"
