@@ -40,7 +40,7 @@ def test_the_lifecycle_page_draws_diagrams_and_tables(needle: str) -> None:
 
 
 def test_every_error_has_a_code_of_its_own_a_hint_and_a_place_on_the_page() -> None:
-    errors = [SokovanError, *_below(SokovanError)]
+    errors: list[type[SokovanError]] = [SokovanError, *_below(SokovanError)]
     codes = [error.code for error in errors]
 
     assert len(set(codes)) == len(codes)
@@ -55,6 +55,7 @@ def _below(error: type[SokovanError]) -> list[type[SokovanError]]:
 
 def test_the_tree_drawn_at_the_top_of_the_errors_module_names_every_error() -> None:
     drawn = errors_module.__doc__ or ""
-    own = [error for error in [SokovanError, *_below(SokovanError)] if error.__module__ == errors_module.__name__]
+    everything: list[type[SokovanError]] = [SokovanError, *_below(SokovanError)]
+    own = [error for error in everything if error.__module__ == errors_module.__name__]
 
     assert [error.__name__ for error in own if f" {error.__name__} " not in f" {drawn} ".replace("\n", " ")] == []

@@ -1,4 +1,7 @@
-"""The commands, as the argument parser sees them. Heavy parts load only where they are used."""
+"""The commands, as the argument parser sees them.
+
+Heavy parts load only where they are used.
+"""
 
 from __future__ import annotations
 

@@ -205,14 +205,14 @@ class Extensions:
         return [self.call(plugin, point, *arguments) for plugin in self._at[point]]
 
     def objector(self, point: str, *arguments: Any) -> str | None:
-        """The first plugin whose answer is not the usual one, by name. Raises PluginFailed."""
+        """The first plugin that answers unusually, by name. Raises PluginFailed."""
         for plugin in self._at[point]:
             if self.call(plugin, point, *arguments) is _UNUSUAL[point]:
                 return name_of(plugin)
         return None
 
     def call(self, plugin: SchedulingPlugin, point: str, *arguments: Any) -> Any:
-        """One answer of one plugin, of the kind that the point asks for. Raises PluginFailed."""
+        """One answer, of the kind that the point asks for. Raises PluginFailed."""
         try:
             return _ANSWERS[point](getattr(plugin, point)(*arguments), arguments)
         except Exception as error:

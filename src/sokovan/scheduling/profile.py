@@ -77,7 +77,7 @@ def profile_of(group: ScalingGroup) -> SchedulingProfile:
 
 
 def group_of(profile: SchedulingProfile) -> ScalingGroup:
-    """A scaling group whose configuration describes this profile; the way back from `profile_of`."""
+    """A scaling group that describes this profile; the way back from `profile_of`."""
     options: dict[str, object] = {"agent_selector": profile.selector}
     default = SchedulingProfile()
     for name in (

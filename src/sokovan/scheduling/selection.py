@@ -67,7 +67,7 @@ class AgentTracker:
         self._seen = 0
 
     def agents(self, indices: Ints, *, later: bool = False) -> list[AgentInfo]:
-        """These agents as they are at this point of the cycle, or once all on its way out has gone."""
+        """These agents as they are by now, or once all on its way out has gone."""
         if later:
             return [self._made(int(index), self._workspace.future) for index in indices]
         for agent in self._workspace.log[self._seen :]:

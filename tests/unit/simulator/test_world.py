@@ -72,16 +72,20 @@ def test_a_second_cycle_places_nothing_twice() -> None:
     assert after.plan.placements == ()
 
 
-def test_a_reservation_of_one_cycle_is_kept_in_the_next() -> None:
-    after = world("""
-        scenario: two cycles
-        cycles: 2
-        agents: {n1: {slots: {cpu: 4}}}
-        sessions:
-          old: {kernels: {k1: {slots: {cpu: 4}, at: n1, releasing: true}}}
-          wide: {kernels: {k2: {slots: {cpu: 4}}}}
-          late: {priority: 9, kernels: {k3: {slots: {cpu: 5}}}}
-    """)
+RESERVED = """
+    scenario: two cycles
+    cycles: 2
+    agents: {n1: {slots: {cpu: 4}}, spare: {slots: {cpu: 9}, arch: aarch64}}
+    sessions:
+      old: {kernels: {k1: {slots: {cpu: 4}, at: n1, releasing: true}}}
+      wide: {kernels: {k2: {slots: {cpu: 4}}}}
+"""
+
+
+def test_a_reservation_of_one_cycle_is_seen_by_the_next_and_then_redeemed() -> None:
+    [held] = world(RESERVED, cycles=1).snapshot().reservations
+    assert (held.session_id, held.kernels) == ("wide", (("k2", "n1"),))
+    after = world(RESERVED)
     assert placed(after) == {"k2": "n1"}
     assert after.reservations == ()
 

@@ -165,7 +165,7 @@ class Allocate:
             return False
         refusal = floor.book.refusal(job.node, shape.slot_pairs)
         if refusal is not None:
-            job.failure = failed_by_queue(job, floor.book, refusal.code, floor.book.sentence(refusal))
+            job.failure = failed_by_queue(job, floor.book, refusal.code, refusal.sentence())
             return True
         known = floor.misfits is not None and shape in floor.misfits
         agent = -1 if known else floor.choice.now(shape, 0, len(workspace.ids), kernel)

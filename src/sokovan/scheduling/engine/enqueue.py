@@ -31,7 +31,7 @@ class Enqueue:
             if refusal is None:
                 self._count(job.node, asked)
             else:
-                job.failure = Failure(Code.QUEUE_LIMIT, f"not let in: {self._book.sentence(refusal)}")
+                job.failure = Failure(Code.QUEUE_LIMIT, f"not let in: {refusal.sentence()}")
 
     def _minimum(self, job: Job) -> list[int]:
         row, need = [0] * len(self._slots), max(0, job.minimum - job.have)
@@ -48,7 +48,7 @@ class Enqueue:
             for column, amount in enumerate(asked):
                 used = above.allocated[column] + waiting[column]
                 if amount and used + amount > above.limit[column]:
-                    return Refusal(Code.QUEUE_LIMIT, above.name, column, amount, used, above.limit[column])
+                    return Refusal(Code.QUEUE_LIMIT, above.name, self._slots[column], amount, used, above.limit[column])
         return None
 
     def _count(self, node: QueueNode, asked: list[int]) -> None:

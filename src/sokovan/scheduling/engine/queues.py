@@ -59,7 +59,7 @@ class QueueNode:
         return self.way
 
     def chain(self) -> tuple[QueueNode, ...]:
-        """All whose limits hold for the queue: itself and those above, the root if it has limits."""
+        """All whose limits hold for it: itself, those above, a root with limits."""
         if not self.line:
             path = self.path()
             root = path[-1].parent if path else None
@@ -72,10 +72,16 @@ class Refusal(NamedTuple):
 
     code: Code
     queue: str
-    column: int
+    slot: str
     asked: int
     used: int
     limit: int
+
+    def sentence(self) -> str:
+        """The refusal in words."""
+        asked, used, limit = (format_amount(self.slot, n) for n in (self.asked, self.used, self.limit))
+        bound = "deserves" if self.code is Code.QUEUE_OVER_SHARE else "may use"
+        return f"queue {self.queue} uses {used} {self.slot} and {bound} {limit}; {asked} more would pass it"
 
 
 class QueueBook:
@@ -177,11 +183,11 @@ class QueueBook:
                     if self.lends and self._may_pass(above, column, used + amount * times):
                         continue
                     code = Code.QUEUE_OVER_SHARE if by_share else Code.QUEUE_LIMIT
-                    return Refusal(code, above.name, column, amount * times, used, bounds[column])
+                    return Refusal(code, above.name, self._slots[column], amount * times, used, bounds[column])
         return None
 
     def contended(self, node: QueueNode, pairs: Pairs) -> bool:
-        """Whether a queue, or one above it, is kept from some of these slots by more than there is of them."""
+        """Whether a queue (or one above) is short of these slots while there are more."""
         by_share = self.policy == PROPORTION
         most = self._total
         return any(
@@ -214,13 +220,6 @@ class QueueBook:
         deserved = dict(zip(self._slots, node.deserved, strict=True))
         queue = node.queue
         return QueueView(node.name, node.share, queue.priority, queue.weight, allocated, deserved)
-
-    def sentence(self, refusal: Refusal) -> str:
-        """A refusal in words."""
-        slot = self._slots[refusal.column]
-        asked, used, limit = (format_amount(slot, n) for n in (refusal.asked, refusal.used, refusal.limit))
-        bound = "deserves" if refusal.code is Code.QUEUE_OVER_SHARE else "may use"
-        return f"queue {refusal.queue} uses {used} {slot} and {bound} {limit}; {asked} more would pass it"
 
     def walk(self, leaves: Iterable[QueueNode]) -> Generator[QueueNode, bool, None]:
         """The queue that goes next, again and again; send whether to keep it.

@@ -131,7 +131,7 @@ class Turn:
     def _why(self) -> Failure:
         trial = self.trial
         if trial.refusal is not None and trial.short is None:
-            text = self._floor.book.sentence(trial.refusal)
+            text = trial.refusal.sentence()
             return failed_by_queue(self._job, self._floor.book, trial.refusal.code, text)
         closeness = self._job.session.topology is not None or any(part.topology for part in self._job.parts)
         return Failure(None, shape=trial.short or self._job.runs[0].shape, closeness=closeness)
@@ -298,7 +298,7 @@ class Turn:
 
 
 def failed_by_queue(job: Job, book: QueueBook, code: Code | None, text: str) -> Failure:
-    """Why a queue lets a session have nothing; where no other queue is the reason, the reason is room."""
+    """Why a queue lets a session have nothing; room, if no other queue is why."""
     shape = job.runs[0].shape
     by_queue = code in {Code.QUEUE_OVER_SHARE, Code.QUEUE_LIMIT}
     if by_queue and not book.contended(job.node, shape.slot_pairs):

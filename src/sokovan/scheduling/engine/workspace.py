@@ -101,7 +101,7 @@ class Workspace:
         self.log.append(agent)
 
     def total(self) -> list[int]:
-        """What can be shared out, by slot: agents that take work, and what runs on the others."""
+        """What can be shared out: agents that take work, and what runs on the others."""
         others = ~self.alive
         used = np.maximum(self.capacity[others, :-1] - self.idle[others, :-1], 0)
         return [int(amount) for amount in self.capacity[self.alive, :-1].sum(axis=0) + used.sum(axis=0)]

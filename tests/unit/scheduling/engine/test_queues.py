@@ -85,7 +85,7 @@ def test_by_proportion_a_kernel_beyond_the_deserved_share_is_refused_with_the_nu
     refusal = made.refusal(made.node("a"), [(CPU, 1000)], 2)
     assert refusal is not None
     assert refusal.code is Code.QUEUE_OVER_SHARE
-    assert made.sentence(refusal) == "queue a uses 3 cpu and deserves 4; 2 more would pass it"
+    assert refusal.sentence() == "queue a uses 3 cpu and deserves 4; 2 more would pass it"
 
 
 def test_only_the_slots_that_are_asked_for_can_be_refused() -> None:
@@ -118,7 +118,7 @@ def test_a_queue_may_borrow_beyond_what_it_deserves_up_to_its_capability() -> No
     assert made.room_for(node, [(CPU, 500)], 9) == 2
     refusal = made.refusal(node, [(CPU, 500)], 3)
     assert refusal is not None
-    assert made.sentence(refusal) == "queue a uses 3 cpu and may use 4; 1.5 more would pass it"
+    assert refusal.sentence() == "queue a uses 3 cpu and may use 4; 1.5 more would pass it"
 
 
 def test_what_siblings_are_guaranteed_is_kept_free_for_them() -> None:
