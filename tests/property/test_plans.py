@@ -81,8 +81,7 @@ def whole_groups(partition: Partition, kernels: list[KernelWorkload]) -> int:
     return sum(1 for value, size in sizes.items() if value is not None and size >= partition.size)
 
 
-# Kernel groups and backfill pass limits on owners today: disputed.yaml has the scenarios.
-@given(cases(Features(parts=False, bare=False)))
+@given(cases())
 def test_what_starts_and_what_is_reserved_together_pass_no_limit_of_an_owner(case: Case) -> None:
     kernels, new = case.kernels, dict[tuple[Scope, str], Counter[str]]()
     owners = {kernel.kernel_id: session.owner for session in case.snapshot.sessions for kernel in session.kernels}
@@ -98,7 +97,7 @@ def test_what_starts_and_what_is_reserved_together_pass_no_limit_of_an_owner(cas
                     assert asked[slot] + (used.slots[slot] if used else 0) <= limit, (scope, name, slot)
 
 
-@given(cases(Features(bare=False)))
+@given(cases())
 def test_no_more_sessions_start_than_a_keypair_may_run(case: Case) -> None:
     snapshot, plan = case.snapshot, case.plan
     begun = {placement.session_id for placement in plan.placements} | {held.session_id for held in plan.reservations}
@@ -126,8 +125,7 @@ def scopes(owner: Owner) -> list[tuple[Scope, str]]:
     ]
 
 
-# Best-effort kernels do not keep to a topology today: disputed.yaml has the scenario.
-@given(cases(Features(bare=False)))
+@given(cases())
 def test_a_hard_topology_holds_for_all_kernels_that_run_or_start(case: Case) -> None:
     where = dict(case.placed)
     for session in case.snapshot.sessions:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sokovan.domain.policy import Scope
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
-from tests.reference.machines import kind_of, largest_amounts
+from tests.reference.machines import largest_amounts
 from tests.reference.work import Work
 
 Difference = Callable[[SystemSnapshot, SchedulingProfile], bool]
@@ -28,25 +27,6 @@ def waiting_of(session: SessionWorkload) -> list[KernelWorkload]:
 def bare_of(session: SessionWorkload) -> list[KernelWorkload]:
     """The kernels that wait for a place and ask for nothing."""
     return [kernel for kernel in session.kernels if kernel.agent is None and not kernel.slots]
-
-
-def _grows_unevenly(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
-    del profile
-    return any(
-        len({kind_of(kernel) for kernel in waiting_of(session)}) > 1 and session.gang_size < len(session.kernels)
-        for session in snapshot.sessions
-    )
-
-
-def _leaves(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
-    """A session of which all that runs is on its way out, and a limit on what waits."""
-    del profile
-    gone = [
-        s
-        for s in snapshot.sessions
-        if any(k.agent for k in s.kernels) and all(k.releasing for k in s.kernels if k.agent)
-    ]
-    return bool(gone) and bool(snapshot.limits.get(Scope.KEYPAIR))
 
 
 def _relies_on_best_effort(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
@@ -85,10 +65,8 @@ def _cache_speaks(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
 
 
 OPEN_DIFFERENCES: dict[str, Difference] = {
-    "a growing session passes over a kernel that does not fit": _grows_unevenly,
     "a session that lacks the minimum of a group is not growing yet": _lacks_a_group,
-    "a session of which all that runs is on its way out waits in line": _leaves,
-    "a best-effort kernel counts once towards the minimum": _relies_on_best_effort,
+    "a kernel that best-effort ones did without stays in line": _relies_on_best_effort,
     "the first objection in the order of the profile gives the code": _refused_twice,
     "where there is no plugin, none is to blame": _blames_a_plugin,
     "a queue that refuses gives the code, whatever the cache of fit errors holds": _cache_speaks,

@@ -93,13 +93,11 @@ class Queues:
         return None
 
     def failure(self, work: Work, code: Code) -> Failure:
-        """Why a queue lets a session have nothing; where no other queue is the reason, the reason is room."""
-        kernel, whole = work.waiting[0], self._deserved[ROOT]
-        line = self._bounded(str(work.session.queue))
-        if code is not Code.QUEUE_OVER_SHARE:
-            return Failure(code)
-        contended = any(self._deserved[above][slot] < whole[slot] for above in line for slot in kernel.slots)
-        return Failure(code) if contended else Failure(short=kernel)
+        """Why a queue lets a session have nothing; where it could have all there is, the reason is room."""
+        kernel, line = work.waiting[0], self._bounded(str(work.session.queue))
+        bounds = self._deserved if self._profile.queue_policy == "proportion" else self._limit
+        short = any(bounds[above][slot] < self._total[slot] for above in line for slot in kernel.slots)
+        return Failure(code) if short else Failure(short=kernel)
 
     def lets_in(self, name: str, asked: Sequence[KernelWorkload], let_in: Sequence[tuple[str, KernelWorkload]]) -> bool:
         """Whether the limits of a queue and those above hold what runs, what was let in and this."""

@@ -114,7 +114,7 @@ class Cycle:
         room = {kind: self._room_if_empty(kernel) for kind, kernel in by_kind.items()}
         if sum(min(times[kind], room[kind]) for kind in by_kind) >= need:
             return None
-        short = next(kernel for kernel in work.waiting if room[kind_of(kernel)] < times[kind_of(kernel)])
+        short = min(work.waiting, key=lambda kernel: room[kind_of(kernel)] - times[kind_of(kernel)])
         if self._held_by_all(work, alive=False) < need:
             return Failure(self._never(short))
         if self._held_by_all(work, alive=True) < need:
@@ -142,11 +142,13 @@ class Cycle:
         same = [machine for machine in alive if machine.info.architecture == kernel.architecture]
         if not machines:
             return Code.NO_NODES
-        if not alive:
+        if not alive and any(machine.suits(kernel) and machine.held_if_empty(kernel) for machine in machines):
             return Code.NODES_DRAINING
-        if not same:
+        if alive and not same:
             return Code.NO_ARCH_MATCH
-        return Code.NEVER_FITS if any(machine.suits(kernel) for machine in same) else Code.NO_LABEL_MATCH
+        if same and not any(machine.suits(kernel) for machine in same):
+            return Code.NO_LABEL_MATCH
+        return Code.NEVER_FITS
 
     def _code(self, work: Work) -> Code | None:
         """The code of a session that got nothing, by what is free at the end."""

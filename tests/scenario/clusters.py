@@ -167,7 +167,7 @@ def _slots(dice: Dice, cpu: int, gpu: int) -> ResourceSlot:
 def _agent(dice: Dice, index: int) -> AgentInfo:
     return AgentInfo(
         AgentId(f"a{index}"),
-        _slots(dice, 9, 4),
+        _slots(dice, 12, 6),
         architecture=dice.choice(["x86_64", "x86_64", "x86_64", "aarch64"]),
         labels={"zone": dice.choice("xy")},
         kernels_max=dice.choice([None, None, None, 0, 2, 5]),
@@ -192,8 +192,8 @@ def _queue(dice: Dice, number: int) -> Queue:
         QueueName(f"q{number}"),
         weight=dice.randint(1, 4),
         priority=dice.randint(0, 1),
-        state=dice.choice([QueueState.OPEN] * 6 + [QueueState.CLOSED]),
-        parent=QueueName(dice.choice(["root", "root", "q0"]) if number else "root"),
+        state=dice.choice([QueueState.OPEN] * 12 + [QueueState.CLOSED]),
+        parent=QueueName(dice.choice(["root", "root", "root", "q0"]) if number else "root"),
         capability=SlotLimits({} if capability is None else {"cpu": capability}),
         deserved=SlotLimits({} if deserved is None else {"cpu": deserved}),
         guarantee=ResourceSlot({"cpu": promised}),
@@ -209,18 +209,19 @@ def _session(dice: Dice, name: str, submitted: int, features: Features) -> Sessi
     user = dice.choice(["alice", "bob"])
     part = Partition("part", "part", dice.randint(1, 2), dice.randint(0, 2), _closeness(dice))
     shapes = [_slots(dice, 5, 2), _slots(dice, 3, 1)]
+    kernels = tuple(_kernel(dice, f"{name}-{index}", shapes, features) for index in range(dice.randint(1, 5)))
     return SessionWorkload(
         SessionId(name),
-        tuple(_kernel(dice, f"{name}-{index}", shapes, features) for index in range(dice.randint(1, 5))),
+        kernels,
         submitted=submitted,
         owner=Owner(user, dice.choice("gh"), "lab", AccessKey(user[0])),
-        queue=QueueName(dice.choice(["q0", "q1", "q2", "q9"])) if features.queues else QueueName("default"),
+        queue=QueueName(dice.choice(["q0", "q1", "q2", "q2", "q9"])) if features.queues else QueueName("default"),
         priority=dice.choice([0, 0, 1]),
-        min_kernels=dice.choice([None, 0, 1, 2, 3]),
-        group_minimums=dice.choice([{}, {}, {}, {"m": 1}, {"m": 1, "w": 1}]),
+        min_kernels=dice.choice([None, 0, 1, 1, min(2, len(kernels)), len(kernels)]),
+        group_minimums=dice.choice([{}] * 6 + [{"m": 1}, {"m": 1, "w": 1}]),
         partitions=(part,) if features.parts and dice.randint(0, 2) == 0 else (),
         topology=_closeness(dice) if features.closeness else None,
-        dependencies=(SessionId("gone"),) if features.owners and dice.randint(0, 9) == 0 else (),
+        dependencies=(SessionId("gone"),) if features.owners and dice.randint(0, 19) == 0 else (),
     )
 
 
@@ -230,7 +231,7 @@ def _kernel(dice: Dice, name: str, shapes: Sequence[ResourceSlot], features: Fea
         KernelId(name),
         ResourceSlot() if bare else dice.choice(shapes),
         group=dice.choice("mw"),
-        architecture=dice.choice(["x86_64"] * 6 + ["aarch64"]),
+        architecture=dice.choice(["x86_64"] * 12 + ["aarch64"]),
         labels={"part": dice.choice("pq")} if features.parts else {},
         require=dice.choice([{}, {}, {}, {}, {"zone": "x"}]),
         priority=dice.choice([0, 0, 0, 1]),
@@ -239,7 +240,7 @@ def _kernel(dice: Dice, name: str, shapes: Sequence[ResourceSlot], features: Fea
 
 
 def _settled(dice: Dice, agents: list[AgentInfo], sessions: list[SessionWorkload]) -> list[SessionWorkload]:
-    """Let some kernels run already, where they have room; sessions that run whole may be on their way out."""
+    """Let some kernels run already, where they have room, and some of them be on their way out."""
     room: dict[AgentId, Counter[str]] = {agent.agent_id: free(agent, later=False) for agent in agents}
     moved = []
     for session in sessions:
@@ -252,8 +253,15 @@ def _settled(dice: Dice, agents: list[AgentInfo], sessions: list[SessionWorkload
                 kernels.append(replace(kernel, agent=agent))
             else:
                 kernels.append(kernel)
-        leaves = all(kernel.agent is not None for kernel in kernels) and dice.randint(0, 3) > 0
-        moved.append(replace(session, kernels=tuple(replace(kernel, releasing=leaves) for kernel in kernels)))
+        leaving = dice.choice([0, 0, 1, 4])
+        moved.append(
+            replace(
+                session,
+                kernels=tuple(
+                    replace(k, releasing=k.agent is not None and dice.randint(0, 3) < leaving) for k in kernels
+                ),
+            )
+        )
     return moved
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from sokovan import __version__
-from sokovan.cli.output import say
+from sokovan.cli.output import complain, say
+from sokovan.domain.errors import SokovanError
 
 # What `sokovan --help` says of each command. The parser itself takes longer to load than all of this.
 COMMANDS = {
@@ -13,9 +15,29 @@ COMMANDS = {
 }
 
 
+class UnwritableOutput(SokovanError):
+    """What a command says could not be written."""
+
+    code = "unwritable-output"
+    hint = "see whether the disk is full or the other side has closed"
+
+
 def main() -> None:
     """Entry point of the console script."""
-    asked = sys.argv[1:]
+    try:
+        _run(["/dev/stdin" if argument == "-" else argument for argument in sys.argv[1:]])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has enough of it; what is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        complain(UnwritableOutput(f"cannot write the output: {error.strerror or error}"), json_too=False)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _run(asked: list[str]) -> None:
     if asked in ([], ["-h"], ["--help"]):
         say(overview())
     elif asked == ["--version"]:

@@ -16,6 +16,13 @@ class UnreadableFile(InvalidInput):
     hint = "name a file that exists and holds UTF-8 text; - is standard input"
 
 
+class UnwritableFile(InvalidInput):
+    """A file that cannot be written."""
+
+    code = "unwritable-file"
+    hint = "name a folder that you may write to and that has room"
+
+
 def read_text(file: str) -> str:
     """The text of a file; - is standard input. Raises UnreadableFile."""
     path = Path("/dev/stdin") if file == "-" else Path(file)
@@ -29,3 +36,12 @@ def read_text(file: str) -> str:
         raise UnreadableFile(f"cannot read {file}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UnreadableFile(f"{file} is not UTF-8 text: byte {error.start} is wrong") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file and the folders above it. Raises UnwritableFile."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UnwritableFile(f"cannot write {path}: {error.strerror or error}") from error

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sokovan.domain.errors import SokovanError
-from sokovan.entrypoints.files import read_text
+from sokovan.domain.errors import InvalidInput, SokovanError
+from sokovan.entrypoints.files import read_text, write_text
 from sokovan.entrypoints.plugins import installed_plugins
-from sokovan.scheduling.codec import snapshot_from_json, snapshot_to_json
+from sokovan.scheduling.codec import InvalidSnapshot, snapshot_from_json, snapshot_to_json
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import profile_of
+from sokovan.scheduling.registry import PluginRegistry
+from sokovan.simulator.documents import Place
 from sokovan.simulator.expectations import differences
 from sokovan.simulator.scenario import Scenario, read_scenarios
 from sokovan.simulator.world import World, begin, run
@@ -32,7 +34,27 @@ def read_all(files: Sequence[str]) -> list[Scenario]:
 
     Raises InvalidScenario, UnreadableFile.
     """
-    return [scenario for file in files for scenario in read_scenarios(read_text(file), file)]
+    registry = installed_plugins()
+    scenarios = [scenario for file in files for scenario in read_scenarios(read_text(file), file)]
+    for scenario in scenarios:
+        _require_plugins(scenario, registry)
+    return scenarios
+
+
+def _require_plugins(scenario: Scenario, registry: PluginRegistry) -> None:
+    """Refuse a profile that names a plugin which is not there, where it stands in its file."""
+    profile = scenario.profile
+    try:
+        registry.sequencer(profile.sequencer)
+        registry.selector(profile.selector)
+        for name in profile.validators:
+            registry.validator(name)
+        for name in profile.plugins:
+            registry.plugin(name)
+    except InvalidInput as error:
+        raise Place(scenario.file, scenario.line, scenario.name, "profile").wrong(
+            error.message, hint=error.hint
+        ) from error
 
 
 def simulated(scenarios: Sequence[Scenario]) -> Iterator[Outcome]:
@@ -50,18 +72,20 @@ def simulated(scenarios: Sequence[Scenario]) -> Iterator[Outcome]:
 
 def replayed(file: str) -> SchedulingPlan:
     """The plan for a snapshot file, by the policy that its scaling group names."""
-    snapshot = snapshot_from_json(read_text(file))
+    try:
+        snapshot = snapshot_from_json(read_text(file))
+    except InvalidSnapshot as error:
+        raise InvalidSnapshot(key=f"{file}: {error.key}" if error.key else file, problem=error.problem) from error
     return schedule(snapshot, profile_of(snapshot.scaling_group), installed_plugins())
 
 
 def save_snapshots(scenarios: Sequence[Scenario], folder: str) -> list[Path]:
     """Write what the first cycle of each scenario sees, one file each."""
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
     written = []
     for index, scenario in enumerate(scenarios, start=1):
         path = target / f"{index:03}-{_file_name(scenario.name)}.json"
-        path.write_text(snapshot_to_json(begin(scenario).snapshot(), indent=1) + "\n", encoding="utf-8")
+        write_text(path, snapshot_to_json(begin(scenario).snapshot(), indent=1) + "\n")
         written.append(path)
     return written
 

@@ -79,7 +79,7 @@ def _written(kind: str, value: object, indent: int | None) -> str:
 def _read(kind: str, target: type[T], text: str) -> T:
     try:
         document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidSnapshot(key="", problem=f"this is not JSON: {error}") from error
     if not isinstance(document, dict) or document.get("sokovan") != kind:
         raise InvalidSnapshot(key="sokovan", problem=f"this is not a {kind}")

@@ -174,7 +174,8 @@ class Cycle:
     def _sequenced(self, sessions: list[SessionWorkload]) -> list[SessionWorkload]:
         try:
             ordered = list(self._sequencer.sequence(sessions, self._context))
-            if len({session.session_id for session in ordered}) == len(sessions) == len(ordered):
+            given, got = ([s.session_id for s in some] for some in (sessions, ordered))
+            if sorted(given) == sorted(got):
                 return ordered
             problem = f"sequencer {self._sequencer.name} lost or doubled sessions"
         except Exception as error:  # noqa: BLE001  # a plugin that fails must not stop the cycle

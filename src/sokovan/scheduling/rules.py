@@ -21,7 +21,7 @@ class RuleBook:
         others = [rule for rule in rules if not rule.by_owner]
         self._by_field = [(rule, rule.looks_at) for rule in others if rule.looks_at]
         self._by_session = [rule for rule in others if not rule.looks_at]
-        self.passed = tuple(Check(rule.name, "ok") for rule in rules)
+        self.passed = tuple(Check(_name(rule), "ok") for rule in rules)
 
     def concerned(self, session: SessionWorkload, entry: Entry) -> tuple[ValidatorRule, ...]:
         """The rules that have something to say of this session."""
@@ -45,10 +45,10 @@ class RuleBook:
             try:
                 rule.validate(session, context)
             except SchedulingValidationError as error:
-                found.append((error.verdict_code, Check(rule.name, "no", error.message)))
+                found.append((error.verdict_code, Check(_name(rule), "no", error.message)))
             except Exception as error:  # noqa: BLE001  # a rule that fails must not stop the cycle
-                text = f"validator {rule.name} failed: {type(error).__name__}: {error}"
-                found.append((Code.PLUGIN_FAILED, Check(rule.name, "no", text)))
+                text = f"validator {_name(rule)} failed: {type(error).__name__}: {error}"
+                found.append((Code.PLUGIN_FAILED, Check(_name(rule), "no", text)))
         return found
 
     def _asks(self, rule: ValidatorRule, session: SessionWorkload) -> bool:
@@ -56,3 +56,7 @@ class RuleBook:
             return rule.concerns(session, self._context)
         except Exception:  # noqa: BLE001  # then let it be asked, and fail where it is named
             return True
+
+
+def _name(rule: ValidatorRule) -> str:
+    return rule.name or type(rule).__name__

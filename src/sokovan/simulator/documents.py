@@ -11,7 +11,8 @@ import yaml
 from sokovan.domain.errors import InvalidInput, listed, quoted
 
 # A scenario is written by hand; what is larger than this is a mistake or an attack.
-NODES_MAX = 1_000_000
+NODES_MAX = 200_000
+DEPTH_MAX = 64
 TEXT_MAX = 32 * 1024 * 1024
 
 
@@ -80,12 +81,14 @@ class Value:
             raise self.place.wrong(f"must be a text, not {quoted(self.plain())}")
         return str(self.content)
 
-    def number(self, *, least: int | None = None) -> int:
+    def number(self, *, least: int | None = None, most: int | None = None) -> int:
         """A whole number."""
         if isinstance(self.content, bool) or not isinstance(self.content, int):
             raise self.place.wrong(f"must be a whole number, not {quoted(self.plain())}")
         if least is not None and self.content < least:
             raise self.place.wrong(f"must be {least} or more, not {self.content}")
+        if most is not None and self.content > most:
+            raise self.place.wrong(f"must be {most} or less, not {self.content}")
         return self.content
 
     def flag(self) -> bool:
@@ -108,51 +111,78 @@ def read_documents(text: str, file: str) -> Iterator[Value]:
     if len(text) > TEXT_MAX:
         raise Place(file, 1).wrong(f"is larger than {TEXT_MAX} characters")
     try:
+        # The loader recurses and would overflow its stack, so the depth is looked at first.
+        _refuse_depth(text, file)
         nodes = list(yaml.compose_all(text, Loader=_Loader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else 1
         problem = getattr(error, "problem", None) or str(error)
         raise Place(file, line).wrong(f"this is not YAML: {problem}") from error
-    except RecursionError as error:
-        raise Place(file, 1).wrong("is nested too deeply") from error
-    budget = [NODES_MAX]
     for node in nodes:
         if node is not None:
-            yield _valued(node, Place(file, node.start_mark.line + 1), budget)
+            yield _Reading().value(node, Place(file, node.start_mark.line + 1))
 
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _valued(node: Any, place: Place, budget: list[int]) -> Value:
-    budget[0] -= 1
-    if budget[0] < 0:
-        raise place.wrong(f"holds more than {NODES_MAX} values")
-    if isinstance(node, yaml.MappingNode):
-        return Value(_entries(node, place, budget), place)
-    if isinstance(node, yaml.SequenceNode):
-        items = [_valued(item, _below(place, f"[{index}]", item), budget) for index, item in enumerate(node.value)]
-        return Value(items, place)
-    try:
-        return Value(yaml.constructor.SafeConstructor().construct_object(node), place)
-    except (yaml.YAMLError, ValueError) as error:
-        raise place.wrong(f"cannot be read: {error}") from error
+def _refuse_depth(text: str, file: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEPTH_MAX:
+                line = event.start_mark.line + 1 if event.start_mark is not None else 1
+                raise Place(file, line).wrong(f"is nested more than {DEPTH_MAX} deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
-def _entries(node: Any, place: Place, budget: list[int]) -> Mapping[str, Value]:
-    entries: dict[str, Value] = {}
-    for key_node, value_node in node.value:
-        key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-        at = Place(place.file, key_node.start_mark.line + 1, place.scenario, place.key)
-        if key is None:
-            raise at.wrong("a key must be a plain text")
-        if key in entries:
-            raise at.wrong(f"the key {quoted(key)} is given twice")
-        if not place.key and key == "scenario" and isinstance(value_node, yaml.ScalarNode):
-            place = Place(place.file, place.line, value_node.value)
-        entries[key] = _valued(value_node, _below(place, key, key_node), budget)
-    return entries
+class _Reading:
+    """Turns the nodes of one document into values, within bounds."""
+
+    def __init__(self) -> None:
+        self._left = NODES_MAX
+        self._open: list[Any] = []
+        self._constructor = yaml.constructor.SafeConstructor()
+
+    def value(self, node: Any, place: Place) -> Value:
+        """The value of a node and all below it."""
+        self._left -= 1
+        if self._left < 0:
+            raise place.wrong(f"holds more than {NODES_MAX} values")
+        if any(node is above for above in self._open):
+            raise place.wrong("is an alias of what it stands in")
+        if isinstance(node, yaml.ScalarNode):
+            return Value(self._scalar(node, place), place)
+        self._open.append(node)
+        content: Any = self._entries(node, place) if isinstance(node, yaml.MappingNode) else self._items(node, place)
+        self._open.pop()
+        return Value(content, place)
+
+    def _scalar(self, node: Any, place: Place) -> Any:
+        try:
+            return self._constructor.construct_object(node)
+        except Exception as error:
+            raise place.wrong(f"{quoted(node.value)} cannot be read as {node.tag}") from error
+
+    def _items(self, node: Any, place: Place) -> list[Value]:
+        return [self.value(item, _below(place, f"[{index}]", item)) for index, item in enumerate(node.value)]
+
+    def _entries(self, node: Any, place: Place) -> Mapping[str, Value]:
+        entries: dict[str, Value] = {}
+        for key_node, value_node in node.value:
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
+            at = Place(place.file, key_node.start_mark.line + 1, place.scenario, place.key)
+            if key is None:
+                raise at.wrong("a key must be a plain text")
+            if key in entries:
+                raise at.wrong(f"the key {quoted(key)} is given twice")
+            if not place.key and key == "scenario" and isinstance(value_node, yaml.ScalarNode):
+                place = Place(place.file, place.line, value_node.value)
+            entries[key] = self.value(value_node, _below(place, key, key_node))
+        return entries
 
 
 def _below(place: Place, key: str, node: Any) -> Place:

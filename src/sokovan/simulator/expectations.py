@@ -40,8 +40,8 @@ def _placed_count(world: World, wanted: int) -> Iterable[str]:
 def _placed_in(world: World, wanted: Mapping[str, list[str]]) -> Iterable[str]:
     got = placed_at(world)
     for kernel, agents in (wanted or {}).items():
-        if got.get(kernel) not in agents:
-            yield f"{kernel} is on {got.get(kernel, 'no agent')}, expected one of {', '.join(agents)}"
+        if got.get(kernel) not in (agents or []):
+            yield f"{kernel} is on {got.get(kernel, 'no agent')}, expected one of {', '.join(agents or [])}"
 
 
 def _placed_within(world: World, wanted: str) -> Iterable[str]:
@@ -68,8 +68,8 @@ def _evicted(world: World, wanted: list[str] | None) -> Iterable[str]:
 def _reserved(world: World, wanted: Mapping[str, list[str]] | None) -> Iterable[str]:
     held = {str(reservation.session_id): list(reservation.agents) for reservation in world.plan.reservations}
     for session, agents in (wanted or {}).items():
-        if held.get(session) != sorted(agents):
-            yield f"{session} holds {held.get(session, 'no reservation')}, expected {sorted(agents)}"
+        if held.get(session) != sorted(agents or []):
+            yield f"{session} holds {held.get(session, 'no reservation')}, expected {sorted(agents or [])}"
 
 
 def _pending(world: World, wanted: list[str] | None) -> Iterable[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sokovan.domain.agent import AgentInfo
 from sokovan.domain.errors import InvalidInput, listed
-from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId, checked_name
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.policy import ResourcePolicy, Scope
 from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueState, QueueTree
@@ -20,10 +20,12 @@ from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Owner
 from sokovan.domain.topology import HyperNode, HyperNodeTree
 from sokovan.scheduling.profile import SchedulingProfile, profile_from
 from sokovan.scheduling.snapshot import FairSharePolicy, KernelWorkload, SessionWorkload, UsageRecord
-from sokovan.simulator.documents import Value, read_documents
+from sokovan.simulator.documents import Place, Value, read_documents
 
 E = TypeVar("E", bound=StrEnum)
 R = TypeVar("R")
+
+CYCLES_MAX = 10_000
 
 _TOP = (
     "scenario", "source", "profile", "cycles", "agents", "hypernodes", "queues", "sessions", "expect",
@@ -79,6 +81,8 @@ def read_scenarios(text: str, file: str) -> Iterator[Scenario]:
             raise entries["scenario"].place.wrong(f"a scenario of this name stands in line {seen[name]}")
         seen[name] = document.place.line
         yield _Reader(entries).scenario(name, document)
+    if not seen:
+        raise Place(file, 1).wrong("holds no scenario", hint="begin one with `scenario: what it shows`")
 
 
 class _Reader:
@@ -91,7 +95,7 @@ class _Reader:
 
     def scenario(self, name: str, document: Value) -> Scenario:
         """The whole of it."""
-        profile = self._get("profile", lambda value: _checked(value, lambda: profile_from(value.plain() or {})))
+        profile = self._get("profile", _profile)
         self._agents = {key: _agent(key, value) for key, value in self._section("agents").items()}
         hypernodes = self._hypernodes()
         queues = self._queues()
@@ -104,7 +108,7 @@ class _Reader:
             file=document.place.file,
             line=document.place.line,
             profile=profile or SchedulingProfile(),
-            cycles=self._get("cycles", lambda value: value.number(least=1)) or 1,
+            cycles=self._get("cycles", lambda value: value.number(least=1, most=CYCLES_MAX)) or 1,
             agents=tuple(self._agents.values()),
             hypernodes=hypernodes,
             queues=queues,
@@ -155,6 +159,7 @@ class _Reader:
 
     def _session(self, name: str, value: Value, index: int) -> SessionWorkload:
         given = value.items(_SESSION)
+        _checked(value, lambda: checked_name(name, what="session"))
         kernels = [self._kernel(key, item) for key, item in _of(given, "kernels").items()]
         if not kernels:
             raise value.place.wrong("a session has at least one kernel")
@@ -188,7 +193,10 @@ class _Reader:
         given = value.items(_KERNEL)
         if name in self._kernels:
             raise value.place.wrong(f"another kernel is called {name!r}", hint="kernel names are unique in a scenario")
+        _checked(value, lambda: checked_name(name, what="kernel"))
         self._kernels.add(name)
+        if "releasing" in given and "at" not in given:
+            raise given["releasing"].place.wrong("only a kernel that runs (at) can be on its way out")
         at = self._agent_name(given["at"]) if "at" in given else None
         return KernelWorkload(
             kernel_id=KernelId(name),
@@ -225,25 +233,37 @@ class _Reader:
         return tuple(records)
 
     def _expect(self, sessions: set[SessionId]) -> dict[str, object]:
+        """What is expected; everything it names must be there."""
         given = self._entries["expect"].items(_EXPECT) if "expect" in self._entries else {}
-        for key in ("placed", "placed_in"):
-            for kernel, value in _of(given, key).items():
-                if kernel not in self._kernels:
-                    raise value.place.wrong(f"there is no kernel {kernel!r}")
-                for item in value.sequence() if key == "placed_in" else [value]:
-                    self._agent_name(item)
-        for value in given["evicted"].sequence() if "evicted" in given else []:
+        for key in ("placed_count", "same_hypernode_tier"):
+            if key in given:
+                given[key].number(least=0)
+        for kernel, value in (*_of(given, "placed").items(), *_of(given, "placed_in").items()):
+            if kernel not in self._kernels:
+                raise value.place.wrong(f"there is no kernel {kernel!r}")
+        for value in _listed(given, "evicted"):
             if value.text() not in self._kernels:
                 raise value.place.wrong(f"there is no kernel {value.text()!r}")
-        named = [*_of(given, "reserved").items(), *_of(given, "reason").items()]
-        named += [(item.text(), item) for item in (given["pending"].sequence() if "pending" in given else [])]
-        for session, value in named:
+        self._expect_places(given)
+        named = [(item.text(), item) for item in _listed(given, "pending")]
+        for session, value in (*_of(given, "reserved").items(), *_of(given, "reason").items(), *named):
             if session not in sessions:
                 raise value.place.wrong(f"there is no session {session!r}")
+        return {key: value.plain() for key, value in given.items()}
+
+    def _expect_places(self, given: Mapping[str, Value]) -> None:
+        """Agents and hypernodes that are expected exist, and reasons are texts."""
+        for value in _of(given, "placed").values():
+            self._agent_name(value)
+        for key in ("placed_in", "reserved"):
+            for value in _of(given, key).values():
+                for item in value.sequence():
+                    self._agent_name(item)
+        for value in _of(given, "reason").values():
+            value.text()
         within = given.get("placed_within")
         if within is not None and within.text() not in self._section("hypernodes"):
             raise within.place.wrong(f"there is no hypernode {within.text()!r}")
-        return {key: value.plain() for key, value in given.items()}
 
 
 def _agent(name: str, value: Value) -> AgentInfo:
@@ -302,7 +322,10 @@ def _topology(value: Value | None) -> TopologyConstraint | None:
     if value is None:
         return None
     given = value.items(("mode", "highest_tier"))
-    tier = given["highest_tier"].content if "highest_tier" in given else None
+    tier = None
+    if "highest_tier" in given:
+        named = given["highest_tier"]
+        tier = named.number() if isinstance(named.content, int) else named.text()
     return _checked(
         value, lambda: TopologyConstraint(_choice(given.get("mode"), TopologyMode, TopologyMode.HARD), tier)
     )
@@ -343,8 +366,20 @@ def _of(given: Mapping[str, Value], key: str) -> dict[str, Value]:
     return given[key].mapping() if key in given else {}
 
 
+def _listed(given: Mapping[str, Value], key: str) -> list[Value]:
+    return given[key].sequence() if key in given else []
+
+
 def _slots(value: Value | None) -> ResourceSlot:
-    return ResourceSlot() if value is None else _checked(value, lambda: read_slots(value.plain() or {}))
+    return ResourceSlot() if value is None else _checked(value, lambda: read_slots(_plain_mapping(value)))
+
+
+def _plain_mapping(value: Value) -> dict[str, Any]:
+    return {key: item.plain() for key, item in value.mapping().items()}
+
+
+def _profile(value: Value) -> SchedulingProfile:
+    return _checked(value, lambda: profile_from(_plain_mapping(value)))
 
 
 def _slot_limits(value: Value | None) -> SlotLimits:
@@ -363,7 +398,7 @@ def _texts(value: Value | None) -> dict[str, str]:
 def _choice(value: Value | None, kind: type[E], default: E) -> E:
     if value is None:
         return default
-    if value.content not in set(kind):
+    if not isinstance(value.content, str) or value.content not in set(kind):
         raise value.place.wrong(f"is {value.plain()!r}", hint=f"known are {listed(kind)}")
     return kind(value.content)
 

@@ -42,7 +42,7 @@ def test_a_message_ends_with_the_hint_and_the_code() -> None:
     error = InvalidName(what="queue", name="a b")
     assert str(error).splitlines() == [
         "'a b' is not a name for a queue",
-        "  hint: use 1 to 128 letters, digits and . _ - / : beginning with a letter or digit [invalid-name]",
+        "  hint: use 1 to 128 letters, digits and . _ - / : @ + beginning with a letter or digit [invalid-name]",
     ]
 
 

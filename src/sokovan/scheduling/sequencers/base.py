@@ -27,7 +27,7 @@ class SequencingContext:
 class WorkloadSequencer(ABC):
     """Orders waiting sessions."""
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""
 
     @abstractmethod
     def sequence(self, sessions: Sequence[SessionWorkload], context: SequencingContext) -> Sequence[SessionWorkload]:

@@ -108,7 +108,7 @@ class ValidationContext:
 class ValidatorRule(ABC):
     """One rule. A subclass names itself, says whom it concerns, and may object."""
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""
     # Whether `concerns` depends on the owner alone; it is then asked once per owner.
     by_owner: ClassVar[bool] = False
     # The one field of a session that the rule looks at; it is asked only where that field is set.
