@@ -136,4 +136,4 @@ def test_without_the_package_the_name_is_unknown(tmp_path: Path) -> None:
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert ran.returncode != 0
-    assert "unknown-plugin" in ran.stdout + ran.stderr
+    assert "there is no selector 'image-affinity'" in ran.stderr

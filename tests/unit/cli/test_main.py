@@ -49,12 +49,12 @@ def test_a_module_is_run_like_the_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("expect", "status"), [("{placed: {}}", 0), ("{placed_count: 3}", 1), ("{luck: good}", 2)])
 def test_a_scenario_is_read_from_standard_input_and_the_exit_status_tells(expect: str, status: int) -> None:
-    done = python("-m", "sokovan", "simulate", "--json", "--", "-", given=f"scenario: s\nexpect: {expect}\n")
+    done = python("-m", "sokovan", "simulate", "--json", "-", given=f"scenario: s\nexpect: {expect}\n")
     assert done.returncode == status
     if status == 2:
-        assert json.loads(done.stderr)["message"].startswith("-:2: scenario 's': expect.luck: ")
+        assert json.loads(done.stderr)["message"].startswith("/dev/stdin:2: scenario 's': expect.luck: ")
     else:
-        assert json.loads(done.stdout)[0]["file"] == "-"
+        assert json.loads(done.stdout)[0]["file"] == "/dev/stdin"
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:

@@ -56,8 +56,15 @@ def test_an_unmet_expectation_ends_with_1_and_tells_the_difference(
 
 
 def test_a_scenario_that_cannot_be_run_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(written(tmp_path, "scenario: s\nprofile: {sequencer: nope}\n")) == 1
-    assert "known are drf, fair-share, fifo, lifo [unknown-plugin]" in capsys.readouterr().out
+    assert run(written(tmp_path, "scenario: s\nprofile: {actions: [reclaim]}\n")) == 1
+    assert "the action reclaim is not there yet [unsupported-action]" in capsys.readouterr().out
+
+
+def test_a_profile_that_names_no_plugin_there_is_ends_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(written(tmp_path, "scenario: s\nprofile: {sequencer: nope}\n")) == 2
+    assert "known are drf, fair-share, fifo, lifo" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("row", MALFORMED, ids=lambda row: row.what)
@@ -98,9 +105,9 @@ def test_with_json_standard_output_is_one_document(tmp_path: Path, capsys: pytes
     }
 
 
-def test_with_json_nothing_is_an_empty_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(written(tmp_path, "# nothing\n"), json=True) == 0
-    assert json.loads(capsys.readouterr().out) == []
+def test_a_file_without_a_scenario_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(written(tmp_path, "# nothing\n"), json=True) == 2
+    assert "holds no scenario" in json.loads(capsys.readouterr().err)["message"]
 
 
 def test_with_json_an_error_is_an_object_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
