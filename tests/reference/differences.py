@@ -38,6 +38,11 @@ def _blames_a_plugin(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bo
     return any(verdict.code is Code.REFUSED_BY_PLUGIN for verdict in schedule(snapshot, profile).verdicts)
 
 
+def _passes_over_kernels(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
+    del profile
+    return bool(snapshot.limits) and any(s.gang_size < len(s.kernels) for s in snapshot.sessions)
+
+
 def _refused_twice(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
     del profile
     return bool(snapshot.limits) and any(s.dependencies or s.starts_at_ms for s in snapshot.sessions)
@@ -67,6 +72,7 @@ def _cache_speaks(snapshot: SystemSnapshot, profile: SchedulingProfile) -> bool:
 OPEN_DIFFERENCES: dict[str, Difference] = {
     "a session that lacks the minimum of a group is not growing yet": _lacks_a_group,
     "a kernel that best-effort ones did without stays in line": _relies_on_best_effort,
+    "limits hold for all that a turn takes, though some kernels were passed over": _passes_over_kernels,
     "the first objection in the order of the profile gives the code": _refused_twice,
     "where there is no plugin, none is to blame": _blames_a_plugin,
     "a queue that refuses gives the code, whatever the cache of fit errors holds": _cache_speaks,

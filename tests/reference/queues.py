@@ -11,7 +11,6 @@ from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 from tests.reference.machines import ONE
-from tests.reference.work import Failure, Work
 
 ROOT = str(ROOT_QUEUE)
 Amounts = dict[str, int]
@@ -92,12 +91,10 @@ class Queues:
                     return Code.QUEUE_OVER_SHARE if by_weight else Code.QUEUE_LIMIT
         return None
 
-    def failure(self, work: Work, code: Code) -> Failure:
-        """Why a queue lets a session have nothing; where it could have all there is, the reason is room."""
-        kernel, line = work.waiting[0], self._bounded(str(work.session.queue))
+    def contended(self, name: str, kernel: KernelWorkload) -> bool:
+        """Whether a queue, or one above it, may have less than there is of what a kernel asks for."""
         bounds = self._deserved if self._profile.queue_policy == "proportion" else self._limit
-        short = any(bounds[above][slot] < self._total[slot] for above in line for slot in kernel.slots)
-        return Failure(code) if short else Failure(short=kernel)
+        return any(bounds[above][slot] < self._total[slot] for above in self._bounded(name) for slot in kernel.slots)
 
     def lets_in(self, name: str, asked: Sequence[KernelWorkload], let_in: Sequence[tuple[str, KernelWorkload]]) -> bool:
         """Whether the limits of a queue and those above hold what runs, what was let in and this."""

@@ -157,13 +157,14 @@ class Cycle:
             return Code.NOT_TRIED if work.waiting else Code.BEST_EFFORT
         if failure.vague:
             return None
-        kernel = failure.short
-        if kernel is None:
+        kernel, queue = failure.short, str(work.session.queue)
+        if kernel is None or (failure.code is not None and self._queues.contended(queue, kernel)):
             return failure.code
-        machines = self._world.machines.values()
+        machines = list(self._world.machines.values())
         suiting = [m for m in machines if m.info.schedulable and m.suits(kernel) and m.held_if_empty(kernel) >= 1]
-        if not suiting:
+        if not suiting and failure.code is None:
             return self._never(kernel)
+        # Where no queue keeps it from what there is, what there is is short.
         eligible = [machine for machine in machines if self._chooser.eligible(machine, kernel)]
         if any(machine.fits_now(kernel) for machine in eligible):
             return Code.FRAGMENTED
@@ -208,7 +209,7 @@ class Cycle:
             mine = [work for work in line if work.session.queue == queue]
             if self._queues.overused(queue):
                 for work in mine:
-                    work.failure = self._queues.failure(work, Code.QUEUE_OVER_SHARE)
+                    work.failure = Failure(Code.QUEUE_OVER_SHARE, short=work.waiting[0])
                 line = [work for work in line if work not in mine]
                 continue
             best = min(mine, key=self._order)
@@ -307,7 +308,8 @@ class Cycle:
 
     def _place_bare(self, work: Work) -> None:
         """All best-effort kernels that find a place in one domain, if the session runs with them."""
-        bare = sorted(work.bare, key=lambda kernel: -kernel.priority)
+        bare, most = sorted(work.bare, key=lambda kernel: -kernel.priority), 0
+        nowhere = Failure(short=work.bare[0])
         for domain in self._domains_for_bare(work):
             saved, seats = self._world.copied(), list[Seat]()
             for kernel in bare:
@@ -316,7 +318,7 @@ class Cycle:
                     self._world.machines[agent].take(kernel)
                     self._world.last = agent
                     seats.append((kernel, agent))
-            work.bare = []
+            work.bare, most = [], max(most, len(seats))
             if seats and work.ready([kernel for kernel, _ in seats]):
                 if work.starts and not work.reserved:
                     self._owners.begin(work.session)
@@ -325,7 +327,8 @@ class Cycle:
                 return
             work.bare = bare
             self._world.restore(saved)
-        work.failure = work.failure or Failure(short=bare[0])
+        alone = most == 0 and work.session.topology is None
+        work.failure = work.failure or (nowhere if alone else Failure(Code.BEST_EFFORT))
 
     def _domains_for_bare(self, work: Work) -> list[Domain]:
         """Anywhere, or for a session with a hard closeness the domains that are close enough."""

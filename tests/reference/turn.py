@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Code
@@ -62,7 +62,7 @@ class Turn:
         if self._impossible:
             return Failure(Code.TOPOLOGY_IMPOSSIBLE, vague=bool(self._work.groups()))
         if self._refusal is not None and self._short is None:
-            return replace(self._stage.queues.failure(self._work, self._refusal), vague=close)
+            return Failure(self._refusal, short=self._work.waiting[0], vague=close)
         return Failure(short=self._short or self._kernels[0], vague=close)
 
     def _in_domains(self) -> bool:

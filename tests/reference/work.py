@@ -16,7 +16,7 @@ Seat = tuple[KernelWorkload, str]
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a session got nothing: a code, or the kernel that found no room.
+    """Why a session got nothing: a code, the kernel that found no room, or the one that a queue refused.
 
     It is vague where domains were searched: closeness, queue and room may all stand
     in the way, and which of them is named is not a matter of rule.

@@ -83,6 +83,7 @@ class Cycle:
             self._floor.misfits = None
         self._context = SequencingContext(snapshot, self._capacity(), self._ledger)
         self._notes: tuple[Check, ...] = ()
+        self._unfit: dict[str, Failure | None] = {}
 
     def plan(self) -> SchedulingPlan:
         """Run the actions of the profile, and explain what came of it."""
@@ -96,7 +97,7 @@ class Cycle:
                 self._allocate(jobs, outcome)
             else:
                 Backfill(self._floor, self._admission, outcome).run(jobs)
-        verdicts = Explainer(self._workspace, self._floor.domains).verdicts(jobs, notes=self._notes)
+        verdicts = Explainer(self._workspace, self._book, self._floor.domains).verdicts(jobs, notes=self._notes)
         cursor = self._floor.choice.cursor
         moved = cursor is not None and cursor != self._cursor
         return SchedulingPlan(
@@ -157,8 +158,11 @@ class Cycle:
             job = Job(session, self._book.node(session.queue), Outlook(outlook.table))
             job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
             return job
-        unfit = self._book.unfit(job.node)
-        job.failure = Failure(*unfit) if unfit is not None else self._admission.hopeless(job)
+        node = job.node
+        if node.name not in self._unfit:
+            unfit = self._book.unfit(node)
+            self._unfit[node.name] = None if unfit is None else Failure(*unfit)
+        job.failure = self._unfit[node.name] or self._admission.hopeless(job)
         return job
 
     def _settle(self, asked: Mapping[tuple[str, Shape], int], used: Mapping[tuple[str, Shape], int]) -> None:

@@ -20,7 +20,7 @@ from sokovan.scheduling.engine.jobs import NOBODY, Failure, Job
 from sokovan.scheduling.engine.lanes import Lanes, Line
 from sokovan.scheduling.engine.queues import QueueNode
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.engine.turn import Floor, Turn, failed_by_queue
+from sokovan.scheduling.engine.turn import Floor, Turn
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.trace import Code
@@ -58,14 +58,9 @@ class Allocate:
             if self._refused(job) or not self._turn(job) or not job.runs:
                 continue
             waiting.append(job)
-        lanes: dict[str, Waiting] = {}
-        nodes: dict[str, QueueNode] = {}
-        for job in (*waiting, *jobs):
-            if job.failure is None or job.placed:
-                nodes[job.node.name] = job.node
-                lanes.setdefault(job.node.name, self._make_lanes()).push(job)
-        self._serve(lanes, nodes)
-        self._lend((*waiting, *jobs))
+        everyone = [*waiting, *jobs]
+        self._serve([job for job in everyone if job.failure is None or job.placed])
+        self._lend(everyone)
 
     def _lend(self, jobs: Iterable[Job]) -> None:
         """Where room would stand idle, let a queue pass what it deserves by its last session.
@@ -73,17 +68,29 @@ class Allocate:
         Otherwise two queues whose sessions are larger than their shares would keep each
         other waiting for ever.
         """
-        book, lanes, nodes = self._floor.book, dict[str, Waiting](), dict[str, QueueNode]()
-        for job in jobs:
-            over = job.failure is not None and job.failure.code is Code.QUEUE_OVER_SHARE
-            if over and job.runs and not job.placed and not job.reserved:
-                nodes[job.node.name] = job.node
-                lanes.setdefault(job.node.name, self._make_lanes()).push(job)
+        book, workspace = self._floor.book, self._floor.workspace
+        over = [job for job in jobs if job.failure is not None and job.failure.code is Code.QUEUE_OVER_SHARE]
+        shapes = {job.runs[0].shape for job in over}
+        roomy = {shape for shape in shapes if workspace.releases or shape.fit_counts(workspace).any()}
         book.lends = True
-        self._serve(lanes, nodes)
+        self._serve(
+            job
+            for job in over
+            if not (job.placed or job.reserved)
+            and job.runs[0].shape in roomy
+            and book.refusal(job.node, job.runs[0].shape.slot_pairs) is None
+        )
         book.lends = False
 
-    def _serve(self, lanes: dict[str, Waiting], nodes: dict[str, QueueNode]) -> None:
+    def _serve(self, jobs: Iterable[Job]) -> None:
+        """Give the sessions of each queue their turns, queue by queue."""
+        lanes: dict[str, Waiting] = {}
+        nodes: dict[str, QueueNode] = {}
+        for job in jobs:
+            name = job.node.name
+            if name not in lanes:
+                lanes[name], nodes[name] = self._make_lanes(), job.node
+            lanes[name].push(job)
         walk = self._floor.book.walk(nodes.values())
         node = next(walk, None)
         while node is not None:
@@ -97,7 +104,7 @@ class Allocate:
         refusal = self._queue_refusal(node)
         if refusal is not None:
             while (job := lanes.pop()) is not None:
-                job.failure = failed_by_queue(job, self._floor.book, refusal.code, refusal.text)
+                job.failure = refusal._replace(shape=job.runs[0].shape)
             return False
         job = lanes.pop()
         if job is None:
@@ -145,7 +152,7 @@ class Allocate:
         trial = turn.trial
         shapes = Counter(run.shape for run, _, _ in (*trial.placed, *trial.reserved))
         taken = _sum(shapes)
-        if job.rules and taken != job.next_slots():
+        if job.rules and (job.barred is not None or taken != job.next_slots()):
             # The rules were asked about the next kernels in the order; others were taken, or more of them.
             job.failure = self._admission.over_limit(job, taken)
             if job.failure is not None:
@@ -165,7 +172,7 @@ class Allocate:
             return False
         refusal = floor.book.refusal(job.node, shape.slot_pairs)
         if refusal is not None:
-            job.failure = failed_by_queue(job, floor.book, refusal.code, refusal.sentence())
+            job.failure = Failure(refusal.code, shape=shape, refusal=refusal)
             return True
         known = floor.misfits is not None and shape in floor.misfits
         agent = -1 if known else floor.choice.now(shape, 0, len(workspace.ids), kernel)

@@ -17,6 +17,7 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.domain.topology import ROOT
 from sokovan.scheduling.engine.domains import Domains, Tier
 from sokovan.scheduling.engine.jobs import Failure, Job
+from sokovan.scheduling.engine.queues import QueueBook
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
 from sokovan.scheduling.trace import MEANING, Check, Code, Funnel, Verdict
@@ -39,11 +40,11 @@ class Report(NamedTuple):
 class Explainer:
     """Writes the verdicts of one cycle."""
 
-    def __init__(self, workspace: Workspace, domains: Domains | None) -> None:
-        self._workspace = workspace
+    def __init__(self, workspace: Workspace, book: QueueBook, domains: Domains | None) -> None:
+        self._workspace, self._book = workspace, book
         self._domains = domains
         self._reports: dict[Shape, Report] = {}
-        self._templates: dict[tuple[Shape, Code | None, str], Verdict] = {}
+        self._templates: dict[tuple[str, Failure], Verdict] = {}
 
     def verdicts(self, jobs: Iterable[Job], *, notes: tuple[Check, ...] = ()) -> list[Verdict]:
         """A verdict for every session, with what it waits behind."""
@@ -67,7 +68,7 @@ class Explainer:
         failure = job.failure
         if failure is None or failure.shape is None or not job.single or failure.checks:
             return self._pending(job, notes)
-        key = (failure.shape, failure.code, failure.text)
+        key = (job.node.name, failure)
         if key not in self._templates:
             self._templates[key] = self._pending(job, notes)
         return self._templates[key]
@@ -132,10 +133,13 @@ class Explainer:
         if failure.shape is None:
             return failure.code or Code.NOT_ENOUGH_FREE, failure.text
         report, shape = self._report(failure.shape), failure.shape
-        if failure.text:
-            return failure.code or Code.NOT_ENOUGH_FREE, failure.text
-        if failure.code is not None or report.funnel.could_ever_fit == 0:
-            return self._hopeless(job, shape, report, failure.code)
+        # Where no queue keeps a session from what there is, what there is is short.
+        by_queue = failure.code in {Code.QUEUE_OVER_SHARE, Code.QUEUE_LIMIT}
+        code = None if by_queue and not self._book.contended(job.node, shape.slot_pairs) else failure.code
+        if code is not None and (failure.text or failure.refusal is not None):
+            return code, failure.text or (failure.refusal.sentence() if failure.refusal is not None else "")
+        if code is not None or report.funnel.could_ever_fit == 0:
+            return self._hopeless(job, shape, report, code)
         if failure.closeness:
             return self._not_close(job, shape)
         return self._no_room(job, shape, report)

@@ -131,7 +131,9 @@ class Trial:
 
     def place(self, run: Run, kernels: list[KernelWorkload], span: Span) -> int:
         """Place as many of these equal kernels as there is room for now."""
-        if run.nominated != NOBODY and kernels and self._place_nominated(run, kernels[0], span):
+        if not kernels:
+            return 0
+        if run.nominated != NOBODY and self._place_nominated(run, kernels[0], span):
             return 1
         if self.misfits is not None and run.shape in self.misfits:
             self.short = self.short or run.shape

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sokovan.domain.session import TopologyConstraint
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.engine.ledger import Entry
-from sokovan.scheduling.engine.queues import QueueNode
+from sokovan.scheduling.engine.queues import QueueNode, Refusal
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
@@ -33,6 +33,7 @@ class Failure(NamedTuple):
     shape: Shape | None = None
     closeness: bool = False
     checks: tuple[Check, ...] = ()
+    refusal: Refusal | None = None  # what a queue said; put into words only if somebody reads it
 
 
 class Run:

@@ -43,6 +43,7 @@ class QueueNode:
         self.deserves = [False] * width  # the columns that `deserved` speaks of
         self.limit: Row = [UNLIMITED] * width
         self.share = 0
+        self.slack = 0
         self.unfit: tuple[Code, str] | None = None
         self.line: tuple[QueueNode, ...] = ()
         self.way: tuple[QueueNode, ...] = ()
@@ -165,8 +166,13 @@ class QueueBook:
         if self.policy != PROPORTION:
             return False
         for above in node.chain():
-            for used, deserved in zip(above.allocated, above.deserved, strict=True):
-                if used < deserved:
+            allocated, deserved = above.allocated, above.deserved
+            # Mostly the slot that was not used up last time is not used up now.
+            if allocated[above.slack] < deserved[above.slack]:
+                continue
+            for column, used in enumerate(allocated):
+                if used < deserved[column]:
+                    above.slack = column
                     break
             else:
                 return True

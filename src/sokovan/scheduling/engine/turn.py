@@ -131,10 +131,13 @@ class Turn:
     def _why(self) -> Failure:
         trial = self.trial
         if trial.refusal is not None and trial.short is None:
-            text = trial.refusal.sentence()
-            return failed_by_queue(self._job, self._floor.book, trial.refusal.code, text)
-        closeness = self._job.session.topology is not None or any(part.topology for part in self._job.parts)
+            shape = self._job.runs[0].shape
+            return Failure(trial.refusal.code, shape=shape, closeness=self._closeness(), refusal=trial.refusal)
+        closeness = self._closeness()
         return Failure(None, shape=trial.short or self._job.runs[0].shape, closeness=closeness)
+
+    def _closeness(self) -> bool:
+        return self._job.session.topology is not None or any(part.topology for part in self._job.parts)
 
     def _in_domains(self) -> bool:
         """Search the HyperNodes: first for room that is free now, then for room that is being released."""
@@ -295,15 +298,6 @@ class Turn:
             if kernels:
                 rest.append(Run(run.shape, kernels, nominated=run.nominated, part=run.part))
         return rest
-
-
-def failed_by_queue(job: Job, book: QueueBook, code: Code | None, text: str) -> Failure:
-    """Why a queue lets a session have nothing; room, if no other queue is why."""
-    shape = job.runs[0].shape
-    by_queue = code in {Code.QUEUE_OVER_SHARE, Code.QUEUE_LIMIT}
-    if by_queue and not book.contended(job.node, shape.slot_pairs):
-        return Failure(None, shape=shape)
-    return Failure(code, text, shape=shape)
 
 
 def _first(runs: Sequence[Run], count: int) -> list[tuple[Shape, int]]:

@@ -60,7 +60,8 @@ def test_the_failure_is_the_refusal_of_the_queue_where_room_is_not_what_is_short
     failure = taken(bench, gang("s", 3, "cpu=1")).failure
     assert failure is not None
     assert failure.code is Code.QUEUE_LIMIT
-    assert failure.text == "queue default uses 0 cpu and may use 2; 3 more would pass it"
+    assert failure.refusal is not None
+    assert failure.refusal.sentence() == "queue default uses 0 cpu and may use 2; 3 more would pass it"
 
 
 def test_the_failure_names_the_shape_that_found_no_room() -> None:
