@@ -162,7 +162,7 @@ class Cycle:
             return failure.code
         machines = list(self._world.machines.values())
         suiting = [m for m in machines if m.info.schedulable and m.suits(kernel) and m.held_if_empty(kernel) >= 1]
-        if not suiting and failure.code is None:
+        if not suiting:
             return self._never(kernel)
         # Where no queue keeps it from what there is, what there is is short.
         eligible = [machine for machine in machines if self._chooser.eligible(machine, kernel)]

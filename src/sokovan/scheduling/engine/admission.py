@@ -116,6 +116,10 @@ def _too_few_kernels(job: Job) -> str:
         whole = sum(1 for index in parts if job.part_size(index) >= partition.size)
         if whole < partition.min_groups:
             return f"{partition.min_groups} groups of {partition.size} by {partition.by} are needed, there are {whole}"
+    small = {index for index, part in enumerate(job.parts) if job.part_size(index) < part.size}
+    stuck = sum(len(run.kernels) for run in job.runs if run.part in small)
+    if job.minimum > there - stuck:
+        return f"{job.minimum} kernels must start together, but {stuck} of {there} are in groups that are too small"
     return ""
 
 

@@ -48,6 +48,7 @@ class Allocate:
         self._floor, self._admission, self._outcome = floor, admission, outcome
         self._make_lanes = lanes
         self._asks_overused = bool(floor.extensions.at("overused"))
+        self._roomy: dict[Shape, bool] = {}
         self._asks_nobody = not any(floor.extensions.at(point) for point in _TURN_POINTS)
 
     def run(self, jobs: Iterable[Job], *, first: Iterable[Job] = ()) -> None:
@@ -68,19 +69,26 @@ class Allocate:
         Otherwise two queues whose sessions are larger than their shares would keep each
         other waiting for ever.
         """
-        book, workspace = self._floor.book, self._floor.workspace
         over = [job for job in jobs if job.failure is not None and job.failure.code is Code.QUEUE_OVER_SHARE]
-        shapes = {job.runs[0].shape for job in over}
-        roomy = {shape for shape in shapes if workspace.releases or shape.fit_counts(workspace).any()}
-        book.lends = True
-        self._serve(
-            job
-            for job in over
-            if not (job.placed or job.reserved)
-            and job.runs[0].shape in roomy
-            and book.refusal(job.node, job.runs[0].shape.slot_pairs) is None
-        )
-        book.lends = False
+        self._floor.book.lends = True
+        self._serve([job for job in over if not (job.placed or job.reserved) and not self._short_of_room(job)])
+        self._floor.book.lends = False
+
+    def _short_of_room(self, job: Job) -> bool:
+        """Whether lending cannot help: a session of one kernel that its queue still refuses, or that fits nowhere.
+
+        Whoever waits with thousands of its like is not given a turn to find that out.
+        """
+        floor, shape = self._floor, job.runs[0].shape
+        if not job.single or floor.workspace.releases:
+            return False
+        if floor.book.refusal(job.node, shape.slot_pairs) is not None:
+            return True
+        if shape not in self._roomy:
+            self._roomy[shape] = bool(shape.fit_counts(floor.workspace).any())
+        if not self._roomy[shape]:
+            job.failure = Failure(None, shape=shape)
+        return not self._roomy[shape]
 
     def _serve(self, jobs: Iterable[Job]) -> None:
         """Give the sessions of each queue their turns, queue by queue."""

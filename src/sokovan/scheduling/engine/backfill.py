@@ -8,7 +8,6 @@ they do for every kernel.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from sokovan.domain.session import TopologyMode
@@ -16,7 +15,7 @@ from sokovan.domain.topology import ROOT
 from sokovan.scheduling.engine.admission import Admission
 from sokovan.scheduling.engine.allocate import Outcome
 from sokovan.scheduling.engine.gang import Span, Trial
-from sokovan.scheduling.engine.jobs import Failure, Job
+from sokovan.scheduling.engine.jobs import NOBODY, Failure, Job, Run
 from sokovan.scheduling.engine.turn import Floor
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Placement
@@ -51,14 +50,29 @@ class Backfill:
         most = 0
         for span in self._spans(job):
             for run in runs:
-                trial.place(run, run.kernels, span)
+                self._place(job, trial, run, span)
             most = max(most, len(trial.placed))
-            if trial.placed and self._stands(job, trial):
+            placed = [run for run, _, _ in trial.placed]
+            lacking = [run for run in job.best_effort if all(run is not other for other in placed)]
+            if placed and job.stands((), lacking):
                 self._keep(job, trial)
                 return
             trial.back(start)
         if job.failure is None:
             job.failure = self._why(job, most)
+
+    def _place(self, job: Job, trial: Trial, run: Run, span: Span) -> None:
+        """Place one kernel, close to its kernel group where that is close by a hard rule of its own."""
+        part = None if run.part == NOBODY else job.parts[run.part]
+        if part is None or part.topology is None or part.topology.mode is TopologyMode.SOFT:
+            trial.place(run, run.kernels, span)
+            return
+        domains = self._floor.close()
+        mine = [*part.agents, *(agent for other, _, agent in trial.placed if other.part == run.part)]
+        for tier in domains.tiers(domains.bounds(part.topology), inside=ROOT, agents=mine):
+            for inner in map(domains.span, tier.names):
+                if span.low <= inner.low and inner.high <= span.high and trial.place(run, run.kernels, inner):
+                    return
 
     def _spans(self, job: Job) -> list[Span]:
         """Where the kernels may go: anywhere, or for a hard session the domains that are close enough."""
@@ -76,14 +90,6 @@ class Backfill:
         close = " close together" if job.session.topology is not None else ""
         text = f"{most} of {len(job.best_effort)} kernels that ask for nothing find a place{close}"
         return Failure(Code.BEST_EFFORT, f"{text}, {job.minimum} must run")
-
-    @staticmethod
-    def _stands(job: Job, trial: Trial) -> bool:
-        """Whether the session runs with what has found a place; the others were only counted as if they had."""
-        lacking = [run for run in job.best_effort if all(run is not other for other, _, _ in trial.placed)]
-        groups = {group: -count for group, count in Counter(run.group for run in lacking).items()}
-        parts = {part: -count for part, count in Counter(run.part for run in lacking).items()}
-        return job.ready(-len(lacking), groups, parts)
 
     def _keep(self, job: Job, trial: Trial) -> None:
         self._admission.count(job, ())

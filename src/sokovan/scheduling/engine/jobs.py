@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -159,6 +159,18 @@ class Job:
             >= partition.min_groups
             for number, partition in enumerate(self.session.partitions)
         )
+
+    def stands(self, found: Sequence[Run], lacking: Sequence[Run]) -> bool:
+        """Whether the session would run with one more kernel of each run found, and without those lacking.
+
+        Kernels that ask for nothing count from the beginning; the ones that have found
+        no place must not be counted on.
+        """
+        solid = [run for run in found if not run.best_effort]
+        groups, parts = (Counter(getattr(run, name) for run in solid) for name in ("group", "part"))
+        groups.subtract(run.group for run in lacking)
+        parts.subtract(run.part for run in lacking)
+        return self.ready(len(solid) - len(lacking), groups, parts)
 
     def part_size(self, index: int) -> int:
         """How many kernels a kernel group has, running or waiting."""

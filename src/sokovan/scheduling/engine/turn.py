@@ -97,12 +97,11 @@ class Turn:
     def _with_best_effort(self, span: Span) -> bool:
         """Find a place for the kernels that ask for nothing, where the minimum relies on them."""
         job, trial = self._job, self.trial
-        solid = job.have - len(job.best_effort) + len(trial.placed) + len(trial.reserved)
-        relied = job.minimum - solid
-        if relied <= 0 or not job.best_effort:
+        found = [run for run, _, _ in (*trial.placed, *trial.reserved)]
+        if not job.best_effort or job.stands(found, job.best_effort):
             return True
-        found = sum(trial.place(run, run.kernels, span) for run in job.best_effort)
-        return found >= relied
+        lacking = [run for run in job.best_effort if not trial.place(run, run.kernels, span)]
+        return job.stands(found, lacking)
 
     def abandon(self) -> None:
         """Undo the turn, whatever it has come to."""
