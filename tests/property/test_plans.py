@@ -61,9 +61,7 @@ def test_a_session_that_was_not_ready_starts_with_all_its_minimums_or_not_at_all
         new = [kernel for kernel in session.kernels if kernel.kernel_id in placed]
         if new:
             runs = [kernel for kernel in session.kernels if kernel.agent is not None and not kernel.releasing]
-            # A best-effort kernel that waits counts for the minimum of its group: disputed.yaml has the scenario.
-            bare = [k for k in session.kernels if k.agent is None and not k.slots and k.kernel_id not in placed]
-            assert ready(session, [*runs, *new, *(bare if session.group_minimums else ())]), session.session_id
+            assert ready(session, [*runs, *new]), session.session_id
 
 
 def ready(session: SessionWorkload, kernels: list[KernelWorkload]) -> bool:
@@ -133,10 +131,7 @@ def test_a_hard_topology_holds_for_all_kernels_that_run_or_start(case: Case) -> 
         units = [(session.topology, list(session.kernels))]
         for part in session.partitions:
             values = {kernel.labels.get(part.by) for kernel in session.kernels} - {None}
-            # A kernel that asks for nothing does not keep to its group yet: disputed.yaml has the scenario.
-            units += [
-                (part.topology, [k for k in session.kernels if k.labels.get(part.by) == v and k.slots]) for v in values
-            ]
+            units += [(part.topology, [k for k in session.kernels if k.labels.get(part.by) == v]) for v in values]
         for constraint, kernels in units:
             if (
                 constraint is not None

@@ -107,7 +107,8 @@ class Cycle:
     def _hopeless(self, work: Work) -> Failure | None:
         """Why a session could not start even if all machines were empty."""
         need = work.minimum - work.counted()
-        if len(work.waiting) < need or not work.ready(work.waiting):
+        whole = [kernel for kernel in work.waiting if work.can_be_whole(kernel)]
+        if len(whole) < need or not work.ready(work.waiting):
             return Failure(Code.NOT_ENOUGH_KERNELS)
         by_kind = {kind_of(kernel): kernel for kernel in work.waiting}
         times = {kind: sum(1 for kernel in work.waiting if kind_of(kernel) == kind) for kind in by_kind}

@@ -89,6 +89,11 @@ class Work:
         kernels = [*self.present(), *more]
         return sum(1 for k in kernels if self.group_of(k) == group) >= self.session.partitions[group[0]].size
 
+    def can_be_whole(self, kernel: KernelWorkload) -> bool:
+        """Whether the kernel's group has enough kernels to be ready at all."""
+        group = self.group_of(kernel)
+        return group is None or self.group_ready(group, self.waiting)
+
     def agents(self, group: Group | None = None) -> set[str]:
         """Where the kernels of the session, or of one of its groups, are."""
         return {agent for kernel, agent in self.here if group is None or self.group_of(kernel) == group}
