@@ -42,18 +42,23 @@ def agents(count: int, *, used: ResourceSlot = NO_SLOTS) -> tuple[AgentInfo, ...
 
 
 def owner(index: int, users: int) -> Owner:
-    """One of so many users, in turn."""
-    name = f"u{index % users:03}"
+    """One of so many users, in turn; shifted by one every ten, so that each has work of every kind."""
+    name = f"u{(index + index // 10) % users:03}"
     return Owner(user=name, access_key=AccessKey(f"key-{name}"), group=f"g{index % 10}")
 
 
 def limits(users: int) -> dict[Scope, dict[str, ResourcePolicy]]:
-    """A slot limit on every user and keypair that never binds, so that it is checked every time."""
-    policy = ResourcePolicy(name="wide", slots_max=SlotLimits({"cuda.device": 10**6}), sessions_max=10**6)
-    names = [owner(index, users) for index in range(users)]
+    """Limits on every keypair, user, group and domain that never bind, so that all are checked every time."""
+    wide = SlotLimits({"cuda.device": 10**6})
+    policy = ResourcePolicy(
+        name="wide", slots_max=wide, sessions_max=10**6, pending_sessions_max=10**6, pending_slots_max=wide
+    )
+    owners = [owner(index, users) for index in range(users * 10)]
     return {
-        Scope.USER: {o.user: policy for o in names},
-        Scope.KEYPAIR: {str(o.access_key): policy for o in names},
+        Scope.KEYPAIR: {str(o.access_key): policy for o in owners},
+        Scope.USER: {o.user: policy for o in owners},
+        Scope.GROUP: {o.group: policy for o in owners},
+        Scope.DOMAIN: {o.domain: policy for o in owners},
     }
 
 
@@ -100,7 +105,7 @@ def gangs(count: int, kernels: int, machines: int) -> SystemSnapshot:
 
 
 def topology() -> SystemSnapshot:
-    """6,000 agents in three tiers, 9,600 HyperNodes in all, two thirds full; one hard gang."""
+    """6,000 agents in three tiers, 9,600 HyperNodes in all, two thirds full; one hard gang of 24 kernels."""
     machines = [
         AgentInfo(
             agent_id=AgentId(f"a{index:05}"),
@@ -112,11 +117,13 @@ def topology() -> SystemSnapshot:
     leaves = [HyperNode(f"leaf-{i:05}", 1, (f"a{i:05}",)) for i in range(6_000)]
     racks = [HyperNode(f"rack-{i:05}", 2, (f"leaf-{2 * i:05}", f"leaf-{2 * i + 1:05}")) for i in range(3_000)]
     rows = [HyperNode(f"row-{i:04}", 3, tuple(f"rack-{5 * i + k:05}" for k in range(5))) for i in range(600)]
-    gang = session(0, EIGHT_GPU, kernels=3)
+    gang = session(0, ONE_GPU, kernels=24)
     hard = SessionWorkload(
         gang.session_id, gang.kernels, owner=gang.owner, topology=TopologyConstraint(TopologyMode.HARD, 3)
     )
-    return SystemSnapshot(agents=tuple(machines), sessions=(hard,), hypernodes=(*leaves, *racks, *rows))
+    return SystemSnapshot(
+        agents=tuple(machines), sessions=(hard,), hypernodes=(*leaves, *racks, *rows), limits=limits(50)
+    )
 
 
 def topology_groups() -> SystemSnapshot:
@@ -130,11 +137,12 @@ def topology_groups() -> SystemSnapshot:
     )
     work = SessionWorkload(
         session_id=SessionId("pipeline"),
+        owner=owner(0, 50),
         kernels=kernels,
         partitions=(Partition("stages", "stage", size=10, min_groups=100, topology=HARD_TIER_1),),
         topology=TopologyConstraint(TopologyMode.HARD, 2),
     )
-    return SystemSnapshot(agents=agents(1_000), sessions=(work,), hypernodes=(*leaves, top))
+    return SystemSnapshot(agents=agents(1_000), sessions=(work,), hypernodes=(*leaves, top), limits=limits(50))
 
 
 def queues_tree() -> SystemSnapshot:
@@ -161,7 +169,7 @@ def queues_tree() -> SystemSnapshot:
 
 
 def hopeless() -> SystemSnapshot:
-    """10,000 sessions of 100 shapes, none of which fits: every machine has one GPU taken too many."""
+    """10,000 sessions of 100 shapes, none of which fits: no machine has a fifth of a core left."""
     full = ResourceSlot({"cpu": 63_900, "mem": 511 * GiB, "cuda.device": 8})
     kinds = [ResourceSlot({"cpu": 200 + i, "mem": GiB, "cuda.device": i % 8}) for i in range(100)]
     return SystemSnapshot(
@@ -175,9 +183,10 @@ def mixed() -> SystemSnapshot:
     """60 % one GPU, 30 % eight GPU, 10 % gangs of eight times eight; 200 users, 2,000 agents."""
     sessions = []
     for index in range(2_400):
-        if index % 10 < 6:
+        kind = index % 10
+        if kind < 6:
             sessions.append(session(index, ONE_GPU, users=200))
-        elif index % 10 < 9:
+        elif kind < 9:
             sessions.append(session(index, EIGHT_GPU, users=200))
         else:
             sessions.append(session(index, EIGHT_GPU, kernels=8, users=200))

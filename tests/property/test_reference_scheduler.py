@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given, reject
+from hypothesis import given
 
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot
 from sokovan.scheduling.trace import Code
 from tests.reference.clusters import ACTIONS, SELECTORS, SEQUENCERS, Theme, clusters, profiles
-from tests.reference.differences import OPEN_DIFFERENCES
 from tests.reference.scheduler import Decision, reference_schedule
 
 BOTH = ("proportion", "capacity")
@@ -55,8 +54,6 @@ def check(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     """Both schedulers place, promise and refuse alike."""
     expected = reference_schedule(snapshot, profile)
     found = blurred(decided(snapshot, profile), expected)
-    if found != expected and any(differ(snapshot, profile) for differ in OPEN_DIFFERENCES.values()):
-        reject()
     assert found.placements == expected.placements
     assert found.reservations == expected.reservations
     assert found.pending == expected.pending

@@ -239,7 +239,9 @@ class Cycle:
         saved = self._world.copied()
         turn = Turn(work, self._stage, kernels)
         if not turn.take():
-            work.failure = turn.failure
+            asked = work.waiting[: work.missing()]
+            limit = self._owners.objection(session, asked, starts=starts) if len(kernels) < len(work.waiting) else None
+            work.failure = turn.failure if limit is None else Failure(limit)
             return False
         code = self._owners.objection(session, turn.seated(), starts=starts)
         if code is not None:

@@ -100,10 +100,9 @@ class Turn:
         return bool(self.seated()) and self._work.ready(self.seated() if self._may_reserve else self._started())
 
     def _seat_bare(self, domain: Domain) -> bool:
-        """Where the minimum relies on kernels that ask for nothing, as many of them find a place as it needs."""
+        """Where the session relies on kernels that ask for nothing, they find a place, or it does not start."""
         work, stage = self._work, self._stage
-        relied = work.minimum - len(work.here) - len(self.seated())
-        if relied <= 0:
+        if self._stands(work.bare):
             return True
         for kernel in work.bare:
             agent = stage.chooser.now(kernel, domain.agents, stage.nominated(kernel))
@@ -111,11 +110,21 @@ class Turn:
                 stage.world.machines[agent].take(kernel)
                 stage.world.last = agent
                 self.bare.append((kernel, agent))
-        if len(self.bare) >= relied:
+        placed = [kernel.kernel_id for kernel, _ in self.bare]
+        if self._stands([kernel for kernel in work.bare if kernel.kernel_id not in placed]):
             return True
         self._short = self._short or work.bare[0]
         self.bare = []
         return False
+
+    def _stands(self, lacking: Sequence[KernelWorkload]) -> bool:
+        """Whether the session would run without these kernels that ask for nothing."""
+        work, every = self._work, self._work.bare
+        gone = [kernel.kernel_id for kernel in lacking]
+        work.bare = [kernel for kernel in every if kernel.kernel_id not in gone]
+        answer = work.ready(self.seated())
+        work.bare = every
+        return answer
 
     def _started(self) -> list[KernelWorkload]:
         return [kernel for kernel, _ in self.placed]

@@ -21,8 +21,7 @@ from sokovan.simulator.scenario import Scenario, read_scenarios
 from sokovan.simulator.world import World, begin, run
 
 FOLDER = Path(__file__).parent
-DISPUTED = FOLDER / "disputed.yaml"
-FILES = [path for path in sorted(FOLDER.glob("*.yaml")) if path != DISPUTED]
+FILES = sorted(FOLDER.glob("*.yaml"))
 
 
 def read(path: Path) -> list[Scenario]:
@@ -38,17 +37,12 @@ def test_a_scenario_of_our_own_holds(scenario: Scenario) -> None:
 
 
 def test_a_name_says_one_thing_in_all_files() -> None:
-    names = Counter(scenario.name for scenario in [*SCENARIOS, *read(DISPUTED)])
+    names = Counter(scenario.name for scenario in SCENARIOS)
     assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_every_scenario_expects_something() -> None:
     assert [scenario.name for scenario in SCENARIOS if not scenario.expect] == []
-
-
-def test_a_disputed_scenario_that_holds_is_moved_to_the_file_of_its_theme() -> None:
-    settled = [scenario.name for scenario in read(DISPUTED) if not differences(run(scenario))]
-    assert settled == [], "move these out of disputed.yaml"
 
 
 # ---------------------------------------------------------------------------------------------------------------

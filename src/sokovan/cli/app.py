@@ -5,12 +5,13 @@ Heavy parts load only where they are used.
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from sokovan import __version__
+from sokovan.cli.output import complain
+from sokovan.domain.errors import InvalidInput
 
 app = App(
     name="sokovan",
@@ -54,6 +55,6 @@ def simulate(
     from sokovan.cli.simulate import simulate as run  # noqa: PLC0415  # numpy and friends load only here
 
     if not files:
-        sys.stderr.write("error: name at least one file\n  hint: sokovan simulate --help [usage]\n")
+        complain(InvalidInput("name at least one file", hint="see sokovan simulate --help"), json_too=json)
         return 2
     return run(list(files), json=json, explain=explain, snapshot=snapshot, save=save)

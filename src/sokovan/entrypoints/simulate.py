@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,17 +44,19 @@ def read_all(files: Sequence[str]) -> list[Scenario]:
 def _require_plugins(scenario: Scenario, registry: PluginRegistry) -> None:
     """Refuse a profile that names a plugin which is not there, where it stands in its file."""
     profile = scenario.profile
-    try:
-        registry.sequencer(profile.sequencer)
-        registry.selector(profile.selector)
-        for name in profile.validators:
-            registry.validator(name)
-        for name in profile.plugins:
-            registry.plugin(name)
-    except InvalidInput as error:
-        raise Place(scenario.file, scenario.line, scenario.name, "profile").wrong(
-            error.message, hint=error.hint
-        ) from error
+    named: list[tuple[str, Callable[[str], object], tuple[str, ...]]] = [
+        ("sequencer", registry.sequencer, (profile.sequencer,)),
+        ("selector", registry.selector, (profile.selector,)),
+        ("validators", registry.validator, profile.validators),
+        ("plugins", registry.plugin, profile.plugins),
+    ]
+    for key, find, names in named:
+        for name in names:
+            try:
+                find(name)
+            except InvalidInput as error:
+                place = scenario.profile_places.get(key, Place(scenario.file, scenario.line, scenario.name, "profile"))
+                raise place.wrong(error.message, hint=error.hint) from error
 
 
 def simulated(scenarios: Sequence[Scenario]) -> Iterator[Outcome]:
@@ -76,7 +78,10 @@ def replayed(file: str) -> SchedulingPlan:
         snapshot = snapshot_from_json(read_text(file))
     except InvalidSnapshot as error:
         raise InvalidSnapshot(key=f"{file}: {error.key}" if error.key else file, problem=error.problem) from error
-    return schedule(snapshot, profile_of(snapshot.scaling_group), installed_plugins())
+    try:
+        return schedule(snapshot, profile_of(snapshot.scaling_group), installed_plugins())
+    except SokovanError as error:
+        raise InvalidSnapshot(key=file, problem=error.message) from error
 
 
 def save_snapshots(scenarios: Sequence[Scenario], folder: str) -> list[Path]:

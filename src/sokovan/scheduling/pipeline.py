@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.engine.admission import Admission
@@ -54,6 +55,7 @@ class Cycle:
         self._snapshot, self._profile = snapshot, profile
         self._sequencer = registry.sequencer(profile.sequencer)
         self._extensions = Extensions(registry.plugin(name) for name in profile.plugins)
+        _refuse_doubles(snapshot)
         self._workspace = Workspace(snapshot.agents, snapshot.tree, _asked_slots(snapshot.sessions))
         self._table = _shapes(self._workspace, profile)
         own = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
@@ -73,12 +75,14 @@ class Cycle:
             slots=self._workspace.slots,
         )
         selector = registry.selector(profile.selector)
+        self._rotates = selector.rotates
         group = snapshot.scaling_group
         self._cursor = snapshot.cursors.get(group.name)
         choice = choice_for(
             selector, self._table, self._extensions, slot_priority=group.slot_priority, cursor=self._cursor
         )
         self._floor = Floor(self._workspace, choice, self._book, self._extensions)
+        self._floor.plugged = bool(profile.plugins) or profile.selector not in BUILT_IN.selectors
         if not profile.fit_error_cache or not choice.by_shape:
             self._floor.misfits = None
         self._context = SequencingContext(snapshot, self._capacity(), self._ledger)
@@ -97,9 +101,11 @@ class Cycle:
                 self._allocate(jobs, outcome)
             else:
                 Backfill(self._floor, self._admission, outcome).run(jobs)
-        verdicts = Explainer(self._workspace, self._book, self._floor.domains).verdicts(jobs, notes=self._notes)
+        for job in jobs:
+            self._admission.examine(job)
+        verdicts = Explainer(self._workspace, self._book, self._floor).verdicts(jobs, notes=self._notes)
         cursor = self._floor.choice.cursor
-        moved = cursor is not None and cursor != self._cursor
+        moved = self._rotates and cursor is not None and cursor != self._cursor
         return SchedulingPlan(
             placements=tuple(outcome.placements),
             reservations=tuple(_reservation(name, seats) for name, seats in outcome.reserved.items()),
@@ -112,6 +118,7 @@ class Cycle:
         promised = {reservation.session_id for reservation in self._snapshot.reservations}
         able = [job for job in jobs if job.failure is None and job.runs]
         first = [job for job in able if job.session.session_id in promised]
+        first.sort(key=lambda job: (-job.session.priority, job.rank))
         rest = [job for job in able if job.session.session_id not in promised]
         Allocate(self._floor, self._admission, outcome, self._lanes).run(rest, first=first)
 
@@ -234,6 +241,17 @@ class Cycle:
     def _capacity(self) -> ResourceSlot:
         workspace = self._workspace
         return ResourceSlot(dict(zip(workspace.slots, workspace.total(), strict=True)))
+
+
+def _refuse_doubles(snapshot: SystemSnapshot) -> None:
+    """Two agents or sessions of one id would silently be one."""
+    for field, ids in (
+        ("agents", [agent.agent_id for agent in snapshot.agents]),
+        ("sessions", [session.session_id for session in snapshot.sessions]),
+    ):
+        if len(set(ids)) != len(ids):
+            twice = next(name for name, times in Counter[str](ids).items() if times > 1)
+            raise InvalidSpec(what="snapshot", field=field, value=twice, problem="is there twice")
 
 
 def _shapes(workspace: Workspace, profile: SchedulingProfile) -> ShapeTable:

@@ -17,6 +17,7 @@ class RuleBook:
 
     def __init__(self, rules: Sequence[ValidatorRule], context: ValidationContext) -> None:
         self._context = context
+        self._order = {rule: index for index, rule in enumerate(rules)}
         self._by_owner = [rule for rule in rules if rule.by_owner]
         others = [rule for rule in rules if not rule.by_owner]
         self._by_field = [(rule, rule.looks_at) for rule in others if rule.looks_at]
@@ -27,14 +28,12 @@ class RuleBook:
         """The rules that have something to say of this session."""
         if entry.rules is None:
             entry.rules = tuple(rule for rule in self._by_owner if self._asks(rule, session))
-        rules: tuple[ValidatorRule, ...] = entry.rules
-        for rule, name in self._by_field:
-            if getattr(session, name):
-                rules = (*rules, rule)
-        for rule in self._by_session:
-            if self._asks(rule, session):
-                rules = (*rules, rule)
-        return rules
+        more = [rule for rule, name in self._by_field if getattr(session, name, True)]
+        more += [rule for rule in self._by_session if self._asks(rule, session)]
+        if not more:
+            return entry.rules
+        # In the order of the profile: the first objection gives the verdict its code.
+        return tuple(sorted((*entry.rules, *more), key=self._order.__getitem__))
 
     def objections(self, job: Job, request: ResourceSlot) -> list[tuple[Code, Check]]:
         """All that the rules object to; a rule that fails objects in its own name."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from sokovan.domain.agent import AgentInfo
-from sokovan.domain.errors import InvalidInput, listed
+from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, quoted
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId, checked_name
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.policy import ResourcePolicy, Scope
@@ -67,6 +67,7 @@ class Scenario:
     fair_share: FairSharePolicy = field(default_factory=FairSharePolicy)
     outcomes: Mapping[SessionId, bool] = field(default_factory=dict)
     cursor: AgentId | None = None
+    profile_places: Mapping[str, Place] = field(default_factory=dict)
 
 
 def read_scenarios(text: str, file: str) -> Iterator[Scenario]:
@@ -120,6 +121,7 @@ class _Reader:
             fair_share=self._get("fair_share", _fair_share) or FairSharePolicy(),
             outcomes={SessionId(key): value.flag() for key, value in self._section("outcomes").items()},
             cursor=self._get("cursor", self._agent_name),
+            profile_places={key: value.place for key, value in self._section("profile").items()},
         )
 
     def _section(self, name: str) -> dict[str, Value]:
@@ -379,7 +381,11 @@ def _plain_mapping(value: Value) -> dict[str, Any]:
 
 
 def _profile(value: Value) -> SchedulingProfile:
-    return _checked(value, lambda: profile_from(_plain_mapping(value)))
+    try:
+        return profile_from(_plain_mapping(value))
+    except InvalidSpec as error:
+        place = value.mapping()[error.field].place if error.field in value.mapping() else value.place
+        raise place.wrong(f"{quoted(error.value)} {error.problem}", hint=error.hint) from error
 
 
 def _slot_limits(value: Value | None) -> SlotLimits:

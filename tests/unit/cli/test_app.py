@@ -63,7 +63,7 @@ def test_snapshots_are_saved_and_replayed(sokovan: Command, file: str, tmp_path:
 def test_no_file_at_all_is_a_usage_error_that_says_what_to_do(sokovan: Command) -> None:
     status, out, err = sokovan("simulate")
     assert (status, out) == (2, "")
-    assert err.startswith("error: name at least one file\n  hint: sokovan simulate --help")
+    assert err.startswith("error: name at least one file\n  hint: see sokovan simulate --help")
 
 
 def test_a_missing_file_is_a_usage_error(sokovan: Command) -> None:

@@ -52,7 +52,9 @@ def test_each_scenario_is_told_apart_by_what_came_of_it(tmp_path: Path) -> None:
 
 def test_a_profile_that_names_a_plugin_which_is_not_there_is_refused_with_its_place(tmp_path: Path) -> None:
     text = f"{GOOD}---\nscenario: odd\nprofile: {{selector: nope}}\n"
-    with pytest.raises(InvalidScenario, match=r"scenario 'odd': profile: there is no selector 'nope'; known are conc"):
+    with pytest.raises(
+        InvalidScenario, match=r"scenario 'odd': profile.selector: there is no selector 'nope'; known are conc"
+    ):
         read_all([written(tmp_path, "f.yaml", text)])
 
 

@@ -157,10 +157,18 @@ WRONG_VALUES = [
     ),
     Malformed("an outcome of maybe", f"{CLUSTER}outcomes: {{x: maybe}}\n", 4, "outcomes.x", "must be true or false"),
     Malformed(
-        "an unknown policy", f"{CLUSTER}profile: {{queue_policy: luck}}\n", 4, "profile", "queue_policy = 'luck'"
+        "an unknown policy",
+        f"{CLUSTER}profile: {{queue_policy: luck}}\n",
+        4,
+        "profile.queue_policy",
+        "'luck' is not known",
     ),
     Malformed(
-        "one action as text", f"{CLUSTER}profile: {{actions: allocate}}\n", 4, "profile", "must be a list of names"
+        "one action as text",
+        f"{CLUSTER}profile: {{actions: allocate}}\n",
+        4,
+        "profile.actions",
+        "must be a list of names",
     ),
     Malformed(
         "a limit below zero", f"{CLUSTER}limits: {{user: {{u: {{sessions: -1}}}}}}\n", 4, "limits.user.u.sessions", "0"

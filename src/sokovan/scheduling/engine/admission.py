@@ -14,7 +14,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.engine.jobs import Failure, Job
 from sokovan.scheduling.engine.ledger import Entry, Ledger, PendingLines
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.extensions import Extensions
+from sokovan.scheduling.extensions import Extensions, PluginFailed
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Check, Code
 
@@ -70,9 +70,20 @@ class Admission:
         if not job.rules:
             return None
         found = self._rules.objections(job, job.next_slots())
-        if found and self._bar(job):
-            return None
-        return _refused(found) if found else None
+        job.objection = _refused(found) if found else None
+        return None if found and self._bar(job) else job.objection
+
+    def examine(self, job: Job) -> None:
+        """Ask the rules about a session that was never tried, so that its verdict has all checks."""
+        if job.entry is not None:
+            return
+        try:
+            objection = self.objection(job)
+        except PluginFailed as failed:
+            objection = Failure(Code.PLUGIN_FAILED, checks=(Check("plugin", "no", str(failed)),))
+        if objection is not None:
+            said = {check.name: check for check in objection.checks}
+            job.checks = tuple(said.pop(check.name, check) for check in job.checks) + tuple(said.values())
 
     def _bar(self, job: Job) -> bool:
         """Keep out of a growing or elastic session the kernels that alone pass a limit; True if some are left."""

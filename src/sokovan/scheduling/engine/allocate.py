@@ -112,7 +112,9 @@ class Allocate:
         refusal = self._queue_refusal(node)
         if refusal is not None:
             while (job := lanes.pop()) is not None:
-                job.failure = refusal._replace(shape=job.runs[0].shape)
+                # What the rules object to is said too, and first: a share may come back, a limit stays.
+                if not self._refused(job):
+                    job.failure = refusal._replace(shape=job.runs[0].shape)
             return False
         job = lanes.pop()
         if job is None:
@@ -155,7 +157,8 @@ class Allocate:
             job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
             return False
         if not found:
-            job.failure = turn.failure
+            # Without the kernels that a limit keeps out it could not be done: the limit is the reason.
+            job.failure = job.objection if job.barred else turn.failure
             return False
         trial = turn.trial
         shapes = Counter(run.shape for run, _, _ in (*trial.placed, *trial.reserved))
@@ -209,7 +212,7 @@ class Allocate:
         trial.statement.commit()
         self._count(job, trial, ready=ready)
         job.failure = None
-        if job.session.topology is not None:
+        if ready and job.session.topology is not None:
             self._record_domain(job)
         return ready
 
@@ -245,7 +248,7 @@ class Allocate:
             job.group_have[run.group] += 1
             if run.part != NOBODY:
                 job.parts[run.part].have += 1
-        if len(job.runs) == 1 and len(trial.placed) >= len(job.runs[0].kernels) and not trial.reserved:
+        if len(job.runs) == 1 and sum(not run.best_effort for run, _, _ in trial.placed) == len(job.runs[0].kernels):
             job.runs = []
             return
         gone = {kernel.kernel_id for _, kernel, _ in (*trial.placed, *trial.reserved)}

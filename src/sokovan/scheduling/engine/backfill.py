@@ -15,8 +15,8 @@ from sokovan.domain.topology import ROOT
 from sokovan.scheduling.engine.admission import Admission
 from sokovan.scheduling.engine.allocate import Outcome
 from sokovan.scheduling.engine.gang import Span, Trial
-from sokovan.scheduling.engine.jobs import NOBODY, Failure, Job, Run
-from sokovan.scheduling.engine.turn import Floor
+from sokovan.scheduling.engine.jobs import Failure, Job
+from sokovan.scheduling.engine.turn import Floor, place_best_effort
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.trace import Code
@@ -46,11 +46,19 @@ class Backfill:
     def _serve(self, job: Job) -> None:
         trial = Trial(job, self._floor.workspace, self._floor.choice, self._floor.book)
         start = trial.mark()
+        try:
+            self._search(job, trial)
+        except PluginFailed:
+            trial.back(start)
+            raise
+
+    def _search(self, job: Job, trial: Trial) -> None:
+        start = trial.mark()
         runs = sorted(job.best_effort, key=lambda run: -run.kernels[0].priority)
         most = 0
         for span in self._spans(job):
             for run in runs:
-                self._place(job, trial, run, span)
+                place_best_effort(run, trial, self._floor, span)
             most = max(most, len(trial.placed))
             placed = [run for run, _, _ in trial.placed]
             lacking = [run for run in job.best_effort if all(run is not other for other in placed)]
@@ -60,19 +68,6 @@ class Backfill:
             trial.back(start)
         if job.failure is None:
             job.failure = self._why(job, most)
-
-    def _place(self, job: Job, trial: Trial, run: Run, span: Span) -> None:
-        """Place one kernel, close to its kernel group where that is close by a hard rule of its own."""
-        part = None if run.part == NOBODY else job.parts[run.part]
-        if part is None or part.topology is None or part.topology.mode is TopologyMode.SOFT:
-            trial.place(run, run.kernels, span)
-            return
-        domains = self._floor.close()
-        mine = [*part.agents, *(agent for other, _, agent in trial.placed if other.part == run.part)]
-        for tier in domains.tiers(domains.bounds(part.topology), inside=ROOT, agents=mine):
-            for inner in map(domains.span, tier.names):
-                if span.low <= inner.low and inner.high <= span.high and trial.place(run, run.kernels, inner):
-                    return
 
     def _spans(self, job: Job) -> list[Span]:
         """Where the kernels may go: anywhere, or for a hard session the domains that are close enough."""

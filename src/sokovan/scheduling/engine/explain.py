@@ -19,8 +19,9 @@ from sokovan.scheduling.engine.domains import Domains, Tier
 from sokovan.scheduling.engine.jobs import Failure, Job
 from sokovan.scheduling.engine.queues import QueueBook
 from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.turn import Floor
 from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
-from sokovan.scheduling.trace import MEANING, Check, Code, Funnel, Verdict
+from sokovan.scheduling.trace import MEANING, Advice, Check, Code, Funnel, Verdict
 
 AHEAD_SHOWN = 3
 
@@ -40,9 +41,10 @@ class Report(NamedTuple):
 class Explainer:
     """Writes the verdicts of one cycle."""
 
-    def __init__(self, workspace: Workspace, book: QueueBook, domains: Domains | None) -> None:
+    def __init__(self, workspace: Workspace, book: QueueBook, floor: Floor) -> None:
         self._workspace, self._book = workspace, book
-        self._domains = domains
+        self._domains = floor.domains
+        self._plugged = floor.plugged
         self._reports: dict[Shape, Report] = {}
         self._templates: dict[tuple[str, Failure], Verdict] = {}
 
@@ -60,7 +62,9 @@ class Explainer:
             # Everything but who it is and where it stands is often shared.
             name = job.session.session_id
             verdicts.append(Verdict(name, *verdict[1:-2], len(line), tuple(line[:AHEAD_SHOWN])))
-            line.append(name)
+            if MEANING[verdict.code][0] is Advice.WAIT:
+                # Who cannot go as things are stands in nobody's way.
+                line.append(name)
         return verdicts
 
     def _told(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
@@ -145,7 +149,7 @@ class Explainer:
         return self._no_room(job, shape, report)
 
     def _hopeless(self, job: Job, shape: Shape, report: Report, code: Code | None) -> tuple[Code, str]:
-        funnel, slots = report.funnel, format_slots(shape.slots)
+        funnel, slots = report.funnel, _asks(shape)
         if not funnel.all:
             return Code.NO_NODES, "the scaling group has no agents"
         if code is Code.OTHER_SHARD:
@@ -165,12 +169,12 @@ class Explainer:
         return Code.NEVER_FITS, text
 
     def _no_room(self, job: Job, shape: Shape, report: Report) -> tuple[Code, str]:
-        slots = format_slots(shape.slots)
-        if len(job.runs) == 1 and report.kernels_fit >= job.need():
+        slots = _asks(shape)
+        if self._plugged and len(job.runs) == 1 and report.kernels_fit >= job.need():
             text = f"{slots} would fit, but the selector or a plugin keeps it from every agent that has room"
             return Code.REFUSED_BY_PLUGIN, text
         if report.kernels_fit:
-            fit = min(job.need() - 1, max(job.fitted, 0)) if len(job.runs) > 1 else report.kernels_fit
+            fit = min(job.need() - 1, job.fitted if len(job.runs) > 1 else report.kernels_fit)
             text = f"insufficient resources: {fit} of {job.need()} kernels would fit, {slots} is what is short"
             return Code.FRAGMENTED, text
         if report.held:
@@ -189,10 +193,10 @@ class Explainer:
             text = f"no HyperNode that is allowed could hold {job.need()} kernels even if it were empty"
             return Code.TOPOLOGY_IMPOSSIBLE, text
         most, where = domains.most_that_fit(tiers, demand)
-        if len(job.runs) == 1 and not job.parts and most >= job.need():
+        if self._plugged and len(job.runs) == 1 and not job.parts and most >= job.need():
             return Code.REFUSED_BY_PLUGIN, f"{where} has room for {most} kernels, but a plugin keeps them from it"
         best = f"the best, {where}, has room for {most}" if where and where != ROOT else "none has room for any"
-        text = f"insufficient resources close together: {job.need()} kernels of {format_slots(shape.slots)}; {best}"
+        text = f"insufficient resources close together: {job.need()} kernels of {_asks(shape)}; {best}"
         return Code.TOPOLOGY_NO_ROOM, text
 
     @staticmethod
@@ -232,6 +236,10 @@ class Explainer:
         amounts = {names[c]: int(n) for c, n in zip(shape.columns, lacks[best], strict=True)}
         amounts.pop("kernels", None)
         return self._workspace.ids[int(chosen[best])], ResourceSlot(amounts)
+
+
+def _asks(shape: Shape) -> str:
+    return format_slots(shape.slots) or "a kernel that asks for nothing"
 
 
 def _question(code: Code) -> str:

@@ -169,6 +169,7 @@ class Trial:
             if agent < 0:
                 break
             self.statement.reserve(run.shape, agent)
+            self.choice.chosen(agent)
             self.reserved.append((run, kernel, agent))
             got += 1
         return got

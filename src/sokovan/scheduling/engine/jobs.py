@@ -90,7 +90,8 @@ class Job:
 
     __slots__ = (
         "agents", "barred", "best_effort", "checks", "entry", "failure", "fitted", "group_have", "have", "minimum",
-        "node", "order", "parts", "placed", "rank", "reserved", "rules", "runs", "session", "single", "starts",
+        "node", "objection", "order", "parts", "placed", "rank", "reserved", "rules", "runs", "session", "single",
+        "starts",
     )  # fmt: skip
 
     def __init__(self, session: SessionWorkload, node: QueueNode, outlook: Outlook) -> None:
@@ -108,6 +109,7 @@ class Job:
         kernels, table = session.kernels, outlook.table
         self.single = False
         self.barred: frozenset[Shape] | None = None  # shapes that a limit keeps out of this turn
+        self.objection: Failure | None = None  # why they are kept out
         if len(kernels) == 1 and not session.partitions and kernels[0].agent is None and kernels[0].slots:
             # The common case, spelt out: most sessions are one kernel that waits.
             kernel = kernels[0]
@@ -129,6 +131,12 @@ class Job:
     def need(self) -> int:
         """How many kernels this turn must place: up to the minimum, then one at a time."""
         return max(1, self.minimum - self.have)
+
+    def grows(self) -> bool:
+        """Whether the session has all it must have, and only grows from here."""
+        if self.have < self.minimum:
+            return False
+        return not (self.session.group_minimums or self.parts) or self.ready(0, {}, {})
 
     def next_slots(self) -> ResourceSlot:
         """What the next kernels in the order ask for, as many as this turn must place."""

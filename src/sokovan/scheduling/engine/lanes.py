@@ -79,4 +79,4 @@ class Lanes:
 
 def _head(job: Job) -> Head:
     # Ranks are unique, so that two sessions are never compared beyond them.
-    return (-job.session.priority, job.have >= job.minimum, job.order, job.rank)
+    return (-job.session.priority, job.grows(), job.order, job.rank)

@@ -5,9 +5,10 @@ Each placement is seen by the next check.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from sokovan.domain.policy import ResourcePolicy, Scope
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, total
@@ -112,23 +113,27 @@ class PendingLine:
 
     def __init__(self, sessions: Iterable[SessionWorkload], elsewhere: OwnerUsage) -> None:
         ordered = sorted(sessions, key=lambda session: (session.submitted, session.session_id))
+        asked = [total(k.slots for k in s.kernels if k.agent is None) for s in ordered]
         self._place = {session.session_id: index for index, session in enumerate(ordered)}
-        self._slots = [total(k.slots for k in s.kernels if k.agent is None) for s in ordered]
-        self._gone: list[int] = []
+        self._names = sorted({slot for slots in asked for slot in slots})
+        rows = [[slots[name] for name in self._names] for slots in asked]
+        self._slots = np.array(rows, np.int64).reshape(len(ordered), len(self._names))
+        self._waits = np.ones(len(ordered), np.int64)
         self._elsewhere = elsewhere
 
     def ahead(self, session: SessionWorkload) -> tuple[int, ResourceSlot]:
         """How many earlier sessions still wait, and what they ask for together."""
-        place = self._place.get(session.session_id, len(self._slots))
-        gone = set(self._gone[: bisect_left(self._gone, place)])
-        slots = total(self._slots[index] for index in range(place) if index not in gone)
-        return place - len(gone) + self._elsewhere.sessions, slots + self._elsewhere.slots
+        place = self._place.get(session.session_id, len(self._waits))
+        waits = self._waits[:place]
+        amounts = (waits @ self._slots[:place]).tolist()
+        slots = ResourceSlot(dict(zip(self._names, amounts, strict=True)))
+        return int(waits.sum()) + self._elsewhere.sessions, slots + self._elsewhere.slots
 
     def leave(self, session: SessionWorkload) -> None:
         """A session waits no longer."""
         place = self._place.get(session.session_id)
-        if place is not None and place not in self._gone:
-            insort(self._gone, place)
+        if place is not None:
+            self._waits[place] = 0
 
 
 class PendingLines:

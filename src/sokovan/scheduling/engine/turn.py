@@ -30,6 +30,7 @@ class Floor:
     extensions: Extensions
     domains: Domains | None = None
     misfits: set[Shape] | None = field(default_factory=set)
+    plugged: bool = False  # whether a plugin or a selector of others may keep kernels from agents
 
     def close(self) -> Domains:
         """The HyperNodes, looked at when the first session asks for closeness."""
@@ -43,7 +44,7 @@ class Turn:
 
     def __init__(self, job: Job, floor: Floor) -> None:
         self._job, self._floor = job, floor
-        self._grows = job.have >= job.minimum and job.ready(0, {}, {})
+        self._grows = job.grows()
         self.trial = Trial(job, floor.workspace, floor.choice, floor.book)
         self.trial.misfits = floor.misfits
         self._start = self.trial.mark()
@@ -100,7 +101,7 @@ class Turn:
         found = [run for run, _, _ in (*trial.placed, *trial.reserved)]
         if not job.best_effort or job.stands(found, job.best_effort):
             return True
-        lacking = [run for run in job.best_effort if not trial.place(run, run.kernels, span)]
+        lacking = [run for run in job.best_effort if not place_best_effort(run, trial, self._floor, span)]
         return job.stands(found, lacking)
 
     def abandon(self) -> None:
@@ -297,6 +298,21 @@ class Turn:
             if kernels:
                 rest.append(Run(run.shape, kernels, nominated=run.nominated, part=run.part))
         return rest
+
+
+def place_best_effort(run: Run, trial: Trial, floor: Floor, span: Span) -> int:
+    """Place a kernel that asks for nothing, close to its kernel group where that has a hard rule."""
+    part = None if run.part == NOBODY else trial.job.parts[run.part]
+    if part is None or part.topology is None or part.topology.mode is TopologyMode.SOFT:
+        return trial.place(run, run.kernels, span)
+    domains = floor.close()
+    seats = (*trial.placed, *trial.reserved)
+    mine = [*part.agents, *(agent for other, _, agent in seats if other.part == run.part)]
+    for tier in domains.tiers(domains.bounds(part.topology), inside=ROOT, agents=mine):
+        for inner in map(domains.span, tier.names):
+            if span.low <= inner.low and inner.high <= span.high and trial.place(run, run.kernels, inner):
+                return 1
+    return 0
 
 
 def _first(runs: Sequence[Run], count: int) -> list[tuple[Shape, int]]:

@@ -92,6 +92,8 @@ class AgentSelector:
     name: ClassVar[str] = ""
     # The engine may place equal kernels by array: choosing an agent makes it no less attractive.
     fills: ClassVar[bool] = False
+    # The plan carries the last agent on to the next cycle.
+    rotates: ClassVar[bool] = False
 
     def select(
         self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria

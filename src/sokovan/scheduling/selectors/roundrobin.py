@@ -16,6 +16,7 @@ class RoundRobinSelector(RankedSelector):
     """The next agent by id after the last one, and round again."""
 
     name = "roundrobin"
+    rotates = True
 
     def rank(self, agent: AgentInfo, criteria: AgentSelectionCriteria) -> tuple[object, ...]:
         """Agents after the last one first, each part by id."""
