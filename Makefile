@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help setup check test bench docs format lock clean
+.PHONY: help setup check test fuzz bench docs format lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -30,6 +30,9 @@ check: setup ## Format, lint, types, import contracts, tidy
 
 test: setup ## Run every test
 	@$(BIN)/python -m pytest
+
+fuzz: setup ## Let the property tests look at many more examples, other ones each time
+	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property
 
 bench: setup ## Measure how fast the core decides
 	@$(BIN)/python -m benchmarks.decide

@@ -1,5 +1,7 @@
 """Set-up that every test shares."""
 
+import os
+
 from hypothesis import HealthCheck, settings
 
 # The same examples on every machine and every run: a failure in CI is the failure on the laptop. How fast a machine
@@ -11,4 +13,6 @@ settings.register_profile(
     max_examples=150,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("repeatable")
+# `make fuzz` looks further, at other examples each time.
+settings.register_profile("fuzz", parent=settings.get_profile("repeatable"), derandomize=False, max_examples=3000)
+settings.load_profile(os.environ.get("SOKOVAN_EXAMPLES", "repeatable"))
