@@ -51,13 +51,16 @@ class Lanes:
 
     def pop(self) -> Job | None:
         """The session that goes next; None if nobody waits."""
+        moved: set[str] = set()
         while self._order:
             entry = heappop(self._order)
             lane = entry[-1]
             if self._current.get(lane) != entry:
                 continue
-            if self._entry(lane) != entry:
-                # The standing has moved since: the lane takes its new place.
+            if lane not in moved and self._entry(lane) != entry:
+                # The standing has moved since: the lane takes its new place. Once in a call, as the standing of a
+                # plugin may be another one each time.
+                moved.add(lane)
                 self._enter(lane)
                 continue
             job = heappop(self._lanes[lane])[1]

@@ -124,3 +124,11 @@ def test_a_lane_whose_standing_improves_is_called_earlier() -> None:
     lanes.push(job("b1", 1, user="bob"))
     standing["alice"] = 3
     assert sorted(names(lanes)) == ["a1", "b1"]
+
+
+def test_a_standing_that_is_never_the_same_twice_does_not_stop_the_cycle() -> None:
+    answers = iter(range(1000, 0, -1))
+    lanes = Lanes(lambda one: one.session.owner.user, lambda _: next(answers))
+    for rank, user in enumerate("ab"):
+        lanes.push(job(f"of-{user}", rank, user=user))
+    assert sorted(names(lanes)) == ["of-a", "of-b"]
