@@ -197,6 +197,10 @@ class Cycle:
         self._queues.lends = True
         self._serve_all([work for work in able if self._is_over_share(work)])
         self._queues.lends = False
+        for work in filter(self._is_over_share, able):
+            # Where share and room are both short, either may be named.
+            fits = any(m.fits_now(work.waiting[0]) for m in self._world.machines.values())
+            work.failure = Failure(Code.QUEUE_OVER_SHARE, short=work.waiting[0], vague=not fits)
 
     @staticmethod
     def _is_over_share(work: Work) -> bool:
@@ -316,10 +320,8 @@ class Cycle:
         for domain in self._domains_for_bare(work):
             saved, seats = self._world.copied(), list[Seat]()
             for kernel in bare:
-                agent = self._chooser.now(kernel, domain.agents, self._stage.nominated(kernel))
+                agent = self._stage.seat_bare(work, kernel, domain, seats)
                 if agent is not None:
-                    self._world.machines[agent].take(kernel)
-                    self._world.last = agent
                     seats.append((kernel, agent))
             work.bare, most = [], max(most, len(seats))
             if seats and work.ready([kernel for kernel, _ in seats]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sokovan.domain.session import TopologyMode
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Code
 from tests.reference.choosing import Chooser
@@ -27,6 +28,28 @@ class Stage:
     def nominated(self, kernel: KernelWorkload) -> str | None:
         """Where a kernel is nominated to, by itself or by a reservation of an earlier cycle."""
         return kernel.nominated or self.nominations.get(kernel.kernel_id)
+
+    def seat_bare(self, work: Work, kernel: KernelWorkload, domain: Domain, seats: Sequence[Seat]) -> str | None:
+        """Take a place for a kernel that asks for nothing, and say where."""
+        for inner in self._close_to_group(work, kernel, domain, seats):
+            agent = self.chooser.now(kernel, inner.agents, self.nominated(kernel))
+            if agent is not None:
+                self.world.machines[agent].take(kernel)
+                self.world.last = agent
+                return agent
+        return None
+
+    def _close_to_group(
+        self, work: Work, kernel: KernelWorkload, domain: Domain, seats: Sequence[Seat]
+    ) -> list[Domain]:
+        """The whole domain, or the parts of it that are close enough to a kernel group with a hard rule."""
+        group = work.group_of(kernel)
+        topology = None if group is None else work.session.partitions[group[0]].topology
+        if topology is None or topology.mode is TopologyMode.SOFT:
+            return [domain]
+        around = work.agents(group) | {agent for other, agent in seats if work.group_of(other) == group}
+        inner = self.network.inside(self.network.root, self.network.highest(topology) or 0, around)
+        return sorted([d for d in inner if d.agents <= domain.agents], key=lambda d: (d.tier, d.name))
 
 
 class Turn:
@@ -105,10 +128,8 @@ class Turn:
         if self._stands(work.bare):
             return True
         for kernel in work.bare:
-            agent = stage.chooser.now(kernel, domain.agents, stage.nominated(kernel))
+            agent = stage.seat_bare(work, kernel, domain, [*self.placed, *self.bare, *self.reserved])
             if agent is not None:
-                stage.world.machines[agent].take(kernel)
-                stage.world.last = agent
                 self.bare.append((kernel, agent))
         placed = [kernel.kernel_id for kernel, _ in self.bare]
         if self._stands([kernel for kernel in work.bare if kernel.kernel_id not in placed]):
@@ -177,6 +198,7 @@ class Turn:
         if agent is None:
             return False
         stage.world.machines[agent].promise(kernel)
+        stage.world.last = agent
         self.reserved.append((kernel, agent))
         return True
 

@@ -5,10 +5,13 @@ Each placement is seen by the next check.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sokovan.domain.policy import ResourcePolicy, Scope
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, total
@@ -21,40 +24,45 @@ Accounts = tuple["Account", "Account", "Account", "Account"]
 class Account:
     """One owner's usage, and the limits that are set on it."""
 
-    __slots__ = ("limits", "name", "policy", "scope", "sessions", "used")
+    __slots__ = ("limits", "name", "policy", "scope", "sessions", "tracked", "used")
 
     def __init__(self, scope: Scope, name: str, usage: OwnerUsage, policy: ResourcePolicy | None) -> None:
         self.scope, self.name, self.policy = scope, name, policy
         self.used = dict(usage.slots)
         self.sessions = usage.sessions
         self.limits = dict(policy.slots_max) if policy is not None else {}
+        self.tracked: tuple[str, ...] | None = None  # the slots whose usage is kept up to date; None for all
 
     def excess(self, asked: ResourceSlot) -> list[tuple[str, int, int, int]]:
         """The slots whose limit would be passed: slot, asked, used, limit."""
-        limits, used = self.limits, self.used
-        return [
-            (slot, amount, used.get(slot, 0), limits[slot])
-            for slot, amount in asked.items()
-            if slot in limits and used.get(slot, 0) + amount > limits[slot]
-        ]
+        used, found = self.used, []
+        for slot, limit in self.limits.items():
+            amount = asked[slot]
+            if amount and used.get(slot, 0) + amount > limit:
+                found.append((slot, amount, used.get(slot, 0), limit))
+        return found
 
 
 class Entry:
     """What is known of one owner: its accounts, and the rules that concern it."""
 
-    __slots__ = ("accounts", "rules", "watched")
+    __slots__ = ("accounts", "limited", "plain", "rules", "watched")
 
     def __init__(self, accounts: Accounts, watched: tuple[Account, ...]) -> None:
         self.accounts, self.watched = accounts, watched
         self.rules: tuple[Any, ...] | None = None
+        self.limited = tuple(account for account in accounts if account.limits)
+        self.plain = False  # whether its rules are no others than limits on slots and sessions
 
     def charge(self, parts: Sequence[tuple[ResourceSlot, int]], *, sessions: int = 0) -> None:
         """Count what the owner uses from now on: slots, and how many times."""
         for account in self.watched:
             used = account.used
             for slots, times in parts:
-                for slot, amount in slots.items():
-                    used[slot] = used.get(slot, 0) + amount * times
+                for slot in slots if account.tracked is None else account.tracked:
+                    amount = slots[slot]
+                    if amount:
+                        used[slot] = used.get(slot, 0) + amount * times
             account.sessions += sessions
 
 
@@ -86,7 +94,11 @@ class Ledger:
                 self.account(Scope.GROUP, owner.group),
                 self.account(Scope.DOMAIN, owner.domain),
             )
-            found = self._entries[owner] = Entry(accounts, tuple(filter(self._is_watched, accounts)))
+            watched = tuple(filter(self._is_watched, accounts))
+            for account in watched:
+                if not self._watch_all and not (self._watch_users and account.scope is Scope.USER):
+                    account.tracked = tuple(account.limits)
+            found = self._entries[owner] = Entry(accounts, watched)
         self._last_owner, self._last = owner, found
         return found
 
@@ -112,28 +124,54 @@ class PendingLine:
     """The waiting sessions of one keypair in the order in which they came."""
 
     def __init__(self, sessions: Iterable[SessionWorkload], elsewhere: OwnerUsage) -> None:
-        ordered = sorted(sessions, key=lambda session: (session.submitted, session.session_id))
-        asked = [total(k.slots for k in s.kernels if k.agent is None) for s in ordered]
-        self._place = {session.session_id: index for index, session in enumerate(ordered)}
-        self._names = sorted({slot for slots in asked for slot in slots})
-        rows = [[slots[name] for name in self._names] for slots in asked]
-        self._slots = np.array(rows, np.int64).reshape(len(ordered), len(self._names))
-        self._waits = np.ones(len(ordered), np.int64)
+        self._sessions = sorted(sessions, key=lambda session: (session.submitted, session.session_id))
+        self._place = {session.session_id: index for index, session in enumerate(self._sessions)}
+        self._waits = np.ones(len(self._sessions), np.int64)
+        self._asked = [_asked(session) for session in self._sessions]
         self._elsewhere = elsewhere
 
-    def ahead(self, session: SessionWorkload) -> tuple[int, ResourceSlot]:
-        """How many earlier sessions still wait, and what they ask for together."""
-        place = self._place.get(session.session_id, len(self._waits))
-        waits = self._waits[:place]
-        amounts = (waits @ self._slots[:place]).tolist()
-        slots = ResourceSlot(dict(zip(self._names, amounts, strict=True)))
-        return int(waits.sum()) + self._elsewhere.sessions, slots + self._elsewhere.slots
+    def longest(self) -> int:
+        """How many sessions wait when the cycle begins; it never becomes more."""
+        return len(self._sessions) + self._elsewhere.sessions
+
+    def largest(self) -> ResourceSlot:
+        """What they ask for together when the cycle begins."""
+        parts = [slots * times for slots, times in Counter(self._asked).items()]
+        return total([*parts, self._elsewhere.slots])
+
+    def count_ahead(self, session: SessionWorkload) -> int:
+        """How many earlier sessions still wait."""
+        return int(self._waits[: self._place_of(session)].sum()) + self._elsewhere.sessions
+
+    def slots_ahead(self, session: SessionWorkload) -> ResourceSlot:
+        """What the earlier sessions that still wait ask for together."""
+        place = self._place_of(session)
+        amounts = (self._waits[:place] @ self._table[:place]).tolist()
+        return ResourceSlot(dict(zip(self._names, amounts, strict=True))) + self._elsewhere.slots
 
     def leave(self, session: SessionWorkload) -> None:
         """A session waits no longer."""
         place = self._place.get(session.session_id)
         if place is not None:
             self._waits[place] = 0
+
+    def _place_of(self, session: SessionWorkload) -> int:
+        return self._place.get(session.session_id, len(self._sessions))
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted({slot for slots in set(self._asked) for slot in slots})
+
+    @cached_property
+    def _table(self) -> NDArray[np.int64]:
+        rows = [[slots[name] for name in self._names] for slots in self._asked]
+        return np.array(rows, np.int64).reshape(len(rows), len(self._names))
+
+
+def _asked(session: SessionWorkload) -> ResourceSlot:
+    if len(session.kernels) == 1:
+        return session.kernels[0].slots
+    return total(kernel.slots for kernel in session.kernels if kernel.agent is None)
 
 
 class PendingLines:

@@ -13,16 +13,17 @@ class PendingSessionCountLimitValidator(ValidatorRule):
     by_owner = True
 
     def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
-        """Only keypairs with a limit on waiting sessions."""
+        """Only keypairs with more waiting sessions than may wait; the line never grows in a cycle."""
         policy = context.keypair(session).policy
-        return policy is not None and policy.pending_sessions_max is not None
+        limit = policy.pending_sessions_max if policy is not None else None
+        return limit is not None and context.pending.of(session.owner.access_key).longest() > limit
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
         """Object if as many older sessions still wait."""
         policy = context.keypair(session).policy
         if policy is None or policy.pending_sessions_max is None or not context.starts:
             return
-        ahead, _ = context.pending.of(session.owner.access_key).ahead(session)
+        ahead = context.pending.of(session.owner.access_key).count_ahead(session)
         if ahead >= policy.pending_sessions_max:
             raise PendingLimitExceeded(
                 f"{ahead} earlier sessions of keypair {session.owner.access_key} wait, "

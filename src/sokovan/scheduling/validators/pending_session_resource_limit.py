@@ -14,16 +14,18 @@ class PendingSessionResourceLimitValidator(ValidatorRule):
     by_owner = True
 
     def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
-        """Only keypairs with a limit on what may wait."""
+        """Only keypairs whose waiting sessions ask for more than may wait; that never grows in a cycle."""
         policy = context.keypair(session).policy
-        return policy is not None and bool(policy.pending_slots_max)
+        if policy is None or not policy.pending_slots_max:
+            return False
+        return bool(policy.pending_slots_max.exceeded_by(context.pending.of(session.owner.access_key).largest()))
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
         """Object if what waits ahead and the request together pass the limit."""
         policy = context.keypair(session).policy
         if policy is None or not context.starts:
             return
-        _, slots = context.pending.of(session.owner.access_key).ahead(session)
+        slots = context.pending.of(session.owner.access_key).slots_ahead(session)
         excess = policy.pending_slots_max.exceeded_by(slots + context.request)
         if excess:
             raise PendingLimitExceeded(
