@@ -199,8 +199,9 @@ class Cycle:
         self._queues.lends = False
         for work in filter(self._is_over_share, able):
             # Where share and room are both short, either may be named.
+            close = work.failure is not None and work.failure.vague
             fits = any(m.fits_now(work.waiting[0]) for m in self._world.machines.values())
-            work.failure = Failure(Code.QUEUE_OVER_SHARE, short=work.waiting[0], vague=not fits)
+            work.failure = Failure(Code.QUEUE_OVER_SHARE, short=work.waiting[0], vague=close or not fits)
 
     @staticmethod
     def _is_over_share(work: Work) -> bool:
@@ -214,7 +215,10 @@ class Cycle:
             mine = [work for work in line if work.session.queue == queue]
             if self._queues.overused(queue):
                 for work in mine:
-                    work.failure = Failure(Code.QUEUE_OVER_SHARE, short=work.waiting[0])
+                    # A share may come back, a limit stays: it is named first.
+                    limit, _ = self._examined(work)
+                    over = Failure(Code.QUEUE_OVER_SHARE, short=work.waiting[0])
+                    work.failure = over if limit is None else Failure(limit)
                 line = [work for work in line if work not in mine]
                 continue
             best = min(mine, key=self._order)

@@ -86,8 +86,8 @@ class Owner:
         checked_name(self.access_key, what="access key")
 
     def __hash__(self) -> int:
-        """By the keypair alone: owners are looked up often, and a keypair has one owner."""
-        return hash(self.access_key)
+        """By keypair and group alone: owners are looked up often, and a keypair has one user."""
+        return hash((self.access_key, self.group))
 
 
 def _check_policy(policy: str | None) -> None:

@@ -68,7 +68,7 @@ def _evicted(world: World, wanted: list[str] | None) -> Iterable[str]:
 def _reserved(world: World, wanted: Mapping[str, list[str]] | None) -> Iterable[str]:
     held = {str(reservation.session_id): list(reservation.agents) for reservation in world.plan.reservations}
     for session, agents in (wanted or {}).items():
-        if held.get(session) != sorted(agents or []):
+        if held.get(session, []) != sorted(agents or []):
             yield f"{session} holds {held.get(session, 'no reservation')}, expected {sorted(agents or [])}"
 
 

@@ -74,7 +74,7 @@ class Admission:
         return None if found and self._bar(job) else job.objection
 
     def examine(self, job: Job) -> None:
-        """Ask the rules about a session that was never tried, so that its verdict has all checks."""
+        """Ask the rules about a session that was never tried, for its verdict."""
         if job.entry is not None:
             return
         try:

@@ -88,28 +88,26 @@ class Part:
 class Job:
     """A session in the running cycle; `have` counts what runs or is placed."""
 
-    __slots__ = (
-        "agents", "barred", "best_effort", "checks", "entry", "failure", "fitted", "group_have", "have", "minimum",
-        "node", "objection", "order", "parts", "placed", "rank", "reserved", "rules", "runs", "session", "single",
-        "starts",
-    )  # fmt: skip
+    # Defaults of the class: there are many sessions, and most of them never change these.
+    rank = 0
+    order: tuple[int, ...] = ()
+    placed = 0
+    reserved = 0
+    fitted = 0
+    failure: Failure | None = None
+    entry: Entry | None = None
+    rules: tuple[Any, ...] = ()
+    checks: tuple[Check, ...] = ()
+    single = False
+    barred: frozenset[Shape] | None = None  # shapes that a limit keeps out of this turn
+    objection: Failure | None = None  # why they are kept out
 
     def __init__(self, session: SessionWorkload, node: QueueNode, outlook: Outlook) -> None:
         self.session, self.node = session, node
         self.minimum = session.gang_size
         self.agents: list[int] = []
         self.parts: list[Part] = []
-        self.rank = 0
-        self.order: tuple[int, ...] = ()
-        self.placed, self.reserved, self.fitted = 0, 0, 0
-        self.failure: Failure | None = None
-        self.entry: Entry | None = None
-        self.rules: tuple[Any, ...] = ()
-        self.checks: tuple[Check, ...] = ()
         kernels, table = session.kernels, outlook.table
-        self.single = False
-        self.barred: frozenset[Shape] | None = None  # shapes that a limit keeps out of this turn
-        self.objection: Failure | None = None  # why they are kept out
         if len(kernels) == 1 and not session.partitions and kernels[0].agent is None and kernels[0].slots:
             # The common case, spelt out: most sessions are one kernel that waits.
             kernel = kernels[0]
@@ -169,7 +167,7 @@ class Job:
         )
 
     def stands(self, found: Sequence[Run], lacking: Sequence[Run]) -> bool:
-        """Whether the session would run with one more kernel of each run found, and without those lacking.
+        """Whether the session would run with what is found and without what is lacking.
 
         Kernels that ask for nothing count from the beginning; the ones that have found
         no place must not be counted on.

@@ -130,10 +130,12 @@ class PendingLine:
         self._asked = [_asked(session) for session in self._sessions]
         self._elsewhere = elsewhere
 
+    @property
     def longest(self) -> int:
         """How many sessions wait when the cycle begins; it never becomes more."""
         return len(self._sessions) + self._elsewhere.sessions
 
+    @cached_property
     def largest(self) -> ResourceSlot:
         """What they ask for together when the cycle begins."""
         parts = [slots * times for slots, times in Counter(self._asked).items()]

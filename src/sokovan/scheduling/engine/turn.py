@@ -301,7 +301,7 @@ class Turn:
 
 
 def place_best_effort(run: Run, trial: Trial, floor: Floor, span: Span) -> int:
-    """Place a kernel that asks for nothing, close to its kernel group where that has a hard rule."""
+    """Place a kernel that asks for nothing, close to its group by a hard rule."""
     part = None if run.part == NOBODY else trial.job.parts[run.part]
     if part is None or part.topology is None or part.topology.mode is TopologyMode.SOFT:
         return trial.place(run, run.kernels, span)

@@ -13,10 +13,10 @@ class PendingSessionCountLimitValidator(ValidatorRule):
     by_owner = True
 
     def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
-        """Only keypairs with more waiting sessions than may wait; the line never grows in a cycle."""
+        """Only keypairs with more waiting than may wait; a line never grows."""
         policy = context.keypair(session).policy
         limit = policy.pending_sessions_max if policy is not None else None
-        return limit is not None and context.pending.of(session.owner.access_key).longest() > limit
+        return limit is not None and context.pending.of(session.owner.access_key).longest > limit
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
         """Object if as many older sessions still wait."""

@@ -14,11 +14,11 @@ class PendingSessionResourceLimitValidator(ValidatorRule):
     by_owner = True
 
     def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
-        """Only keypairs whose waiting sessions ask for more than may wait; that never grows in a cycle."""
+        """Only keypairs whose line asks for more than may wait; it never grows."""
         policy = context.keypair(session).policy
         if policy is None or not policy.pending_slots_max:
             return False
-        return bool(policy.pending_slots_max.exceeded_by(context.pending.of(session.owner.access_key).largest()))
+        return bool(policy.pending_slots_max.exceeded_by(context.pending.of(session.owner.access_key).largest))
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
         """Object if what waits ahead and the request together pass the limit."""
