@@ -74,11 +74,9 @@ def _all_clear(entry: Entry, request: ResourceSlot, *, starts: bool) -> bool:
     """Whether no limit on slots or sessions is near; the common case, without asking each rule in turn."""
     if not entry.plain:
         return False
-    for account in entry.limited:
-        used = account.used
-        for slot, limit in account.limits.items():
-            if used.get(slot, 0) + request[slot] > limit:
-                return False
+    for used, slot, limit in entry.bounds:
+        if used.get(slot, 0) + request[slot] > limit:
+            return False
     keypair = entry.accounts[0]
     most = keypair.policy.sessions_max if keypair.policy is not None else None
     return most is None or not starts or keypair.sessions < most

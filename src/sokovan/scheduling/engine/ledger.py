@@ -46,22 +46,28 @@ class Account:
 class Entry:
     """What is known of one owner: its accounts, and the rules that concern it."""
 
-    __slots__ = ("accounts", "limited", "plain", "rules", "watched")
+    __slots__ = ("accounts", "bounds", "meters", "plain", "rules", "watched")
 
     def __init__(self, accounts: Accounts, watched: tuple[Account, ...]) -> None:
         self.accounts, self.watched = accounts, watched
         self.rules: tuple[Any, ...] | None = None
-        self.limited = tuple(account for account in accounts if account.limits)
+        # The same laid flat, for the two questions that are asked of every session.
+        self.bounds = tuple((a.used, slot, limit) for a in accounts for slot, limit in a.limits.items())
+        self.meters = tuple((a.used, slot) for a in watched for slot in a.tracked or ())
         self.plain = False  # whether its rules are no others than limits on slots and sessions
 
     def charge(self, parts: Sequence[tuple[ResourceSlot, int]], *, sessions: int = 0) -> None:
         """Count what the owner uses from now on: slots, and how many times."""
+        for slots, times in parts:
+            for used, slot in self.meters:
+                amount = slots[slot]
+                if amount:
+                    used[slot] = used.get(slot, 0) + amount * times
         for account in self.watched:
-            used = account.used
-            for slots, times in parts:
-                for slot in slots if account.tracked is None else account.tracked:
-                    amount = slots[slot]
-                    if amount:
+            if account.tracked is None:
+                used = account.used
+                for slots, times in parts:
+                    for slot, amount in slots.items():
                         used[slot] = used.get(slot, 0) + amount * times
             account.sessions += sessions
 
