@@ -43,8 +43,8 @@ def agents(count: int, *, used: ResourceSlot = NO_SLOTS) -> tuple[AgentInfo, ...
 
 def owner(index: int, users: int) -> Owner:
     """One of so many users, in turn; shifted by one every ten, so that each has work of every kind."""
-    name = f"u{(index + index // 10) % users:03}"
-    return Owner(user=name, access_key=AccessKey(f"key-{name}"), group=f"g{index % 10}")
+    number = (index + index // 10) % users
+    return Owner(user=f"u{number:03}", access_key=AccessKey(f"key-u{number:03}"), group=f"g{number % 10}")
 
 
 def limits(users: int) -> dict[Scope, dict[str, ResourcePolicy]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, SessionId
@@ -45,7 +47,25 @@ def schedule(
     for action in profile.actions:
         if action not in ACTIONS:
             raise UnsupportedAction(f"the action {action} is not there yet")
-    return Cycle(snapshot, profile, registry).plan()
+    with _collector_at_rest():
+        return Cycle(snapshot, profile, registry).plan()
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Let the garbage collector rest for the length of a cycle.
+
+    A cycle makes many small objects beside a snapshot of very many, and hardly any
+    reference cycles; walking the snapshot again and again costs up to a third of the
+    time, and decides nothing.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Cycle:

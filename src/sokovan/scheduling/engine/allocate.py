@@ -53,15 +53,15 @@ class Allocate:
 
     def run(self, jobs: Iterable[Job], *, first: Iterable[Job] = ()) -> None:
         """Serve sessions that hold a reservation first, then all others by queue."""
-        waiting = []
+        waiting, first = [], list(first)
         for job in first:
             # Its places were promised by an earlier cycle; what promised them has not changed its mind.
             if self._refused(job) or not self._turn(job) or not job.runs:
                 continue
             waiting.append(job)
-        everyone = [*waiting, *jobs]
-        self._serve([job for job in everyone if job.failure is None or job.placed])
-        self._lend(everyone)
+        jobs = list(jobs)
+        self._serve([job for job in (*waiting, *jobs) if job.failure is None or job.placed])
+        self._lend((*first, *jobs))
 
     def _lend(self, jobs: Iterable[Job]) -> None:
         """Where room would stand idle, let a queue pass what it deserves by its last session.

@@ -158,7 +158,8 @@ class QueueBook:
         if self.hierarchy and node.children:
             below = len(node.children)
             return Code.QUEUE_NOT_LEAF, f"queue {node.name} has {below} queues below it; only leaves run sessions"
-        closed = next((n for n in node.chain() if n.queue.state is QueueState.CLOSED), None)
+        above = (*node.path(), self._root) if self.hierarchy else (node,)
+        closed = next((n for n in above if n.queue.state is QueueState.CLOSED), None)
         return None if closed is None else (Code.QUEUE_CLOSED, f"queue {closed.name} is closed")
 
     def overused(self, node: QueueNode) -> bool:
