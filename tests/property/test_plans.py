@@ -25,7 +25,7 @@ from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
-from tests.scenario.clusters import Case, Features, cases, free, suits
+from tests.scenario.random_cases import Case, Features, cases, free, suits
 
 ROOM = {Code.NOT_ENOUGH_FREE, Code.FRAGMENTED, Code.RESERVED_FOR_GANG}
 

@@ -15,7 +15,7 @@ from sokovan.scheduling.engine.shapes import Shape, ShapeTable
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
-from tests.scenario.clusters import Case, Features, cases
+from tests.scenario.random_cases import Case, Features, cases
 
 RUNNING = Features(bare=False, parts=False, owners=False, queues=False)
 STEPS = st.lists(

@@ -10,7 +10,7 @@ another. A session that has its minimum comes back for one more kernel at a time
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sokovan.domain.slots import ResourceSlot, total
@@ -51,17 +51,12 @@ class Allocate:
         self._roomy: dict[Shape, bool] = {}
         self._asks_nobody = not any(floor.extensions.at(point) for point in _TURN_POINTS)
 
-    def run(self, jobs: Iterable[Job], *, first: Iterable[Job] = ()) -> None:
+    def run(self, jobs: Sequence[Job], *, first: Sequence[Job] = ()) -> None:
         """Serve sessions that hold a reservation first, then all others by queue."""
-        waiting, first = [], list(first)
-        for job in first:
-            # Its places were promised by an earlier cycle; what promised them has not changed its mind.
-            if self._refused(job) or not self._turn(job) or not job.runs:
-                continue
-            waiting.append(job)
-        jobs = list(jobs)
-        self._serve([job for job in (*waiting, *jobs) if job.failure is None or job.placed])
-        self._lend((*first, *jobs))
+        # An earlier cycle promised them room, so they do not wait for their queue's turn; their limits still hold.
+        growing = [job for job in first if not self._refused(job) and self._turn(job) and job.runs]
+        self._serve([*growing, *jobs])
+        self._lend([*first, *jobs])
 
     def _lend(self, jobs: Iterable[Job]) -> None:
         """Where room would stand idle, let a queue pass what it deserves by its last session.
