@@ -6,7 +6,9 @@ may be lost, repeated or late, and whoever hears it reads the store.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from sokovan.domain.ids import AgentId, DeploymentId, KernelId, RouteId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
@@ -14,6 +16,7 @@ from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.plain import InvalidDocument, made, plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +93,40 @@ class AgentEnrolled(Event):
 
     agent_id: AgentId
     incarnation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeGiven(Event):
+    """What an extension has to say about something that was committed with it."""
+
+    topic: str
+    about: str
+    body: Mapping[str, str] = field(default_factory=dict)
+
+
+KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        SessionMoved,
+        KernelMoved,
+        AgentMoved,
+        DeploymentMoved,
+        RouteMoved,
+        DeploymentScaled,
+        AgentEnrolled,
+        NoticeGiven,
+    )
+}
+
+
+def event_to_plain(event: Event) -> dict[str, Any]:
+    """An event as JSON has it, with its kind."""
+    return {"event": type(event).__name__, **plain(event)}
+
+
+def event_from_plain(value: Mapping[str, Any]) -> Event:
+    """The event of a plain mapping. Raises InvalidDocument, for unknown kinds too."""
+    kind = KINDS.get(str(value.get("event")))
+    if kind is None:
+        raise InvalidDocument(key="event", problem=f"{value.get('event')!r} is no kind of event that is known here")
+    return made(kind, {name: item for name, item in value.items() if name != "event"}, key="event")

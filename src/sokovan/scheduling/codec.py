@@ -7,15 +7,10 @@ snapshot, and the same snapshot gives the same plan.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from enum import Enum
-from functools import cache
-from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TypeVar
 
-from sokovan.domain.errors import InvalidInput, SokovanError, listed, quoted
-from sokovan.domain.slots import ResourceSlot, SlotLimits
+from sokovan.domain.errors import InvalidInput, quoted
+from sokovan.domain.plain import InvalidDocument, made, plain
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SystemSnapshot
 
@@ -55,23 +50,6 @@ def plan_from_json(text: str) -> SchedulingPlan:
     return _read("plan", SchedulingPlan, text)
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it: mappings, lists, texts, numbers."""
-    if isinstance(value, ResourceSlot | SlotLimits):
-        return dict(value)
-    if isinstance(value, Enum):
-        return value.value
-    if is_dataclass(value) or hasattr(value, "_fields"):
-        return {name: plain(getattr(value, name)) for name in _names(value.__class__)}
-    if isinstance(value, Mapping):
-        return {str(plain(key)): plain(item) for key, item in value.items()}
-    if isinstance(value, frozenset):
-        return sorted(plain(item) for item in value)
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return value
-
-
 def _written(kind: str, value: object, indent: int | None) -> str:
     return json.dumps({"sokovan": kind, "version": VERSION, kind: plain(value)}, indent=indent, ensure_ascii=False)
 
@@ -85,105 +63,7 @@ def _read(kind: str, target: type[T], text: str) -> T:
         raise InvalidSnapshot(key="sokovan", problem=f"this is not a {kind}")
     if document.get("version") != VERSION:
         raise InvalidSnapshot(key="version", problem=f"is {quoted(document.get('version'))}, known is {VERSION}")
-    made: T = _made(target, document.get(kind), kind)
-    return made
-
-
-def _made(target: Any, value: Any, key: str) -> Any:
-    """The value that an annotation asks for, from plain JSON."""
-    origin = get_origin(target)
-    if target is Any or target is object:
-        return value
-    if origin in {Union, UnionType}:
-        return _made_union(get_args(target), value, key)
-    if origin is tuple:
-        return _made_tuple(get_args(target), _listed(value, key), key)
-    if origin is frozenset:
-        return frozenset(_made(get_args(target)[0], item, f"{key}[]") for item in _listed(value, key))
-    if origin is not None and issubclass(origin, Mapping):
-        inner, item_type = get_args(target)
-        entries = _mapped(value, key)
-        return {_made(inner, name, key): _made(item_type, item, f"{key}.{name}") for name, item in entries.items()}
-    return _made_plain(getattr(target, "__supertype__", target), value, key)
-
-
-def _made_union(options: tuple[Any, ...], value: Any, key: str) -> Any:
-    if value is None and NoneType in options:
-        return None
-    kinds = [option for option in options if option is not NoneType]
-    if len(kinds) > 1:
-        kinds = [option for option in kinds if type(value) is getattr(option, "__supertype__", option)] or kinds
-    return _made(kinds[0], value, key)
-
-
-def _made_tuple(parts: tuple[Any, ...], items: list[Any], key: str) -> tuple[Any, ...]:
-    if len(parts) == 2 and parts[1] is Ellipsis:
-        return tuple(_made(parts[0], item, f"{key}[{index}]") for index, item in enumerate(items))
-    if len(items) != len(parts):
-        raise InvalidSnapshot(key=key, problem=f"has {len(items)} items, expected {len(parts)}")
-    return tuple(_made(part, item, f"{key}[{i}]") for i, (part, item) in enumerate(zip(parts, items, strict=True)))
-
-
-def _made_plain(target: Any, value: Any, key: str) -> Any:
-    if target in {ResourceSlot, SlotLimits} or (isinstance(target, type) and issubclass(target, Enum)):
-        return _guarded(key, lambda: target(_mapped(value, key) if target in {ResourceSlot, SlotLimits} else value))
-    if is_dataclass(target) or hasattr(target, "_fields"):
-        return _made_record(target, _mapped(value, key), key)
-    if target is bool or target is int or target is str:
-        if type(value) is not target:
-            raise InvalidSnapshot(key=key, problem=f"is {quoted(value)}, expected {target.__name__}")
-        return value
-    raise InvalidSnapshot(key=key, problem=f"cannot hold {quoted(value)}")
-
-
-def _made_record(target: Any, entries: Mapping[str, Any], key: str) -> Any:
-    hints = _hints(target)
-    unknown = set(entries) - set(hints)
-    if unknown:
-        raise InvalidSnapshot(key=key, problem=f"has unknown keys {listed(unknown)}")
-    missing = [name for name in _required(target) if name not in entries]
-    if missing:
-        raise InvalidSnapshot(key=key, problem=f"lacks {listed(missing)}")
-    values = {name: _made(hints[name], item, f"{key}.{name}") for name, item in entries.items()}
-    return _guarded(key, lambda: target(**values))
-
-
-def _guarded(key: str, make: Callable[[], T]) -> T:
     try:
-        return make()
-    except (SokovanError, ValueError) as error:
-        message = error.message if isinstance(error, SokovanError) else str(error)
-        raise InvalidSnapshot(key=key, problem=message) from error
-
-
-def _mapped(value: Any, key: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidSnapshot(key=key, problem=f"is {quoted(value)}, expected a mapping")
-    return value
-
-
-def _listed(value: Any, key: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InvalidSnapshot(key=key, problem=f"is {quoted(value)}, expected a list")
-    return value
-
-
-@cache
-def _names(kind: Hashable) -> tuple[str, ...]:
-    if is_dataclass(kind):
-        return tuple(f.name for f in fields(kind))
-    return tuple(getattr(kind, "_fields", ()))
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    return {name: hints[name] for name in _names(kind)}
-
-
-@cache
-def _required(kind: type) -> tuple[str, ...]:
-    if is_dataclass(kind):
-        return tuple(f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING)
-    defaults = getattr(kind, "_field_defaults", {})
-    return tuple(name for name in _names(kind) if name not in defaults)
+        return made(target, document.get(kind), key=kind)
+    except InvalidDocument as error:
+        raise InvalidSnapshot(key=error.key, problem=error.problem) from error

@@ -9,6 +9,7 @@ import pytest
 
 from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.plain import plain
 from sokovan.domain.policy import ResourcePolicy, Scope
 from sokovan.domain.queue import Queue, QueueState
 from sokovan.domain.scaling_group import ScalingGroup
@@ -17,7 +18,6 @@ from sokovan.domain.slot_forms import parse_slots
 from sokovan.domain.topology import HyperNode
 from sokovan.scheduling.codec import (
     InvalidSnapshot,
-    plain,
     plan_from_json,
     plan_to_json,
     snapshot_from_json,
