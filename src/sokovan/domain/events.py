@@ -96,7 +96,7 @@ class AgentEnrolled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoticeGiven(Event):
+class NoticeIssued(Event):
     """What an extension has to say about something that was committed with it."""
 
     topic: str
@@ -114,7 +114,7 @@ KINDS: dict[str, type[Event]] = {
         RouteMoved,
         DeploymentScaled,
         AgentEnrolled,
-        NoticeGiven,
+        NoticeIssued,
     )
 }
 
