@@ -259,7 +259,7 @@ MIRROR = [
         "mirror",
         "of a module without its test",
         {f"{DOMAIN}/queue.py": ""},
-        f"{DOMAIN}/queue.py:1: mirror: its unit test is missing: tests/unit/domain/test_queue.py",
+        f"{DOMAIN}/queue.py:1: mirror: its test is missing: tests/unit/domain/test_queue.py",
         {"tests/unit/domain/test_queue.py": ""},
     ),
     Case(

@@ -14,6 +14,9 @@ FORBIDDEN_NAMES = frozenset({"utils", "helpers", "common", "misc", "types", "man
 
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*|__init__|__main__")
 _UNIT_TESTS = TESTS / "unit"
+_PORTS = PACKAGE / "ports"
+_CONTRACTS = PACKAGE / "testing" / "contracts"
+_CONTRACT_TESTS = TESTS / "contract"
 
 
 def bad_names(tree: Tree) -> Iterator[Spot]:
@@ -59,18 +62,26 @@ def _packages(tree: Tree) -> list[PurePosixPath]:
 
 
 def unmirrored(tree: Tree) -> Iterator[Spot]:
-    """Modules without their unit test, and unit tests without their module."""
+    """Modules without their test, and unit tests without their module.
+
+    A port is tested by its contract suite, and a contract suite by running it on real servers.
+    """
     modules = {file.path for file in tree.within(PACKAGE) if file.stem not in {"__init__", "__main__"}}
     tests = {file.path for file in tree.within(_UNIT_TESTS) if file.stem.startswith("test_")}
+    contract_tests = {file.path for file in tree.within(_CONTRACT_TESTS)}
     test_of = {module: _test_of(module) for module in modules}
     for module in sorted(modules):
-        if test_of[module] not in tests:
-            yield Spot(str(module), 1, f"its unit test is missing: {test_of[module]}")
+        if test_of[module] not in tests | contract_tests | modules:
+            yield Spot(str(module), 1, f"its test is missing: {test_of[module]}")
     for test in sorted(tests - set(test_of.values())):
         yield Spot(str(test), 1, f"its module is missing: {_module_of(test)}")
 
 
 def _test_of(module: PurePosixPath) -> PurePosixPath:
+    if _PORTS in module.parents:
+        return _CONTRACTS / module.relative_to(_PORTS)
+    if _CONTRACTS in module.parents:
+        return _CONTRACT_TESTS / f"test_{module.name}"
     return _UNIT_TESTS / module.relative_to(PACKAGE).with_name(f"test_{module.name}")
 
 
