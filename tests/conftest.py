@@ -16,3 +16,6 @@ settings.register_profile(
 # `make fuzz` looks further, at other examples each time.
 settings.register_profile("fuzz", parent=settings.get_profile("repeatable"), derandomize=False, max_examples=3000)
 settings.load_profile(os.environ.get("SOKOVAN_EXAMPLES", "repeatable"))
+
+# Real servers, started at first use.
+pytest_plugins = ["tests.servers"]

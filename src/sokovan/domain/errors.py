@@ -8,6 +8,12 @@ SokovanError                 base of every error raised on purpose
 │   ├── InvalidTopology      HyperNodes that do not form a tree over the agents
 │   ├── InvalidQueues        queues that do not form a tree, or a queue that contradicts itself
 │   └── InvalidSpec          a session, deployment, policy or other spec that contradicts itself
+├── NotFound                 an object that is not there, or not for the one who asks
+├── StaleVersion             somebody else changed the object first
+├── Conflict                 the object is in the way of what was asked for
+│   └── IdempotencyConflict  the same key was used for another request
+├── FencedOut                a coordinator wrote after another had taken over
+├── StoreUnavailable         the database does not answer; nothing was half done
 ├── SlotUnderflow            more would be taken away than is there
 ├── TopologyMismatch         a question about a name that the topology does not have
 └── LifecycleError           a state machine was asked for what it does not offer
@@ -131,6 +137,60 @@ class InvalidSpec(InvalidInput):
     def __init__(self, *, what: str, field: str, value: object, problem: str, hint: str = "") -> None:
         self.what, self.field, self.value, self.problem = what, field, value, problem
         super().__init__(f"{what}: {field} = {quoted(value)}: {problem}", hint=hint)
+
+
+class NotFound(SokovanError):
+    """An object that is not there."""
+
+    code = "not-found"
+    hint = "check the name; it may have been removed"
+
+    def __init__(self, *, what: str, name: str) -> None:
+        self.what, self.name = what, name
+        super().__init__(f"there is no {what} {quoted(name)}")
+
+
+class StaleVersion(SokovanError):
+    """The object changed since it was read; read again and decide again."""
+
+    code = "stale-version"
+    hint = "read the object again and decide again"
+
+    def __init__(self, *, what: str, name: str, expected: object, found: object) -> None:
+        self.what, self.name, self.expected, self.found = what, name, expected, found
+        super().__init__(f"{what} {quoted(name)} is at {found} now, not at {expected}")
+
+
+class Conflict(SokovanError):
+    """The object is in the way of what was asked for."""
+
+    code = "conflict"
+    hint = "look at the object named above, and change or remove what stands in the way"
+
+
+class IdempotencyConflict(Conflict):
+    """The same idempotency key came with another request."""
+
+    code = "idempotency-conflict"
+    hint = "use a new key for a new request; repeat a request with the key and the body it had"
+
+
+class FencedOut(SokovanError):
+    """A coordinator wrote after another had taken over; its write was refused."""
+
+    code = "fenced-out"
+    hint = "this process is no longer the leader; it steps down and tries for the lease again"
+
+    def __init__(self, *, lease: str, epoch: int, current: int | None) -> None:
+        self.lease, self.epoch, self.current = lease, epoch, current
+        super().__init__(f"lease {quoted(lease)} is at epoch {current}, the write was for epoch {epoch}")
+
+
+class StoreUnavailable(SokovanError):
+    """The database does not answer; nothing was half done."""
+
+    code = "store-unavailable"
+    hint = "check that the database runs and is reachable, then try again"
 
 
 class SlotUnderflow(SokovanError):

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum, auto
 
 from sokovan.domain.checks import require_int, require_kind
+from sokovan.domain.errors import IllegalTransition
 from sokovan.domain.lifecycle.kernel import ALIVE as KERNEL_ALIVE
-from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.machine import CONTROLLER, COORDINATOR, REPORT, Deadline, TransitionTable
 
 
@@ -131,3 +132,26 @@ def session_status(intent: SessionIntent, kernels: Iterable[KernelStatus]) -> Se
         # A gang is placed whole, so this cannot arise from a plan; the answer lets such a session be terminated.
         return _S.SCHEDULED
     return _ALIVE[alive[intent.required - 1]]
+
+
+# Several triggers lead to TERMINATING; which one it was follows from what happened to the kernel.
+_ENDED_BY: dict[KernelTrigger, SessionTrigger] = {
+    KernelTrigger.EXITED: _T.KERNEL_EXITED,
+    KernelTrigger.STOP_REQUESTED: _T.STOP_REQUESTED,
+    KernelTrigger.FAILED: _T.FAILED,
+    KernelTrigger.EXPIRED: _T.EXPIRED,
+}
+
+
+def following_trigger(before: SessionStatus, after: SessionStatus, kernel_trigger: KernelTrigger) -> SessionTrigger:
+    """The session's trigger for a move that a kernel's trigger has caused.
+
+    Raises IllegalTransition where the table has no row from `before` to `after`.
+    """
+    found = [move.trigger for move in SESSION.moves if (move.before, move.after) == (before, after)]
+    if _ENDED_BY.get(kernel_trigger) in found:
+        return _ENDED_BY[kernel_trigger]
+    if not found:
+        legal = [trigger.value for trigger in SESSION.legal_in(before)]
+        raise IllegalTransition(machine=SESSION.name, state=before, trigger=f"a move to {after}", legal=legal)
+    return found[0]

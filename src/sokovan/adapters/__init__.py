@@ -1,0 +1,1 @@
+"""The outside world: each port kept by something that is really there."""

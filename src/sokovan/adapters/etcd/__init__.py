@@ -1,0 +1,1 @@
+"""Shared configuration in etcd v3."""

@@ -1,0 +1,198 @@
+"""The connection to etcd: every call has a deadline, every failure is one of ours.
+
+The client library is young, so only its documented services are used, and nothing
+that it raises leaves this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import grpc  # type: ignore[import-untyped]  # it comes with the client library, without annotations
+from etcd3aio.auth import AuthService
+from etcd3aio.connections import ConnectionManager
+from etcd3aio.errors import EtcdError
+from etcd3aio.kv import KVService
+from etcd3aio.watch import WatchService
+
+from sokovan.adapters.etcd.access import EtcdAccess
+from sokovan.ports.config import ConfigUnavailable
+
+T = TypeVar("T")
+
+# gRPC by itself waits up to two minutes before it tries a server again that was down for long.
+CHANNEL_OPTIONS = [
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+]
+RETRY_S = 0.1
+# Of the deadline: so that a call to a server that hangs is made more than once.
+ATTEMPT_SHARE = 0.25
+WATCH_BACKOFF_S, WATCH_BACKOFF_MAX_S = 0.1, 1.0
+_FAILURES = (EtcdError, grpc.RpcError, grpc.aio.UsageError, OSError, TimeoutError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Services:
+    addresses: tuple[str, ...]
+    channel: Any
+    store: KVService
+    watching: WatchService
+    auth: AuthService
+
+
+class EtcdConnection:
+    """One channel to the cluster, opened with the first call."""
+
+    def __init__(self, access: EtcdAccess) -> None:
+        self.access = access
+        self._services: _Services | None = None
+        self._retired: list[_Services] = []
+        self._opening = asyncio.Lock()
+        self._is_doubtful = False
+
+    async def ask(self, question: Callable[[KVService], Awaitable[T]], *, doing: str) -> T:
+        """The answer to one call within the deadline. Raises ConfigUnavailable."""
+        async with self._guarded(doing):
+            return await self._answer(question)
+
+    async def insist(self, question: Callable[[KVService], Awaitable[T]], *, doing: str) -> T:
+        """The answer to a call that may be made twice: again while answers are lost, until the deadline."""
+        async with self._guarded(doing):
+            while True:
+                try:
+                    async with asyncio.timeout(self.access.deadline_s * ATTEMPT_SHARE):
+                        return await self._answer(question)
+                except (EtcdError, grpc.RpcError, TimeoutError) as error:
+                    if not _is_lost(error):
+                        raise
+                    await asyncio.sleep(RETRY_S)
+
+    async def _answer(self, question: Callable[[KVService], Awaitable[T]]) -> T:
+        services = await self._open()
+        try:
+            return await question(services.store)
+        except (EtcdError, grpc.RpcError) as error:
+            if not self.access.username or _is_lost(error):
+                raise
+            # A token ends with time and with the server's restart; a new one is worth one more attempt.
+            await self._log_in(services)
+            return await question(services.store)
+
+    async def changed_below(self, prefix: bytes, end: bytes, *, after: int) -> None:
+        """Return when something below `prefix` changed, or when it can no longer be known."""
+        services = await self._open()
+        stream = services.watching.watch(prefix, range_end=end, start_revision=after + 1)
+        connections = 0
+        with contextlib.suppress(*_FAILURES):
+            async with contextlib.aclosing(stream) as responses:  # type: ignore[type-var]  # it is a generator
+                async for response in responses:
+                    # The library reconnects without a word; each connection begins with `created`.
+                    connections += bool(response.created)
+                    if response.events or response.canceled or connections > 1:
+                        return
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        for services in (*self._retired, *([self._services] if self._services else [])):
+            await services.channel.close()
+        self._services, self._retired = None, []
+
+    @asynccontextmanager
+    async def _guarded(self, doing: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self.access.deadline_s):
+                yield
+        except _FAILURES as error:
+            self._is_doubtful = True
+            raise self._unavailable(doing, _words(error)) from error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody cancelled us: the channel was closed while we waited on it.
+            raise self._unavailable(doing, "the connection was closed") from error
+
+    def _unavailable(self, doing: str, problem: str) -> ConfigUnavailable:
+        where = ", ".join(f"{host}:{port}" for host, port in self.access.hosts())
+        return ConfigUnavailable(f"cannot {doing} etcd at {where}: {problem}")
+
+    async def _open(self) -> _Services:
+        async with self._opening:
+            if self._services is None or self._is_doubtful:
+                await self._renew()
+                self._is_doubtful = False
+            if self._services is None:
+                raise ConfigUnavailable("the connection to etcd is closed")
+            return self._services
+
+    async def _renew(self) -> None:
+        """A channel to where the names of the endpoints lead now."""
+        addresses = await _resolved(self.access.hosts())
+        if self._services is not None and self._services.addresses == addresses:
+            return
+        fresh = self._made(addresses)
+        if self.access.username:
+            await self._log_in(fresh)
+        # Closing a channel cancels whoever waits on it, so the old one stays until the end.
+        if self._services is not None:
+            self._retired.append(self._services)
+        self._services = fresh
+
+    def _made(self, addresses: tuple[str, ...]) -> _Services:
+        connections = ConnectionManager(addresses)
+        connections.grpc_options.extend(CHANNEL_OPTIONS)
+        access = self.access
+        channel = connections.get_channel(
+            ca_cert=access.ca_certificate,
+            cert_key=access.client_key,
+            cert_chain=access.client_certificate,
+            tls_server_name=access.server_name or access.hosts()[0][0],
+        )
+        watching = WatchService(
+            channel,
+            reconnect_backoff_seconds=WATCH_BACKOFF_S,
+            max_reconnect_backoff_seconds=WATCH_BACKOFF_MAX_S,
+        )
+        return _Services(addresses, channel, KVService(channel), watching, AuthService(channel))
+
+    async def _log_in(self, services: _Services) -> None:
+        answer = await services.auth.authenticate(self.access.username, self.access.password)
+        services.store.set_token(answer.token)
+        services.watching.set_token(answer.token)
+
+
+async def _resolved(hosts: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    """Numeric addresses, because the client library takes no names."""
+    loop = asyncio.get_running_loop()
+    found: list[str] = []
+    for host, port in hosts:
+        answers = await loop.getaddrinfo(host, port, family=socket.AF_INET, type=socket.SOCK_STREAM)
+        found += [f"{answer[4][0]}:{port}" for answer in answers]
+    return tuple(dict.fromkeys(found))
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether the server did not answer, rather than refuse."""
+    if isinstance(error, TimeoutError):
+        return True
+    cause = error if isinstance(error, grpc.RpcError) else error.__cause__
+    code = cause.code() if isinstance(cause, grpc.aio.AioRpcError) else None
+    return code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    # The library's own errors wrap what the server or the channel said.
+    said = error.__cause__ if isinstance(error, EtcdError) and error.__cause__ else error
+    if isinstance(said, grpc.aio.AioRpcError):
+        return said.details() or str(said.code())
+    return str(said) or type(said).__name__

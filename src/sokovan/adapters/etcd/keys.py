@@ -1,0 +1,212 @@
+"""How a configuration lies in etcd: keys, values, and the steps of a change.
+
+A section is one key with its value as JSON; an entry of a section may have a key of
+its own below it and then wins over what the section's key says. The guard is a key
+that every writer of ours changes, so that no two of them can win at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sokovan.domain.errors import InvalidName, quoted
+from sokovan.domain.ids import is_name
+from sokovan.ports.config import ConfigTree, ConfigValue, UnreadableConfig
+
+PREFIX = "/sokovan/config/"
+# No section begins with a dot, so the guard lies among the sections and is read with them.
+GUARD = ".guard"
+# How many writers after us may win before we can no longer tell that we did.
+TOKENS_KEPT = 32
+DEPTH_MAX = 32
+
+_PREFIX_FORM = re.compile(r"(/[A-Za-z0-9._-]+)+/", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One key below the prefix, with its value and the revision that set it."""
+
+    key: str
+    value: bytes
+    set_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One part of a change: set a key, remove it (None), or remove all below it."""
+
+    key: str
+    value: str | None = None
+    is_below: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Everything below the prefix at one revision of the server."""
+
+    pairs: tuple[Pair, ...]
+    at: int
+
+    @property
+    def revision(self) -> str:
+        """A hash of keys, values and when each was set; other keys of the server do not count."""
+        digest = hashlib.sha256()
+        for pair in sorted(self.pairs, key=lambda pair: pair.key):
+            digest.update(f"{pair.key}\0{pair.set_at}\0{len(pair.value)}\0".encode())
+            digest.update(pair.value)
+        return digest.hexdigest()[:32]
+
+    @property
+    def guard(self) -> bytes:
+        """The guard's value; empty if nobody of us has written yet."""
+        return next((pair.value for pair in self.pairs if pair.key == GUARD), b"")
+
+    def tree(self) -> ConfigTree:
+        """The configuration. Raises UnreadableConfig, with the key."""
+        values: dict[str, ConfigValue] = {}
+        # A section's own key sorts before those of its entries.
+        for pair in sorted(self.pairs, key=lambda pair: (pair.key.partition("/")[0], pair.key)):
+            section, slash, entry = pair.key.partition("/")
+            if pair.key == GUARD:
+                continue
+            value = decoded(pair.value, key=pair.key)
+            if not slash:
+                values[section] = value
+                continue
+            table = values.setdefault(section, {})
+            if not isinstance(table, dict):
+                raise UnreadableConfig(path=pair.key, problem=f"is an entry, but {section} is a single value")
+            table[entry] = value
+        return ConfigTree(values, self.revision)
+
+
+def checked_prefix(prefix: str) -> str:
+    """A prefix that ends in a slash. Raises InvalidName."""
+    ended = prefix if prefix.endswith("/") else f"{prefix}/"
+    if not _PREFIX_FORM.fullmatch(ended):
+        raise InvalidName(what="prefix of keys", name=prefix)
+    return ended
+
+
+def tokens(guard: bytes) -> list[str]:
+    """The tokens of the last writers, oldest first."""
+    return guard.decode("ascii", "replace").split()
+
+
+def guard_with(guard: bytes, token: str) -> str:
+    """The guard's value after one more writer."""
+    return " ".join([*tokens(guard), token][-TOKENS_KEPT:])
+
+
+def steps(stored: Stored, changes: Mapping[str, ConfigValue | None]) -> list[Step]:
+    """What turns the stored configuration into the changed one; empty if nothing differs.
+
+    Raises InvalidName, UnreadableConfig.
+    """
+    before = stored.tree().values
+    after = _applied(before, changes)
+    keys = {pair.key for pair in stored.pairs}
+    entries: dict[str, list[str | None]] = {}
+    for name in changes:
+        section, entry = section_and_entry(name)
+        entries.setdefault(section, []).append(entry)
+    found: list[Step] = []
+    for section, touched in entries.items():
+        if not _same(before.get(section), after.get(section)):
+            found += _section_steps(section, touched, after.get(section), keys)
+    return found
+
+
+def section_and_entry(name: str) -> tuple[str, str | None]:
+    """`name` or `name.entry`, taken apart at the first dot. Raises InvalidName."""
+    section, dot, entry = name.partition(".")
+    if not is_name(section) or "/" in section or (dot and not is_name(entry)):
+        raise InvalidName(what="section of the configuration", name=name)
+    return section, entry if dot else None
+
+
+def encoded(value: ConfigValue, *, key: str) -> str:
+    """A value as JSON. Raises UnreadableConfig for what JSON or TOML cannot hold."""
+    _check(value, key, 0)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UnreadableConfig(path=key, problem="has a text that cannot be written as UTF-8") from error
+    return text
+
+
+def decoded(value: bytes, *, key: str) -> ConfigValue:
+    """The value that JSON describes. Raises UnreadableConfig, with the key."""
+    try:
+        found: ConfigValue = json.loads(value.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise UnreadableConfig(path=key, problem="is not UTF-8 text") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise UnreadableConfig(path=key, problem=f"is not JSON: {error.msg} at {place}") from error
+    except (RecursionError, ValueError) as error:
+        raise UnreadableConfig(path=key, problem="is not JSON that can be read") from error
+    _check(found, key, 0)
+    return found
+
+
+def _section_steps(
+    section: str, touched: Sequence[str | None], value: ConfigValue | None, keys: Iterable[str]
+) -> list[Step]:
+    """One entry is written by itself; anything more replaces the section and all below it."""
+    entry = touched[0] if len(touched) == 1 else None
+    if entry is not None and isinstance(value, dict) and entry in value:
+        key = f"{section}/{entry}"
+        return [Step(key, encoded(value[entry], key=f"{section}.{entry}"))]
+    below = [Step(f"{section}/", is_below=True)] if any(key.startswith(f"{section}/") for key in keys) else []
+    return [Step(section, None if value is None else encoded(value, key=section)), *below]
+
+
+def _applied(values: Mapping[str, ConfigValue], changes: Mapping[str, ConfigValue | None]) -> dict[str, ConfigValue]:
+    after = dict(values)
+    for name, value in changes.items():
+        section, entry = section_and_entry(name)
+        if entry is not None:
+            table = after.get(section, {})
+            if not isinstance(table, dict):
+                raise UnreadableConfig(path=section, problem="is a single value and has no entries")
+            kept = {key: item for key, item in table.items() if key != entry}
+            after[section] = kept if value is None else {**kept, entry: value}
+        elif value is not None:
+            after[section] = value
+        if value is None and (entry is None or not after[section]):
+            after.pop(section, None)
+    return after
+
+
+def _same(before: ConfigValue | None, after: ConfigValue | None) -> bool:
+    """Equal as JSON, which tells 1 from true."""
+    if before is None or after is None:
+        return before is after
+    return encoded(before, key="") == encoded(after, key="")
+
+
+def _check(value: object, key: str, depth: int) -> None:
+    if isinstance(value, dict | list) and depth >= DEPTH_MAX:
+        raise UnreadableConfig(path=key, problem=f"is nested more than {DEPTH_MAX} deep")
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if not isinstance(name, str):
+                raise UnreadableConfig(path=key, problem=f"the key {quoted(name)} is not a text")
+            _check(item, f"{key}.{name}", depth + 1)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _check(item, f"{key}[{index}]", depth + 1)
+    elif isinstance(value, bool | str):
+        return
+    elif isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise UnreadableConfig(path=key, problem=f"{quoted(value)} has more than 64 bits")
+    elif not isinstance(value, float) or value - value != 0:
+        raise UnreadableConfig(path=key, problem=f"{quoted(value)} cannot be kept")

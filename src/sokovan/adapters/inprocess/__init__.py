@@ -1,0 +1,1 @@
+"""Events, hints and agent states inside one process, for the embedded mode."""

@@ -1,0 +1,43 @@
+"""The latest heartbeats, in the memory of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sokovan.domain.ids import AgentId
+from sokovan.ports.agents import AgentState
+from sokovan.ports.environment import Clock
+
+
+class InProcessAgentStates:
+    """The AgentStateCache port inside one process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[AgentId, tuple[AgentState, float]] = {}
+
+    async def put(self, state: AgentState, *, ttl_s: float) -> bool:
+        """Keep this state for `ttl_s`, unless a later one is known; whether it was kept."""
+        known = await self.get(state.agent_id)
+        if known is not None and (known.incarnation, known.sequence) > (state.incarnation, state.sequence):
+            return False
+        self._known[state.agent_id] = (state, self._clock.monotonic_ms() + ttl_s * 1000)
+        return True
+
+    async def get(self, agent_id: AgentId) -> AgentState | None:
+        """The latest state, or None if it is unknown or stale."""
+        state, stale_at_ms = self._known.get(agent_id, (None, 0.0))
+        return state if stale_at_ms > self._clock.monotonic_ms() else None
+
+    async def fresh(self) -> Mapping[AgentId, AgentState]:
+        """Every agent whose state is not stale; the stale ones are forgotten."""
+        now_ms = self._clock.monotonic_ms()
+        self._known = {agent_id: entry for agent_id, entry in self._known.items() if entry[1] > now_ms}
+        return {agent_id: state for agent_id, (state, _) in self._known.items()}
+
+    async def drop(self, agent_id: AgentId) -> None:
+        """Forget an agent that has left."""
+        self._known.pop(agent_id, None)
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""

@@ -1,0 +1,1 @@
+"""What one machine offers by itself: its clock, new ids, and files."""

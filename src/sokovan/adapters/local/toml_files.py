@@ -1,0 +1,160 @@
+"""One TOML file and its drop-ins, as they lie on the disk at one moment."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sokovan.adapters.local.toml_text import parsed
+from sokovan.domain.errors import InvalidInput, InvalidName
+from sokovan.domain.ids import is_name
+from sokovan.ports.config import ConfigTree, ConfigUnavailable, ConfigValue, UnreadableConfig
+
+SIZE_MAX = 8 * 1024 * 1024
+
+
+class OverriddenSetting(InvalidInput):
+    """A change that would have no effect, because a drop-in file says otherwise."""
+
+    code = "overridden-setting"
+    hint = "change or remove it in the drop-in file named above; what is written here goes to the main file"
+
+    def __init__(self, *, setting: str, file: str) -> None:
+        self.setting, self.file = setting, file
+        super().__init__(f"{setting} is set by {file}, which comes after the main file")
+
+
+@dataclass(frozen=True, slots=True)
+class TomlFiles:
+    """The bytes of a main file (None: it is not there) and of its drop-ins, in order."""
+
+    main: Path
+    content: bytes | None
+    drop_ins: tuple[tuple[Path, bytes], ...] = ()
+
+    @property
+    def revision(self) -> str:
+        """A hash of everything that was read; no file and an empty one are alike."""
+        digest = hashlib.sha256(self.content or b"")
+        for path, content in self.drop_ins:
+            digest.update(f"\0{path.name}\0{len(content)}\0".encode())
+            digest.update(content)
+        return digest.hexdigest()[:32]
+
+    def own(self) -> dict[str, ConfigValue]:
+        """What the main file says. Raises UnreadableConfig."""
+        return parsed(self.content or b"", file=str(self.main))
+
+    def tree(self) -> ConfigTree:
+        """What all files say together. Raises UnreadableConfig."""
+        values = self.own()
+        for path, content in self.drop_ins:
+            values = merged(values, parsed(content, file=str(path)))
+        return ConfigTree(values, self.revision)
+
+    def with_content(self, content: bytes) -> TomlFiles:
+        """The same files with another main one."""
+        return replace(self, content=content)
+
+    def overriding(self, section: str, entry: str | None) -> str:
+        """The last drop-in file that speaks of a section or of one entry of it."""
+        for path, content in reversed(self.drop_ins):
+            table = parsed(content, file=str(path)).get(section)
+            if table is not None and (entry is None or not isinstance(table, dict) or entry in table):
+                return str(path)
+        return str(self.main)
+
+
+def look(main: Path, drop_ins: Path | None) -> TomlFiles:
+    """Read the files as they are now. Raises ConfigUnavailable, UnreadableConfig."""
+    found = [(path, _content(path)) for path in _drop_in_files(drop_ins)]
+    present = tuple((path, content) for path, content in found if content is not None)
+    return TomlFiles(main, _content(main), present)
+
+
+def signature(main: Path, drop_ins: Path | None) -> tuple[tuple[str, int, int, int], ...]:
+    """What changes when one of the files does: name, time of change, size, inode."""
+    found = []
+    for path in (main, *_drop_in_files(drop_ins)):
+        try:
+            about = path.stat()
+        except OSError:
+            continue
+        found.append((path.name, max(about.st_mtime_ns, about.st_ctime_ns), about.st_size, about.st_ino))
+    return tuple(found)
+
+
+def merged(below: Mapping[str, ConfigValue], above: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
+    """Tables joined key by key, with `above` winning; other values are replaced."""
+    joined = dict(below)
+    for name, value in above.items():
+        under = joined.get(name)
+        both_tables = isinstance(under, dict) and isinstance(value, dict)
+        joined[name] = merged(under, value) if both_tables else value  # type: ignore[arg-type]  # both are dicts
+    return joined
+
+
+def applied(values: Mapping[str, ConfigValue], changes: Mapping[str, ConfigValue | None]) -> dict[str, ConfigValue]:
+    """The values after the changes. Raises InvalidName, UnreadableConfig."""
+    after = dict(values)
+    for name, value in changes.items():
+        section, entry = section_and_entry(name)
+        table = _entries(after.get(section, {}), section) if entry is not None else {}
+        if entry is not None and value is not None:
+            after[section] = {**table, entry: value}
+        elif entry is not None:
+            after[section] = {key: kept for key, kept in table.items() if key != entry}
+        elif value is not None:
+            after[section] = value
+        if value is None and (entry is None or not after[section]):
+            after.pop(section, None)
+    return after
+
+
+def section_and_entry(name: str) -> tuple[str, str | None]:
+    """`name` or `name.entry`, taken apart at the first dot. Raises InvalidName."""
+    section, dot, entry = name.partition(".")
+    if not is_name(section) or "/" in section or (dot and not is_name(entry)):
+        raise InvalidName(what="section of the configuration", name=name)
+    return section, entry if dot else None
+
+
+def value_at(values: Mapping[str, ConfigValue], section: str, entry: str | None) -> ConfigValue | None:
+    """A section, or one entry of it; None if it is not there."""
+    table = values.get(section)
+    if entry is None:
+        return table
+    return table.get(entry) if isinstance(table, dict) else None
+
+
+def _entries(value: ConfigValue, section: str) -> dict[str, ConfigValue]:
+    if not isinstance(value, dict):
+        raise UnreadableConfig(path=section, problem="is a single value and has no entries")
+    return value
+
+
+def _drop_in_files(folder: Path | None) -> list[Path]:
+    if folder is None:
+        return []
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".toml" and not path.name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise ConfigUnavailable(f"cannot read {folder}: {error.strerror}") from error
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(SIZE_MAX + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigUnavailable(f"cannot read {path}: {error.strerror or os.strerror(error.errno or 0)}") from error
+    if len(content) > SIZE_MAX:
+        raise UnreadableConfig(path=str(path), problem=f"is larger than {SIZE_MAX} bytes")
+    return content

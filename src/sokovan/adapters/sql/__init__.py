@@ -1,0 +1,1 @@
+"""The store on SQLite and PostgreSQL, from one set of tables."""

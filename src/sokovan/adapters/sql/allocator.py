@@ -1,0 +1,236 @@
+"""The allocator on SQL: lock, verify again, write, commit; a gang is one transaction.
+
+Steps: lock the agent rows ordered by id; verify slots, devices, kernel limits,
+status and incarnation, quota, dependencies; move the session to SCHEDULED and
+its kernels to their agents; write the ledger and the agents' occupancy; commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.types import TypeEngine
+
+from sokovan.adapters.sql.group_commit import GroupCommit
+from sokovan.adapters.sql.holdings import Delta, LedgerMismatch, apply_delta
+from sokovan.adapters.sql.limits import Limits
+from sokovan.adapters.sql.locked_facts import lock_facts
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
+from sokovan.adapters.sql.session_rows import record_of
+from sokovan.adapters.sql.store import SqlStore, SqlUnitOfWork
+from sokovan.adapters.sql.tables import HELD_DEVICES, HELD_SLOTS
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.adapters.sql.transitions import Transitions
+from sokovan.adapters.sql.verification import Accepted, Facts, verify
+from sokovan.domain.events import Event
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelTrigger
+from sokovan.domain.lifecycle.machine import Cause
+from sokovan.domain.record import Change
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.allocation import (
+    AllocationContext,
+    AllocationError,
+    AllocationRefused,
+    AllocationResult,
+    Assignment,
+    BatchResult,
+    SchedulingAllocator,
+)
+
+# Calls of allocate that arrive together share a transaction, up to this many sessions.
+TOGETHER_MAX = 500
+
+
+class RepositoryAllocator(SchedulingAllocator):
+    """Allocates in database transactions. Callers that arrive together share one."""
+
+    name = "repository"
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self._limits = Limits()
+        self._together = GroupCommit(self._allocate_together, at_most=TOGETHER_MAX)
+
+    async def allocate_batch(self, assignments: Sequence[Assignment], context: AllocationContext) -> BatchResult:
+        """See the port."""
+        if not assignments:
+            return BatchResult((), {})
+        return await self._together.submit(context, assignments)
+
+    def notices(self, results: Sequence[AllocationResult], now_ms: int) -> Sequence[Event]:
+        """Events to be told with the allocation, if and only if it commits.
+
+        What an extension wants to happen after an allocation (metrics, notifications)
+        it says here, and does when the event arrives: an effect after the commit would
+        be lost in a crash, one before it might be false.
+        """
+        del results, now_ms
+        return ()
+
+    async def _allocate_together(
+        self, context: AllocationContext, groups: Sequence[Sequence[Assignment]]
+    ) -> list[BatchResult]:
+        """Allocate for several callers in one transaction, and tell each its own results."""
+        every = [assignment for group in groups for assignment in group]
+
+        async def work(unit: SqlUnitOfWork) -> BatchResult:
+            return await self._apply(unit.transaction, every, context)
+
+        whole = await self._store.run_sql(work, fence=context.fence)
+        by_session = {result.session_id: result for result in whole.allocated}
+        return [_share_of(group, by_session, whole) for group in groups]
+
+    async def _apply(
+        self, transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext
+    ) -> BatchResult:
+        facts = await lock_facts(transaction, assignments, context, self._limits)
+        accepted, refused = verify(assignments, facts)
+        try:
+            async with transaction.savepoint():
+                results = await self._write(transaction, accepted, facts, context)
+        except LedgerMismatch:
+            # What the locked rows allowed, a constraint refused. Find who it is, and let the others through.
+            results = await self._one_by_one(transaction, [one.assignment for one in accepted], context, refused)
+        transaction.events.extend(self.notices(results, transaction.now_ms))
+        return BatchResult(tuple(results), refused)
+
+    async def _one_by_one(
+        self,
+        transaction: Transaction,
+        assignments: Sequence[Assignment],
+        context: AllocationContext,
+        refused: dict[Any, AllocationError],
+    ) -> list[AllocationResult]:
+        results: list[AllocationResult] = []
+        for assignment in assignments:
+            facts = await lock_facts(transaction, [assignment], context, self._limits)
+            accepted, lost = verify([assignment], facts)
+            refused.update(lost)
+            try:
+                async with transaction.savepoint():
+                    results += await self._write(transaction, accepted, facts, context)
+            except LedgerMismatch as error:
+                refused[assignment.session_id] = AllocationRefused(
+                    session_id=assignment.session_id, problem=error.message
+                )
+        return results
+
+    async def _write(
+        self, transaction: Transaction, accepted: Sequence[Accepted], facts: Facts, context: AllocationContext
+    ) -> list[AllocationResult]:
+        if not accepted:
+            return []
+        change = Change(who=context.who, by=Cause.COORDINATOR, code="allocated")
+        transitions = Transitions(transaction, change)
+        delta, lines = Delta(), _Lines()
+        for one in accepted:
+            _count_owner(delta, one)
+            _place(transitions, one, facts=facts, delta=delta, lines=lines)
+        await transitions.write()
+        await lines.write(transaction)
+        incarnations = {agent_id: agent.incarnation for agent_id, agent in facts.agents.items()}
+        used = await apply_delta(transaction, delta, incarnations=incarnations)
+        _check_limits(used, facts)
+        scheduled_at = datetime.fromtimestamp(transaction.now_ms / 1000, tz=UTC)
+        return [_result(one, scheduled_at) for one in accepted]
+
+
+class _Lines:
+    """New lines of the ledger."""
+
+    def __init__(self) -> None:
+        self.slots: list[tuple[Any, ...]] = []
+        self.devices: list[tuple[Any, ...]] = []
+
+    async def write(self, transaction: Transaction) -> None:
+        if self.slots:
+            statement, rows = _hold_slots(transaction.postgresql)
+            await transaction.execute(statement, {**rows.bind(self.slots), "the_held_ms": transaction.now_ms})
+        if self.devices:
+            statement, rows = _hold_devices(transaction.postgresql)
+            await transaction.execute(statement, rows.bind(self.devices))
+
+
+def _count_owner(delta: Delta, one: Accepted) -> None:
+    running = any(kernel.status in HOLDS_SLOTS for kernel in one.session.kernels.values())
+    delta.add_owner(one.session.row, one.slots, sign=1, sessions=0 if running else 1)
+
+
+def _place(transitions: Transitions, one: Accepted, *, facts: Facts, delta: Delta, lines: _Lines) -> None:
+    for kernel_id, agent_id in one.assignment.kernels:
+        kernel, incarnation = one.session.kernels[kernel_id], facts.agents[agent_id].incarnation
+        kernel.agent_id, kernel.incarnation = agent_id, incarnation
+        picked = one.devices[kernel_id]
+        if picked:
+            names = {slot: [device for device, _ in choice] for slot, choice in picked.items()}
+            kernel.devices_text = msgspec.json.encode(names).decode()
+        transitions.move_kernel(one.session, kernel, KernelTrigger.ALLOCATED)
+        delta.add_kernel(agent_id, kernel.slots, sign=1)
+        for slot, amount in kernel.slots.items():
+            lines.slots.append((kernel_id, slot, agent_id, incarnation, amount))
+        for slot, choice in picked.items():
+            for device, units in choice:
+                delta.devices[agent_id, device] += units
+                exclusive = facts.agents[agent_id].shelf.exclusive(slot, device)
+                lines.devices.append((kernel_id, device, agent_id, units, exclusive))
+    if one.assignment.hypernode is not None:
+        transitions.lies_in(one.session, one.assignment.hypernode)
+    transitions.settle(one.session, KernelTrigger.ALLOCATED)
+
+
+def _check_limits(used: dict[tuple[str, str, str], int], facts: Facts) -> None:
+    """Two first allocations of one owner have no row to lock: the second sees the sum only here."""
+    for key, amount in used.items():
+        limit = facts.limits.get(key)
+        if limit is not None and amount > limit:
+            raise LedgerMismatch(f"{key[0]} {key[1]} would use {amount} of {limit} {key[2]}")
+
+
+def _result(one: Accepted, scheduled_at: datetime) -> AllocationResult:
+    session_id = one.session.session_id
+    kernels = tuple(record_of(session_id, one.session.kernels[kernel_id]) for kernel_id, _ in one.assignment.kernels)
+    agents: dict[Any, ResourceSlot] = {}
+    for kernel in kernels:
+        agents[kernel.agent_id] = agents[kernel.agent_id] + kernel.slots if kernel.agent_id in agents else kernel.slots
+    return AllocationResult(session_id, scheduled_at, kernels, agents)
+
+
+def _share_of(group: Sequence[Assignment], by_session: dict[Any, AllocationResult], whole: BatchResult) -> BatchResult:
+    ids = list(dict.fromkeys(assignment.session_id for assignment in group))
+    return BatchResult(
+        tuple(by_session[one] for one in ids if one in by_session),
+        {one: whole.refused[one] for one in ids if one in whole.refused},
+    )
+
+
+@cache
+def _hold_slots(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a key of the cache
+    columns: dict[str, TypeEngine[Any]] = {
+        "kernel_id": TEXT,
+        "slot": TEXT,
+        "agent_id": TEXT,
+        "incarnation": WHOLE,
+        "amount": WHOLE,
+    }
+    rows = Rows("lines", columns, postgresql=postgresql)
+    values = [rows.c[name] for name in columns]
+    chosen = sa.select(*values, sa.bindparam("the_held_ms", type_=WHOLE))
+    return sa.insert(HELD_SLOTS).from_select([*columns, "held_ms"], chosen), rows
+
+
+@cache
+def _hold_devices(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a key of the cache
+    columns: dict[str, TypeEngine[Any]] = {
+        "kernel_id": TEXT,
+        "device_id": TEXT,
+        "agent_id": TEXT,
+        "units": WHOLE,
+        "exclusive": FLAG,
+    }
+    rows = Rows("lines", columns, postgresql=postgresql)
+    return sa.insert(HELD_DEVICES).from_select(list(columns), sa.select(*[rows.c[name] for name in columns])), rows

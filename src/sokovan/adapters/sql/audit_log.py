@@ -1,0 +1,74 @@
+"""The audit trail: each entry carries the digest of the one before it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.tables import AUDIT_LOG
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.plain import made, plain
+from sokovan.ports.audit import AuditEntry
+
+BEGINNING = "0" * 64
+_READ_AT_ONCE = 1_000
+
+
+class SqlAuditTrail:
+    """The audit trail on SQL."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    async def append(self, entry: AuditEntry) -> int:
+        """See the port."""
+        if self._transaction.postgresql:
+            # One at a time: two entries after the same one would break the chain.
+            await self._transaction.execute(sa.text("LOCK TABLE audit_log IN EXCLUSIVE MODE"))
+        last = await self._transaction.first(
+            sa.select(AUDIT_LOG.c.sequence, AUDIT_LOG.c.digest).order_by(AUDIT_LOG.c.sequence.desc()).limit(1)
+        )
+        number, previous = (1, BEGINNING) if last is None else (last.sequence + 1, last.digest)
+        text = msgspec.json.encode(plain(entry), order="sorted").decode()
+        digest = _digest(previous, number, self._transaction.now_ms, text)
+        await self._transaction.execute(
+            sa.insert(AUDIT_LOG),
+            {
+                "sequence": number,
+                "at_ms": self._transaction.now_ms,
+                "entry": text,
+                "previous": previous,
+                "digest": digest,
+            },
+        )
+        return number
+
+    async def page(self, *, limit: int, after: int = 0) -> Sequence[tuple[int, int, AuditEntry]]:
+        """See the port."""
+        statement = sa.select(AUDIT_LOG).where(AUDIT_LOG.c.sequence > after).order_by(AUDIT_LOG.c.sequence)
+        rows = await self._transaction.fetch(statement.limit(limit))
+        return [
+            (row.sequence, row.at_ms, made(AuditEntry, msgspec.json.decode(row.entry), key="entry")) for row in rows
+        ]
+
+    async def first_broken(self) -> int | None:
+        """See the port."""
+        previous, number = BEGINNING, 0
+        while True:
+            statement = sa.select(AUDIT_LOG).where(AUDIT_LOG.c.sequence > number).order_by(AUDIT_LOG.c.sequence)
+            rows = await self._transaction.fetch(statement.limit(_READ_AT_ONCE))
+            for row in rows:
+                number += 1
+                fits = row.sequence == number and row.previous == previous
+                if not fits or row.digest != _digest(previous, number, row.at_ms, row.entry):
+                    return number
+                previous = row.digest
+            if not rows:
+                return None
+
+
+def _digest(previous: str, number: int, at_ms: int, text: str) -> str:
+    return hashlib.sha256(f"{previous}\n{number}\n{at_ms}\n{text}".encode()).hexdigest()

@@ -1,0 +1,198 @@
+"""A connection pool that knows its database: begin, time, rows, and what an error means."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, Connection, make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import StaticPool
+
+from sokovan.domain.errors import InvalidInput, quoted
+from sokovan.ports.environment import Clock
+
+# Deadlock and serialization failure: the database asks for another try.
+_TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
+# The server went away or is not there yet: 08 is the class of connection errors.
+_SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300"})
+_READ_ONLY = "sokovan_read_only"
+
+
+class UnknownDatabase(InvalidInput):
+    """A storage address that names no database we can keep facts in."""
+
+    code = "unknown-database"
+    hint = "use sqlite:///path/to/state.db, sqlite:// (in memory) or postgresql://user@host/name"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """How to reach the database."""
+
+    url: str
+    pool_size: int = 10
+    statement_timeout_s: float = 30.0
+    # SQLite only: FULL survives a power cut with every commit, NORMAL may lose the last ones but never breaks.
+    synchronous: str = "FULL"
+
+
+class Database:
+    """One database, SQLite or PostgreSQL, behind one set of operations."""
+
+    def __init__(self, settings: DatabaseSettings, *, clock: Clock) -> None:
+        self.url = _driver_url(settings.url)
+        self.clock = clock
+        self.is_postgresql = self.url.get_backend_name() == "postgresql"
+        self.in_memory = not self.is_postgresql and self.url.database in {None, "", ":memory:"}
+        self.engine = _postgresql(self.url, settings) if self.is_postgresql else _sqlite(self.url, settings)
+        # SQLite has one writer; waiting here is fair and instant, waiting in the database is polling.
+        self._writer = None if self.is_postgresql else asyncio.Lock()
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        """A connection in a transaction that may write. Rolls back unless it is committed."""
+        if self._writer is None:
+            async with self._transaction(read_only=False) as connection:
+                yield connection
+            return
+        async with self._writer, self._transaction(read_only=False) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A connection that sees one state of the database."""
+        if self.in_memory and self._writer is not None:
+            # There is only one connection, and a transaction on it is one for everybody.
+            async with self._writer, self._transaction(read_only=True) as connection:
+                yield connection
+            return
+        async with self._transaction(read_only=True) as connection:
+            yield connection
+
+    def now(self) -> sa.ColumnElement[int]:
+        """The database's time. For SQLite that is this machine's, and so the clock's."""
+        if self.is_postgresql:
+            milliseconds = sa.extract("epoch", sa.func.clock_timestamp()) * 1000
+            return sa.cast(milliseconds, sa.BigInteger)
+        return sa.literal(self.clock.now_ms(), sa.BigInteger)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.engine.dispose()
+
+    @asynccontextmanager
+    async def _transaction(self, *, read_only: bool) -> AsyncIterator[AsyncConnection]:
+        async with self.engine.connect() as connection:
+            if read_only:
+                await connection.execution_options(**self._reading_options())
+            async with connection.begin():
+                yield connection
+
+    def _reading_options(self) -> dict[str, Any]:
+        if self.is_postgresql:
+            return {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        return {_READ_ONLY: True}
+
+
+def wants_another_try(error: BaseException) -> bool:
+    """Whether the whole unit of work may simply be tried again."""
+    if not isinstance(error, DBAPIError):
+        return False
+    text = str(error.orig)
+    return _state_of(error) in _TRY_AGAIN or "database is locked" in text or "database table is locked" in text
+
+
+def lost_connection(error: BaseException) -> bool:
+    """Whether the database could not be reached, or went away in the middle."""
+    if isinstance(error, OSError | TimeoutError | asyncio.TimeoutError):
+        return True
+    if not isinstance(error, DBAPIError):
+        return False
+    state = _state_of(error)
+    gone = state in _SERVER_AWAY or state.startswith("08")
+    return gone or error.connection_invalidated or isinstance(error, InterfaceError)
+
+
+def _state_of(error: DBAPIError) -> str:
+    return getattr(error.orig, "sqlstate", None) or ""
+
+
+def _driver_url(text: str) -> URL:
+    try:
+        url = make_url(text)
+    except sa.exc.ArgumentError as error:
+        raise UnknownDatabase(f"{quoted(_without_password(text))} is not the address of a database") from error
+    backend = url.get_backend_name()
+    if backend in {"postgres", "postgresql"}:
+        return url.set(drivername="postgresql+asyncpg")
+    if backend == "sqlite":
+        return url.set(drivername="sqlite+aiosqlite")
+    raise UnknownDatabase(f"{quoted(backend)} is not a database that sokovan knows")
+
+
+def _without_password(text: str) -> str:
+    """What may be shown of an address: never what stands before the @."""
+    scheme, separator, rest = text.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
+
+
+def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
+    milliseconds = str(int(settings.statement_timeout_s * 1000))
+    return create_async_engine(
+        url,
+        pool_size=settings.pool_size,
+        max_overflow=0,
+        pool_timeout=settings.statement_timeout_s,
+        # A connection that died in the pool is found before it is used, not by the user.
+        pool_pre_ping=True,
+        connect_args={
+            "timeout": 5,
+            "command_timeout": settings.statement_timeout_s,
+            "server_settings": {
+                "application_name": "sokovan",
+                "statement_timeout": milliseconds,
+                "idle_in_transaction_session_timeout": milliseconds,
+            },
+        },
+    )
+
+
+def _sqlite(url: URL, settings: DatabaseSettings) -> AsyncEngine:
+    in_memory = url.database in {None, "", ":memory:"}
+    options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {"pool_size": settings.pool_size}
+    engine = create_async_engine(url, connect_args={"timeout": settings.statement_timeout_s}, **options)
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        # Transactions are begun by us; the driver's own idea of when to begin one is switched off.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for pragma in _pragmas(settings):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin(connection: Connection) -> None:
+        # IMMEDIATE: a transaction that will write takes its turn at once, and cannot fail at its first write.
+        reading = connection.get_execution_options().get(_READ_ONLY, False)
+        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _pragmas(settings: DatabaseSettings) -> Sequence[str]:
+    return (
+        "journal_mode=WAL",
+        f"synchronous={settings.synchronous}",
+        "foreign_keys=ON",
+        "busy_timeout=10000",
+        "temp_store=MEMORY",
+        "cache_size=-65536",
+    )

@@ -1,0 +1,211 @@
+"""Taking and freeing: the same few statements, with a sign.
+
+Each is conditional and counted. The rows are locked by their agent, so a count
+that is short means that a law would have been broken, and nothing may stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.dialects import sqlite
+
+from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
+from sokovan.adapters.sql.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, OWNER_USAGE, SESSIONS_SLOT
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.errors import SokovanError
+from sokovan.domain.policy import Scope
+from sokovan.domain.slots import ResourceSlot
+
+
+class LedgerMismatch(SokovanError):
+    """The database refused an amount that the locked rows had allowed."""
+
+    code = "ledger-mismatch"
+    hint = "run `sokovan audit`; nothing of this step was kept"
+
+
+@dataclass(slots=True)
+class Delta:
+    """How much more, or less, is taken: of slots and devices of agents, and by owners."""
+
+    slots: Counter[tuple[str, str]] = field(default_factory=Counter)
+    kernels: Counter[str] = field(default_factory=Counter)
+    devices: Counter[tuple[str, str]] = field(default_factory=Counter)
+    owners: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    def add_kernel(self, agent_id: str, slots: ResourceSlot, *, sign: int) -> None:
+        """One kernel more, or less, on an agent."""
+        self.kernels[agent_id] += sign
+        for slot, amount in slots.items():
+            self.slots[agent_id, slot] += sign * amount
+
+    def add_owner(self, owner: Any, slots: ResourceSlot, *, sign: int, sessions: int = 0) -> None:
+        """As much more, or less, for the four scopes of an owner."""
+        for scope, name in scopes_of(owner):
+            for slot, amount in slots.items():
+                self.owners[scope, name, slot] += sign * amount
+            if sessions:
+                self.owners[scope, name, SESSIONS_SLOT] += sign * sessions
+
+
+def scopes_of(owner: Any) -> tuple[tuple[str, str], ...]:
+    """The four scopes that a session counts against, from anything with an owner's names."""
+    return (
+        (Scope.KEYPAIR.value, owner.access_key),
+        (Scope.USER.value, owner.user),
+        (Scope.GROUP.value, owner.group),
+        (Scope.DOMAIN.value, owner.domain),
+    )
+
+
+async def apply_delta(
+    transaction: Transaction, delta: Delta, *, incarnations: Mapping[str, int]
+) -> dict[tuple[str, str, str], int]:
+    """Write the amounts; what the owners then use. Raises LedgerMismatch.
+
+    `incarnations` are the agents' that kernels are added to: they must be ALIVE still.
+    """
+    await _agents(transaction, delta, incarnations)
+    slots = [(*key, amount) for key, amount in sorted(delta.slots.items()) if amount]
+    await _counted(transaction, _slots, slots, "slots")
+    devices = [(*key, amount) for key, amount in sorted(delta.devices.items()) if amount]
+    await _counted(transaction, _devices, devices, "devices")
+    return await _owners(transaction, delta)
+
+
+async def _agents(transaction: Transaction, delta: Delta, incarnations: Mapping[str, int]) -> None:
+    rows = [(agent_id, count, incarnations.get(agent_id, 0)) for agent_id, count in sorted(delta.kernels.items())]
+    await _counted(transaction, _kernel_counts, rows, "agents", the_stamp=transaction.stamp)
+
+
+async def _counted(
+    transaction: Transaction, statement: Any, rows: Sequence[tuple[Any, ...]], what: str, **parameters: int
+) -> None:
+    if not rows:
+        return
+    update, table = statement(transaction.postgresql)
+    written = await transaction.execute(update, {**table.bind(rows), **parameters})
+    if written != len(rows):
+        raise LedgerMismatch(f"{len(rows) - written} of {len(rows)} {what} did not take the amounts of {rows[0]}")
+
+
+async def lock_owners(
+    transaction: Transaction, keys: Sequence[tuple[str, str, str]]
+) -> dict[tuple[str, str, str], int]:
+    """What owners use, locked in the order of their names; rows that are not there yet are left out."""
+    statement, table = _lock_usage(transaction.postgresql)
+    found = await transaction.fetch(statement, table.bind(sorted(set(keys))))
+    return {(row.scope, row.name, row.slot): row.used for row in found}
+
+
+async def _owners(transaction: Transaction, delta: Delta) -> dict[tuple[str, str, str], int]:
+    # A row to insert must satisfy the law by itself, so less is an update and more is an insert or an update.
+    less = [(*key, amount) for key, amount in sorted(delta.owners.items()) if amount < 0]
+    if less:
+        await lock_owners(transaction, [(scope, name, slot) for scope, name, slot, _ in less])
+        await _counted(transaction, _less_usage, less, "owners", the_stamp=transaction.stamp)
+    more = [(*key, amount) for key, amount in sorted(delta.owners.items()) if amount > 0]
+    if not more:
+        return {}
+    upsert, table = _more_usage(transaction.postgresql)
+    found = await transaction.fetch(upsert, {**table.bind(more), "the_stamp": transaction.stamp})
+    return {(row.scope, row.name, row.slot): row.used for row in found}
+
+
+@cache
+def _kernel_counts(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("delta", {"id": TEXT, "count": WHOLE, "incarnation": WHOLE}, postgresql=postgresql)
+    count = AGENTS.c.kernel_count + rows.c.count
+    added = sa.and_(
+        AGENTS.c.status == "alive",
+        AGENTS.c.incarnation == rows.c.incarnation,
+        sa.or_(AGENTS.c.kernels_max.is_(None), count <= AGENTS.c.kernels_max),
+    )
+    statement = (
+        sa.update(AGENTS)
+        .values(kernel_count=count, stamp=sa.bindparam("the_stamp", type_=WHOLE))
+        .where(AGENTS.c.agent_id == rows.c.id, sa.or_(rows.c.count <= 0, added))
+    )
+    return statement, rows
+
+
+@cache
+def _slots(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("delta", {"id": TEXT, "slot": TEXT, "amount": WHOLE}, postgresql=postgresql)
+    used = AGENT_SLOTS.c.used + rows.c.amount
+    # A capacity that stood above what the agent has, because it was held, shrinks as it is freed.
+    shrunk = sa.case((used > AGENT_SLOTS.c.reported, used), else_=AGENT_SLOTS.c.reported)
+    statement = (
+        sa.update(AGENT_SLOTS)
+        .values(used=used, capacity=sa.case((rows.c.amount < 0, shrunk), else_=AGENT_SLOTS.c.capacity))
+        .where(
+            AGENT_SLOTS.c.agent_id == rows.c.id,
+            AGENT_SLOTS.c.slot == rows.c.slot,
+            used.between(0, AGENT_SLOTS.c.capacity),
+        )
+    )
+    return statement, rows
+
+
+@cache
+def _devices(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("delta", {"id": TEXT, "device": TEXT, "amount": WHOLE}, postgresql=postgresql)
+    used = AGENT_DEVICES.c.used + rows.c.amount
+    statement = (
+        sa.update(AGENT_DEVICES)
+        .values(used=used)
+        .where(
+            AGENT_DEVICES.c.agent_id == rows.c.id,
+            AGENT_DEVICES.c.device_id == rows.c.device,
+            used.between(0, AGENT_DEVICES.c.units),
+        )
+    )
+    return statement, rows
+
+
+_OWNER_KEY = (OWNER_USAGE.c.scope, OWNER_USAGE.c.name, OWNER_USAGE.c.slot)
+
+
+def _of_row(rows: Rows) -> sa.ColumnElement[bool]:
+    return sa.and_(*[column == rows.c[column.name] for column in _OWNER_KEY])
+
+
+@cache
+def _lock_usage(postgresql: bool) -> tuple[sa.Select[Any], Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("wanted", {"scope": TEXT, "name": TEXT, "slot": TEXT}, postgresql=postgresql)
+    statement = sa.select(*_OWNER_KEY, OWNER_USAGE.c.used).join(rows.table, _of_row(rows)).order_by(*_OWNER_KEY)
+    return statement.with_for_update(of=OWNER_USAGE), rows
+
+
+@cache
+def _less_usage(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("delta", {"scope": TEXT, "name": TEXT, "slot": TEXT, "amount": WHOLE}, postgresql=postgresql)
+    used = OWNER_USAGE.c.used + rows.c.amount
+    values = {"used": used, "stamp": sa.bindparam("the_stamp", type_=WHOLE)}
+    return sa.update(OWNER_USAGE).values(values).where(_of_row(rows), used >= 0), rows
+
+
+@cache
+def _more_usage(postgresql: bool) -> tuple[Any, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("delta", {"scope": TEXT, "name": TEXT, "slot": TEXT, "amount": WHOLE}, postgresql=postgresql)
+    # In the order of the key: two transactions that touch the same owners lock them in the same order. The WHERE
+    # tells SQLite's parser that what follows is no join.
+    ordered = (
+        sa.select(rows.c.scope, rows.c.name, rows.c.slot, rows.c.amount, sa.bindparam("the_stamp", type_=WHOLE))
+        .where(sa.true())
+        .order_by(rows.c.scope, rows.c.name, rows.c.slot)
+    )
+    insert = (pg.insert if postgresql else sqlite.insert)(OWNER_USAGE)
+    filled = insert.from_select(["scope", "name", "slot", "used", "stamp"], ordered)
+    statement = filled.on_conflict_do_update(
+        index_elements=["scope", "name", "slot"],
+        set_={"used": OWNER_USAGE.c.used + filled.excluded.used, "stamp": filled.excluded.stamp},
+    ).returning(*_OWNER_KEY, OWNER_USAGE.c.used)
+    return statement, rows

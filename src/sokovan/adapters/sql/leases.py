@@ -1,0 +1,98 @@
+"""Leases on SQL, by the database's time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Row
+
+from sokovan.adapters.sql.store import SqlStore, SqlUnitOfWork
+from sokovan.adapters.sql.tables import LEASE_TERMS, LEASES
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.ports.leases import Lease
+
+
+class SqlLeases:
+    """Leases as rows. A change of holder waits for the writes of the one before it."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    async def acquire(self, name: str, *, holder: str, ttl_s: float) -> Lease | None:
+        """See the port."""
+
+        async def work(unit: SqlUnitOfWork) -> Lease | None:
+            return await _acquire(unit.transaction, name, holder=holder, ttl_s=ttl_s)
+
+        return await self._store.run_sql(work)
+
+    async def renew(self, lease: Lease, *, ttl_s: float) -> Lease | None:
+        """See the port."""
+
+        async def work(unit: SqlUnitOfWork) -> Lease | None:
+            row = await _locked(unit.transaction, lease.name)
+            if row is None or (row.epoch, row.holder) != (lease.epoch, lease.holder):
+                return None
+            return await _extend(unit.transaction, lease.name, row, ttl_s=ttl_s)
+
+        return await self._store.run_sql(work)
+
+    async def release(self, lease: Lease) -> None:
+        """See the port."""
+
+        async def work(unit: SqlUnitOfWork) -> None:
+            await unit.transaction.execute(
+                sa.update(LEASES)
+                .where(LEASES.c.name == lease.name, LEASES.c.epoch == lease.epoch)
+                .values(expires_ms=unit.now_ms)
+            )
+
+        await self._store.run_sql(work)
+
+    async def current(self, name: str) -> Lease | None:
+        """See the port."""
+
+        async def work(unit: SqlUnitOfWork) -> Lease | None:
+            row = await unit.transaction.first(sa.select(LEASES).where(LEASES.c.name == name))
+            if row is None or row.expires_ms <= unit.now_ms:
+                return None
+            return Lease(name=row.name, holder=row.holder, epoch=row.epoch, expires_ms=row.expires_ms)
+
+        return await self._store.read(work)
+
+
+async def _acquire(transaction: Transaction, name: str, *, holder: str, ttl_s: float) -> Lease | None:
+    now, expires = transaction.now_ms, transaction.now_ms + int(ttl_s * 1000)
+    first = {"name": name, "holder": holder, "epoch": 1, "expires_ms": expires}
+    if await transaction.insert_new(LEASES, first):
+        await _begin_term(transaction, name, holder=holder, epoch=1)
+        return Lease(name=name, holder=holder, epoch=1, expires_ms=expires)
+    row = await _locked(transaction, name)
+    if row is None:
+        return None
+    if row.expires_ms > now:
+        return await _extend(transaction, name, row, ttl_s=ttl_s) if row.holder == holder else None
+    # Expired, even if it was ours: somebody may have seen it free, so a new epoch begins.
+    epoch = row.epoch + 1
+    await transaction.execute(
+        sa.update(LEASES).where(LEASES.c.name == name).values(holder=holder, epoch=epoch, expires_ms=expires)
+    )
+    await _begin_term(transaction, name, holder=holder, epoch=epoch)
+    return Lease(name=name, holder=holder, epoch=epoch, expires_ms=expires)
+
+
+async def _extend(transaction: Transaction, name: str, row: Row[Any], *, ttl_s: float) -> Lease:
+    # Never shorter: a renewal that was held up must not take back what a later one gave.
+    expires = max(row.expires_ms, transaction.now_ms + int(ttl_s * 1000))
+    await transaction.execute(sa.update(LEASES).where(LEASES.c.name == name).values(expires_ms=expires))
+    return Lease(name=name, holder=row.holder, epoch=row.epoch, expires_ms=expires)
+
+
+async def _begin_term(transaction: Transaction, name: str, *, holder: str, epoch: int) -> None:
+    values = {"name": name, "epoch": epoch, "holder": holder, "since_ms": await transaction.later_ms()}
+    await transaction.execute(sa.insert(LEASE_TERMS), values)
+
+
+async def _locked(transaction: Transaction, name: str) -> Row[Any] | None:
+    return await transaction.first(sa.select(LEASES).where(LEASES.c.name == name).with_for_update())

@@ -1,0 +1,1 @@
+"""Migrations, oldest first. One that has been released is never changed."""

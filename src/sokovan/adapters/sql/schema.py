@@ -1,0 +1,72 @@
+"""Bringing a database to the newest schema, by migrations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.engine import Connection
+
+from sokovan.adapters.sql.database import Database
+from sokovan.adapters.sql.tables import METADATA
+from sokovan.domain.errors import SokovanError
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+class SchemaMismatch(SokovanError):
+    """The database has another schema than this version of sokovan works with."""
+
+    code = "schema-mismatch"
+    hint = "run `sokovan db upgrade` once, with the newest version of sokovan among your machines"
+
+
+async def upgrade(database: Database) -> None:
+    """Apply every migration that is missing."""
+    await _run(database, lambda script, revision: script._upgrade_revs("head", revision))
+
+
+async def downgrade(database: Database, target: str) -> None:
+    """Go back to an earlier revision; `base` removes everything."""
+    await _run(database, lambda script, revision: script._downgrade_revs(target, revision))
+
+
+async def check(database: Database) -> None:
+    """Raises SchemaMismatch unless the database is at the newest revision."""
+    async with database.reading() as connection:
+        found = await connection.run_sync(_revision)
+    newest = ScriptDirectory.from_config(_config()).get_current_head()
+    if found != newest:
+        raise SchemaMismatch(f"the database is at revision {found or 'none'}, this version needs {newest}")
+
+
+async def _run(database: Database, steps: Callable[[ScriptDirectory, Any], Any]) -> None:
+    script = ScriptDirectory.from_config(_config())
+
+    def migrate(connection: Connection) -> None:
+        # One transaction for all steps: a schema is old or new, never in between.
+        context = EnvironmentContext(_config(), script, fn=lambda revision, _: steps(script, revision))
+        with context:
+            context.configure(connection=connection, target_metadata=METADATA, transactional_ddl=True)
+            context.run_migrations()
+
+    async with database.writing() as connection:
+        await connection.run_sync(migrate)
+        await connection.commit()
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("version_locations", str(_MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "newline")
+    return config

@@ -1,0 +1,250 @@
+"""Snapshots for the core, kept in memory and brought up to date by what changed.
+
+Every row that matters to scheduling carries the mark of the transaction that
+wrote it last. A refresh asks for rows whose mark was not settled at the refresh
+before: nothing written, nothing read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.fleet import agent_info
+from sokovan.adapters.sql.limits import OWNED, policies_by_owner
+from sokovan.adapters.sql.session_rows import slots_of
+from sokovan.adapters.sql.store import SqlStore, SqlUnitOfWork
+from sokovan.adapters.sql.system_view import SystemView
+from sokovan.adapters.sql.tables import (
+    AGENT_SLOTS,
+    AGENTS,
+    CATALOG_MARKS,
+    CURSORS,
+    DEPENDENCIES,
+    HYPERNODES,
+    KERNELS,
+    OWNER_USAGE,
+    POLICIES,
+    QUEUES,
+    RESERVATIONS,
+    SCALING_GROUPS,
+    SESSIONS,
+)
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.queue import Queue
+from sokovan.domain.record import SessionResult
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.topology import HyperNode
+from sokovan.ports.storage import Fence
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
+
+_ENDED = [status.value for status in SESSION.terminal]
+# Marks of what one cycle leaves to the next, beside those of the catalog's tables.
+_CARRIED = RESERVATIONS.name
+_SESSION_COLUMNS = [
+    SESSIONS.c[name]
+    for name in (
+        "session_id", "place", "status", "scaling_group", "user", "group", "domain", "access_key", "result",
+        "hypernode", "body",
+    )
+]  # fmt: skip
+_KERNEL_COLUMNS = [KERNELS.c[name] for name in ("kernel_id", "session_id", "status", "agent_id", "slots")]
+
+
+class SqlSnapshots:
+    """The snapshot source on SQL."""
+
+    def __init__(self, store: SqlStore, *, fence: Fence | None = None) -> None:
+        self._store, self._fence = store, fence
+        self._view = SystemView()
+        self._since: int | None = None
+        self._marks: dict[str, int] = {}
+
+    async def refresh(self) -> bool:
+        """See the port."""
+        return await self._store.read(self._refresh)
+
+    async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
+        """See the port."""
+        return self._view.snapshot(scaling_group)
+
+    def scaling_groups(self) -> Sequence[ScalingGroupName]:
+        """See the port."""
+        return sorted(self._view.scaling_groups)
+
+    def incarnation(self, agent_id: AgentId) -> int | None:
+        """See the port."""
+        agent = self._view.agents.get(agent_id)
+        return None if agent is None else agent.incarnation
+
+    @property
+    def topology(self) -> int:
+        """The mark of the topology as of the last refresh."""
+        return self._marks.get(HYPERNODES.name, 0)
+
+    async def remember(self, scaling_group: ScalingGroupName, plan: SchedulingPlan) -> None:
+        """See the port."""
+        reservations, cursors = self._view.carried(scaling_group)
+        if reservations == plan.reservations and cursors == dict(plan.cursors):
+            return
+
+        async def work(unit: SqlUnitOfWork) -> None:
+            await _write_carried(unit, scaling_group, plan)
+
+        await self._store.run_sql(work, fence=self._fence)
+        self._view.carry(scaling_group, plan.reservations, dict(plan.cursors))
+
+    async def _refresh(self, unit: SqlUnitOfWork) -> bool:
+        transaction = unit.transaction
+        self._view.now_ms = transaction.now_ms
+        settled, changed = await self._progress(transaction)
+        if not changed:
+            return False
+        marks = {row.kind: row.stamp for row in await transaction.fetch(sa.select(CATALOG_MARKS))}
+        await self._refresh_catalog(unit, marks)
+        await self._refresh_sessions(transaction)
+        await self._refresh_agents(transaction)
+        await self._refresh_usage(transaction)
+        self._since, self._marks = settled, marks
+        return True
+
+    async def _progress(self, transaction: Transaction) -> tuple[int, bool]:
+        """From where the next refresh must look, and whether there is anything new since the last."""
+        if not transaction.postgresql:
+            sequence = sa.select(sa.func.coalesce(sa.func.max(sa.text("seq")), 0)).select_from(
+                sa.text("sqlite_sequence")
+            )
+            last = (await transaction.connection.execute(sequence.where(sa.text("name = 'commits'")))).scalar_one()
+            return last + 1, self._since is None or last >= self._since
+        since = 0 if self._since is None else self._since
+        settled = sa.cast(sa.cast(sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot()), sa.Text), sa.BigInteger)
+        news = [sa.exists().where(table.c.stamp >= since) for table in (SESSIONS, AGENTS, OWNER_USAGE, CATALOG_MARKS)]
+        row = await transaction.first(sa.select(settled.label("settled"), sa.or_(*news).label("news")))
+        if row is None:
+            raise LookupError("a query without a table gives one row")
+        return row.settled, self._since is None or row.news
+
+    def _new(self, table: sa.Table) -> sa.ColumnElement[bool]:
+        return sa.true() if self._since is None else table.c.stamp >= self._since
+
+    async def _refresh_catalog(self, unit: SqlUnitOfWork, marks: dict[str, int]) -> None:
+        def moved(*tables: sa.Table) -> bool:
+            return self._since is None or any(marks.get(t.name) != self._marks.get(t.name) for t in tables)
+
+        if moved(SCALING_GROUPS):
+            self._view.set_scaling_groups(await unit.catalog.all(ScalingGroup))
+        if moved(QUEUES):
+            self._view.queues = tuple(await unit.catalog.all(Queue))
+        if moved(HYPERNODES):
+            self._view.hypernodes = tuple(await unit.catalog.all(HyperNode))
+        if moved(POLICIES, *OWNED.values()):
+            self._view.limits = await policies_by_owner(unit.transaction)
+        if moved(RESERVATIONS):
+            for group, carried in (await _read_carried(unit.transaction)).items():
+                self._view.carry(group, *carried)
+
+    async def _refresh_sessions(self, transaction: Transaction) -> None:
+        where = SESSIONS.c.status.not_in(_ENDED) if self._since is None else self._new(SESSIONS)
+        rows = await transaction.fetch(sa.select(*_SESSION_COLUMNS).where(where))
+        kernels = await self._kernels(transaction, rows)
+        for row in rows:
+            self._view.put_session(row, kernels.get(row.session_id, ()), ended=row.status in _ENDED)
+        if self._since is None:
+            await self._lingering(transaction)
+        await self._outcomes(transaction, [row.session_id for row in rows if row.status not in _ENDED])
+
+    async def _kernels(self, transaction: Transaction, rows: Sequence[Any]) -> dict[str, list[Any]]:
+        statement = sa.select(*_KERNEL_COLUMNS).order_by(KERNELS.c.session_id, KERNELS.c.index)
+        if self._since is None:
+            live = sa.select(SESSIONS.c.session_id).where(SESSIONS.c.status.not_in(_ENDED))
+            found = await transaction.fetch(statement.where(KERNELS.c.session_id.in_(live)))
+        else:
+            wanted = sa.select(ids_table(transaction.postgresql).c.id)
+            bound = bound_ids(transaction, [row.session_id for row in rows])
+            found = await transaction.fetch(statement.where(KERNELS.c.session_id.in_(wanted)), bound)
+        kernels: dict[str, list[Any]] = {}
+        for kernel in found:
+            kernels.setdefault(kernel.session_id, []).append(kernel)
+        return kernels
+
+    async def _lingering(self, transaction: Transaction) -> None:
+        """Kernels of sessions that were ended by force: they hold their slots until there is a proof."""
+        statement = (
+            sa.select(KERNELS.c.kernel_id, KERNELS.c.agent_id, KERNELS.c.slots)
+            .join(SESSIONS, SESSIONS.c.session_id == KERNELS.c.session_id)
+            .where(KERNELS.c.status == KernelStatus.TERMINATING.value, SESSIONS.c.status.in_(_ENDED))
+        )
+        for row in await transaction.fetch(statement):
+            self._view.set_releasing(row.kernel_id, row.agent_id, slots_of(row.slots))
+
+    async def _outcomes(self, transaction: Transaction, ids: Sequence[str]) -> None:
+        """How the sessions ended that these wait for."""
+        wanted = sa.select(ids_table(transaction.postgresql).c.id)
+        statement = (
+            sa.select(SESSIONS.c.session_id, SESSIONS.c.result)
+            .join(DEPENDENCIES, DEPENDENCIES.c.depends_on == SESSIONS.c.session_id)
+            .where(DEPENDENCIES.c.session_id.in_(wanted), SESSIONS.c.status.in_(_ENDED))
+        )
+        for row in await transaction.fetch(statement, bound_ids(transaction, ids)):
+            self._view.outcomes[SessionId(row.session_id)] = row.result == SessionResult.SUCCESS.value
+
+    async def _refresh_agents(self, transaction: Transaction) -> None:
+        rows = await transaction.fetch(sa.select(AGENTS).where(self._new(AGENTS)))
+        wanted = sa.select(ids_table(transaction.postgresql).c.id)
+        slots: dict[str, list[Any]] = {}
+        statement = sa.select(AGENT_SLOTS).where(AGENT_SLOTS.c.agent_id.in_(wanted))
+        for slot in await transaction.fetch(statement, bound_ids(transaction, [row.agent_id for row in rows])):
+            slots.setdefault(slot.agent_id, []).append(slot)
+        for row in rows:
+            self._view.put_agent(agent_info(row, slots.get(row.agent_id, ()), ()))
+
+    async def _refresh_usage(self, transaction: Transaction) -> None:
+        for row in await transaction.fetch(sa.select(OWNER_USAGE).where(self._new(OWNER_USAGE))):
+            self._view.put_usage(row.scope, row.name, row.slot, row.used)
+
+
+async def _write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, plan: SchedulingPlan) -> None:
+    transaction = unit.transaction
+    await transaction.execute(sa.delete(RESERVATIONS).where(RESERVATIONS.c.scaling_group == group))
+    await transaction.execute(sa.delete(CURSORS).where(CURSORS.c.scaling_group == group))
+    places = [
+        {"scaling_group": group, "kernel_id": kernel, "session_id": one.session_id, "agent_id": agent, "rank": rank}
+        for rank, one in enumerate(plan.reservations)
+        for kernel, agent in one.kernels
+    ]
+    if places:
+        await transaction.execute(sa.insert(RESERVATIONS), places)
+    cursors = [{"scaling_group": group, "name": name, "agent_id": agent} for name, agent in plan.cursors.items()]
+    if cursors:
+        await transaction.execute(sa.insert(CURSORS), cursors)
+    await unit.catalog.mark(_CARRIED)
+
+
+async def _read_carried(
+    transaction: Transaction,
+) -> dict[ScalingGroupName, tuple[tuple[Reservation, ...], dict[str, AgentId]]]:
+    held: dict[str, dict[str, list[tuple[KernelId, AgentId]]]] = {}
+    order = (RESERVATIONS.c.scaling_group, RESERVATIONS.c.rank, RESERVATIONS.c.kernel_id)
+    for row in await transaction.fetch(sa.select(RESERVATIONS).order_by(*order)):
+        pairs = held.setdefault(row.scaling_group, {}).setdefault(row.session_id, [])
+        pairs.append((KernelId(row.kernel_id), AgentId(row.agent_id)))
+    cursors: dict[str, dict[str, AgentId]] = {}
+    for row in await transaction.fetch(sa.select(CURSORS)):
+        cursors.setdefault(row.scaling_group, {})[row.name] = AgentId(row.agent_id)
+    return {
+        ScalingGroupName(group): (
+            tuple(Reservation(SessionId(one), tuple(pairs)) for one, pairs in held.get(group, {}).items()),
+            cursors.get(group, {}),
+        )
+        for group in _each((*held, *cursors))
+    }
+
+
+def _each(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))

@@ -1,0 +1,204 @@
+"""The store on SQL: units of work, tried again until their outcome is known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from sokovan.adapters.sql.audit_log import SqlAuditTrail
+from sokovan.adapters.sql.catalog import SqlCatalog
+from sokovan.adapters.sql.database import Database, lost_connection, wants_another_try
+from sokovan.adapters.sql.fleet import SqlFleet
+from sokovan.adapters.sql.ledger import SqlLedger
+from sokovan.adapters.sql.outbox import SqlOutbox
+from sokovan.adapters.sql.serving import SqlDeployments, SqlRoutes
+from sokovan.adapters.sql.sessions import SqlSessions
+from sokovan.adapters.sql.tables import COMMITS
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.errors import StoreUnavailable
+from sokovan.domain.events import Event
+from sokovan.ports.environment import IdSource
+from sokovan.ports.storage import Fence
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRule:
+    """How long a unit of work is tried again before the database counts as away."""
+
+    give_up_s: float = 10.0
+    pause_first_s: float = 0.01
+    pause_max_s: float = 0.5
+
+
+class SqlUnitOfWork:
+    """One transaction with its repositories."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self.transaction = transaction
+
+    @property
+    def now_ms(self) -> int:
+        """See the port."""
+        return self.transaction.now_ms
+
+    @cached_property
+    def sessions(self) -> SqlSessions:
+        """See the port."""
+        return SqlSessions(self.transaction)
+
+    @cached_property
+    def fleet(self) -> SqlFleet:
+        """See the port."""
+        return SqlFleet(self.transaction)
+
+    @cached_property
+    def ledger(self) -> SqlLedger:
+        """See the port."""
+        return SqlLedger(self.transaction)
+
+    @cached_property
+    def catalog(self) -> SqlCatalog:
+        """See the port."""
+        return SqlCatalog(self.transaction)
+
+    @cached_property
+    def deployments(self) -> SqlDeployments:
+        """See the port."""
+        return SqlDeployments(self.transaction)
+
+    @cached_property
+    def routes(self) -> SqlRoutes:
+        """See the port."""
+        return SqlRoutes(self.transaction)
+
+    @cached_property
+    def audit(self) -> SqlAuditTrail:
+        """See the port."""
+        return SqlAuditTrail(self.transaction)
+
+    async def emit(self, events: Sequence[Event]) -> None:
+        """See the port."""
+        self.transaction.events.extend(events)
+
+
+Work = Callable[[SqlUnitOfWork], Awaitable[R]]
+
+
+class SqlStore:
+    """Facts on SQLite or PostgreSQL."""
+
+    def __init__(self, database: Database, *, ids: IdSource, retry: RetryRule | None = None) -> None:
+        self.database = database
+        self._ids = ids
+        self._retry = retry or RetryRule()
+        self.outbox = SqlOutbox(database)
+
+    async def run(self, work: Work[R], *, fence: Fence | None = None) -> R:
+        """See the port."""
+        return await self.run_sql(work, fence=fence)
+
+    async def run_sql(self, work: Work[R], *, fence: Fence | None = None) -> R:
+        """Like `run`, for work that needs the transaction itself."""
+        attempt = _Attempt(work, fence, self._ids.new("commit"))
+        return await self._until_known(lambda: attempt.once(self.database))
+
+    async def read(self, work: Work[R]) -> R:
+        """See the port."""
+
+        async def once() -> R:
+            async with self.database.reading() as connection:
+                now = (await connection.execute(sa.select(self.database.now()))).scalar_one()
+                return await work(SqlUnitOfWork(_transaction(self.database, connection, now_ms=now)))
+
+        return await self._until_known(once)
+
+    async def prune(self, *, older_than_s: float) -> int:
+        """Forget the marks of old commits; how many. Nobody asks for them after the retries have ended."""
+
+        async def work(unit: SqlUnitOfWork) -> int:
+            before = unit.now_ms - int(older_than_s * 1000)
+            return await unit.transaction.execute(sa.delete(COMMITS).where(COMMITS.c.at_ms < before))
+
+        return await self.run_sql(work)
+
+    async def close(self) -> None:
+        """See the port."""
+        await self.database.close()
+
+    async def _until_known(self, once: Callable[[], Awaitable[R]]) -> R:
+        """Try until the outcome is known, or the database has been away for too long."""
+        clock, rule = self.database.clock, self._retry
+        deadline = clock.monotonic_ms() + int(rule.give_up_s * 1000)
+        pause = rule.pause_first_s
+        while True:
+            try:
+                return await once()
+            except (SQLAlchemyError, OSError, TimeoutError) as error:
+                again = wants_another_try(error) or lost_connection(error)
+                if not again:
+                    raise
+                if clock.monotonic_ms() >= deadline:
+                    raise StoreUnavailable(f"the database did not answer for {rule.give_up_s:g} s") from error
+            # Jitter: two who collided must not collide again at the same moment.
+            await clock.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
+            pause = min(pause * 2, rule.pause_max_s)
+
+
+class _Attempt(Generic[R]):
+    """One unit of work over all its tries.
+
+    The first statement of each try takes the unit's own id. If an earlier try has
+    committed without our hearing of it, that id is taken: the result we have from
+    that try stands, and the work is not done twice. If it is still committing, the
+    statement waits until that is decided.
+    """
+
+    def __init__(self, work: Work[R], fence: Fence | None, commit_id: str) -> None:
+        self._work, self._fence, self._commit_id = work, fence, commit_id
+        self._results: list[R] = []
+
+    async def once(self, database: Database) -> R:
+        async with database.writing() as connection:
+            transaction = await _begin(database, connection, self._commit_id)
+            if transaction is None:
+                return self._results[-1]
+            transaction.fence = self._fence
+            await transaction.check_fence()
+            result = await self._work(SqlUnitOfWork(transaction))
+            await transaction.write_outbox()
+            self._results.append(result)
+            await connection.commit()
+            return result
+
+
+async def _begin(database: Database, connection: AsyncConnection, commit_id: str) -> Transaction | None:
+    """Take the id and learn time and mark; None if the id was taken by an earlier try."""
+    insert = (postgresql.insert if database.is_postgresql else sqlite.insert)(COMMITS)
+    # The mark of a row: PostgreSQL's own number of the transaction; on SQLite, where writers take turns, its place.
+    stamp = sa.cast(sa.cast(sa.func.pg_current_xact_id(), sa.Text), sa.BigInteger)
+    statement = (
+        insert.values(commit_id=commit_id, at_ms=database.now())
+        .on_conflict_do_nothing()
+        .returning(COMMITS.c.at_ms, COMMITS.c.sequence, *([stamp.label("stamp")] if database.is_postgresql else []))
+    )
+    row = (await connection.execute(statement)).first()
+    if row is None:
+        return None
+    mark = row.stamp if database.is_postgresql else row.sequence
+    return _transaction(database, connection, now_ms=row.at_ms, stamp=mark, number=row.sequence)
+
+
+def _transaction(
+    database: Database, connection: AsyncConnection, *, now_ms: int, stamp: int = 0, number: int = 0
+) -> Transaction:
+    return Transaction(connection, postgresql=database.is_postgresql, now_ms=now_ms, stamp=stamp, number=number)

@@ -1,0 +1,109 @@
+"""One transaction: its connection, its time, its mark, and the events it will tell."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Row
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from sokovan.adapters.sql.rows import TEXT, Rows
+from sokovan.adapters.sql.tables import LEASES, OUTBOX
+from sokovan.domain.errors import FencedOut
+from sokovan.domain.events import Event
+from sokovan.ports.storage import Fence
+
+# One line of the outbox holds this many events at most, so that no message grows without bound.
+EVENTS_PER_LINE = 500
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What every repository needs to know of the transaction it works in.
+
+    `stamp` marks the rows it writes: a reader finds what changed by it. `number` is
+    unique and grows, for the order of submission.
+    """
+
+    connection: AsyncConnection
+    postgresql: bool
+    now_ms: int
+    stamp: int
+    number: int
+    fence: Fence | None = None
+    events: list[Event] = field(default_factory=list)
+    enqueued: int = 0
+
+    async def fetch(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Sequence[Row[Any]]:
+        """Every row that a statement gives."""
+        return (await self.connection.execute(statement, parameters)).all()
+
+    async def first(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Row[Any] | None:
+        """The first row, or None."""
+        return (await self.connection.execute(statement, parameters)).first()
+
+    async def execute(self, statement: sa.Executable, parameters: Any = None) -> int:
+        """Run a statement; how many rows it touched."""
+        return (await self.connection.execute(statement, parameters)).rowcount
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """A part that may fail by itself: its writes and its events are undone, the rest stays."""
+        told = len(self.events)
+        try:
+            async with self.connection.begin_nested():
+                yield
+        except BaseException:
+            del self.events[told:]
+            raise
+
+    async def insert_new(self, table: sa.Table, values: Mapping[str, Any]) -> bool:
+        """Insert a row unless one with its key is there; whether it was inserted."""
+        insert = (postgresql.insert if self.postgresql else sqlite.insert)(table)
+        return await self.execute(insert.values(values).on_conflict_do_nothing()) == 1
+
+    async def later_ms(self) -> int:
+        """The store's time at this moment, after whatever this transaction had to wait for."""
+        if not self.postgresql:
+            return self.now_ms  # writers take turns: nobody else wrote since
+        milliseconds = sa.cast(sa.extract("epoch", sa.func.clock_timestamp()) * 1000, sa.BigInteger)
+        return int((await self.connection.execute(sa.select(milliseconds))).scalar_one())
+
+    async def check_fence(self) -> None:
+        """Refuse to write for a leader that has been replaced.
+
+        The row stays locked against a change of leader until this transaction ends, so
+        that the epoch is the current one when it commits.
+        """
+        if self.fence is None:
+            return
+        statement = sa.select(LEASES.c.epoch).where(LEASES.c.name == self.fence.lease).with_for_update(read=True)
+        row = await self.first(statement)
+        if row is None or row.epoch != self.fence.epoch:
+            raise FencedOut(lease=self.fence.lease, epoch=self.fence.epoch, current=None if row is None else row.epoch)
+
+    async def write_outbox(self) -> None:
+        """Put the events of this transaction where they leave with its commit."""
+        for start in range(0, len(self.events), EVENTS_PER_LINE):
+            lines = [(type(event).__name__, event) for event in self.events[start : start + EVENTS_PER_LINE]]
+            text = msgspec.json.encode(lines).decode()
+            await self.execute(sa.insert(OUTBOX).values(at_ms=self.now_ms, events=text))
+        self.events.clear()
+
+
+@cache
+def ids_table(postgresql: bool) -> Rows:  # noqa: FBT001  # a fact about the database, used as a key of the cache
+    """A list of ids as a table."""
+    return Rows("ids", {"id": TEXT}, postgresql=postgresql)
+
+
+def bound_ids(transaction: Transaction, ids: Sequence[str]) -> dict[str, Any]:
+    """The parameters of `ids_table` for these ids."""
+    return ids_table(transaction.postgresql).bind([(one,) for one in ids])

@@ -1,0 +1,214 @@
+"""What is verified again at commit time, as a pure function of the rows that are locked.
+
+The snapshot that a decision was made on may be old. Whoever no longer fits is
+refused with a reason; the others are not disturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sokovan.adapters.sql.devices import DeviceShelf
+from sokovan.adapters.sql.holdings import scopes_of
+from sokovan.adapters.sql.session_rows import SessionState
+from sokovan.adapters.sql.tables import SESSIONS_SLOT
+from sokovan.domain.ids import KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.slots import ResourceSlot, total
+from sokovan.ports.allocation import (
+    AgentChanged,
+    AllocationError,
+    AllocationRefused,
+    Assignment,
+    DependencyUnmet,
+    IncompleteGang,
+    QuotaPassed,
+    SessionNotWaiting,
+)
+
+_CLOSED = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
+
+
+@dataclass(slots=True)
+class AgentFacts:
+    """One locked agent; `free` and `places` go down as kernels are accepted."""
+
+    alive: bool
+    incarnation: int
+    architecture: str
+    labels: Mapping[str, str]
+    free: dict[str, int]
+    places: int | None
+    scaling_group: str
+    shelf: DeviceShelf = field(default_factory=DeviceShelf)
+
+
+@dataclass(slots=True)
+class Facts:
+    """Everything that the verification looks at. It belongs to one transaction."""
+
+    agents: Mapping[str, AgentFacts]
+    sessions: Mapping[str, SessionState]
+    used: dict[tuple[str, str, str], int]
+    limits: Mapping[tuple[str, str, str], int]
+    unmet: Collection[str]
+    topology_moved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An assignment that holds: its session, and the devices each kernel gets."""
+
+    assignment: Assignment
+    session: SessionState
+    devices: Mapping[KernelId, Mapping[str, tuple[tuple[str, int], ...]]]
+    slots: ResourceSlot
+
+
+def verify(assignments: Sequence[Assignment], facts: Facts) -> tuple[list[Accepted], dict[SessionId, AllocationError]]:
+    """Who can be allocated, in this order, each seeing what those before it took."""
+    accepted: list[Accepted] = []
+    refused: dict[SessionId, AllocationError] = {}
+    taken: set[str] = set()
+    for assignment in assignments:
+        try:
+            if assignment.session_id in taken:
+                raise SessionNotWaiting(session_id=assignment.session_id, problem="it is assigned twice")
+            accepted.append(_verified(assignment, facts))
+            taken.add(assignment.session_id)
+        except AllocationError as error:
+            refused.setdefault(assignment.session_id, error)
+    return accepted, refused
+
+
+def _verified(assignment: Assignment, facts: Facts) -> Accepted:
+    session = _waiting_session(assignment, facts)
+    slots = total(session.kernels[kernel_id].slots for kernel_id, _ in assignment.kernels)
+    _check_quota(session, slots, facts)
+    devices = _check_agents(assignment, session, facts)
+    _take_quota(session, slots, facts)
+    return Accepted(assignment=assignment, session=session, devices=devices, slots=slots)
+
+
+def _waiting_session(assignment: Assignment, facts: Facts) -> SessionState:
+    session = facts.sessions.get(assignment.session_id)
+    if session is None:
+        raise SessionNotWaiting(session_id=assignment.session_id, problem="it is not there")
+    if session.goal is not Goal.RUN or session.status in _CLOSED:
+        raise SessionNotWaiting(session_id=assignment.session_id, problem=f"it is {session.status} now")
+    named = dict(assignment.kernels)
+    if not named or len(named) != len(assignment.kernels):
+        raise IncompleteGang(session_id=assignment.session_id, problem="a kernel is named twice, or none is")
+    for kernel_id in named:
+        kernel = session.kernels.get(kernel_id)
+        if kernel is None or kernel.status is not KernelStatus.PENDING:
+            found = "not there" if kernel is None else str(kernel.status)
+            raise SessionNotWaiting(session_id=assignment.session_id, problem=f"its kernel {kernel_id} is {found}")
+    bound = len(named) + sum(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values())
+    if bound < session.row.required:
+        problem = f"{bound} kernels would start, {session.row.required} must start together"
+        raise IncompleteGang(session_id=assignment.session_id, problem=problem)
+    if assignment.session_id in facts.unmet:
+        raise DependencyUnmet(session_id=assignment.session_id, problem="a session it depends on has not ended well")
+    if assignment.hypernode is not None and facts.topology_moved:
+        raise AgentChanged(session_id=assignment.session_id, problem="the topology has changed since the decision")
+    return session
+
+
+def _check_agents(
+    assignment: Assignment, session: SessionState, facts: Facts
+) -> dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]]:
+    """Take room kernel by kernel; give everything back if one finds none."""
+    done: list[tuple[AgentFacts, ResourceSlot, Mapping[str, tuple[tuple[str, int], ...]]]] = []
+    devices: dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]] = {}
+    try:
+        for kernel_id, agent_id in assignment.kernels:
+            kernel = session.kernels[kernel_id]
+            agent = _fitting_agent(assignment, agent_id, facts, session.row.scaling_group)
+            if kernel.architecture != agent.architecture or not _labelled(kernel.require, agent.labels):
+                problem = f"agent {agent_id} no longer has what kernel {kernel_id} requires"
+                raise AgentChanged(session_id=assignment.session_id, problem=problem)
+            picked = _take(assignment, agent_id, agent, kernel.slots)
+            done.append((agent, kernel.slots, picked))
+            devices[kernel_id] = picked
+    except AllocationError:
+        for agent, slots, picked in done:
+            _give_back(agent, slots, picked)
+        raise
+    return devices
+
+
+def _fitting_agent(assignment: Assignment, agent_id: str, facts: Facts, scaling_group: str) -> AgentFacts:
+    agent = facts.agents.get(agent_id)
+    problem = ""
+    if agent is None:
+        problem = f"agent {agent_id} is not there"
+    elif not agent.alive:
+        problem = f"agent {agent_id} takes no new work"
+    elif assignment.incarnations.get(agent_id, agent.incarnation) != agent.incarnation:  # type: ignore[call-overload]  # a plain text is an id here
+        problem = f"agent {agent_id} has enrolled anew"
+    elif agent.scaling_group != scaling_group:
+        problem = f"agent {agent_id} is in scaling group {agent.scaling_group}"
+    if problem or agent is None:
+        raise AgentChanged(session_id=assignment.session_id, problem=problem)
+    return agent
+
+
+def _take(
+    assignment: Assignment, agent_id: str, agent: AgentFacts, slots: ResourceSlot
+) -> Mapping[str, tuple[tuple[str, int], ...]]:
+    if agent.places is not None and agent.places < 1:
+        raise AllocationRefused(session_id=assignment.session_id, problem=f"agent {agent_id} is at its kernel limit")
+    for slot, amount in slots.items():
+        if agent.free.get(slot, 0) < amount:
+            problem = f"agent {agent_id} has {agent.free.get(slot, 0)} {slot} free, {amount} are needed"
+            raise AllocationRefused(session_id=assignment.session_id, problem=problem)
+    picked = agent.shelf.take(slots)
+    if picked is None:
+        problem = f"agent {agent_id} has too few devices free"
+        raise AllocationRefused(session_id=assignment.session_id, problem=problem)
+    for slot, amount in slots.items():
+        agent.free[slot] -= amount
+    if agent.places is not None:
+        agent.places -= 1
+    return picked
+
+
+def _give_back(agent: AgentFacts, slots: ResourceSlot, picked: Mapping[str, tuple[tuple[str, int], ...]]) -> None:
+    for slot, amount in slots.items():
+        agent.free[slot] += amount
+    if agent.places is not None:
+        agent.places += 1
+    agent.shelf.put_back(picked)
+
+
+def _labelled(require: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    return all(labels.get(name) == value for name, value in require.items())
+
+
+def _amounts(session: SessionState, slots: ResourceSlot) -> dict[str, int]:
+    """What is new for the owner; a session that holds something already is no new session."""
+    running = any(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values())
+    return {**slots, **({} if running else {SESSIONS_SLOT: 1})}
+
+
+def _check_quota(session: SessionState, slots: ResourceSlot, facts: Facts) -> None:
+    if not facts.limits:
+        return
+    amounts = _amounts(session, slots)
+    for scope, name in scopes_of(session.row):
+        for slot, amount in amounts.items():
+            limit = facts.limits.get((scope, name, slot))
+            used = facts.used.get((scope, name, slot), 0)
+            if limit is not None and used + amount > limit:
+                what = "sessions" if slot == SESSIONS_SLOT else slot
+                problem = f"{scope} {name} uses {used} of {limit} {what}, {amount} more are asked for"
+                raise QuotaPassed(session_id=session.session_id, problem=problem)
+
+
+def _take_quota(session: SessionState, slots: ResourceSlot, facts: Facts) -> None:
+    for scope, name in scopes_of(session.row):
+        for slot, amount in _amounts(session, slots).items():
+            facts.used[scope, name, slot] = facts.used.get((scope, name, slot), 0) + amount

@@ -1,0 +1,1 @@
+"""Events, hints and agent states that machines share, on Valkey or Redis 7."""

@@ -1,0 +1,144 @@
+"""One connection to Valkey that never hangs and never retries by itself.
+
+Every exchange ends within its deadline, with replies or with BusUnavailable. After
+a failure the next attempts fail at once for a short while, so that a server that
+is down for minutes costs its callers neither time nor a storm of connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NoReturn, TypeAlias
+
+from valkey.asyncio.connection import AbstractConnection, Connection, parse_url
+from valkey.exceptions import NoScriptError, ResponseError, ValkeyError
+
+from sokovan.ports.events import BusUnavailable
+
+DEADLINE_S = 2.0
+RETRY_S_MIN = 0.05
+RETRY_S_MAX = 1.0
+
+Argument: TypeAlias = str | bytes | int
+
+
+class Script:
+    """A Lua script: its commands run as one step of the server."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        # The name that the protocol gives to a script, not a matter of security.
+        self.digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+class Link:
+    """Requests and replies in turn over one connection."""
+
+    def __init__(self, url: str, *, deadline_s: float = DEADLINE_S) -> None:
+        # The library's own timeouts are off: the deadline here covers connecting, sending and every reply.
+        self._options: dict[str, Any] = {"socket_timeout": None, **parse_url(url)}
+        self._kind: type[AbstractConnection] = self._options.pop("connection_class", Connection)
+        self._deadline_s = deadline_s
+        self._connection: AbstractConnection | None = None
+        self._turn = asyncio.Lock()
+        self._retry_s = 0.0
+        self._retry_at = 0.0
+        self.closed = False
+
+    @property
+    def retry_in_s(self) -> float:
+        """How long calls still fail at once; 0 if the next one is sent."""
+        return max(0.0, self._retry_at - asyncio.get_running_loop().time())
+
+    async def call(self, *command: Argument, wait_s: float = 0.0) -> Any:
+        """The reply to one command, which may itself wait up to `wait_s`.
+
+        Raises BusUnavailable, as everything here does.
+        """
+        [reply] = await self.call_all([command], wait_s=wait_s)
+        return reply
+
+    async def call_all(self, commands: Sequence[Sequence[Argument]], *, wait_s: float = 0.0) -> list[Any]:
+        """The replies to commands that are sent together."""
+        replies = await self._exchange(commands, wait_s)
+        refusal = next((reply for reply in replies if isinstance(reply, ResponseError)), None)
+        if refusal is not None:
+            self._refuse(refusal)
+        return replies
+
+    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+        """What a script answers."""
+        [reply] = await self._exchange([("EVALSHA", script.digest, len(keys), *keys, *arguments)])
+        if isinstance(reply, NoScriptError):
+            return await self.call("EVAL", script.text, len(keys), *keys, *arguments)
+        if isinstance(reply, ResponseError):
+            self._refuse(reply)
+        return reply
+
+    async def pushed(self, *, wait_s: float) -> Any:
+        """The next message of a subscribed connection, None after `wait_s`."""
+        if self._connection is None:
+            raise BusUnavailable("the connection was lost")
+        try:
+            return await self._connection.read_response(timeout=wait_s)
+        except (ValkeyError, OSError) as error:
+            await self._drop(self._connection)
+            self._fail(error)
+
+    async def close(self) -> None:
+        """Let go of the connection; later calls raise BusUnavailable."""
+        self.closed = True
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(ValkeyError, OSError, TimeoutError):
+                async with asyncio.timeout(self._deadline_s):
+                    await connection.disconnect()
+
+    async def _exchange(self, commands: Sequence[Sequence[Argument]], wait_s: float = 0.0) -> list[Any]:
+        try:
+            async with asyncio.timeout(self._deadline_s + wait_s), self._turn:
+                return await self._send_and_read(commands)
+        except (ValkeyError, OSError, TimeoutError) as error:
+            self._fail(error)
+
+    async def _send_and_read(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        if self.closed or self.retry_in_s > 0:
+            raise BusUnavailable("the connection is closed" if self.closed else "the bus did not answer a moment ago")
+        connection = self._connection = self._connection or self._kind(**self._options)
+        try:
+            await connection.send_packed_command(connection.pack_commands(commands))
+            replies = [await _reply(connection) for _ in commands]
+        except BaseException:
+            # Cancelled or failed: a reply may still be under way and would be taken for another's.
+            await self._drop(connection)
+            raise
+        if self.closed:
+            await self._drop(connection)
+        self._retry_s = 0.0
+        return replies
+
+    async def _drop(self, connection: AbstractConnection) -> None:
+        self._connection = None
+        with suppress(ValkeyError, OSError):
+            await connection.disconnect(nowait=True)
+
+    def _fail(self, error: Exception) -> NoReturn:
+        self._retry_s = min(max(2 * self._retry_s, RETRY_S_MIN), RETRY_S_MAX)
+        self._retry_at = asyncio.get_running_loop().time() + self._retry_s
+        raise BusUnavailable(f"the bus does not answer: {type(error).__name__}") from error
+
+    @staticmethod
+    def _refuse(error: ResponseError) -> NoReturn:
+        # Only the first word, which names the kind: the rest may quote keys and values.
+        kind = str(error).partition(" ")[0] or type(error).__name__
+        raise BusUnavailable(f"the bus refuses a command: {kind}") from error
+
+
+async def _reply(connection: AbstractConnection) -> Any:
+    try:
+        return await connection.read_response()
+    except ResponseError as error:
+        return error

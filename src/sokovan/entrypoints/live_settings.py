@@ -1,0 +1,192 @@
+"""The settings in force: replaced while the server runs, never by bad ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from sokovan.adapters.local.whole_file import write_whole
+from sokovan.domain.errors import SokovanError
+from sokovan.entrypoints.settings import InvalidSettings, Settings, settings_of
+from sokovan.ports.config import ConfigStore, ConfigTree, ConfigUnavailable, ConfigValue, UnreadableConfig
+from sokovan.ports.environment import Clock
+from sokovan.scheduling.registry import PluginRegistry
+
+REFUSED = "refused"
+FROM_CACHE = "from-cache"
+RESTART_NEEDED = "restart-needed"
+NOT_CACHED = "not-cached"
+LISTENER_FAILED = "listener-failed"
+
+Listener = Callable[[Settings, Settings], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something about the settings that people should know, until it is over."""
+
+    kind: str
+    text: str
+    since_ms: int
+
+
+class LiveSettings:
+    """Holds the settings in force and follows the configuration.
+
+    What cannot be taken is refused whole: the old settings stay, and a notice says
+    which values are wrong and since when. `report` is called with each new notice.
+    """
+
+    def __init__(
+        self,
+        store: ConfigStore,
+        *,
+        clock: Clock,
+        registry: PluginRegistry | None = None,
+        write_file: Callable[[Path, bytes], None] = write_whole,
+        report: Callable[[Notice], None] = lambda _notice: None,
+    ) -> None:
+        self._store, self._clock, self._registry = store, clock, registry
+        self._write_file, self._report = write_file, report
+        self._current: Settings | None = None
+        self._cache: Path | None = None
+        self._listeners: list[Listener] = []
+        self._standing: dict[str, Notice] = {}
+
+    @property
+    def current(self) -> Settings:
+        """The settings in force. Raises ConfigUnavailable before the start."""
+        if self._current is None:
+            raise ConfigUnavailable("the settings were not read yet", hint="await start_from first")
+        return self._current
+
+    @property
+    def refusal(self) -> Notice | None:
+        """What was refused and since when; None while the configuration is in force."""
+        return self._standing.get(REFUSED)
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """Everything that people should know now, oldest first."""
+        return tuple(sorted(self._standing.values(), key=lambda notice: notice.since_ms))
+
+    def listen(self, listener: Listener) -> None:
+        """Have `listener` called with the old and the new settings after each change."""
+        self._listeners.append(listener)
+
+    async def start_from(self, cache: Path | None) -> Settings:
+        """Read the settings; if that fails, take the last good ones from the file `cache`.
+
+        Raises ConfigUnavailable, UnreadableConfig, InvalidSettings if there is no cache.
+        """
+        self._cache = cache
+        try:
+            tree = await self._store.read()
+            self._current = settings_of(tree.values, self._registry)
+        except (ConfigUnavailable, UnreadableConfig, InvalidSettings) as error:
+            self._current = await self._cached(error)
+        else:
+            await self._keep(tree)
+        return self._current
+
+    async def follow(self) -> None:
+        """Take over each change of the configuration until its store is closed."""
+        async for state in self._store.watch():
+            if isinstance(state, UnreadableConfig):
+                self._refuse(state)
+            else:
+                await self._take(state)
+
+    async def _take(self, tree: ConfigTree) -> None:
+        try:
+            asked = settings_of(tree.values, self._registry)
+        except InvalidSettings as error:
+            self._refuse(error)
+            return
+        before = self.current
+        self._current = after = self._hot_part(before, asked)
+        self._over(REFUSED)
+        self._over(FROM_CACHE)
+        if after != before:
+            for listener in self._listeners:
+                self._tell(listener, before, after)
+        await self._keep(tree)
+
+    def _hot_part(self, before: Settings, asked: Settings) -> Settings:
+        """What was asked for, with the sections that need a restart as they were."""
+        cold = [one.name for one in fields(Settings) if one.name not in Settings.hot]
+        differing = [path for name in cold for path in _differences(name, getattr(before, name), getattr(asked, name))]
+        if differing:
+            self._note(RESTART_NEEDED, f"restart the server to put in force: {', '.join(differing)}")
+        else:
+            self._over(RESTART_NEEDED)
+        return replace(asked, **{name: getattr(before, name) for name in cold})
+
+    def _tell(self, listener: Listener, before: Settings, after: Settings) -> None:
+        try:
+            listener(before, after)
+        except Exception as error:  # noqa: BLE001  # one listener that fails must not keep the others from the change
+            self._note(LISTENER_FAILED, f"a part did not take the change: {type(error).__name__}: {error}")
+
+    def _refuse(self, error: SokovanError) -> None:
+        self._note(REFUSED, error.message)
+
+    def _note(self, kind: str, text: str) -> None:
+        """Report a notice, unless it stands already."""
+        standing = self._standing.get(kind)
+        if standing is None or standing.text != text:
+            self._standing[kind] = Notice(kind, text, self._clock.now_ms())
+            self._report(self._standing[kind])
+
+    def _over(self, kind: str) -> None:
+        self._standing.pop(kind, None)
+
+    async def _keep(self, tree: ConfigTree) -> None:
+        """Write the last good configuration down for a start without its server."""
+        if self._cache is None:
+            return
+        content = json.dumps({"saved_ms": self._clock.now_ms(), "values": dict(tree.values)}, indent=1)
+        try:
+            await asyncio.to_thread(self._write_file, self._cache, content.encode())
+        except OSError as error:
+            self._note(NOT_CACHED, f"cannot keep the settings in {self._cache}: {error.strerror or error}")
+        else:
+            self._over(NOT_CACHED)
+
+    async def _cached(self, error: SokovanError) -> Settings:
+        """The settings of the cache, with notices that say so; raises `error` if there are none."""
+        found = await asyncio.to_thread(_read_cache, self._cache)
+        if found is None:
+            raise error
+        saved_ms, values = found
+        try:
+            settings = settings_of(values, self._registry)
+        except InvalidSettings as outdated:
+            # What was good once may name a plugin that is no longer installed.
+            raise error from outdated
+        age_s = max(0, self._clock.now_ms() - saved_ms) // 1000
+        self._note(FROM_CACHE, f"{error.message}; the settings of {age_s} s ago are in force, from {self._cache}")
+        if not isinstance(error, ConfigUnavailable):
+            self._refuse(error)
+        return settings
+
+
+def _differences(path: str, before: object, after: object) -> list[str]:
+    """Paths of the settings of a section that differ; their values may be secret."""
+    names = [one.name for one in fields(before)]  # type: ignore[arg-type]  # every section is a dataclass
+    return [f"{path}.{name}" for name in names if getattr(before, name) != getattr(after, name)]
+
+
+def _read_cache(path: Path | None) -> tuple[int, Mapping[str, ConfigValue]] | None:
+    """When a configuration was saved, and what it said; None if there is nothing to read."""
+    if path is None:
+        return None
+    try:
+        found = json.loads(path.read_bytes())
+        saved_ms, values = found["saved_ms"], found["values"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return (saved_ms, values) if isinstance(saved_ms, int) and isinstance(values, dict) else None

@@ -1,0 +1,177 @@
+"""Reads the scaling groups of a configuration, and names everything wrong in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import partial
+
+from sokovan.domain.errors import InvalidSpec, SokovanError, listed, quoted
+from sokovan.domain.ids import ScalingGroupName, is_name
+from sokovan.domain.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
+from sokovan.domain.slots import checked_slot_name
+from sokovan.entrypoints.setting_kinds import About, Problem, unknown
+from sokovan.scheduling.profile import ACTIONS, SchedulingProfile, profile_from, profile_of
+from sokovan.scheduling.registry import PluginRegistry
+
+TIMEOUT_MOST_S = 366 * 24 * 3600
+DEFAULT_GROUP = ScalingGroupName("default")
+_DEFAULT = SchedulingProfile()
+
+# Key of a group -> what it is, and its default in words.
+GROUP_KEYS: dict[str, tuple[About, object]] = {
+    "scheduler": (About("name", "The sequencer: the order in which sessions are considered."), "fifo"),
+    "scheduler_opts": (About("table", "The rest of the policy; see below."), {}),
+    "known_slots": (About("list of slot names", "The slots that may be asked for; an empty list allows any."), []),
+    "slot_priority": (
+        About("list of slot names", "The order in which the legacy selector compares agents."),
+        list(SLOT_PRIORITY_DEFAULT),
+    ),
+    "pending_timeout_s": (
+        About("whole number", "How long a session may wait before it is cancelled.", least=1, most=TIMEOUT_MOST_S),
+        None,
+    ),
+}
+
+# Key of `scheduler_opts` -> what it is, and its default. Other keys are kept for plugins.
+OPTIONS: dict[str, tuple[About, object]] = {
+    "agent_selector": (
+        About("name", "The selector: which agent is preferred among those that fit."),
+        _DEFAULT.selector,
+    ),
+    "queue_policy": (About("name", "How queues share: proportion or capacity."), _DEFAULT.queue_policy),
+    "hierarchy": (About("true or false", "Whether queues form a tree in which only leaves run."), _DEFAULT.hierarchy),
+    "actions": (About("list of names", "What a cycle does, in order."), list(_DEFAULT.actions)),
+    "validators": (About("list of names", "The rules that admit a session."), list(_DEFAULT.validators)),
+    "plugins": (About("list of names", "Engine plugins that take part."), list(_DEFAULT.plugins)),
+    "shard": (About("text", "The shard that this scheduler calls its own."), _DEFAULT.shard),
+    "shard_mode": (
+        About("name", "Agents of other shards: none (alike), soft (second), hard (never)."),
+        _DEFAULT.shard_mode,
+    ),
+    "fit_error_cache": (
+        About("true or false", "Whether equal kernels that do not fit are asked once a cycle."),
+        _DEFAULT.fit_error_cache,
+    ),
+}
+# Said elsewhere or by another name, so not to be taken for a plugin's own option.
+_ELSEWHERE = {
+    "sequencer": "is written `scheduler`, beside scheduler_opts",
+    "selector": "is written agent_selector",
+    "options": "is not an option; write the plugin's own keys directly",
+}
+_SLOT_LISTS = ("known_slots", "slot_priority")
+_CLOSE = 0.8
+
+
+class ScalingGroupReader:
+    """Reads one group after another, and collects what is wrong in all of them."""
+
+    def __init__(self, problems: list[Problem], registry: PluginRegistry | None) -> None:
+        self._problems, self._registry = problems, registry
+
+    def groups(self, value: object) -> dict[ScalingGroupName, ScalingGroup]:
+        """Every group by its name; without any there is one, `default`."""
+        if not isinstance(value, Mapping):
+            self._wrong("scaling_groups", f"{quoted(value)} must be a table of groups")
+            return {}
+        groups = {ScalingGroupName(name): self._group(name, group) for name, group in value.items()}
+        if not groups:
+            groups = {DEFAULT_GROUP: ScalingGroup(DEFAULT_GROUP)}
+        return groups
+
+    def _group(self, name: str, value: object) -> ScalingGroup:
+        path = f"scaling_groups.{name}" if "." not in name else f'scaling_groups."{name}"'
+        before = len(self._problems)
+        if not is_name(name):
+            self._wrong(path, f"{quoted(name)} is not a name for a scaling group")
+        if not isinstance(value, Mapping):
+            self._wrong(path, f"{quoted(value)} must be a table")
+            value = {}
+        for key, given in value.items():
+            self._key(f"{path}.{key}", key, given)
+        if len(self._problems) > before:
+            return ScalingGroup(DEFAULT_GROUP)
+        group = _made(name, value)
+        self._profile(path, group)
+        return group
+
+    def _key(self, path: str, key: str, value: object) -> None:
+        if key not in GROUP_KEYS:
+            self._wrong(path, unknown(key, GROUP_KEYS))
+        elif key in _SLOT_LISTS:
+            self._slots(path, value)
+        elif key == "scheduler_opts":
+            self._options(path, value)
+        else:
+            problem = GROUP_KEYS[key][0].problem(value)
+            if problem:
+                self._wrong(path, problem)
+
+    def _slots(self, path: str, value: object) -> None:
+        if not isinstance(value, list | tuple):
+            self._wrong(path, f"{quoted(value)} must be a list of slot names")
+            return
+        for index, slot in enumerate(value):
+            if not isinstance(slot, str):
+                self._wrong(f"{path}[{index}]", f"{quoted(slot)} must be a text")
+                continue
+            self._attempt(f"{path}[{index}]", partial(checked_slot_name, slot, given=slot))
+
+    def _options(self, path: str, value: object) -> None:
+        """Each option by itself, so that one that is wrong does not hide the next."""
+        if not isinstance(value, Mapping):
+            self._wrong(path, f"{quoted(value)} must be a table")
+            return
+        for key, given in value.items():
+            here = f"{path}.{key}"
+            # A key that nobody knows may be a plugin's own; one that almost has a known name is a slip.
+            if key in _ELSEWHERE:
+                self._wrong(here, _ELSEWHERE[key])
+            elif key not in OPTIONS and get_close_matches(key, list(OPTIONS), n=1, cutoff=_CLOSE):
+                self._wrong(here, unknown(key, OPTIONS))
+            else:
+                self._attempt(here, partial(profile_from, {"shard": "any", key: given}))
+
+    def _profile(self, path: str, group: ScalingGroup) -> None:
+        """What only the whole shows: options that need each other, and plugins that are not there."""
+        try:
+            profile = profile_of(group)
+        except InvalidSpec as error:
+            self._wrong(f"{path}.scheduler_opts.{error.field}", error.problem)
+            return
+        for action in profile.actions:
+            if action not in ACTIONS:
+                problem = f"{quoted(action)} cannot be run by this version; it runs {listed(ACTIONS)}"
+                self._wrong(f"{path}.scheduler_opts.actions", problem)
+        if self._registry is not None:
+            self._plugins(path, profile, self._registry)
+
+    def _plugins(self, path: str, profile: SchedulingProfile, registry: PluginRegistry) -> None:
+        named: list[tuple[str, Callable[[str], object], tuple[str, ...]]] = [
+            ("scheduler", registry.sequencer, (profile.sequencer,)),
+            ("scheduler_opts.agent_selector", registry.selector, (profile.selector,)),
+            ("scheduler_opts.validators", registry.validator, profile.validators),
+            ("scheduler_opts.plugins", registry.plugin, profile.plugins),
+        ]
+        for key, find, names in named:
+            for name in names:
+                self._attempt(f"{path}.{key}", partial(find, name))
+
+    def _attempt(self, path: str, make: Callable[[], object]) -> None:
+        try:
+            make()
+        except InvalidSpec as error:
+            advice = f"; {error.hint}" if error.hint != InvalidSpec.hint else ""
+            self._wrong(path, f"{quoted(error.value)} {error.problem}{advice}")
+        except SokovanError as error:
+            self._wrong(path, error.message)
+
+    def _wrong(self, path: str, text: str) -> None:
+        self._problems.append(Problem(path, text))
+
+
+def _made(name: str, value: Mapping[str, object]) -> ScalingGroup:
+    """A group of values that were checked one by one."""
+    given = {key: tuple(one) if isinstance(one, list) else one for key, one in value.items()}
+    return ScalingGroup(name=ScalingGroupName(name), **given)  # type: ignore[arg-type]  # each was checked above

@@ -1,0 +1,155 @@
+"""Everything that can be set, read from a configuration and checked as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from sokovan.domain.ids import ScalingGroupName
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.entrypoints.scaling_group_settings import DEFAULT_GROUP, GROUP_KEYS, OPTIONS, ScalingGroupReader
+from sokovan.entrypoints.setting_kinds import (
+    About,
+    InvalidSettings,
+    Problem,
+    name,
+    section_of,
+    settings_in,
+    unknown,
+    url,
+    whole,
+)
+from sokovan.scheduling.registry import PluginRegistry
+
+__all__ = ["InvalidSettings", "Problem", "Settings", "settings_of"]
+
+DAY_S = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """How often the scheduler looks, and how much it does at a time."""
+
+    short_cycle_ms: int = whole(20, "The least time between two cycles that hints ask for.", least=1, most=60_000)
+    long_cycle_s: int = whole(10, "The time between two cycles that work without a hint.", least=1, most=3600)
+    batch_max: int = whole(500, "The most sessions that one transaction starts.", least=1, most=100_000)
+    allocator: str = name("repository", "The allocator that applies plans.")
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Settings that are right by themselves and wrong together."""
+        if self.short_cycle_ms > self.long_cycle_s * 1000:
+            yield (
+                "short_cycle_ms",
+                f"{self.short_cycle_ms} ms must not be longer than long_cycle_s, {self.long_cycle_s} s",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorSettings:
+    """When agents are given up, and how long the past is kept."""
+
+    agent_suspect_s: int = whole(15, "Silence after which an agent gets no new work.", least=1, most=DAY_S)
+    agent_lost_s: int = whole(60, "Silence after which an agent counts as lost.", least=2, most=DAY_S)
+    mass_loss_percent: int = whole(
+        30, "If more of the agents than this are lost at once, nothing is evicted.", least=1, most=100
+    )
+    outbox_keep_s: int = whole(DAY_S, "How long events that were sent are kept.", least=60, most=366 * DAY_S)
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Settings that are right by themselves and wrong together."""
+        if self.agent_lost_s <= self.agent_suspect_s:
+            yield "agent_lost_s", f"{self.agent_lost_s} must be more than agent_suspect_s, {self.agent_suspect_s}"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSettings:
+    """Where the state is kept."""
+
+    url: str = url(
+        "sqlite:///state.db",
+        "`sqlite:///FILE` for one machine, `postgresql://USER:PASSWORD@HOST/NAME` for several managers.",
+        schemes=("sqlite", "postgresql"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BusSettings:
+    """What carries hints and events between processes."""
+
+    url: str = url(
+        "inprocess:",
+        "`inprocess:` for one process, `valkey://HOST:PORT/0` for several.",
+        schemes=("inprocess", "valkey", "valkeys", "redis", "rediss"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSettings:
+    """Where the rest of the configuration is; read from the local file only."""
+
+    url: str = url(
+        "file:",
+        "`file:` for this file and its drop-ins, `etcd://HOST:PORT,HOST:PORT` for one that managers share.",
+        schemes=("file", "etcd", "etcds"),
+    )
+    poll_s: int = whole(1, "How often a file is looked at for changes.", least=1, most=3600)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, each within its bounds.
+
+    `hot` names the sections that take effect while the server runs; the others are
+    read at its start.
+    """
+
+    scaling_groups: Mapping[ScalingGroupName, ScalingGroup] = field(
+        default_factory=lambda: {DEFAULT_GROUP: ScalingGroup(DEFAULT_GROUP)}
+    )
+    scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
+    orchestrator: OrchestratorSettings = field(default_factory=OrchestratorSettings)
+    storage: StorageSettings = field(default_factory=StorageSettings)
+    bus: BusSettings = field(default_factory=BusSettings)
+    config: ConfigSettings = field(default_factory=ConfigSettings)
+
+    hot: ClassVar[tuple[str, ...]] = ("scaling_groups", "scheduler", "orchestrator")
+
+
+SECTIONS: dict[str, type] = {
+    "scheduler": SchedulerSettings,
+    "orchestrator": OrchestratorSettings,
+    "storage": StorageSettings,
+    "bus": BusSettings,
+    "config": ConfigSettings,
+}
+
+
+def settings_of(values: Mapping[str, object], registry: PluginRegistry | None = None) -> Settings:
+    """The settings that a configuration describes. Raises InvalidSettings with every problem.
+
+    With a registry, every plugin that is named must be in it.
+    """
+    known = ("scaling_groups", *SECTIONS)
+    problems = [Problem(key, unknown(key, known)) for key in values if key not in known]
+    groups = ScalingGroupReader(problems, registry).groups(values.get("scaling_groups", {}))
+    sections: dict[str, Any] = {key: _section(key, values.get(key, {}), problems) for key in SECTIONS}
+    if problems:
+        raise InvalidSettings(problems)
+    return Settings(scaling_groups=groups, **sections)
+
+
+def _section(key: str, value: object, problems: list[Problem]) -> Any:
+    before = len(problems)
+    section: Any = section_of(SECTIONS[key], value, path=key, problems=problems)
+    if len(problems) == before and hasattr(section, "contradictions"):
+        problems += [Problem(f"{key}.{setting}", text) for setting, text in section.contradictions()]
+    return section
+
+
+def described() -> Iterator[tuple[str, About, object, bool]]:
+    """Every setting: its path, what it is, its default, and whether it is hot."""
+    groups = [("scaling_groups.NAME", GROUP_KEYS), ("scaling_groups.NAME.scheduler_opts", OPTIONS)]
+    for path, keys in (*groups, *((path, settings_in(section)) for path, section in SECTIONS.items())):
+        for setting, (about, default) in keys.items():
+            yield f"{path}.{setting}", about, default, path.partition(".")[0] in Settings.hot

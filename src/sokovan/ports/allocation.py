@@ -1,0 +1,168 @@
+"""The allocator: the one door through which a plan becomes fact.
+
+An allocator verifies again, at commit time, everything the decision rested on:
+the snapshot it was made from may be old by then.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar
+
+from sokovan.domain.errors import SokovanError, quoted
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.record import KernelRecord
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.storage import Fence
+from sokovan.scheduling.plan import Placement
+from sokovan.scheduling.selectors.base import AgentSelection
+from sokovan.scheduling.selectors.exceptions import InsufficientResourcesError
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
+
+
+class AllocationError(SokovanError):
+    """A session could not be allocated as decided; the next cycle decides again."""
+
+    code = "allocation"
+    hint = "nothing was taken; the session waits for the next scheduling cycle"
+
+    def __init__(self, *, session_id: str, problem: str) -> None:
+        self.session_id, self.problem = session_id, problem
+        super().__init__(f"session {quoted(session_id)}: {problem}")
+
+
+class AllocationRefused(AllocationError, InsufficientResourcesError):
+    """Somebody else took what was decided upon: slots, devices, kernel places."""
+
+    code = "insufficient-resources"
+    hint = "wait for sessions to end, or ask for less"
+
+
+class SessionNotWaiting(AllocationError):
+    """The session was cancelled, ended or allocated since the decision."""
+
+    code = "session-not-waiting"
+
+
+class AgentChanged(AllocationError):
+    """An agent went away, came back anew, or no longer fits, since the decision."""
+
+    code = "agent-changed"
+
+
+class QuotaPassed(AllocationError):
+    """An owner would pass a limit, counting what was committed since the decision."""
+
+    code = "quota-passed"
+    hint = "wait for sessions of this owner to end, or have an admin raise the limit"
+
+
+class DependencyUnmet(AllocationError):
+    """A session that must end well first has not."""
+
+    code = "dependency-unmet"
+
+
+class IncompleteGang(AllocationError):
+    """Fewer kernels than the session's minimum would start."""
+
+    code = "incomplete-gang"
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationContext:
+    """On whose behalf an allocation happens.
+
+    `topology` is the mark of the topology that the decision was made on, where the
+    decision rested on one.
+    """
+
+    who: str = "scheduler"
+    fence: Fence | None = None
+    topology: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Where the kernels of one session are to go.
+
+    `incarnations` are those of the agents as the decision saw them.
+    """
+
+    session_id: SessionId
+    kernels: tuple[tuple[KernelId, AgentId], ...]
+    incarnations: Mapping[AgentId, int] = field(default_factory=dict)
+    hypernode: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationResult:
+    """What became fact."""
+
+    session_id: SessionId
+    scheduled_at: datetime
+    kernels: tuple[KernelRecord, ...]
+    agent_allocations: Mapping[AgentId, ResourceSlot]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What became fact, and who lost to what; losers disturb nobody else."""
+
+    allocated: tuple[AllocationResult, ...]
+    refused: Mapping[SessionId, AllocationError]
+
+
+class SchedulingAllocator(ABC):
+    """Turns decisions into facts, exactly once.
+
+    A custom allocator subclasses this (or the SQL one), is found by entry point in
+    the group `sokovan.allocators`, and is chosen by name in the configuration.
+    """
+
+    name: ClassVar[str] = ""
+
+    @abstractmethod
+    async def allocate_batch(self, assignments: Sequence[Assignment], context: AllocationContext) -> BatchResult:
+        """Allocate many sessions; each whole or not at all. Raises FencedOut, StoreUnavailable."""
+
+    async def allocate(
+        self, session: SessionWorkload, agent_selection: AgentSelection, context: AllocationContext
+    ) -> AllocationResult:
+        """Allocate every waiting kernel of a session on one agent. Raises AllocationError."""
+        kernels = [(kernel, agent_selection.agent_id) for kernel in session.kernels if kernel.agent is None]
+        return await self.allocate_cluster(session, kernels, context)
+
+    async def allocate_cluster(
+        self,
+        session: SessionWorkload,
+        kernel_allocations: Sequence[tuple[KernelWorkload, AgentId]],
+        context: AllocationContext,
+    ) -> AllocationResult:
+        """Allocate a gang over many agents, in one step. Raises AllocationError."""
+        kernels = tuple((kernel.kernel_id, agent) for kernel, agent in kernel_allocations)
+        batch = await self.allocate_batch([Assignment(session.session_id, kernels)], context)
+        for error in batch.refused.values():
+            raise error
+        return batch.allocated[0]
+
+
+def assignments_of(
+    placements: Iterable[Placement], *, incarnations: Mapping[AgentId, int], domains: Mapping[SessionId, str]
+) -> list[Assignment]:
+    """The placements of a plan by session, in the order of the plan."""
+    kernels: dict[SessionId, list[tuple[KernelId, AgentId]]] = {}
+    for placement in placements:
+        kernels.setdefault(placement.session_id, []).append((placement.kernel_id, placement.agent_id))
+    return [
+        Assignment(
+            session_id=session_id,
+            kernels=tuple(pairs),
+            incarnations={agent: incarnations[agent] for _, agent in pairs if agent in incarnations},
+            hypernode=domains.get(session_id),
+        )
+        for session_id, pairs in kernels.items()
+    ]

@@ -1,0 +1,32 @@
+"""The audit trail: who did what, in a chain of digests that shows tampering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One call that changed something, or was refused."""
+
+    who: str
+    action: str
+    target: str
+    outcome: str
+    request_id: str = ""
+    detail: Mapping[str, str] = field(default_factory=dict)
+
+
+class AuditTrail(Protocol):
+    """Entries are appended and never changed."""
+
+    async def append(self, entry: AuditEntry) -> int:
+        """Add an entry to the chain; its number."""
+
+    async def page(self, *, limit: int, after: int = 0) -> Sequence[tuple[int, int, AuditEntry]]:
+        """Entries after a number, oldest first, as (number, time, entry)."""
+
+    async def first_broken(self) -> int | None:
+        """The number of the first entry that does not fit the chain; None if all do."""

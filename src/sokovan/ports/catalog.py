@@ -1,0 +1,36 @@
+"""What administrators write down: owners, limits, queues, topology, images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from sokovan.domain.image import Image
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.queue import Queue
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.tenancy import Domain, Group, Keypair, User
+from sokovan.domain.topology import HyperNode
+
+CatalogItem = Domain | Group | User | Keypair | ResourcePolicy | ScalingGroup | Queue | HyperNode | Image
+I = TypeVar("I", Domain, Group, User, Keypair, ResourcePolicy, ScalingGroup, Queue, HyperNode, Image)  # noqa: E741  # an item
+
+
+class Catalog(Protocol):
+    """Small tables that are written seldom and read whole."""
+
+    async def put(self, *items: CatalogItem) -> None:
+        """Store these, replacing those of the same name.
+
+        Queues and HyperNodes are checked as the tree they then form. Raises NotFound
+        for a name that another item must have first, InvalidQueues, InvalidTopology.
+        """
+
+    async def get(self, kind: type[I], name: str) -> I:
+        """One item. Raises NotFound."""
+
+    async def all(self, kind: type[I]) -> Sequence[I]:
+        """Every item of a kind, by name."""
+
+    async def remove(self, kind: type[I], name: str) -> None:
+        """Remove an item. Raises NotFound, Conflict where something still refers to it."""

@@ -1,0 +1,35 @@
+"""Agents as the store has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.agent import AgentTrigger
+from sokovan.domain.record import AgentRecord, Change, Device, HistoryEntry
+
+
+class Fleet(Protocol):
+    """Every agent that ever joined, with what it has and what is taken."""
+
+    async def enrol(self, info: AgentInfo, change: Change, *, devices: Sequence[Device] = ()) -> AgentRecord:
+        """A new incarnation of this agent, with these capacities; ALIVE, or DRAINING if it was.
+
+        Slots that kernels still hold stay taken: a capacity never falls below them, and
+        shrinks to what was reported as they are freed. Raises Conflict for an agent
+        that has left for good.
+        """
+
+    async def get(self, agent_id: AgentId) -> AgentRecord:
+        """One agent. Raises NotFound."""
+
+    async def all(self, *, scaling_group: str = "") -> Sequence[AgentRecord]:
+        """Every agent (of a scaling group), by id."""
+
+    async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
+        """Take a move of the agent's table. Raises StaleVersion, IllegalTransition, ForbiddenCause."""
+
+    async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
+        """The story of an agent."""

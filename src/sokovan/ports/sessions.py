@@ -1,0 +1,68 @@
+"""Sessions as the store has them. Every write names what it was decided on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.record import Change, HistoryEntry, KernelMove, SessionRecord
+from sokovan.domain.session import SessionSpec
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """An idempotency key: who sent it, the key, and a digest of what was asked."""
+
+    scope: str
+    key: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilter:
+    """Which sessions to list; an empty field does not limit."""
+
+    statuses: Collection[SessionStatus] = ()
+    scaling_group: str = ""
+    user: str = ""
+    ids: Collection[SessionId] = ()
+
+
+class Sessions(Protocol):
+    """Sessions with their kernels. A session's status follows from its kernels."""
+
+    async def enqueue(self, spec: SessionSpec, change: Change, *, request: RequestKey | None = None) -> SessionRecord:
+        """Store a new session, PENDING, with its kernels.
+
+        The same request again gives the session it made. Raises IdempotencyConflict,
+        Conflict (the id is taken), NotFound (scaling group, dependency).
+        """
+
+    async def get(self, session_id: SessionId) -> SessionRecord:
+        """One session. Raises NotFound."""
+
+    async def page(self, wanted: SessionFilter, *, limit: int, after: int = 0) -> Sequence[SessionRecord]:
+        """The oldest `limit` sessions that were submitted after the place `after`."""
+
+    async def move_kernels(self, moves: Sequence[KernelMove], change: Change) -> SessionRecord:
+        """Move kernels of one session; the session follows in the same step.
+
+        GONE is not among the moves: only `Ledger.free` makes it. Raises StaleVersion,
+        IllegalTransition, ForbiddenCause.
+        """
+
+    async def want(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
+        """Raise the goal: stop, or force. A goal that is reached already changes nothing.
+
+        Kernels that wait are withdrawn, those alive are asked to stop. The first cause
+        stays. Raises NotFound.
+        """
+
+    async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
+        """Record why these sessions stay where they are; a repeated reason is counted."""
+
+    async def history(self, session_id: SessionId, *, kernels: bool = False) -> Sequence[tuple[str, HistoryEntry]]:
+        """The story of a session, and of its kernels, as (id, entry) in the order of time."""

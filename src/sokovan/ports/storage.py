@@ -1,0 +1,98 @@
+"""The store: units of work that happen whole, once, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from sokovan.domain.events import Event
+from sokovan.ports.audit import AuditTrail
+from sokovan.ports.catalog import Catalog
+from sokovan.ports.fleet import Fleet
+from sokovan.ports.ledger import Ledger
+from sokovan.ports.serving import Deployments, Routes
+from sokovan.ports.sessions import Sessions
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The right to write as the leader of something: a lease and its epoch."""
+
+    lease: str
+    epoch: int
+
+
+class UnitOfWork(Protocol):
+    """One transaction. What is read and written through it is seen by nobody until its end."""
+
+    @property
+    def now_ms(self) -> int:
+        """The store's time at the beginning of this unit of work."""
+
+    @property
+    def sessions(self) -> Sessions:
+        """Sessions and their kernels."""
+
+    @property
+    def fleet(self) -> Fleet:
+        """Agents."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Who holds what."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Owners, policies, scaling groups, queues, HyperNodes, images."""
+
+    @property
+    def deployments(self) -> Deployments:
+        """Deployments of models."""
+
+    @property
+    def routes(self) -> Routes:
+        """Routes and their endpoints."""
+
+    @property
+    def audit(self) -> AuditTrail:
+        """Who did what, in a chain that shows tampering."""
+
+    async def emit(self, events: Sequence[Event]) -> None:
+        """Have these events published if, and only if, this unit of work commits."""
+
+
+class Outbox(Protocol):
+    """Events that were committed and wait for the bus."""
+
+    async def publish_pending(self, publish: Callable[[Sequence[Event]], Awaitable[None]], *, limit: int) -> int:
+        """Give up to `limit` batches to `publish` in the order of their making; how many went out.
+
+        What `publish` took is removed. If it raises, everything stays: events go out at
+        least once.
+        """
+
+
+class Store(Protocol):
+    """Where facts are kept."""
+
+    async def run(self, work: Callable[[UnitOfWork], Awaitable[R]], *, fence: Fence | None = None) -> R:
+        """Do `work` in one transaction and return what it returned.
+
+        `work` may be called again from the beginning after a deadlock, a lost
+        connection or a busy database, so it keeps no state outside itself. Its effect
+        happens exactly once, even where the outcome of a commit is not known at first.
+        Raises FencedOut, StoreUnavailable, and whatever `work` raises (after a rollback).
+        """
+
+    async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
+        """Do `work`, which only reads, on one consistent state. Raises StoreUnavailable."""
+
+    @property
+    def outbox(self) -> Outbox:
+        """Events on their way to the bus."""
+
+    async def close(self) -> None:
+        """Let go of connections."""

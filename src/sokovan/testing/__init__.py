@@ -1,0 +1,1 @@
+"""What tests are made of, for this project and for authors of adapters."""

