@@ -293,16 +293,16 @@ def told(old: str, new: str) -> dict[str, str]:
 
 
 WHOLE = {"ARCHITECTURE.md": ARCHITECTURE}
-PORTS = package("src/sokovan/ports", "agents", "leases", "storage")
+WIRE = package("src/sokovan/wire", "agents", "leases", "storage")
 
 DESCRIPTIONS = [
     Case("architecture", "of no file", gone(WHOLE), "ARCHITECTURE.md:1: architecture: no paragraph", WHOLE),
     Case(
         "architecture",
         "of a new folder of the package",
-        PORTS,
-        "ARCHITECTURE.md:1: architecture: no paragraph starts with `ports/`",
-        {"ARCHITECTURE.md": f"{ARCHITECTURE}\n### src/sokovan/ports/ : promises\n\n{PROSE}\n"},
+        WIRE,
+        "ARCHITECTURE.md:1: architecture: no paragraph starts with `wire/`",
+        {"ARCHITECTURE.md": f"{ARCHITECTURE}\n### src/sokovan/wire/ : promises\n\n{PROSE}\n"},
     ),
     *(
         Case(

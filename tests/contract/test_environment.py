@@ -6,6 +6,7 @@ import pytest
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.testing.clock import VirtualClock, outcome
 from sokovan.testing.contracts import environment
 from sokovan.testing.contracts.environment import CHECKS, CLOCK_CHECKS, ID_CHECKS, ClockCheck, IdCheck
 
@@ -13,6 +14,12 @@ from sokovan.testing.contracts.environment import CHECKS, CLOCK_CHECKS, ID_CHECK
 @pytest.mark.parametrize("check", CLOCK_CHECKS, ids=lambda check: check.__name__)
 async def test_the_system_clock_keeps_the_promise(check: ClockCheck) -> None:
     await check(SystemClock())
+
+
+@pytest.mark.parametrize("check", CLOCK_CHECKS, ids=lambda check: check.__name__)
+async def test_the_virtual_clock_keeps_the_promise_while_its_time_passes(check: ClockCheck) -> None:
+    clock = VirtualClock()
+    await outcome(check(clock), elapse=clock.advance)
 
 
 @pytest.mark.parametrize("check", ID_CHECKS, ids=lambda check: check.__name__)

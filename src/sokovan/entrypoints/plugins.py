@@ -56,17 +56,20 @@ def registry_of(points: Iterable[EntryPoint]) -> PluginRegistry:
         "plugins": dict(BUILT_IN.plugins),
     }
     for point in points:
+        if point.group not in GROUPS:
+            continue  # other parts of the system have plugins of their own
         kind, wanted, shelf = GROUPS[point.group]
         if point.name in shelves[shelf]:
             # A built-in plugin keeps its name; of two others neither can be trusted to be the one that was meant.
             if point.name not in getattr(BUILT_IN, shelf):
                 shelves[shelf][point.name] = _raising(DuplicatePlugin(kind=kind, name=point.name))
             continue
-        shelves[shelf][point.name] = _maker(point, wanted)
+        shelves[shelf][point.name] = maker_of(point, wanted)
     return PluginRegistry(**shelves)
 
 
-def _maker(point: EntryPoint, wanted: type) -> Callable[[], Any]:
+def maker_of(point: EntryPoint, wanted: type) -> Callable[..., Any]:
+    """What makes the plugin; it raises UnloadablePlugin if the package is broken."""
     try:
         plugin = point.load()
     except Exception as error:  # noqa: BLE001  # a package that is broken must not take the others with it
@@ -77,7 +80,7 @@ def _maker(point: EntryPoint, wanted: type) -> Callable[[], Any]:
         return _raising(
             _unloadable(point, f"calls itself {getattr(plugin, 'name', '')!r}; set its class attribute `name`")
         )
-    found: Callable[[], Any] = plugin
+    found: Callable[..., Any] = plugin
     return found
 
 
@@ -85,8 +88,8 @@ def _unloadable(point: EntryPoint, problem: str) -> UnloadablePlugin:
     return UnloadablePlugin(group=point.group, name=point.name, problem=problem)
 
 
-def _raising(error: InvalidInput) -> Callable[[], Any]:
-    def make() -> Any:
+def _raising(error: InvalidInput) -> Callable[..., Any]:
+    def make(*_: object) -> Any:
         raise error
 
     return make

@@ -11,7 +11,7 @@ from sokovan.domain.ids import ScalingGroupName, is_name
 from sokovan.domain.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
 from sokovan.domain.slots import checked_slot_name
 from sokovan.entrypoints.setting_kinds import About, Problem, unknown
-from sokovan.scheduling.profile import ACTIONS, SchedulingProfile, profile_from, profile_of
+from sokovan.scheduling.profile import ACTIONS, ACTIONS_TO_COME, SchedulingProfile, profile_from, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
 TIMEOUT_MOST_S = 366 * 24 * 3600
@@ -90,10 +90,11 @@ class ScalingGroupReader:
             value = {}
         for key, given in value.items():
             self._key(f"{path}.{key}", key, given)
+        self._names(path, value)
         if len(self._problems) > before:
             return ScalingGroup(DEFAULT_GROUP)
         group = _made(name, value)
-        self._profile(path, group)
+        self._whole(path, group)
         return group
 
     def _key(self, path: str, key: str, value: object) -> None:
@@ -133,30 +134,32 @@ class ScalingGroupReader:
             else:
                 self._attempt(here, partial(profile_from, {"shard": "any", key: given}))
 
-    def _profile(self, path: str, group: ScalingGroup) -> None:
-        """What only the whole shows: options that need each other, and plugins that are not there."""
-        try:
-            profile = profile_of(group)
-        except InvalidSpec as error:
-            self._wrong(f"{path}.scheduler_opts.{error.field}", error.problem)
-            return
-        for action in profile.actions:
-            if action not in ACTIONS:
+    def _names(self, path: str, group: Mapping[str, object]) -> None:
+        """Names of the right form that nobody has: actions that cannot be run, plugins that are not there."""
+        opts = group.get("scheduler_opts")
+        options = opts if isinstance(opts, Mapping) else {}
+        for action in _texts(options.get("actions")):
+            if action in ACTIONS_TO_COME:
                 problem = f"{quoted(action)} cannot be run by this version; it runs {listed(ACTIONS)}"
                 self._wrong(f"{path}.scheduler_opts.actions", problem)
-        if self._registry is not None:
-            self._plugins(path, profile, self._registry)
-
-    def _plugins(self, path: str, profile: SchedulingProfile, registry: PluginRegistry) -> None:
-        named: list[tuple[str, Callable[[str], object], tuple[str, ...]]] = [
-            ("scheduler", registry.sequencer, (profile.sequencer,)),
-            ("scheduler_opts.agent_selector", registry.selector, (profile.selector,)),
-            ("scheduler_opts.validators", registry.validator, profile.validators),
-            ("scheduler_opts.plugins", registry.plugin, profile.plugins),
+        if self._registry is None:
+            return
+        named: list[tuple[str, Callable[[str], object], object]] = [
+            ("scheduler", self._registry.sequencer, [group.get("scheduler")]),
+            ("scheduler_opts.agent_selector", self._registry.selector, [options.get("agent_selector")]),
+            ("scheduler_opts.validators", self._registry.validator, options.get("validators")),
+            ("scheduler_opts.plugins", self._registry.plugin, options.get("plugins")),
         ]
         for key, find, names in named:
-            for name in names:
+            for name in _texts(names):
                 self._attempt(f"{path}.{key}", partial(find, name))
+
+    def _whole(self, path: str, group: ScalingGroup) -> None:
+        """What only the whole shows: options that need each other."""
+        try:
+            profile_of(group)
+        except InvalidSpec as error:
+            self._wrong(f"{path}.scheduler_opts.{error.field}", error.problem)
 
     def _attempt(self, path: str, make: Callable[[], object]) -> None:
         try:
@@ -175,3 +178,8 @@ def _made(name: str, value: Mapping[str, object]) -> ScalingGroup:
     """A group of values that were checked one by one."""
     given = {key: tuple(one) if isinstance(one, list) else one for key, one in value.items()}
     return ScalingGroup(name=ScalingGroupName(name), **given)  # type: ignore[arg-type]  # each was checked above
+
+
+def _texts(value: object) -> list[str]:
+    """The texts of a list; what is none was refused elsewhere."""
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []

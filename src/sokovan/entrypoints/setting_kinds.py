@@ -54,10 +54,10 @@ class About:
         """Why `value` is not of this kind; empty if it is."""
         if self.kind == "whole number":
             return self._number_problem(value)
-        if not isinstance(value, str):
-            return f"{quoted(value)} must be a text"
         if self.kind == "url":
             return self._url_problem(value)
+        if not isinstance(value, str):
+            return f"{quoted(value)} must be a text"
         return "" if is_name(value) else f"{quoted(value)} is not a name"
 
     @property
@@ -72,8 +72,10 @@ class About:
             return f"{quoted(value)} must be a whole number"
         return "" if self.least <= value <= self.most else f"{value} must be from {self.least} to {self.most}"
 
-    def _url_problem(self, value: str) -> str:
+    def _url_problem(self, value: object) -> str:
         # A URL may hold a password, so it is not quoted.
+        if not isinstance(value, str):
+            return "must be a text"
         scheme, colon, _ = value.partition(":")
         if colon and scheme in self.schemes:
             return ""
@@ -92,7 +94,7 @@ def name(default: str, meaning: str) -> Any:
 
 
 def url(default: str, meaning: str, *, schemes: tuple[str, ...]) -> Any:
-    """A field for a URL, which is not printed with its section: it may hold a password."""
+    """A field for a URL; it is not printed, because it may hold a password."""
     return field(default=default, metadata={"about": About("url", meaning, schemes=schemes)}, repr=False)
 
 
@@ -108,7 +110,7 @@ def settings_in(section: type) -> dict[str, tuple[About, object]]:
 def section_of(section: type[S], value: object, *, path: str, problems: list[Problem]) -> S:
     """The section that plain values describe; what is wrong is added to `problems`."""
     if not isinstance(value, Mapping):
-        problems.append(Problem(path, f"{quoted(value)} must be a table"))
+        problems.append(Problem(path, f"must be a table, not {type(value).__name__}"))
         return section()
     known = settings_in(section)
     taken: dict[str, object] = {}

@@ -126,9 +126,10 @@ SECTIONS: dict[str, type] = {
 
 
 def settings_of(values: Mapping[str, object], registry: PluginRegistry | None = None) -> Settings:
-    """The settings that a configuration describes. Raises InvalidSettings with every problem.
+    """The settings that a configuration describes.
 
-    With a registry, every plugin that is named must be in it.
+    With a registry, every plugin that is named must be in it. Raises InvalidSettings,
+    with every problem.
     """
     known = ("scaling_groups", *SECTIONS)
     problems = [Problem(key, unknown(key, known)) for key in values if key not in known]

@@ -37,8 +37,8 @@ class AllocationError(SokovanError):
 class AllocationRefused(AllocationError, InsufficientResourcesError):
     """Somebody else took what was decided upon: slots, devices, kernel places."""
 
-    code = "insufficient-resources"
-    hint = "wait for sessions to end, or ask for less"
+    code = "slots-taken"
+    hint = "nothing was taken; the next scheduling cycle finds another place, or says what is missing"
 
 
 class SessionNotWaiting(AllocationError):
@@ -63,7 +63,7 @@ class QuotaPassed(AllocationError):
 class DependencyUnmet(AllocationError):
     """A session that must end well first has not."""
 
-    code = "dependency-unmet"
+    code = "dependency-not-ended"
 
 
 class IncompleteGang(AllocationError):

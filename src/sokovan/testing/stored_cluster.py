@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
@@ -24,8 +24,12 @@ from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import KernelSpec, SessionSpec
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import AllocationContext, Assignment, BatchResult
+from sokovan.ports.catalog import CatalogItem
 from sokovan.ports.environment import Clock
 from sokovan.ports.sessions import RequestKey
+from sokovan.testing.clock import Elapse, VirtualClock
+
+E = TypeVar("E", bound=Exception)
 
 BY_USER = Change(who="user", by=Cause.CONTROLLER)
 BY_COORDINATOR = Change(who="coordinator", by=Cause.COORDINATOR)
@@ -41,10 +45,16 @@ _TO_RUNNING = (
 
 
 class StoredCluster:
-    """One store with a scaling group `default`; objects are named, not built, by the test."""
+    """One store with a scaling group `default`; objects are named, not built, by the test.
+
+    `elapse` lets the store's time pass, by turning a virtual clock or by waiting.
+    """
 
     def __init__(self, store: SqlStore) -> None:
         self.store = store
+        clock = store.database.clock
+        self.elapse: Elapse = clock.advance if isinstance(clock, VirtualClock) else clock.sleep
+        self._ids = SortableIds(clock)
         self.allocator = RepositoryAllocator(store)
         self.leases = SqlLeases(store)
         self.snapshots = SqlSnapshots(store)
@@ -64,6 +74,14 @@ class StoredCluster:
             yield cluster
         finally:
             await database.close()
+
+    def new(self, kind: str) -> str:
+        """A name that nothing else has, so that many stories fit into one database."""
+        return self._ids.new(kind)
+
+    async def put(self, *items: CatalogItem) -> None:
+        """Write down what an administrator would."""
+        await self.store.run(lambda unit: unit.catalog.put(*items))
 
     async def agent(self, name: str, *, devices: bool = True, **options: Any) -> AgentRecord:
         """Enrol an agent with the usual capacity, or that of `slots`; other options are AgentInfo's."""
@@ -137,3 +155,12 @@ def assignment(name: str, *agents: str, **options: Any) -> Assignment:
     """The kernels of a session in order, one per agent named."""
     pairs = tuple((KernelId(f"{name}.{index}"), AgentId(agent)) for index, agent in enumerate(agents))
     return Assignment(SessionId(name), pairs, **options)
+
+
+async def refusal(work: Awaitable[object], kind: type[E]) -> E:
+    """The error of this kind that `work` ends with; raises AssertionError if it does not."""
+    try:
+        await work
+    except kind as error:
+        return error
+    raise AssertionError(f"{kind.__name__} was not raised")

@@ -52,7 +52,10 @@ class EtcdConfig:
         return after.tree()
 
     def watch(self) -> AsyncIterator[ConfigTree | UnreadableConfig]:
-        """States that this store has not read yet: those after the call, if it has read at all."""
+        """States that this store has not read yet.
+
+        After a read those are the ones after it; before any read, the present one too.
+        """
         return EtcdWatch(self, clock=self._clock, closed=self._closed, told=self._seen)
 
     async def close(self) -> None:
@@ -67,7 +70,7 @@ class EtcdConfig:
         return self._stored(answer)
 
     async def changed_after(self, revision: int) -> None:
-        """Return when something below the prefix changed, or when that can no longer be known."""
+        """Return when something changed, or when that can no longer be known."""
         await self._connection.changed_below(self._prefix, self._end, after=revision)
 
     async def _settled(self, before: Stored, plan: Sequence[Step], token: str) -> Stored:
@@ -77,6 +80,8 @@ class EtcdConfig:
                 lambda store: self._transaction(store, before, plan, token), doing="write to"
             )
         except ConfigUnavailable as error:
+            if not isinstance(error.__cause__, TimeoutError | asyncio.CancelledError):
+                raise  # refused, so not made
             raise ConfigUnavailable(
                 f"{error.message}; whether the change was made is not known", hint=UNKNOWN_OUTCOME
             ) from error

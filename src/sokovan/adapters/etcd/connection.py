@@ -26,10 +26,11 @@ from sokovan.ports.config import ConfigUnavailable
 
 T = TypeVar("T")
 
-# gRPC by itself waits up to two minutes before it tries a server again that was down for long.
+# gRPC by itself waits up to two minutes before it tries a server again that was down for long. What it calls the
+# least pause is also the time that an attempt to connect may take.
 CHANNEL_OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
 RETRY_S = 0.1
@@ -64,13 +65,16 @@ class EtcdConnection:
             return await self._answer(question)
 
     async def insist(self, question: Callable[[KVService], Awaitable[T]], *, doing: str) -> T:
-        """The answer to a call that may be made twice: again while answers are lost, until the deadline."""
+        """The answer to a call that may be made twice. Raises ConfigUnavailable.
+
+        It is made again while answers are lost, until the deadline.
+        """
         async with self._guarded(doing):
             while True:
                 try:
                     async with asyncio.timeout(self.access.deadline_s * ATTEMPT_SHARE):
                         return await self._answer(question)
-                except (EtcdError, grpc.RpcError, TimeoutError) as error:
+                except (EtcdError, grpc.RpcError, OSError) as error:
                     if not _is_lost(error):
                         raise
                     await asyncio.sleep(RETRY_S)
@@ -181,7 +185,7 @@ async def _resolved(hosts: Sequence[tuple[str, int]]) -> tuple[str, ...]:
 
 def _is_lost(error: Exception) -> bool:
     """Whether the server did not answer, rather than refuse."""
-    if isinstance(error, TimeoutError):
+    if isinstance(error, OSError):  # a time that ran out is one, too
         return True
     cause = error if isinstance(error, grpc.RpcError) else error.__cause__
     code = cause.code() if isinstance(cause, grpc.aio.AioRpcError) else None

@@ -54,7 +54,7 @@ class Stored:
 
     @property
     def revision(self) -> str:
-        """A hash of keys, values and when each was set; other keys of the server do not count."""
+        """A hash of our keys, their values, and when each was set."""
         digest = hashlib.sha256()
         for pair in sorted(self.pairs, key=lambda pair: pair.key):
             digest.update(f"{pair.key}\0{pair.set_at}\0{len(pair.value)}\0".encode())
@@ -104,9 +104,9 @@ def guard_with(guard: bytes, token: str) -> str:
 
 
 def steps(stored: Stored, changes: Mapping[str, ConfigValue | None]) -> list[Step]:
-    """What turns the stored configuration into the changed one; empty if nothing differs.
+    """What turns the stored configuration into the changed one.
 
-    Raises InvalidName, UnreadableConfig.
+    Empty if nothing differs. Raises InvalidName, UnreadableConfig.
     """
     before = stored.tree().values
     after = _applied(before, changes)

@@ -24,6 +24,8 @@ from sokovan.ports.config import ConfigConflict, ConfigTree, ConfigUnavailable, 
 from sokovan.ports.environment import Clock
 
 POLL_S = 1.0
+# An editor empties a file before it fills it again; so a new state counts only if a second look finds it unchanged.
+SETTLE_S = 0.25
 LOCK_LIMIT_S = 10.0
 LOCK_POLL_S = 0.02
 # A file that changed twice within one tick of the disk's clock may look unchanged; so young ones are read again.
@@ -39,7 +41,7 @@ class TomlConfig:
 
     Writes go to the main file; it is replaced whole, and what it was before is kept
     as `.bak`. A main file that was never there is an empty configuration; one that
-    vanishes under a watch is an error, for nobody empties a cluster that way.
+    vanishes or is emptied under a watch is an error: nobody empties a cluster that way.
     """
 
     def __init__(self, path: Path, *, clock: Clock, drop_ins: Path | None = None, poll_s: float = POLL_S) -> None:
@@ -68,7 +70,10 @@ class TomlConfig:
         raise ConfigUnavailable(f"somebody else has been writing {self.path} for {LOCK_LIMIT_S:.0f} s")
 
     def watch(self) -> AsyncIterator[ConfigTree | UnreadableConfig]:
-        """States that this store has not read yet: those after the call, if it has read at all."""
+        """States that this store has not read yet.
+
+        After a read those are the ones after it; before any read, the present one too.
+        """
         return _Watch(self, self._seen)
 
     async def close(self) -> None:
@@ -80,17 +85,19 @@ class TomlConfig:
         """Whether it was closed."""
         return self._closed.is_set()
 
-    async def poll(self) -> None:
+    async def poll(self, *, is_settling: bool) -> None:
         """Wait for the next look at the files, or for the end."""
-        waits = [asyncio.ensure_future(self._clock.sleep(self._poll_s)), asyncio.ensure_future(self._closed.wait())]
+        pause_s = min(self._poll_s, SETTLE_S) if is_settling else self._poll_s
+        waits = [asyncio.ensure_future(self._clock.sleep(pause_s)), asyncio.ensure_future(self._closed.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
 
-    def is_young(self, changed_ns: int) -> bool:
-        """Whether something changed so lately that it may have changed again unseen."""
+    def is_young(self, file: tuple[str, int, int, int]) -> bool:
+        """Whether a file changed so lately that it may have changed again unseen."""
+        _, changed_ns, *_ = file
         return self._clock.now_ms() - changed_ns // 1_000_000 < YOUNG_MS
 
     def _attempt(self, changes: Mapping[str, ConfigValue | None], expected: str) -> TomlFiles | None:
@@ -121,7 +128,8 @@ class _Watch:
     def __init__(self, store: TomlConfig, seen: TomlFiles | None) -> None:
         self._store = store
         self._told = seen.revision if seen else ""
-        self._was_there = seen is not None and seen.content is not None
+        self._candidate = ""
+        self._had_text = seen is not None and not seen.is_blank
         self._signature: tuple[tuple[str, int, int, int], ...] | None = None
 
     def __aiter__(self) -> _Watch:
@@ -132,31 +140,36 @@ class _Watch:
             told = await asyncio.to_thread(self._new_state)
             if told is not None:
                 return told
-            await self._store.poll()
+            await self._store.poll(is_settling=bool(self._candidate))
         raise StopAsyncIteration
 
     def _new_state(self) -> ConfigTree | UnreadableConfig | None:
+        path, drop_ins = self._store.path, self._store.drop_ins
         try:
-            seen = signature(self._store.path, self._store.drop_ins)
-            if seen == self._signature and not any(self._store.is_young(changed) for _, changed, *_ in seen):
+            seen = signature(path, drop_ins)
+            if seen == self._signature and not self._candidate and not any(map(self._store.is_young, seen)):
                 return None
-            files = look(self._store.path, self._store.drop_ins)
-            self._signature = seen
-            return self._told_once(files.revision, files)
+            files = look(path, drop_ins)
         except ConfigUnavailable as error:
-            return self._told_once(error.message, UnreadableConfig(path=str(self._store.path), problem=error.message))
+            return self._settled(error.message, UnreadableConfig(path=str(path), problem=error.message))
         except UnreadableConfig as error:
-            return self._told_once(str(error), error)
+            return self._settled(str(error), error)
+        self._signature = seen
+        if files.is_blank and self._had_text:
+            problem = "is gone" if files.content is None else "is empty; a comment in it would say that this is meant"
+            return self._settled(problem, UnreadableConfig(path=str(path), problem=problem))
+        return self._settled(files.revision, files)
 
-    def _told_once(self, identity: str, state: TomlFiles | UnreadableConfig) -> ConfigTree | UnreadableConfig | None:
-        if isinstance(state, TomlFiles) and state.content is None and self._was_there:
-            identity, state = "gone", UnreadableConfig(path=str(state.main), problem="is gone")
-        if identity == self._told:
+    def _settled(self, identity: str, state: TomlFiles | UnreadableConfig) -> ConfigTree | UnreadableConfig | None:
+        """A state that is new and that two looks in a row found."""
+        is_new, is_settled = identity != self._told, identity == self._candidate
+        self._candidate = identity if is_new and not is_settled else ""
+        if not is_new or not is_settled:
             return None
         self._told = identity
         if isinstance(state, UnreadableConfig):
             return state
-        self._was_there = state.content is not None
+        self._had_text = not state.is_blank
         try:
             return state.tree()
         except UnreadableConfig as error:

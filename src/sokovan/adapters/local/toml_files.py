@@ -44,6 +44,11 @@ class TomlFiles:
             digest.update(content)
         return digest.hexdigest()[:32]
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether the main file is not there or has nothing in it, not even a comment."""
+        return not (self.content or b"").strip()
+
     def own(self) -> dict[str, ConfigValue]:
         """What the main file says. Raises UnreadableConfig."""
         return parsed(self.content or b"", file=str(self.main))

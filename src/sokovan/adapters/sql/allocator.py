@@ -28,7 +28,7 @@ from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.transitions import Transitions
 from sokovan.adapters.sql.verification import Accepted, Facts, verify
 from sokovan.domain.events import Event
-from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelTrigger
+from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.record import Change
 from sokovan.domain.slots import ResourceSlot
@@ -76,14 +76,18 @@ class RepositoryAllocator(SchedulingAllocator):
         self, context: AllocationContext, groups: Sequence[Sequence[Assignment]]
     ) -> list[BatchResult]:
         """Allocate for several callers in one transaction, and tell each its own results."""
-        every = [assignment for group in groups for assignment in group]
 
-        async def work(unit: SqlUnitOfWork) -> BatchResult:
-            return await self._apply(unit.transaction, every, context)
+        async def work(unit: SqlUnitOfWork) -> dict[int, BatchResult]:
+            shares: dict[int, BatchResult] = {}
+            for indices in _rounds(groups):
+                every = [assignment for index in indices for assignment in groups[index]]
+                whole = await self._apply(unit.transaction, every, context)
+                by_session = {result.session_id: result for result in whole.allocated}
+                shares.update({index: _share_of(groups[index], by_session, whole) for index in indices})
+            return shares
 
-        whole = await self._store.run_sql(work, fence=context.fence)
-        by_session = {result.session_id: result for result in whole.allocated}
-        return [_share_of(group, by_session, whole) for group in groups]
+        shares = await self._store.run_sql(work, fence=context.fence)
+        return [shares[index] for index in range(len(groups))]
 
     async def _apply(
         self, transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext
@@ -129,7 +133,7 @@ class RepositoryAllocator(SchedulingAllocator):
         transitions = Transitions(transaction, change)
         delta, lines = Delta(), _Lines()
         for one in accepted:
-            _count_owner(delta, one)
+            delta.add_owner(one.session.row, one.amounts, sign=1)
             _place(transitions, one, facts=facts, delta=delta, lines=lines)
         await transitions.write()
         await lines.write(transaction)
@@ -154,11 +158,6 @@ class _Lines:
         if self.devices:
             statement, rows = _hold_devices(transaction.postgresql)
             await transaction.execute(statement, rows.bind(self.devices))
-
-
-def _count_owner(delta: Delta, one: Accepted) -> None:
-    running = any(kernel.status in HOLDS_SLOTS for kernel in one.session.kernels.values())
-    delta.add_owner(one.session.row, one.slots, sign=1, sessions=0 if running else 1)
 
 
 def _place(transitions: Transitions, one: Accepted, *, facts: Facts, delta: Delta, lines: _Lines) -> None:
@@ -198,6 +197,20 @@ def _result(one: Accepted, scheduled_at: datetime) -> AllocationResult:
     for kernel in kernels:
         agents[kernel.agent_id] = agents[kernel.agent_id] + kernel.slots if kernel.agent_id in agents else kernel.slots
     return AllocationResult(session_id, scheduled_at, kernels, agents)
+
+
+def _rounds(groups: Sequence[Sequence[Assignment]]) -> list[list[int]]:
+    """The callers, such that two who name the same session do not meet: the later sees what the earlier did."""
+    rounds: list[tuple[set[str], list[int]]] = []
+    for index, group in enumerate(groups):
+        ids = {str(assignment.session_id) for assignment in group}
+        met = [number for number, (taken, _) in enumerate(rounds) if taken & ids]
+        number = met[-1] + 1 if met else 0
+        if number == len(rounds):
+            rounds.append((set(), []))
+        rounds[number][0].update(ids)
+        rounds[number][1].append(index)
+    return [indices for _, indices in rounds]
 
 
 def _share_of(group: Sequence[Assignment], by_session: dict[Any, AllocationResult], whole: BatchResult) -> BatchResult:

@@ -27,7 +27,7 @@ from sokovan.adapters.sql.tables import (
     USERS,
 )
 from sokovan.adapters.sql.transaction import Transaction
-from sokovan.domain.errors import Conflict, NotFound
+from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, NotFound
 from sokovan.domain.image import Image
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.plain import made, plain
@@ -74,11 +74,8 @@ class SqlCatalog:
         """See the port."""
         for item in items:
             await self._put(item)
-        kinds = {type(item) for item in items}
-        if Queue in kinds:
-            QueueTree(await self.all(Queue))
-        if HyperNode in kinds:
-            await self._check_topology()
+        for kind in {type(item) for item in items}:
+            await self._check_tree(kind)
 
     async def get(self, kind: type[I], name: str) -> I:
         """See the port."""
@@ -104,10 +101,10 @@ class SqlCatalog:
             raise Conflict(f"{shelf.what} {name!r} is in use") from error
         if not removed:
             raise NotFound(what=shelf.what, name=name)
-        if kind is Queue:
-            QueueTree(await self.all(Queue))
-        if kind is HyperNode:
-            await self._check_topology()
+        try:
+            await self._check_tree(kind)
+        except (InvalidQueues, InvalidTopology) as error:
+            raise Conflict(f"{shelf.what} {name!r} is in use: {error.message}") from error
         await self.mark(shelf.table.name)
 
     async def _put(self, item: CatalogItem) -> None:
@@ -119,14 +116,25 @@ class SqlCatalog:
             found = sa.select(table.c.name).where(table.c.name == name)
             if name is not None and await self._transaction.first(found) is None:
                 raise NotFound(what=what, name=name)
+            if table is POLICIES and name is not None:
+                await self._touch_policy(name)
         if shelf.table is POLICIES:
             values["changed_ms"] = self._transaction.now_ms
         await self._upsert(shelf.table, {"name": shelf.key(item)}, values)
         await self.mark(shelf.table.name)
 
-    async def _check_topology(self) -> None:
-        agents = await self._transaction.fetch(sa.select(AGENTS.c.agent_id))
-        HyperNodeTree([row.agent_id for row in agents], await self.all(HyperNode))
+    async def _touch_policy(self, name: str) -> None:
+        """Whom a limit applies to is part of it: whoever holds more than that already may keep it."""
+        update = sa.update(POLICIES).where(POLICIES.c.name == name)
+        await self._transaction.execute(update.values(changed_ms=self._transaction.now_ms))
+
+    async def _check_tree(self, kind: type) -> None:
+        """Queues and HyperNodes stand in a tree; others stand alone."""
+        if kind is Queue:
+            QueueTree(await self.all(Queue))
+        if kind is HyperNode:
+            agents = await self._transaction.fetch(sa.select(AGENTS.c.agent_id))
+            HyperNodeTree([row.agent_id for row in agents], await self.all(HyperNode))
 
     async def _refuse_in_use(self, kind: type, name: str) -> None:
         """What refers to an item by name alone, without a foreign key."""

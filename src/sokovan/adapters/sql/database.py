@@ -92,8 +92,12 @@ class Database:
         async with self.engine.connect() as connection:
             if read_only:
                 await connection.execution_options(**self._reading_options())
-            async with connection.begin():
+            transaction = await connection.begin()
+            try:
                 yield connection
+            finally:
+                if transaction.is_active:
+                    await transaction.rollback()
 
     def _reading_options(self) -> dict[str, Any]:
         if self.is_postgresql:

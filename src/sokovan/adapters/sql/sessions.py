@@ -32,6 +32,7 @@ from sokovan.adapters.sql.transitions import Transitions
 from sokovan.domain.errors import Conflict, IdempotencyConflict, IllegalTransition, NotFound, StaleVersion
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.machine import TransitionTable
 from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.record import Change, HistoryEntry, KernelMove, SessionRecord
 from sokovan.domain.session import SessionSpec
@@ -41,6 +42,7 @@ from sokovan.ports.sessions import RequestKey, SessionFilter
 PLACES_PER_UNIT = 1 << 20
 # Slots are taken and freed by the allocator and the ledger, together with the lines that prove it.
 _NOT_HERE = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE})
+_ENDS = frozenset(move.trigger for move in KERNEL.moves if move.before in ALIVE and move.after not in ALIVE)
 
 
 class SqlSessions:
@@ -54,11 +56,16 @@ class SqlSessions:
         await self._check_references(spec)
         if request is not None and not await self._first_time(request, spec.session_id):
             return await self.get(await self._earlier(request))
-        try:
-            await self._insert(spec, change)
-        except IntegrityError as error:
-            raise Conflict(f"session {spec.session_id!r} or one of its kernels is there already") from error
+        await self.enqueue_all([spec], change)
         return await self.get(spec.session_id)
+
+    async def enqueue_all(self, specs: Sequence[SessionSpec], change: Change) -> None:
+        """Store many new sessions whose references are known to be there, in a few statements."""
+        try:
+            await self._insert(specs, change)
+        except IntegrityError as error:
+            names = ", ".join(spec.session_id for spec in specs[:3])
+            raise Conflict(f"a session {names} or one of its kernels is there already") from error
 
     async def get(self, session_id: SessionId) -> SessionRecord:
         """See the port."""
@@ -88,7 +95,7 @@ class SqlSessions:
             kernel = _unchanged(session, move)
             kernel.exit_code = move.exit_code if move.exit_code is not None else kernel.exit_code
             transitions.move_kernel(session, kernel, move.trigger)
-        transitions.settle(session, moves[-1].trigger, [move.exit_code for move in moves])
+        transitions.settle(session, *_ended_by(moves))
         await transitions.write()
         return await self.get(session.session_id)
 
@@ -110,7 +117,7 @@ class SqlSessions:
 
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
         """See the port."""
-        await story.note(self._transaction, SESSION.name, SESSIONS, ids=session_ids, change=change)
+        await story.note(self._transaction, SESSION, SESSIONS, ids=session_ids, change=change)
 
     async def history(self, session_id: SessionId, *, kernels: bool = False) -> Sequence[tuple[str, HistoryEntry]]:
         """See the port."""
@@ -162,21 +169,20 @@ class SqlSessions:
         if missing:
             raise NotFound(what="session", name=missing[0])
 
-    async def _insert(self, spec: SessionSpec, change: Change) -> None:
+    async def _insert(self, specs: Sequence[SessionSpec], change: Change) -> None:
         transaction = self._transaction
-        transaction.enqueued += 1
-        first = story.Line(spec.session_id, 1, None, SESSION.initial.value, "submitted")
-        await story.append(transaction, SESSION.name, [first], change)
-        await transaction.execute(sa.insert(SESSIONS), _session_row(spec, transaction))
-        await story.append(
-            transaction,
-            KERNEL.name,
-            [story.Line(kernel.kernel_id, 1, None, KERNEL.initial.value, "submitted") for kernel in spec.kernels],
-            change,
-        )
-        await transaction.execute(sa.insert(KERNELS), _kernel_rows(spec))
-        if spec.dependencies:
-            pairs = [{"session_id": spec.session_id, "depends_on": one} for one in dict.fromkeys(spec.dependencies)]
+        rows = [_session_row(spec, transaction) for spec in specs]
+        await story.append(transaction, SESSION.name, [_first(spec.session_id, SESSION) for spec in specs], change)
+        await transaction.execute(sa.insert(SESSIONS), rows)
+        kernels = [_first(kernel.kernel_id, KERNEL) for spec in specs for kernel in spec.kernels]
+        await story.append(transaction, KERNEL.name, kernels, change)
+        await transaction.execute(sa.insert(KERNELS), [row for spec in specs for row in _kernel_rows(spec)])
+        pairs = [
+            {"session_id": spec.session_id, "depends_on": one}
+            for spec in specs
+            for one in dict.fromkeys(spec.dependencies)
+        ]
+        if pairs:
             await transaction.execute(sa.insert(DEPENDENCIES), pairs)
 
 
@@ -195,6 +201,13 @@ def _unchanged(session: SessionState, move: KernelMove) -> KernelState:
     return kernel
 
 
+def _ended_by(moves: Sequence[KernelMove]) -> tuple[KernelTrigger, list[int | None]]:
+    """What the session ends by, if it does; the order of moves that come together decides nothing."""
+    endings = [move for move in moves if move.trigger in _ENDS]
+    worst = min(endings, key=lambda move: move.trigger is KernelTrigger.EXITED, default=moves[-1])
+    return worst.trigger, [move.exit_code for move in endings]
+
+
 def _settle_in_steps(transitions: Transitions, session: SessionState, trigger: KernelTrigger) -> None:
     """Force passes through TERMINATING, so that the story has every step of the table."""
     if session.goal is Goal.FORCE and session.status not in SESSION.terminal:
@@ -204,7 +217,12 @@ def _settle_in_steps(transitions: Transitions, session: SessionState, trigger: K
     transitions.settle(session, trigger)
 
 
+def _first(object_id: str, table: TransitionTable[Any, Any]) -> story.Line:
+    return story.Line(object_id, 1, None, table.initial.value, "submitted")
+
+
 def _session_row(spec: SessionSpec, transaction: Transaction) -> dict[str, Any]:
+    transaction.enqueued += 1
     return {
         "session_id": spec.session_id,
         "place": transaction.number * PLACES_PER_UNIT + transaction.enqueued,

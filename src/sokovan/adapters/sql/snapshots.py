@@ -146,8 +146,9 @@ class SqlSnapshots:
         if moved(POLICIES, *OWNED.values()):
             self._view.limits = await policies_by_owner(unit.transaction)
         if moved(RESERVATIONS):
-            for group, carried in (await _read_carried(unit.transaction)).items():
-                self._view.carry(group, *carried)
+            carried = await _read_carried(unit.transaction)
+            for group in self._view.scaling_groups:
+                self._view.carry(group, *carried.get(group, ((), {})))
 
     async def _refresh_sessions(self, transaction: Transaction) -> None:
         where = SESSIONS.c.status.not_in(_ENDED) if self._since is None else self._new(SESSIONS)
@@ -213,10 +214,10 @@ async def _write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, plan: Sch
     transaction = unit.transaction
     await transaction.execute(sa.delete(RESERVATIONS).where(RESERVATIONS.c.scaling_group == group))
     await transaction.execute(sa.delete(CURSORS).where(CURSORS.c.scaling_group == group))
+    pairs = [(one.session_id, kernel, agent) for one in plan.reservations for kernel, agent in one.kernels]
     places = [
-        {"scaling_group": group, "kernel_id": kernel, "session_id": one.session_id, "agent_id": agent, "rank": rank}
-        for rank, one in enumerate(plan.reservations)
-        for kernel, agent in one.kernels
+        {"scaling_group": group, "kernel_id": kernel, "session_id": session, "agent_id": agent, "rank": rank}
+        for rank, (session, kernel, agent) in enumerate(pairs)
     ]
     if places:
         await transaction.execute(sa.insert(RESERVATIONS), places)
@@ -230,8 +231,7 @@ async def _read_carried(
     transaction: Transaction,
 ) -> dict[ScalingGroupName, tuple[tuple[Reservation, ...], dict[str, AgentId]]]:
     held: dict[str, dict[str, list[tuple[KernelId, AgentId]]]] = {}
-    order = (RESERVATIONS.c.scaling_group, RESERVATIONS.c.rank, RESERVATIONS.c.kernel_id)
-    for row in await transaction.fetch(sa.select(RESERVATIONS).order_by(*order)):
+    for row in await transaction.fetch(sa.select(RESERVATIONS).order_by(RESERVATIONS.c.rank)):
         pairs = held.setdefault(row.scaling_group, {}).setdefault(row.session_id, [])
         pairs.append((KernelId(row.kernel_id), AgentId(row.agent_id)))
     cursors: dict[str, dict[str, AgentId]] = {}

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Row
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.tables import HISTORIES
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.domain.lifecycle.machine import Cause
+from sokovan.domain.lifecycle.machine import Cause, TransitionTable
 from sokovan.domain.record import Change, HistoryEntry
 
 # The trigger of a line that says why an object stays where it is.
@@ -36,15 +36,25 @@ async def append(transaction: Transaction, kind: str, lines: Sequence[Line], cha
         await transaction.execute(statement, {**rows.bind(lines), **_about(transaction, change)})
 
 
-async def note(transaction: Transaction, kind: str, table: sa.Table, *, ids: Sequence[str], change: Change) -> None:
-    """Record why these objects stay where they are; an equal reason is counted instead."""
+async def note(
+    transaction: Transaction,
+    machine: TransitionTable[Any, Any],
+    table: sa.Table,
+    *,
+    ids: Sequence[str],
+    change: Change,
+) -> None:
+    """Record why these objects stay where they are; an equal reason is counted instead.
+
+    An object that has ended meanwhile is passed over: it waits for nothing any more.
+    """
     key = next(iter(table.primary_key.columns))
-    history = HISTORIES[kind]
+    history = HISTORIES[machine.name]
     wanted = ids_table(transaction.postgresql)
     found = await transaction.fetch(
         sa.select(key.label("id"), table.c.history_sequence, table.c.status, history.c.code, history.c.trigger)
         .join(history, sa.and_(history.c.object_id == key, history.c.sequence == table.c.history_sequence))
-        .where(key.in_(sa.select(wanted.c.id)))
+        .where(key.in_(sa.select(wanted.c.id)), table.c.status.not_in([state.value for state in machine.terminal]))
         .order_by(key)
         .with_for_update(of=table),
         bound_ids(transaction, ids),
@@ -54,7 +64,7 @@ async def note(transaction: Transaction, kind: str, table: sa.Table, *, ids: Seq
     await _count(transaction, history, again, change)
     await append(
         transaction,
-        kind,
+        machine.name,
         [Line(row.id, row.history_sequence + 1, row.status, row.status, NOTED) for row in fresh],
         change,
     )

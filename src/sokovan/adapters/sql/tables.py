@@ -199,6 +199,8 @@ sa.Index(
 # ---------------------------------------------------------------------------------------------------------------
 # The ledger.
 
+# A line and the row of the agent that it counts against are written by one counted statement each (`holdings`), so
+# the line needs no foreign key to it; with one, a placement took a tenth longer.
 _LIVE = sa.text("freed_ms IS NULL")
 HELD_SLOTS = sa.Table(
     "held_slots",
@@ -211,7 +213,6 @@ HELD_SLOTS = sa.Table(
     sa.Column("held_ms", Amount, nullable=False),
     sa.Column("freed_ms", Amount),
     sa.Column("proof", Name),
-    sa.ForeignKeyConstraint(["agent_id", "slot"], ["agent_slots.agent_id", "agent_slots.slot"]),
     sa.CheckConstraint("amount > 0", name="amount"),
     sa.CheckConstraint("(freed_ms IS NULL) = (proof IS NULL)", name="proven"),
     status_check("proof", FreeProof),
@@ -227,7 +228,6 @@ HELD_DEVICES = sa.Table(
     sa.Column("units", Amount, nullable=False),
     sa.Column("exclusive", sa.Boolean, nullable=False),
     sa.Column("freed_ms", Amount),
-    sa.ForeignKeyConstraint(["agent_id", "device_id"], ["agent_devices.agent_id", "agent_devices.device_id"]),
     sa.CheckConstraint("units > 0", name="units"),
 )
 sa.Index(

@@ -21,8 +21,8 @@ from sokovan.adapters.sql.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.events import KernelMoved, SessionMoved
-from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus, KernelTrigger
-from sokovan.domain.lifecycle.session import SESSION, SessionStatus, following_trigger
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger, following_trigger
 from sokovan.domain.record import Change, SessionResult, result_of
 
 _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
@@ -98,13 +98,15 @@ class Transitions:
         before, after = session.status, session.derived()
         if after is before:
             return
-        session_trigger = following_trigger(before, after, trigger)
+        session_trigger = (
+            SessionTrigger.FORCED if _forced(session, after) else following_trigger(before, after, trigger)
+        )
         session.status = after
         session.history_sequence += 1
         self._session_lines.append(
             story.Line(session.session_id, session.history_sequence, before.value, after.value, session_trigger.value)
         )
-        if after in _ENDING and session.row.cause is None:
+        if after in _ENDING and session.row.cause is None and session.session_id not in self._endings:
             cause = self.change.code or session_trigger.value
             self._endings[session.session_id] = Ending(cause, self.change.detail, result_of(trigger, exit_codes))
         self.transaction.events.append(
@@ -160,6 +162,11 @@ class Transitions:
             row.result if ending is None else ending.result.value,
             self._hypernodes.get(session.session_id, row.hypernode),
         )  # fmt: skip
+
+
+def _forced(session: SessionState, after: SessionStatus) -> bool:
+    """Whether the session ends before its kernels do."""
+    return after is SessionStatus.TERMINATED and any(one.status in HOLDS_SLOTS for one in session.kernels.values())
 
 
 def _all_written(what: str, values: Sequence[tuple[Any, ...]], written: int) -> None:

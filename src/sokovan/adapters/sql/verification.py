@@ -16,7 +16,7 @@ from sokovan.adapters.sql.tables import SESSIONS_SLOT
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.slots import ResourceSlot, total
+from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import (
     AgentChanged,
     AllocationError,
@@ -64,7 +64,8 @@ class Accepted:
     assignment: Assignment
     session: SessionState
     devices: Mapping[KernelId, Mapping[str, tuple[tuple[str, int], ...]]]
-    slots: ResourceSlot
+    # What is new for the owner: slots, and a session if it held nothing before.
+    amounts: Mapping[str, int]
 
 
 def verify(assignments: Sequence[Assignment], facts: Facts) -> tuple[list[Accepted], dict[SessionId, AllocationError]]:
@@ -85,11 +86,13 @@ def verify(assignments: Sequence[Assignment], facts: Facts) -> tuple[list[Accept
 
 def _verified(assignment: Assignment, facts: Facts) -> Accepted:
     session = _waiting_session(assignment, facts)
-    slots = total(session.kernels[kernel_id].slots for kernel_id, _ in assignment.kernels)
-    _check_quota(session, slots, facts)
+    amounts = _amounts(assignment, session)
+    if facts.limits:
+        _check_quota(session, amounts, facts)
     devices = _check_agents(assignment, session, facts)
-    _take_quota(session, slots, facts)
-    return Accepted(assignment=assignment, session=session, devices=devices, slots=slots)
+    if facts.limits:
+        _take_quota(session, amounts, facts)
+    return Accepted(assignment=assignment, session=session, devices=devices, amounts=amounts)
 
 
 def _waiting_session(assignment: Assignment, facts: Facts) -> SessionState:
@@ -188,27 +191,32 @@ def _labelled(require: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     return all(labels.get(name) == value for name, value in require.items())
 
 
-def _amounts(session: SessionState, slots: ResourceSlot) -> dict[str, int]:
+def _amounts(assignment: Assignment, session: SessionState) -> dict[str, int]:
     """What is new for the owner; a session that holds something already is no new session."""
-    running = any(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values())
-    return {**slots, **({} if running else {SESSIONS_SLOT: 1})}
+    amounts: dict[str, int] = {}
+    for kernel_id, _ in assignment.kernels:
+        for slot, amount in session.kernels[kernel_id].slots.items():
+            amounts[slot] = amounts.get(slot, 0) + amount
+    if not any(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values()):
+        amounts[SESSIONS_SLOT] = 1
+    return amounts
 
 
-def _check_quota(session: SessionState, slots: ResourceSlot, facts: Facts) -> None:
-    if not facts.limits:
-        return
-    amounts = _amounts(session, slots)
+def _check_quota(session: SessionState, amounts: Mapping[str, int], facts: Facts) -> None:
     for scope, name in scopes_of(session.row):
         for slot, amount in amounts.items():
             limit = facts.limits.get((scope, name, slot))
+            if limit is None:
+                continue
             used = facts.used.get((scope, name, slot), 0)
-            if limit is not None and used + amount > limit:
+            if used + amount > limit:
                 what = "sessions" if slot == SESSIONS_SLOT else slot
                 problem = f"{scope} {name} uses {used} of {limit} {what}, {amount} more are asked for"
                 raise QuotaPassed(session_id=session.session_id, problem=problem)
 
 
-def _take_quota(session: SessionState, slots: ResourceSlot, facts: Facts) -> None:
+def _take_quota(session: SessionState, amounts: Mapping[str, int], facts: Facts) -> None:
     for scope, name in scopes_of(session.row):
-        for slot, amount in _amounts(session, slots).items():
-            facts.used[scope, name, slot] = facts.used.get((scope, name, slot), 0) + amount
+        for slot, amount in amounts.items():
+            key = (scope, name, slot)
+            facts.used[key] = facts.used.get(key, 0) + amount

@@ -115,7 +115,7 @@ class Link:
             # Cancelled or failed: a reply may still be under way and would be taken for another's.
             await self._drop(connection)
             raise
-        if self.closed:
+        if self._connection is not connection:  # closed meanwhile
             await self._drop(connection)
         self._retry_s = 0.0
         return replies

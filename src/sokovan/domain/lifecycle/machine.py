@@ -62,17 +62,9 @@ class TransitionTable(Generic[S, T]):
         self.deadlines = dict(deadlines)
         self.transient = frozenset(transient)
         self._by_key = {(move.before, move.trigger): move for move in self.moves}
+        self.states: tuple[S, ...] = tuple(type(initial))  # in the order in which they are declared
+        self.terminal = frozenset(self.states) - {move.before for move in self.moves}  # no row leaves these
         self._check()
-
-    @property
-    def states(self) -> tuple[S, ...]:
-        """All states, in the order in which they are declared."""
-        return tuple(type(self.initial))
-
-    @property
-    def terminal(self) -> frozenset[S]:
-        """The states that no row leaves."""
-        return frozenset(self.states) - {move.before for move in self.moves}
 
     def move(self, before: S, trigger: T, *, by: Cause) -> Move[S, T]:
         """The row for this trigger. Raises IllegalTransition, ForbiddenCause."""

@@ -143,12 +143,21 @@ _ENDED_BY: dict[KernelTrigger, SessionTrigger] = {
 }
 
 
+# Every trigger that leads from one state to another, in the order of the rows.
+_TRIGGERS: dict[tuple[SessionStatus, SessionStatus], tuple[SessionTrigger, ...]] = {
+    (one.before, one.after): tuple(
+        move.trigger for move in SESSION.moves if (move.before, move.after) == (one.before, one.after)
+    )
+    for one in SESSION.moves
+}
+
+
 def following_trigger(before: SessionStatus, after: SessionStatus, kernel_trigger: KernelTrigger) -> SessionTrigger:
     """The session's trigger for a move that a kernel's trigger has caused.
 
     Raises IllegalTransition where the table has no row from `before` to `after`.
     """
-    found = [move.trigger for move in SESSION.moves if (move.before, move.after) == (before, after)]
+    found = _TRIGGERS.get((before, after), ())
     if _ENDED_BY.get(kernel_trigger) in found:
         return _ENDED_BY[kernel_trigger]
     if not found:

@@ -76,7 +76,7 @@ async def check_none_removes_a_section(open_store: OpenStore) -> None:
 
 
 async def check_one_entry_of_a_section_can_be_set_and_removed(open_store: OpenStore) -> None:
-    """`name.entry` touches that entry only; the section appears with its first and goes with its last."""
+    """`name.entry` touches that entry; a section comes and goes with its entries."""
     async with _opened(open_store) as store:
         tree = await _given(store, {"groups": {"a": {"x": 1}, "b": {"y": 2}}})
         tree = await store.write({"groups.a": {"x": 5}, "groups.gpu.a100": {"z": 3}}, expected=tree.revision)

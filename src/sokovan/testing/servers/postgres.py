@@ -84,8 +84,18 @@ class PostgresServer(LocalServer):
 
     def answers(self) -> bool:
         """Whether connections are taken."""
-        probe = [str(self.programs / "pg_isready"), "--quiet", "--timeout=3", f"--host={LOOPBACK}"]
-        return self._ran([*probe, f"--port={self.port}"]).returncode == 0
+        if not self.is_given and self.pid != self._owner_of_data():
+            return False
+        probe = [str(self.programs / "pg_isready"), "--quiet", "--timeout=3", f"--dbname={self.url}"]
+        return self._ran(probe).returncode == 0
+
+    def _owner_of_data(self) -> int | None:
+        """The process that has opened the data for itself, which it does after it has its port."""
+        try:
+            first, *rest = (self.folder / "pgdata" / "postmaster.pid").read_text().splitlines()
+        except (OSError, ValueError):
+            return None
+        return int(first) if len(rest) >= 7 and rest[6].strip() == "ready" else None
 
     def create_database(self, name: str) -> str:
         """Make an empty database; its URL."""

@@ -71,11 +71,15 @@ class LocalServer(ABC):
 
     @abstractmethod
     def answers(self) -> bool:
-        """Whether the server answers a request now."""
+        """Whether this server, and not a stranger at its port, answers a request now."""
 
     def _prepare(self) -> None:
         """Make what the first start needs: a folder, unless a server needs more."""
         self.folder.mkdir(exist_ok=True)
+
+    def _choose_ports(self) -> None:
+        """Where to listen from now on."""
+        self.port = free_port()
 
     @property
     def _account(self) -> str | None:
@@ -98,6 +102,11 @@ class LocalServer(ABC):
         return self._process is not None and self._process.poll() is None
 
     @property
+    def pid(self) -> int | None:
+        """The process, None if there is none of ours."""
+        return self._process.pid if self._process is not None else None
+
+    @property
     def folder(self) -> Path:
         """The temporary folder: data, log, and whatever the server needs."""
         if self._folder is None:
@@ -111,8 +120,12 @@ class LocalServer(ABC):
         if self.port:
             self._start_within(RESTART_ATTEMPTS)
             return
-        self._prepare()
-        self._start_within(START_ATTEMPTS, moving=True)
+        try:
+            self._prepare()
+            self._start_within(START_ATTEMPTS, moving=True)
+        except BaseException:
+            self.close()
+            raise
 
     def stop(self) -> None:
         """End it in order; its data stays for the next start."""
@@ -154,11 +167,7 @@ class LocalServer(ABC):
         return path.read_text(errors="replace")[-LOG_TAIL:] if path.exists() else ""
 
     def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.close()
-            raise
+        self.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -167,7 +176,7 @@ class LocalServer(ABC):
     def _start_within(self, attempts: int, *, moving: bool = False) -> None:
         for _ in range(attempts):
             if moving:
-                self.port = free_port()
+                self._choose_ports()
             self._launch()
             if self._comes_up():
                 return
@@ -199,7 +208,6 @@ class LocalServer(ABC):
             if not self.running:
                 self._end(signal.SIGKILL)
                 return False
-            # Twice: what answered may be a stranger at the same port, while ours is about to give up.
             if self.answers() and self.running:
                 return True
             Event().wait(PAUSE_S)

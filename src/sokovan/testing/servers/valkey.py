@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import platform
-import socket
 from collections.abc import Sequence
 from urllib.parse import urlsplit
+
+from valkey import Valkey
+from valkey.exceptions import ValkeyError
 
 from sokovan.testing.servers.process import LOOPBACK, LocalServer, ServerFailed, wheel_folder
 
@@ -47,27 +49,18 @@ class ValkeyServer(LocalServer):
     def answers(self) -> bool:
         """Whether it says PONG, so not while it still reads its file."""
         try:
-            return self._reply("PING") == "+PONG"
-        except OSError:
+            with self._client() as client:
+                return bool(client.ping()) and (self.is_given or client.info("server")["process_id"] == self.pid)
+        except (ValkeyError, OSError):
             return False
 
     def wipe(self) -> None:
         """Remove everything in every database."""
-        reply = self._reply("FLUSHALL")
-        if reply != "+OK":
-            raise ServerFailed(f"Valkey refused to be wiped: {reply}")
+        with self._client() as client:
+            client.flushall()
 
-    def _reply(self, command: str) -> str:
-        parts = urlsplit(self.url)
-        address = (parts.hostname or LOOPBACK, parts.port or 6379)
-        with socket.create_connection(address, timeout=REPLY_LIMIT_S) as connection, connection.makefile("rwb") as wire:
-            if parts.password:
-                wire.write(f"AUTH {parts.username or 'default'} {parts.password}\r\n".encode())
-            wire.write(f"{command}\r\n".encode())
-            wire.flush()
-            if parts.password:
-                wire.readline()
-            return wire.readline().decode().strip()
+    def _client(self) -> Valkey:
+        return Valkey.from_url(self.url, socket_timeout=REPLY_LIMIT_S)
 
     @staticmethod
     def _program() -> str:

@@ -5,12 +5,20 @@ import signal
 import socket
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from sokovan.testing.servers import ServerFailed, ValkeyServer, server_or_environment
+from sokovan.testing.servers import (
+    EtcdServer,
+    LocalServer,
+    PostgresServer,
+    ServerFailed,
+    ValkeyServer,
+    server_or_environment,
+)
 from sokovan.testing.servers.process import LOOPBACK, free_port, wheel_folder
 
 STARTER = """
@@ -59,8 +67,23 @@ def test_a_server_that_cannot_run_says_why() -> None:
         def _arguments(self) -> list[str]:
             return [*super()._arguments(), "--no-such-setting", "1"]
 
-    with pytest.raises(ServerFailed, match="no-such-setting"), Misconfigured():
-        pass
+    server = Misconfigured()
+    with pytest.raises(ServerFailed, match="no-such-setting"):
+        server.start()
+    assert not server.running
+
+
+@pytest.mark.parametrize("kind", [ValkeyServer, PostgresServer, EtcdServer])
+def test_a_port_that_another_server_took_first_is_left_to_it(
+    kind: type[LocalServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kind() as first, monkeypatch.context() as patch:
+        taken = chain([first.port], iter(free_port, None))
+        patch.setattr("sokovan.testing.servers.process.free_port", lambda: next(taken))
+        with kind() as second:
+            assert second.port != first.port
+            assert second.answers()
+        assert first.answers()
 
 
 def test_a_paused_server_stands_still_and_goes_on_afterwards() -> None:

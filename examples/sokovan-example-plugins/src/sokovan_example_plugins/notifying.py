@@ -1,0 +1,32 @@
+"""An allocator: tells the world about every allocation, through the outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sokovan.adapters.sql.allocator import RepositoryAllocator
+from sokovan.domain.events import Event, NoticeIssued
+from sokovan.ports.allocation import AllocationResult
+
+
+class NotifyingAllocator(RepositoryAllocator):
+    """Issues a notice for each session that it allocates.
+
+    The notice is stored in the transaction of the allocation, so it is told if and
+    only if the allocation is a fact. Whoever sends mail or counts metrics does so
+    when the notice arrives, and may hear of it twice.
+    """
+
+    name = "notifying"
+
+    def notices(self, results: Sequence[AllocationResult], now_ms: int) -> Sequence[Event]:
+        """One notice per session: how many kernels, on which agents."""
+        return [
+            NoticeIssued(
+                at_ms=now_ms,
+                topic="allocation",
+                about=result.session_id,
+                body={"kernels": str(len(result.kernels)), "agents": " ".join(sorted(result.agent_allocations))},
+            )
+            for result in results
+        ]

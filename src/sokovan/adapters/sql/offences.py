@@ -1,0 +1,102 @@
+"""Rows that break a law: the first of them, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Row
+
+from sokovan.adapters.sql.transaction import Transaction
+
+# So many rows are named for each law; a store that is broken throughout must not flood the one who asks.
+ROWS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Offence:
+    """One row that breaks a law, and what is wrong about it."""
+
+    problem: str
+    row: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Offences:
+    """What was found against one law; `rows` are the first, `count` is the true number."""
+
+    rows: list[Offence] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, problem: str, **row: Any) -> None:
+        """One more."""
+        self.extend(problem, [row], count=1)
+
+    def extend(self, problem: str, rows: Sequence[Mapping[str, Any]], *, count: int) -> None:
+        """The first of `count` rows with the same problem."""
+        self.count += count
+        self.rows += [Offence(problem, dict(row)) for row in rows[: ROWS_MAX - len(self.rows)]]
+
+
+Check: TypeAlias = Callable[[Transaction, Offences], Awaitable[None]]
+
+
+def no_row(problem: str, statement: sa.Select[Any]) -> Check:
+    """A check by a statement that selects what breaks the law."""
+    found = statement.subquery()
+    first = sa.select(found).order_by(*found.c).limit(ROWS_MAX)
+    number = sa.select(sa.func.count().label("number")).select_from(found)
+
+    async def check(transaction: Transaction, offences: Offences) -> None:
+        rows = [dict(row._mapping) for row in await transaction.fetch(first)]
+        count = len(rows)
+        if count == ROWS_MAX:
+            count = (await transaction.fetch(number))[0].number
+        offences.extend(problem, rows, count=count)
+
+    return check
+
+
+def unequal(kept: sa.Select[Any], counted: sa.Select[Any], *keys: str) -> sa.Select[Any]:
+    """Where an `amount` that is kept is not the sum of the amounts it stands for.
+
+    Both statements select the keys and an `amount`. A key that only one of them has
+    counts as nothing in the other.
+    """
+    one, other = kept.subquery(), counted.subquery()
+    nothing = sa.literal(0, sa.BigInteger())
+    both = sa.union_all(
+        sa.select(*[one.c[key] for key in keys], one.c.amount.label("kept"), nothing.label("counted")),
+        sa.select(*[other.c[key] for key in keys], nothing.label("kept"), other.c.amount.label("counted")),
+    ).subquery()
+    stated, summed = whole(sa.func.sum(both.c.kept)), whole(sa.func.sum(both.c.counted))
+    named = [both.c[key] for key in keys]
+    return sa.select(*named, stated.label("kept"), summed.label("counted")).group_by(*named).having(stated != summed)
+
+
+def whole(amount: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+    """A sum as a whole number on both databases."""
+    return sa.cast(amount, sa.BigInteger())
+
+
+async def runs_of(
+    transaction: Transaction, statement: sa.Select[Any], *, by: str
+) -> AsyncIterator[tuple[Any, list[Row[Any]]]]:
+    """The rows of a statement that is ordered by a column, together where its value is the same.
+
+    They are streamed: what is in memory at a time is one run of them.
+    """
+    current: Any = None
+    run: list[Row[Any]] = []
+    async with transaction.connection.stream(statement) as rows:
+        async for row in rows:
+            value = row._mapping[by]
+            if run and value != current:
+                yield current, run
+                run = []
+            current = value
+            run.append(row)
+    if run:
+        yield current, run

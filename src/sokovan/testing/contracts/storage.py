@@ -1,0 +1,334 @@
+"""The promises of `ports.storage`: Store, UnitOfWork and Outbox.
+
+What takes a broken connection to show (another try, an unknown outcome) is not
+here: who writes an adapter knows how to break its connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from sokovan.domain.errors import FencedOut, NotFound
+from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, NoticeIssued, SessionMoved
+from sokovan.domain.ids import SessionId
+from sokovan.ports.leases import Lease
+from sokovan.ports.storage import Fence, UnitOfWork
+from sokovan.testing.clock import until
+from sokovan.testing.contracts import expect
+from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, refusal, session_spec
+
+Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
+AT_ONCE = 1000
+# How long a reader or writer beside us gets, to show that it does what it must not.
+A_MOMENT_S = 0.1
+SHORT_S = 0.3
+
+
+class Broken(Exception):
+    """What the work of a check raises."""
+
+
+def notice(number: int) -> Event:
+    """An event that can be told from others."""
+    return NoticeIssued(at_ms=number, topic="contract", about="test")
+
+
+async def published(cluster: StoredCluster, *, limit: int = AT_ONCE) -> list[Event]:
+    """What the outbox gives now, taken."""
+    events: list[Event] = []
+
+    async def take(batch: Sequence[Event]) -> None:
+        events.extend(batch)
+
+    await cluster.store.outbox.publish_pending(take, limit=limit)
+    return events
+
+
+async def is_there(cluster: StoredCluster, name: str) -> bool:
+    """Whether a session of this name is stored."""
+    try:
+        await cluster.session(name)
+    except NotFound:
+        return False
+    return True
+
+
+async def _taken_over(cluster: StoredCluster) -> tuple[Lease, Lease]:
+    """A lease of a leader that was replaced, and that of the one who replaced it."""
+    name = cluster.new("lease")
+    old = await cluster.leases.acquire(name, holder="m1", ttl_s=60)
+    if old is None:
+        raise AssertionError("a lease that nobody has was refused")
+    await cluster.leases.release(old)
+    new = await cluster.leases.acquire(name, holder="m2", ttl_s=60)
+    if new is None:
+        raise AssertionError("a lease that was released was refused")
+    return old, new
+
+
+async def a_unit_of_work_gives_what_its_work_gave(cluster: StoredCluster) -> None:
+    """Of `run` and of `read`."""
+
+    async def work(unit: UnitOfWork) -> tuple[str, int]:
+        return "given", unit.now_ms
+
+    expect((await cluster.store.run(work))[0] == "given", "run lost what its work gave")
+    expect((await cluster.store.read(work))[0] == "given", "read lost what its work gave")
+
+
+async def a_unit_sees_what_it_wrote_itself(cluster: StoredCluster) -> None:
+    """Before its end, in the same unit."""
+    name = cluster.new("s")
+
+    async def work(unit: UnitOfWork) -> str:
+        await unit.sessions.enqueue(session_spec(name), BY_USER)
+        return (await unit.sessions.get(SessionId(name))).session_id
+
+    expect(await cluster.store.run(work) == name, "a unit of work does not see its own writes")
+
+
+async def nobody_sees_a_unit_before_its_end(cluster: StoredCluster) -> None:
+    """A reader beside it sees the state before, or waits."""
+    name = cluster.new("s")
+
+    async def work(unit: UnitOfWork) -> asyncio.Future[bool]:
+        await unit.sessions.enqueue(session_spec(name), BY_USER)
+        reader = asyncio.ensure_future(is_there(cluster, name))
+        await asyncio.wait([reader], timeout=A_MOMENT_S)
+        expect(not reader.done() or not reader.result(), "a reader saw what was not committed")
+        return reader
+
+    await (await cluster.store.run(work))
+    expect(await is_there(cluster, name), "what was committed is not there")
+
+
+async def a_read_sees_one_state(cluster: StoredCluster) -> None:
+    """Whatever is committed while it reads."""
+    name = cluster.new("s")
+
+    async def work(unit: UnitOfWork) -> tuple[bool, bool, asyncio.Future[object]]:
+        before = await _listed(unit, name)
+        writer: asyncio.Future[object] = asyncio.ensure_future(cluster.submit(name))
+        await asyncio.wait([writer], timeout=A_MOMENT_S)
+        return before, await _listed(unit, name), writer
+
+    before, after, writer = await cluster.store.read(work)
+    await writer
+    expect((before, after) == (False, False), "a read saw two states of the store")
+
+
+async def _listed(unit: UnitOfWork, name: str) -> bool:
+    try:
+        await unit.sessions.get(SessionId(name))
+    except NotFound:
+        return False
+    return True
+
+
+async def a_unit_that_fails_leaves_nothing(cluster: StoredCluster) -> None:
+    """No row and no event; and its error comes out as it went in."""
+    name = cluster.new("s")
+    await published(cluster)
+
+    async def work(unit: UnitOfWork) -> None:
+        await unit.sessions.enqueue(session_spec(name), BY_USER)
+        await unit.emit([notice(1)])
+        raise Broken
+
+    await refusal(cluster.store.run(work), Broken)
+    expect(not await is_there(cluster, name), "a unit of work that failed left a row")
+    expect(not await published(cluster), "a unit of work that failed told an event")
+
+
+async def a_unit_that_is_cancelled_leaves_nothing(cluster: StoredCluster) -> None:
+    """And the store goes on afterwards."""
+    name, begun = cluster.new("s"), asyncio.Event()
+
+    async def work(unit: UnitOfWork) -> None:
+        await unit.sessions.enqueue(session_spec(name), BY_USER)
+        begun.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(cluster.store.run(work))
+    await begun.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    expect(not await is_there(cluster, name), "a unit of work that was cancelled left a row")
+    await cluster.submit(name)
+
+
+async def the_time_of_a_unit_is_the_stores_and_stands_still(cluster: StoredCluster) -> None:
+    """One unit has one time; a later unit has no earlier one."""
+
+    async def work(unit: UnitOfWork) -> int:
+        first = unit.now_ms
+        await unit.fleet.all()
+        expect(unit.now_ms == first, "time passed inside a unit of work")
+        return first
+
+    times = [await cluster.store.run(work), await cluster.store.read(work), await cluster.store.run(work)]
+    expect(times == sorted(times), f"the store's time went back: {times}")
+    record = await cluster.submit(cluster.new("s"))
+    expect(record.submitted_ms >= times[-1], "what is written carries another time than the store's")
+
+
+async def units_side_by_side_each_happen_once(cluster: StoredCluster) -> None:
+    """Many at the same moment: all are there afterwards."""
+    names = [cluster.new("s") for _ in range(20)]
+    await asyncio.gather(*(cluster.submit(name) for name in names))
+    there = [await is_there(cluster, name) for name in names]
+    expect(all(there), "a unit of work was lost among others")
+
+
+async def the_leader_writes_and_history_says_so(cluster: StoredCluster) -> None:
+    """A fence of the present epoch lets the write through, and is kept with it."""
+    _, lease = await _taken_over(cluster)
+    spec = session_spec(cluster.new("s"))
+    await cluster.store.run(lambda unit: unit.sessions.enqueue(spec, BY_COORDINATOR), fence=lease.fence)
+    [(_, entry)] = await cluster.store.read(lambda unit: unit.sessions.history(spec.session_id))
+    expect((entry.lease, entry.epoch) == (lease.name, 2), "history does not say which leader wrote")
+
+
+async def a_leader_that_was_replaced_writes_nothing(cluster: StoredCluster) -> None:
+    """FencedOut before its work begins, and neither row nor event."""
+    old, _ = await _taken_over(cluster)
+    name, called = cluster.new("s"), []
+    await published(cluster)
+
+    async def work(unit: UnitOfWork) -> None:
+        called.append(name)
+        await unit.sessions.enqueue(session_spec(name), BY_COORDINATOR)
+        await unit.emit([notice(1)])
+
+    error = await refusal(cluster.store.run(work, fence=old.fence), FencedOut)
+    expect((error.epoch, error.current) == (1, 2), "the refusal does not say who leads now")
+    expect(not called, "the work of a leader that was replaced began")
+    expect(not await is_there(cluster, name), "a leader that was replaced wrote")
+    expect(not await published(cluster), "a leader that was replaced told something")
+
+
+async def nobody_writes_for_a_lease_that_was_never_held(cluster: StoredCluster) -> None:
+    """A fence of an unknown lease, or of an epoch to come, is refused."""
+    _, lease = await _taken_over(cluster)
+    for fence in (Fence(cluster.new("lease"), 1), Fence(lease.name, lease.epoch + 1)):
+        await refusal(cluster.store.run(lambda unit: unit.fleet.all(), fence=fence), FencedOut)
+
+
+async def a_change_of_leader_waits_for_the_write_under_way(cluster: StoredCluster) -> None:
+    """So that the epoch of a commit is the present one when it commits."""
+    name = cluster.new("lease")
+    lease = await cluster.leases.acquire(name, holder="m1", ttl_s=SHORT_S)
+    if lease is None:
+        raise AssertionError("a lease that nobody has was refused")
+    order: list[str] = []
+
+    async def succeed() -> None:
+        async def taken() -> bool:
+            return await cluster.leases.acquire(name, holder="m2", ttl_s=60) is not None
+
+        await until(taken, elapse=cluster.elapse)
+        order.append("new leader")
+
+    async def work(unit: UnitOfWork) -> asyncio.Future[None]:
+        await unit.fleet.all()
+        await cluster.elapse(2 * SHORT_S)
+        successor = asyncio.ensure_future(succeed())
+        await asyncio.wait([successor], timeout=A_MOMENT_S)
+        order.append("write of the old leader")
+        return successor
+
+    await (await cluster.store.run(work, fence=lease.fence))
+    expect(order == ["write of the old leader", "new leader"], f"the order was {order}")
+
+
+async def events_leave_with_their_commit(cluster: StoredCluster) -> None:
+    """In the order in which they were emitted, and none before the end."""
+    await published(cluster)
+    sent = [notice(number) for number in range(5)]
+
+    async def work(unit: UnitOfWork) -> None:
+        await unit.emit(sent[:3])
+        await unit.emit(sent[3:])
+
+    await cluster.store.run(work)
+    expect(await published(cluster) == sent, "the events of a commit did not come out as they went in")
+
+
+async def every_move_is_told(cluster: StoredCluster) -> None:
+    """Who reads the events can follow agents, sessions and kernels."""
+    agent, name = cluster.new("a"), cluster.new("s")
+    await published(cluster)
+    await cluster.agent(agent)
+    await cluster.submit(name)
+    await cluster.place(name, agent)
+    events = await published(cluster)
+    kinds = {type(event) for event in events}
+    expect(kinds == {AgentEnrolled, SessionMoved, KernelMoved}, f"told were {sorted(kind.__name__ for kind in kinds)}")
+    moved = [event for event in events if isinstance(event, SessionMoved)]
+    expect([(one.session_id, one.after.value) for one in moved] == [(name, "scheduled")], "the session's move is wrong")
+
+
+async def what_was_published_does_not_come_again(cluster: StoredCluster) -> None:
+    """And an empty outbox says 0."""
+    await cluster.store.run(lambda unit: unit.emit([notice(1)]))
+    await published(cluster)
+
+    async def take(batch: Sequence[Event]) -> None:
+        raise AssertionError(f"published again: {batch}")
+
+    expect(await cluster.store.outbox.publish_pending(take, limit=AT_ONCE) == 0, "an empty outbox published something")
+
+
+async def a_publish_that_fails_loses_nothing(cluster: StoredCluster) -> None:
+    """The same events go out with the next attempt, in the same order."""
+    await published(cluster)
+    for number in range(3):
+        await cluster.store.run(lambda unit, number=number: unit.emit([notice(number)]))  # type: ignore[misc]  # a default
+
+    async def fail(batch: Sequence[Event]) -> None:
+        del batch
+        raise Broken
+
+    await refusal(cluster.store.outbox.publish_pending(fail, limit=AT_ONCE), Broken)
+    expect(await published(cluster) == [notice(number) for number in range(3)], "events were lost with a failure")
+
+
+async def batches_go_out_in_the_order_of_their_making(cluster: StoredCluster) -> None:
+    """No more than `limit` at a time, and the rest stays."""
+    await published(cluster)
+    for number in range(5):
+        await cluster.store.run(lambda unit, number=number: unit.emit([notice(number)]))  # type: ignore[misc]  # a default
+    expect(await published(cluster, limit=2) == [notice(0), notice(1)], "not the oldest batches went out first")
+    expect(await published(cluster) == [notice(2), notice(3), notice(4)], "the rest did not stay")
+
+
+async def many_events_of_one_unit_all_go_out(cluster: StoredCluster) -> None:
+    """However many there are, in order."""
+    await published(cluster)
+    sent = [notice(number) for number in range(1203)]
+    await cluster.store.run(lambda unit: unit.emit(sent))
+    expect(await published(cluster) == sent, "a large number of events did not come out as it went in")
+
+
+CHECKS: tuple[Check, ...] = (
+    a_unit_of_work_gives_what_its_work_gave,
+    a_unit_sees_what_it_wrote_itself,
+    nobody_sees_a_unit_before_its_end,
+    a_read_sees_one_state,
+    a_unit_that_fails_leaves_nothing,
+    a_unit_that_is_cancelled_leaves_nothing,
+    the_time_of_a_unit_is_the_stores_and_stands_still,
+    units_side_by_side_each_happen_once,
+    the_leader_writes_and_history_says_so,
+    a_leader_that_was_replaced_writes_nothing,
+    nobody_writes_for_a_lease_that_was_never_held,
+    a_change_of_leader_waits_for_the_write_under_way,
+    events_leave_with_their_commit,
+    every_move_is_told,
+    what_was_published_does_not_come_again,
+    a_publish_that_fails_loses_nothing,
+    batches_go_out_in_the_order_of_their_making,
+    many_events_of_one_unit_all_go_out,
+)

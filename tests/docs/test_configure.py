@@ -1,0 +1,26 @@
+"""The examples of the page about configuration are what the code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sokovan.adapters.local.toml_text import parsed
+from sokovan.entrypoints.settings import InvalidSettings, settings_of
+from sokovan.scheduling.registry import BUILT_IN
+
+PAGE = (Path(__file__).parents[2] / "docs/howto/configure.md").read_text(encoding="utf-8")
+BLOCKS = {(kind, name): text for kind, name, text in re.findall(r"```(\w+) (\S+)\n(.*?)```", PAGE, flags=re.DOTALL)}
+
+
+@pytest.mark.parametrize("name", ["sokovan.toml", "conf.d/50-busy-days.toml", "manager.toml"])
+def test_every_example_is_a_configuration_that_is_taken(name: str) -> None:
+    settings_of(parsed(BLOCKS["toml", name].encode(), file=name), BUILT_IN)
+
+
+def test_the_mistaken_example_is_refused_in_the_words_of_the_page() -> None:
+    with pytest.raises(InvalidSettings) as refused:
+        settings_of(parsed(BLOCKS["toml", "mistaken.toml"].encode(), file="mistaken.toml"), BUILT_IN)
+    assert refused.value.message == BLOCKS["text", "mistaken.toml"].strip()

@@ -1,0 +1,118 @@
+"""Eight processes allocate on the same twenty agents of a real server, and a ninth watches."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.store import SqlStore
+from sokovan.adapters.sql.tables import SESSION_HISTORY, SESSIONS
+from sokovan.testing.stored_cluster import StoredCluster
+from tests.integration.crowds import submit_many
+from tests.integration.laws import breaches
+from tests.integration.processes import Child, results
+from tests.integration.racing import Entry, Race, race, watch
+
+RACERS = 8
+AGENTS = tuple(f"agent-{number:02}" for number in range(20))
+LOOKS_MIN = 50
+SESSIONS_TOTAL = 10_000
+GANGS = {4: 240, 7: 160, 12: 120, 20: 70, 32: 50}
+CAPACITY = 250_000
+TOO_MUCH = CAPACITY + 1
+
+
+async def run_race(url: str, races: Sequence[Race], *, look_every: int) -> Counter[str]:
+    """Let them race; what they did in all. The laws held whenever the watcher looked."""
+    with ExitStack() as stack:
+        watcher = stack.enter_context(Child(watch, url, look_every))
+        racers = [stack.enter_context(Child(race, told)) for told in races]
+        counts = results(racers)
+        watcher.line.send("stop")
+        looks, found = watcher.result()
+    assert found == []
+    assert looks >= LOOKS_MIN
+    return sum(counts, Counter[str]())
+
+
+def share(entries: Sequence[Entry], number: int) -> tuple[Entry, ...]:
+    """Every eighth entry, and of every tenth a second and third racer has it too."""
+    mine = [
+        entry
+        for index, entry in enumerate(entries)
+        if index % RACERS == number or (index % 10 == 0 and (index // 10) % RACERS in {number, (number + 3) % RACERS})
+    ]
+    return tuple(mine)
+
+
+async def stories(store: SqlStore) -> Counter[tuple[str, int, bool]]:
+    """How many sessions have which status, so many allocations, and a reason noted."""
+    allocated = sa.func.sum(sa.case((SESSION_HISTORY.c.trigger == "allocated", 1), else_=0))
+    noted = sa.func.max(sa.case((SESSION_HISTORY.c.code == "insufficient-resources", 1), else_=0))
+    statement = (
+        sa.select(SESSIONS.c.status, allocated.label("allocations"), noted.label("noted"))
+        .join(SESSION_HISTORY, SESSION_HISTORY.c.object_id == SESSIONS.c.session_id)
+        .where(SESSIONS.c.session_id.not_like("template%"))
+        .group_by(SESSIONS.c.session_id, SESSIONS.c.status)
+    )
+    rows = await store.read(lambda unit: unit.transaction.fetch(statement))
+    return Counter((row.status, int(row.allocations), bool(row.noted)) for row in rows)
+
+
+async def test_ten_thousand_sessions_on_twenty_hot_agents_are_each_allocated_once(postgres_url: str) -> None:
+    entries = [Entry(f"s{number:05}") for number in range(SESSIONS_TOTAL - 20)]
+    hopeless = tuple(Entry(f"h{number:02}", cpu=TOO_MUCH, hopeless=True) for number in range(20))
+    async with StoredCluster.open(postgres_url) as cluster:
+        for agent in AGENTS:
+            await cluster.agent(agent, slots={"cpu": CAPACITY}, devices=False)
+        await submit_many(cluster, [entry.name for entry in entries])
+        await submit_many(cluster, [entry.name for entry in hopeless], cpu=TOO_MUCH)
+        races = [
+            Race(postgres_url, number, AGENTS, (*share(entries, number), *hopeless), keep_max=500)
+            for number in range(RACERS)
+        ]
+        counts = await run_race(postgres_url, races, look_every=20)
+        told = await stories(cluster.store)
+        assert await breaches(cluster.store) == []
+    assert sum(told.values()) == SESSIONS_TOTAL
+    waiting = {story: count for story, count in told.items() if story[0] == "pending"}
+    assert waiting == {("pending", 0, True): len(hopeless)}
+    assert all(allocations == 1 for status, allocations, _ in told if status != "pending")
+    assert counts["allocated"] == len(entries)
+    # The race was one: agents were full, and several wanted the same session.
+    assert counts["AllocationRefused"] > RACERS * len(hopeless)
+    assert counts["SessionNotWaiting"] > 0
+
+
+async def test_gangs_race_with_cancels_and_terminations_and_are_never_split(postgres_url: str) -> None:
+    entries = [Entry(f"g{size:02}-{number:03}", size) for size, total in GANGS.items() for number in range(total)]
+    async with StoredCluster.open(postgres_url) as cluster:
+        for agent in AGENTS:
+            await cluster.agent(agent, slots={"cpu": 48_000}, devices=False)
+        for size in GANGS:
+            await submit_many(cluster, [entry.name for entry in entries if entry.kernels == size], kernels=size)
+        races = [
+            Race(
+                postgres_url,
+                number,
+                AGENTS,
+                share(entries, number),
+                keep_max=6,
+                batches=(1, 1, 2, 4, 8),
+                to_stop=tuple(entry.name for entry in entries[number % 4 :: 4]),
+            )
+            for number in range(RACERS)
+        ]
+        counts = await run_race(postgres_url, races, look_every=5)
+        told = await stories(cluster.store)
+        assert await breaches(cluster.store) == []
+    assert sum(told.values()) == len(entries)
+    assert all(allocations == 1 for status, allocations, _ in told if status in {"scheduled", "terminated"})
+    assert all(allocations == 0 for status, allocations, _ in told if status in {"pending", "cancelled"})
+    assert counts["allocated"] == sum(count for story, count in told.items() if story[1] == 1)
+    # Some were stopped before they were allocated, some after.
+    assert sum(count for story, count in told.items() if story[0] == "cancelled") > 0
+    assert sum(count for story, count in told.items() if story[0] == "terminated") > 0
+    assert counts["AllocationRefused"] > 0
+    assert counts["SessionNotWaiting"] > 0

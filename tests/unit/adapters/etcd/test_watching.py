@@ -1,0 +1,106 @@
+"""Waiting for a change: whatever wakes the watch, it reads all again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sokovan.adapters.etcd import watching
+from sokovan.adapters.etcd.keys import Pair, Stored
+from sokovan.adapters.etcd.watching import PAUSE_MAX_S, EtcdWatch
+from sokovan.ports.config import ConfigTree, ConfigUnavailable, UnreadableConfig
+from tests.unit.adapters.local.quick_clock import QuickClock
+
+
+class Script:
+    """A source that answers from a list; the last answer is repeated."""
+
+    def __init__(self, *states: Stored | Exception, waits: bool = False) -> None:
+        self.states, self.waits = list(states), waits
+        self.asked_after: list[int] = []
+
+    async def stored(self) -> Stored:
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        if isinstance(state, Exception):
+            raise state
+        return state
+
+    async def changed_after(self, revision: int) -> None:
+        self.asked_after.append(revision)
+        if self.waits:
+            await asyncio.Event().wait()
+
+
+def state(value: bytes, at: int = 1) -> Stored:
+    return Stored((Pair("a", value, at),), at)
+
+
+def watch(source: Script, *, told: str = "", clock: QuickClock | None = None) -> EtcdWatch:
+    return EtcdWatch(source, clock=clock or QuickClock(), closed=asyncio.Event(), told=told)
+
+
+async def following(watch: EtcdWatch) -> ConfigTree | UnreadableConfig:
+    async with asyncio.timeout(20):
+        return await anext(watch)
+
+
+async def test_a_state_that_was_not_told_is_told_at_once() -> None:
+    source = Script(state(b"1"))
+    assert await following(watch(source)) == state(b"1").tree()
+    assert source.asked_after == []
+
+
+async def test_a_state_that_was_told_is_waited_on_from_its_revision() -> None:
+    source = Script(state(b"1", at=7), state(b"2", at=8))
+    assert await following(watch(source, told=state(b"1", at=7).revision)) == state(b"2", at=8).tree()
+    assert source.asked_after == [7]
+
+
+async def test_a_server_that_is_away_is_asked_again_and_less_and_less_often() -> None:
+    clock = QuickClock()
+    source = Script(*[ConfigUnavailable("away") for _ in range(9)], state(b"1"))
+    assert await following(watch(source, clock=clock)) == state(b"1").tree()
+    assert clock.waits == sorted(clock.waits)
+    assert len(clock.waits) == 9
+    assert clock.waits[-1] == PAUSE_MAX_S
+
+
+async def test_a_stream_that_ends_at_once_does_not_make_it_ask_in_a_circle() -> None:
+    clock = QuickClock()
+    source = Script(*[state(b"1") for _ in range(6)], state(b"2"))
+    await following(watch(source, told=state(b"1").revision, clock=clock))
+    assert len(clock.waits) == 6
+    assert clock.waits == sorted(clock.waits)
+
+
+async def test_a_quiet_stream_is_not_trusted_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "TRUST_S", 0.01)
+    source = Script(state(b"1"), state(b"1"), state(b"2"), waits=True)
+    assert await following(watch(source, told=state(b"1").revision)) == state(b"2").tree()
+
+
+async def test_a_state_that_cannot_be_read_is_told_once_and_the_watch_goes_on() -> None:
+    told = watch(Script(state(b"{"), state(b"{"), state(b"2")))
+    assert isinstance(await following(told), UnreadableConfig)
+    assert await following(told) == state(b"2").tree()
+
+
+async def test_a_wait_that_was_given_up_can_be_taken_up_again() -> None:
+    source = Script(state(b"1"), waits=True)
+    told = watch(source, told=state(b"1").revision)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await anext(told)
+    source.states = [state(b"2")]
+    assert await following(told) == state(b"2").tree()
+
+
+async def test_closing_ends_the_watch() -> None:
+    closed = asyncio.Event()
+    told = EtcdWatch(Script(state(b"1"), waits=True), clock=QuickClock(), closed=closed, told=state(b"1").revision)
+    waiting = asyncio.ensure_future(anext(told, "over"))
+    closed.set()
+    async with asyncio.timeout(20):
+        assert await waiting == "over"
+        assert await anext(told, "over") == "over"
