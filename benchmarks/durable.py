@@ -19,14 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from sokovan.adapters.sql.sessions import SqlSessions
 from sokovan.adapters.sql.snapshots import SqlSnapshots
-from sokovan.adapters.sql.store import SqlUnitOfWork
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.agent import AgentInfo
 from sokovan.domain.ids import AccessKey, AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.session import Goal
@@ -179,7 +179,11 @@ async def _change(opened: StoredCluster, changes: int, round_number: int) -> Non
     await add_sessions(opened, [session_spec(f"n{base + i}", slots=SLOTS, owner=owner(i)) for i in range(third)])
     for index in range(third):
         name = SessionId(f"s{base + changes + 50_000 + index:06}")
-        await opened.store.run(lambda unit, name=name: unit.sessions.want(name, Goal.STOP, BY_USER))
+
+        async def cancel(unit: SqlUnitOfWork, session_id: SessionId = name) -> None:
+            await unit.sessions.want(session_id, Goal.STOP, BY_USER)
+
+        await opened.store.run(cancel)
 
 
 async def _timed(work: Callable[[], Awaitable[None]]) -> float:
@@ -189,7 +193,7 @@ async def _timed(work: Callable[[], Awaitable[None]]) -> float:
 
 
 ALLOCATION = {"agents": 1_000, "sessions": 8_000, "kernels": 1}
-CASES: dict[str, tuple[str, Callable[[], Awaitable[dict[str, Any]]]]] = {
+CASES: dict[str, tuple[str, Callable[[], Coroutine[Any, Any, dict[str, Any]]]]] = {
     "postgresql-batch": (">= 4,000 placements/s", lambda: allocate("postgresql", **ALLOCATION, batch=500)),
     "postgresql-gangs": (
         "none",
@@ -237,7 +241,7 @@ def main() -> int:
 def measure(name: str) -> dict[str, Any]:
     """One case, in this process."""
     goal, work = CASES[name]
-    figures = asyncio.run(work())  # type: ignore[arg-type]  # every case is a coroutine
+    figures = asyncio.run(work())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return {"case": name, "goal": goal, **figures, "peak_rss_mb": peak}
 

@@ -1,4 +1,4 @@
-"""Finds the allocator that the configuration names, among the built-in and installed ones."""
+"""Finds the allocator that the configuration names, built in or installed."""
 
 from __future__ import annotations
 

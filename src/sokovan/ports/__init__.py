@@ -1,1 +1,1 @@
-"""What the inside asks of the outside world: small Protocols with documented promises."""
+"""What the inside asks of the outside: small Protocols with promises."""

@@ -1,4 +1,4 @@
-"""What agents last said of themselves: a cache, with facts that go stale by themselves."""
+"""What agents last said of themselves, for as long as it is fresh."""
 
 from __future__ import annotations
 

@@ -127,7 +127,10 @@ class SchedulingAllocator(ABC):
 
     @abstractmethod
     async def allocate_batch(self, assignments: Sequence[Assignment], context: AllocationContext) -> BatchResult:
-        """Allocate many sessions; each whole or not at all. Raises FencedOut, StoreUnavailable."""
+        """Allocate many sessions, each whole or not at all.
+
+        Raises FencedOut, StoreUnavailable.
+        """
 
     async def allocate(
         self, session: SessionWorkload, agent_selection: AgentSelection, context: AllocationContext

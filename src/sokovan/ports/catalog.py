@@ -13,7 +13,7 @@ from sokovan.domain.tenancy import Domain, Group, Keypair, User
 from sokovan.domain.topology import HyperNode
 
 CatalogItem = Domain | Group | User | Keypair | ResourcePolicy | ScalingGroup | Queue | HyperNode | Image
-I = TypeVar("I", Domain, Group, User, Keypair, ResourcePolicy, ScalingGroup, Queue, HyperNode, Image)  # noqa: E741  # an item
+Item = TypeVar("Item", Domain, Group, User, Keypair, ResourcePolicy, ScalingGroup, Queue, HyperNode, Image)
 
 
 class Catalog(Protocol):
@@ -26,11 +26,11 @@ class Catalog(Protocol):
         for a name that another item must have first, InvalidQueues, InvalidTopology.
         """
 
-    async def get(self, kind: type[I], name: str) -> I:
+    async def get(self, kind: type[Item], name: str) -> Item:
         """One item. Raises NotFound."""
 
-    async def all(self, kind: type[I]) -> Sequence[I]:
+    async def all(self, kind: type[Item]) -> Sequence[Item]:
         """Every item of a kind, by name."""
 
-    async def remove(self, kind: type[I], name: str) -> None:
+    async def remove(self, kind: type[Item], name: str) -> None:
         """Remove an item. Raises NotFound, Conflict where something still refers to it."""

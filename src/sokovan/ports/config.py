@@ -1,4 +1,4 @@
-"""Shared configuration: a tree of plain values with a revision, watched for changes."""
+"""Shared configuration: a tree of plain values, watched for changes."""
 
 from __future__ import annotations
 

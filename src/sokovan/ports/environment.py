@@ -16,7 +16,7 @@ class Clock(Protocol):
         """Milliseconds since 1970 in UTC. It may jump; never measure a duration by it."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that only ever grow: for durations and deadlines inside one process."""
+        """Milliseconds that only ever grow: for durations inside one process."""
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds`; 0 lets others run."""

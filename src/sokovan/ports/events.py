@@ -49,7 +49,7 @@ class Subscription(Protocol):
         """These events need not come again. What is never acknowledged is given again."""
 
     async def close(self) -> None:
-        """Give the place back; what was not acknowledged goes to another consumer of the group."""
+        """Give the place back; what was not acknowledged goes to another consumer."""
 
 
 class EventBus(Protocol):

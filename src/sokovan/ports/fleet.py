@@ -15,7 +15,7 @@ class Fleet(Protocol):
     """Every agent that ever joined, with what it has and what is taken."""
 
     async def enrol(self, info: AgentInfo, change: Change, *, devices: Sequence[Device] = ()) -> AgentRecord:
-        """A new incarnation of this agent, with these capacities; ALIVE, or DRAINING if it was.
+        """A new incarnation of this agent; ALIVE, or DRAINING if it was.
 
         Slots that kernels still hold stay taken: a capacity never falls below them, and
         shrinks to what was reported as they are freed. Raises Conflict for an agent
@@ -29,7 +29,10 @@ class Fleet(Protocol):
         """Every agent (of a scaling group), by id."""
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
-        """Take a move of the agent's table. Raises StaleVersion, IllegalTransition, ForbiddenCause."""
+        """Take a move of the table.
+
+        Raises StaleVersion, IllegalTransition, ForbiddenCause.
+        """
 
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
         """The story of an agent."""

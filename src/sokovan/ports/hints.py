@@ -14,7 +14,7 @@ class Hints(Protocol):
     """Named marks that wake whoever waits for them."""
 
     async def set(self, name: str) -> None:
-        """Leave the hint and wake those who wait for it. Never raises for an unanswering bus."""
+        """Leave the hint and wake those who wait; an unanswering bus is no error."""
 
     async def take(self, name: str) -> bool:
         """Clear the hint; whether it was there. True as well if that cannot be known."""

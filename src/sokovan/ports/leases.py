@@ -10,7 +10,7 @@ from sokovan.ports.storage import Fence
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A lease that is held. `epoch` rises with every change of holder, and never falls."""
+    """A lease that is held. `epoch` rises with every change of holder."""
 
     name: str
     holder: str
@@ -24,16 +24,16 @@ class Lease:
 
 
 class Leases(Protocol):
-    """At most one holder per name; time is the store's, whatever clocks processes have."""
+    """At most one holder per name, by the store's time."""
 
     async def acquire(self, name: str, *, holder: str, ttl_s: float) -> Lease | None:
-        """Take a lease that is free or expired, or extend one's own; None if another has it."""
+        """Take a free or expired lease, or extend one's own; None if another has it."""
 
     async def renew(self, lease: Lease, *, ttl_s: float) -> Lease | None:
         """Extend; None if the epoch has moved on, and then the holder must step down."""
 
     async def release(self, lease: Lease) -> None:
-        """Give it back, so that another need not wait for the expiry. Late calls do nothing."""
+        """Give it back before it expires. Late calls do nothing."""
 
     async def current(self, name: str) -> Lease | None:
         """Who holds it now; None if nobody does or it has expired."""

@@ -27,7 +27,9 @@ class Ledger(Protocol):
     """What kernels hold. Taking is the allocator's; freeing is here, and only here."""
 
     async def free(self, kernels: Sequence[KernelRecord], proof: FreeProof, change: Change) -> None:
-        """End TERMINATING kernels with a proof, free what they hold, and let sessions follow.
+        """End TERMINATING kernels with a proof and free what they hold.
+
+        Their sessions follow.
 
         A kernel that was freed already is passed over, so that a repeated report does
         no harm. Raises UnprovenFree, StaleVersion.

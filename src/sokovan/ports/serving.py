@@ -29,7 +29,10 @@ class Deployments(Protocol):
         """Write how many replicas are wanted. Raises StaleVersion, IllegalTransition."""
 
     async def move(self, deployment: DeploymentRecord, trigger: DeploymentTrigger, change: Change) -> DeploymentRecord:
-        """Take a move of the table. Raises StaleVersion, IllegalTransition, ForbiddenCause."""
+        """Take a move of the table.
+
+        Raises StaleVersion, IllegalTransition, ForbiddenCause.
+        """
 
     async def history(self, deployment_id: DeploymentId) -> Sequence[HistoryEntry]:
         """The story of a deployment."""
@@ -48,10 +51,16 @@ class Routes(Protocol):
         """The routes of a deployment, by id."""
 
     async def move(self, route: RouteRecord, trigger: RouteTrigger, change: Change) -> RouteRecord:
-        """Take a move of the table. Raises StaleVersion, IllegalTransition, ForbiddenCause."""
+        """Take a move of the table.
+
+        Raises StaleVersion, IllegalTransition, ForbiddenCause.
+        """
 
     async def set_endpoints(self, route: RouteRecord, endpoints: Sequence[Endpoint]) -> RouteRecord:
-        """Replace the endpoints. Raises StaleVersion, Conflict (an address of another route)."""
+        """Replace the endpoints.
+
+        Raises StaleVersion, Conflict (an address of another route).
+        """
 
     async def history(self, route_id: RouteId) -> Sequence[HistoryEntry]:
         """The story of a route."""

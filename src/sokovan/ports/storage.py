@@ -26,7 +26,7 @@ class Fence:
 
 
 class UnitOfWork(Protocol):
-    """One transaction. What is read and written through it is seen by nobody until its end."""
+    """One transaction; nobody sees what it writes until its end."""
 
     @property
     def now_ms(self) -> int:
@@ -68,7 +68,7 @@ class Outbox(Protocol):
     """Events that were committed and wait for the bus."""
 
     async def publish_pending(self, publish: Callable[[Sequence[Event]], Awaitable[None]], *, limit: int) -> int:
-        """Give up to `limit` batches to `publish` in the order of their making; how many went out.
+        """Give up to `limit` batches to `publish`, oldest first; how many went out.
 
         What `publish` took is removed. If it raises, everything stays: events go out at
         least once.

@@ -1,4 +1,4 @@
-"""A cluster in a real store, with the few verbs that a test needs to tell its story."""
+"""A cluster in a real store, with the verbs that a test needs for its story."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class StoredCluster:
         await self.store.run(lambda unit: unit.catalog.put(*items))
 
     async def agent(self, name: str, *, devices: bool = True, **options: Any) -> AgentRecord:
-        """Enrol an agent with the usual capacity, or that of `slots`; other options are AgentInfo's."""
+        """Enrol an agent with the usual capacity or `slots`; options are AgentInfo's."""
         slots: Mapping[str, int] = options.pop("slots", CAPACITY)
         count = slots.get("cuda.device", 0) if devices else 0
         cards = [Device(f"gpu{index}", "cuda.device") for index in range(count)]

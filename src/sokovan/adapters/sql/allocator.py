@@ -1,4 +1,4 @@
-"""The allocator on SQL: lock, verify again, write, commit; a gang is one transaction.
+"""The allocator on SQL: lock, verify again, write, commit.
 
 Steps: lock the agent rows ordered by id; verify slots, devices, kernel limits,
 status and incarnation, quota, dependencies; move the session to SCHEDULED and
@@ -9,23 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
-
-import msgspec
-import sqlalchemy as sa
-from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.adapters.sql.holdings import Delta, LedgerMismatch, apply_delta
+from sokovan.adapters.sql.ledger_lines import LedgerLines
 from sokovan.adapters.sql.limits import Limits
 from sokovan.adapters.sql.locked_facts import lock_facts
-from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
-from sokovan.adapters.sql.session_rows import record_of
-from sokovan.adapters.sql.store import SqlStore, SqlUnitOfWork
-from sokovan.adapters.sql.tables import HELD_DEVICES, HELD_SLOTS
+from sokovan.adapters.sql.session_rows import devices_text, record_of
+from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.transitions import Transitions
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.adapters.sql.verification import Accepted, Facts, verify
 from sokovan.domain.events import Event
 from sokovan.domain.lifecycle.kernel import KernelTrigger
@@ -131,7 +126,7 @@ class RepositoryAllocator(SchedulingAllocator):
             return []
         change = Change(who=context.who, by=Cause.COORDINATOR, code="allocated")
         transitions = Transitions(transaction, change)
-        delta, lines = Delta(), _Lines()
+        delta, lines = Delta(), LedgerLines()
         for one in accepted:
             delta.add_owner(one.session.row, one.amounts, sign=1)
             _place(transitions, one, facts=facts, delta=delta, lines=lines)
@@ -144,30 +139,13 @@ class RepositoryAllocator(SchedulingAllocator):
         return [_result(one, scheduled_at) for one in accepted]
 
 
-class _Lines:
-    """New lines of the ledger."""
-
-    def __init__(self) -> None:
-        self.slots: list[tuple[Any, ...]] = []
-        self.devices: list[tuple[Any, ...]] = []
-
-    async def write(self, transaction: Transaction) -> None:
-        if self.slots:
-            statement, rows = _hold_slots(transaction.postgresql)
-            await transaction.execute(statement, {**rows.bind(self.slots), "the_held_ms": transaction.now_ms})
-        if self.devices:
-            statement, rows = _hold_devices(transaction.postgresql)
-            await transaction.execute(statement, rows.bind(self.devices))
-
-
-def _place(transitions: Transitions, one: Accepted, *, facts: Facts, delta: Delta, lines: _Lines) -> None:
+def _place(transitions: Transitions, one: Accepted, *, facts: Facts, delta: Delta, lines: LedgerLines) -> None:
     for kernel_id, agent_id in one.assignment.kernels:
         kernel, incarnation = one.session.kernels[kernel_id], facts.agents[agent_id].incarnation
         kernel.agent_id, kernel.incarnation = agent_id, incarnation
         picked = one.devices[kernel_id]
         if picked:
-            names = {slot: [device for device, _ in choice] for slot, choice in picked.items()}
-            kernel.devices_text = msgspec.json.encode(names).decode()
+            kernel.devices_text = devices_text(picked)
         transitions.move_kernel(one.session, kernel, KernelTrigger.ALLOCATED)
         delta.add_kernel(agent_id, kernel.slots, sign=1)
         for slot, amount in kernel.slots.items():
@@ -219,31 +197,3 @@ def _share_of(group: Sequence[Assignment], by_session: dict[Any, AllocationResul
         tuple(by_session[one] for one in ids if one in by_session),
         {one: whole.refused[one] for one in ids if one in whole.refused},
     )
-
-
-@cache
-def _hold_slots(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a key of the cache
-    columns: dict[str, TypeEngine[Any]] = {
-        "kernel_id": TEXT,
-        "slot": TEXT,
-        "agent_id": TEXT,
-        "incarnation": WHOLE,
-        "amount": WHOLE,
-    }
-    rows = Rows("lines", columns, postgresql=postgresql)
-    values = [rows.c[name] for name in columns]
-    chosen = sa.select(*values, sa.bindparam("the_held_ms", type_=WHOLE))
-    return sa.insert(HELD_SLOTS).from_select([*columns, "held_ms"], chosen), rows
-
-
-@cache
-def _hold_devices(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a key of the cache
-    columns: dict[str, TypeEngine[Any]] = {
-        "kernel_id": TEXT,
-        "device_id": TEXT,
-        "agent_id": TEXT,
-        "units": WHOLE,
-        "exclusive": FLAG,
-    }
-    rows = Rows("lines", columns, postgresql=postgresql)
-    return sa.insert(HELD_DEVICES).from_select(list(columns), sa.select(*[rows.c[name] for name in columns])), rows

@@ -36,7 +36,7 @@ from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueTree
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.tenancy import Domain, Group, Keypair, User
 from sokovan.domain.topology import HyperNode, HyperNodeTree
-from sokovan.ports.catalog import CatalogItem, I
+from sokovan.ports.catalog import CatalogItem, Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class SqlCatalog:
         for kind in {type(item) for item in items}:
             await self._check_tree(kind)
 
-    async def get(self, kind: type[I], name: str) -> I:
+    async def get(self, kind: type[Item], name: str) -> Item:
         """See the port."""
         shelf = SHELVES[kind]
         row = await self._transaction.first(sa.select(shelf.table.c.body).where(shelf.table.c.name == name))
@@ -85,13 +85,13 @@ class SqlCatalog:
             raise NotFound(what=shelf.what, name=name)
         return _item(kind, row.body)
 
-    async def all(self, kind: type[I]) -> Sequence[I]:
+    async def all(self, kind: type[Item]) -> Sequence[Item]:
         """See the port."""
         table = SHELVES[kind].table
         rows = await self._transaction.fetch(sa.select(table.c.body).order_by(table.c.name))
         return [_item(kind, row.body) for row in rows]
 
-    async def remove(self, kind: type[I], name: str) -> None:
+    async def remove(self, kind: type[Item], name: str) -> None:
         """See the port."""
         shelf = SHELVES[kind]
         await self._refuse_in_use(kind, name)
@@ -161,5 +161,5 @@ class SqlCatalog:
         await self._transaction.execute(statement)
 
 
-def _item(kind: type[I], text: str) -> I:
+def _item(kind: type[Item], text: str) -> Item:
     return made(kind, msgspec.json.decode(text), key=SHELVES[kind].what)

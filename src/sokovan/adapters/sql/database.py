@@ -1,4 +1,4 @@
-"""A connection pool that knows its database: begin, time, rows, and what an error means."""
+"""A pool of connections that knows its database: time, turns, errors."""
 
 from __future__ import annotations
 

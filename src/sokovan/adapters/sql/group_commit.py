@@ -1,4 +1,4 @@
-"""Group commit: calls that arrive while a transaction is under way share the next one."""
+"""Group commit: calls that arrive together share a transaction."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 C = TypeVar("C")
-I = TypeVar("I")  # noqa: E741  # an item
+T = TypeVar("T")
 R = TypeVar("R")
-_Entry: TypeAlias = tuple[C, Sequence[I], "asyncio.Future[R]"]
+_Entry: TypeAlias = tuple[C, Sequence[T], "asyncio.Future[R]"]
 
 
-class GroupCommit(Generic[C, I, R]):
+class GroupCommit(Generic[C, T, R]):
     """Runs `commit(context, items)` for all who wait, one at a time.
 
     Whoever gets the lock works for everybody with the same context. Nobody waits
     for a timer: a lone caller goes at once.
     """
 
-    def __init__(self, commit: Callable[[C, Sequence[Sequence[I]]], Awaitable[list[R]]], *, at_most: int) -> None:
+    def __init__(self, commit: Callable[[C, Sequence[Sequence[T]]], Awaitable[list[R]]], *, at_most: int) -> None:
         self._commit, self._at_most = commit, at_most
         self._lock = asyncio.Lock()
-        self._waiting: list[_Entry[C, I, R]] = []
+        self._waiting: list[_Entry[C, T, R]] = []
 
-    async def submit(self, context: C, items: Sequence[I]) -> R:
+    async def submit(self, context: C, items: Sequence[T]) -> R:
         """What the commit gave for these items, once it is done.
 
         Whether items of a caller that was cancelled meanwhile are committed is open.
         """
-        entry: _Entry[C, I, R] = (context, items, asyncio.get_running_loop().create_future())
+        entry: _Entry[C, T, R] = (context, items, asyncio.get_running_loop().create_future())
         self._waiting.append(entry)
         try:
             # A caller that is cancelled takes nobody's answer with it, and the lock stays until the work is done.
@@ -46,7 +46,7 @@ class GroupCommit(Generic[C, I, R]):
                 await self._commit_batch(self._next_batch(self._waiting[0][0]))
         return await mine
 
-    async def _commit_batch(self, batch: Sequence[_Entry[C, I, R]]) -> None:
+    async def _commit_batch(self, batch: Sequence[_Entry[C, T, R]]) -> None:
         try:
             results = await self._commit(batch[0][0], [items for _, items, _ in batch])
         except BaseException as error:
@@ -60,9 +60,9 @@ class GroupCommit(Generic[C, I, R]):
             if not future.done():
                 future.set_result(result)
 
-    def _next_batch(self, context: C) -> list[_Entry[C, I, R]]:
+    def _next_batch(self, context: C) -> list[_Entry[C, T, R]]:
         """The oldest calls with this context, as many as fit; at least one."""
-        batch: list[_Entry[C, I, R]] = []
+        batch: list[_Entry[C, T, R]] = []
         size = 0
         for entry in list(self._waiting):
             if entry[0] != context or (batch and size + len(entry[1]) > self._at_most):

@@ -52,7 +52,7 @@ def history_table(metadata: sa.MetaData, table: TransitionTable[S, T]) -> sa.Tab
 
 
 def follows_history(table: TransitionTable[S, T], key: str) -> list[Any]:
-    """The columns by which an object follows its history, with the constraint that it does."""
+    """The columns and constraint by which an object follows its history."""
     history = f"{table.name}_history"
     return [
         sa.Column("status", Name, nullable=False),

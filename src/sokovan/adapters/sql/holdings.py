@@ -71,7 +71,7 @@ SCOPES = (Scope.KEYPAIR.value, Scope.USER.value, Scope.GROUP.value, Scope.DOMAIN
 
 
 def scopes_of(row: Any) -> tuple[tuple[str, str], ...]:
-    """The four scopes that a session counts against, from anything with an owner's names."""
+    """The four scopes that a session counts against."""
     return tuple(zip(SCOPES, (row.access_key, row.user, row.group, row.domain), strict=True))
 
 
@@ -109,7 +109,7 @@ async def _counted(
 async def lock_owners(
     transaction: Transaction, keys: Sequence[tuple[str, str, str]]
 ) -> dict[tuple[str, str, str], int]:
-    """What owners use, locked in the order of their names; rows that are not there yet are left out."""
+    """What owners use, locked in the order of their names, as far as there are rows."""
     statement, table = _lock_usage(transaction.postgresql)
     found = await transaction.fetch(statement, table.bind(sorted(set(keys))))
     return {(row.scope, row.name, row.slot): row.used for row in found}

@@ -24,8 +24,9 @@ import msgspec
 from sokovan.adapters.sql import freeing_laws, holding_laws, quota_laws, session_laws, story_laws
 from sokovan.adapters.sql.audit_log import SqlAuditTrail
 from sokovan.adapters.sql.offences import Check, Offence, Offences
-from sokovan.adapters.sql.store import SqlStore, SqlUnitOfWork
+from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.transaction import Transaction
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import SokovanError
 
 

@@ -1,4 +1,4 @@
-"""The limits of owners, kept in memory while the tables they come from stay the same."""
+"""The limits of owners, kept in memory while their tables stay the same."""
 
 from __future__ import annotations
 

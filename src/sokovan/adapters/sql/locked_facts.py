@@ -49,7 +49,7 @@ async def lock_facts(
 
 
 async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str, AgentFacts]:
-    """Lock agents in the order of their ids; whoever changes what they have does so first."""
+    """Lock agents in the order of their ids, as everybody does who changes them."""
     lock, slots = _agent_statements(transaction.postgresql)
     bound = bound_ids(transaction, ids)
     agents = {

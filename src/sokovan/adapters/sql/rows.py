@@ -1,4 +1,4 @@
-"""Many rows as one parameter, so that a step costs one statement however many there are."""
+"""Many rows as one parameter: a step costs one statement, however many."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAG = sa.Boolean()
 
 
 class Rows:
-    """A table that exists for one statement: columns by name, rows bound as one JSON text.
+    """A table that exists for one statement; its rows are bound as one JSON text.
 
     Statements are built once with `.table` and run many times with `bind(rows)`. On
     PostgreSQL this measured twice as fast as one array per column, most of it saved

@@ -80,7 +80,7 @@ class SessionState:
 
 
 async def lock_sessions(transaction: Transaction, ids: Sequence[str]) -> dict[str, SessionState]:
-    """These sessions, locked in the order of their ids; those that are not there are left out."""
+    """Those of these sessions that are there, locked in the order of their ids."""
     lock, kernels = _lock_statements(transaction.postgresql)
     bound = bound_ids(transaction, ids)
     states = {row.session_id: _state(row) for row in await transaction.fetch(lock, bound)}
@@ -143,6 +143,12 @@ def slots_text(slots: ResourceSlot) -> str:
 def slots_of(text: str) -> ResourceSlot:
     """The slots of a stored text; a cluster has few different ones."""
     return ResourceSlot(msgspec.json.decode(text))
+
+
+def devices_text(picked: Mapping[str, Sequence[tuple[str, int]]]) -> str:
+    """Which devices a kernel has, by slot, as it is stored."""
+    names = {slot: [device for device, _ in choice] for slot, choice in picked.items()}
+    return msgspec.json.encode(names).decode()
 
 
 def devices_of(text: str) -> Mapping[str, tuple[str, ...]]:

@@ -60,7 +60,7 @@ class SqlSessions:
         return await self.get(spec.session_id)
 
     async def enqueue_all(self, specs: Sequence[SessionSpec], change: Change) -> None:
-        """Store many new sessions whose references are known to be there, in a few statements."""
+        """Store many new sessions, whose references are known to be there."""
         try:
             await self._insert(specs, change)
         except IntegrityError as error:

@@ -7,21 +7,21 @@ before: nothing written, nothing read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.carried import read_carried, write_carried
 from sokovan.adapters.sql.fleet import agent_info
 from sokovan.adapters.sql.limits import OWNED, policies_by_owner
 from sokovan.adapters.sql.session_rows import slots_of
-from sokovan.adapters.sql.store import SqlStore, SqlUnitOfWork
+from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.system_view import SystemView
 from sokovan.adapters.sql.tables import (
     AGENT_SLOTS,
     AGENTS,
     CATALOG_MARKS,
-    CURSORS,
     DEPENDENCIES,
     HYPERNODES,
     KERNELS,
@@ -33,7 +33,8 @@ from sokovan.adapters.sql.tables import (
     SESSIONS,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.queue import Queue
@@ -42,11 +43,9 @@ from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.topology import HyperNode
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
+from sokovan.scheduling.snapshot import SystemSnapshot
 
 _ENDED = [status.value for status in SESSION.terminal]
-# Marks of what one cycle leaves to the next, beside those of the catalog's tables.
-_CARRIED = RESERVATIONS.name
 _SESSION_COLUMNS = [
     SESSIONS.c[name]
     for name in (
@@ -95,7 +94,7 @@ class SqlSnapshots:
             return
 
         async def work(unit: SqlUnitOfWork) -> None:
-            await _write_carried(unit, scaling_group, plan)
+            await write_carried(unit, scaling_group, plan)
 
         await self._store.run_sql(work, fence=self._fence)
         self._view.carry(scaling_group, plan.reservations, dict(plan.cursors))
@@ -146,7 +145,7 @@ class SqlSnapshots:
         if moved(POLICIES, *OWNED.values()):
             self._view.limits = await policies_by_owner(unit.transaction)
         if moved(RESERVATIONS):
-            carried = await _read_carried(unit.transaction)
+            carried = await read_carried(unit.transaction)
             for group in self._view.scaling_groups:
                 self._view.carry(group, *carried.get(group, ((), {})))
 
@@ -208,43 +207,3 @@ class SqlSnapshots:
     async def _refresh_usage(self, transaction: Transaction) -> None:
         for row in await transaction.fetch(sa.select(OWNER_USAGE).where(self._new(OWNER_USAGE))):
             self._view.put_usage(row.scope, row.name, row.slot, row.used)
-
-
-async def _write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, plan: SchedulingPlan) -> None:
-    transaction = unit.transaction
-    await transaction.execute(sa.delete(RESERVATIONS).where(RESERVATIONS.c.scaling_group == group))
-    await transaction.execute(sa.delete(CURSORS).where(CURSORS.c.scaling_group == group))
-    pairs = [(one.session_id, kernel, agent) for one in plan.reservations for kernel, agent in one.kernels]
-    places = [
-        {"scaling_group": group, "kernel_id": kernel, "session_id": session, "agent_id": agent, "rank": rank}
-        for rank, (session, kernel, agent) in enumerate(pairs)
-    ]
-    if places:
-        await transaction.execute(sa.insert(RESERVATIONS), places)
-    cursors = [{"scaling_group": group, "name": name, "agent_id": agent} for name, agent in plan.cursors.items()]
-    if cursors:
-        await transaction.execute(sa.insert(CURSORS), cursors)
-    await unit.catalog.mark(_CARRIED)
-
-
-async def _read_carried(
-    transaction: Transaction,
-) -> dict[ScalingGroupName, tuple[tuple[Reservation, ...], dict[str, AgentId]]]:
-    held: dict[str, dict[str, list[tuple[KernelId, AgentId]]]] = {}
-    for row in await transaction.fetch(sa.select(RESERVATIONS).order_by(RESERVATIONS.c.rank)):
-        pairs = held.setdefault(row.scaling_group, {}).setdefault(row.session_id, [])
-        pairs.append((KernelId(row.kernel_id), AgentId(row.agent_id)))
-    cursors: dict[str, dict[str, AgentId]] = {}
-    for row in await transaction.fetch(sa.select(CURSORS)):
-        cursors.setdefault(row.scaling_group, {})[row.name] = AgentId(row.agent_id)
-    return {
-        ScalingGroupName(group): (
-            tuple(Reservation(SessionId(one), tuple(pairs)) for one, pairs in held.get(group, {}).items()),
-            cursors.get(group, {}),
-        )
-        for group in _each((*held, *cursors))
-    }
-
-
-def _each(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Generic, TypeVar
 
 import sqlalchemy as sa
@@ -13,18 +12,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from sokovan.adapters.sql.audit_log import SqlAuditTrail
-from sokovan.adapters.sql.catalog import SqlCatalog
 from sokovan.adapters.sql.database import Database, lost_connection, wants_another_try
-from sokovan.adapters.sql.fleet import SqlFleet
-from sokovan.adapters.sql.ledger import SqlLedger
 from sokovan.adapters.sql.outbox import SqlOutbox
-from sokovan.adapters.sql.serving import SqlDeployments, SqlRoutes
-from sokovan.adapters.sql.sessions import SqlSessions
 from sokovan.adapters.sql.tables import COMMITS
 from sokovan.adapters.sql.transaction import Transaction
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import StoreUnavailable
-from sokovan.domain.events import Event
 from sokovan.ports.environment import IdSource
 from sokovan.ports.storage import Fence
 
@@ -38,57 +31,6 @@ class RetryRule:
     give_up_s: float = 10.0
     pause_first_s: float = 0.01
     pause_max_s: float = 0.5
-
-
-class SqlUnitOfWork:
-    """One transaction with its repositories."""
-
-    def __init__(self, transaction: Transaction) -> None:
-        self.transaction = transaction
-
-    @property
-    def now_ms(self) -> int:
-        """See the port."""
-        return self.transaction.now_ms
-
-    @cached_property
-    def sessions(self) -> SqlSessions:
-        """See the port."""
-        return SqlSessions(self.transaction)
-
-    @cached_property
-    def fleet(self) -> SqlFleet:
-        """See the port."""
-        return SqlFleet(self.transaction)
-
-    @cached_property
-    def ledger(self) -> SqlLedger:
-        """See the port."""
-        return SqlLedger(self.transaction)
-
-    @cached_property
-    def catalog(self) -> SqlCatalog:
-        """See the port."""
-        return SqlCatalog(self.transaction)
-
-    @cached_property
-    def deployments(self) -> SqlDeployments:
-        """See the port."""
-        return SqlDeployments(self.transaction)
-
-    @cached_property
-    def routes(self) -> SqlRoutes:
-        """See the port."""
-        return SqlRoutes(self.transaction)
-
-    @cached_property
-    def audit(self) -> SqlAuditTrail:
-        """See the port."""
-        return SqlAuditTrail(self.transaction)
-
-    async def emit(self, events: Sequence[Event]) -> None:
-        """See the port."""
-        self.transaction.events.extend(events)
 
 
 Work = Callable[[SqlUnitOfWork], Awaitable[R]]
@@ -123,7 +65,10 @@ class SqlStore:
         return await self._until_known(once)
 
     async def prune(self, *, older_than_s: float) -> int:
-        """Forget the marks of old commits; how many. Nobody asks for them after the retries have ended."""
+        """Forget the marks of old commits; how many.
+
+        Nobody asks for one after the retries of its unit of work have ended.
+        """
 
         async def work(unit: SqlUnitOfWork) -> int:
             before = unit.now_ms - int(older_than_s * 1000)
@@ -150,7 +95,7 @@ class SqlStore:
                 if clock.monotonic_ms() >= deadline:
                     raise StoreUnavailable(f"the database did not answer for {rule.give_up_s:g} s") from error
             # Jitter: two who collided must not collide again at the same moment.
-            await clock.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # no secret
+            await clock.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # it spreads tries in time, and keeps no secret
             pause = min(pause * 2, rule.pause_max_s)
 
 

@@ -1,4 +1,4 @@
-"""The tables. Constraints carry the laws, so that no code path can break one silently.
+"""The tables. Constraints carry the laws: no code can break one silently.
 
 A status is a pointer into its history: each object names the last entry of its
 own history table, and a foreign key demands that the entry says the same status.

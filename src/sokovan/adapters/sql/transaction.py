@@ -1,4 +1,4 @@
-"""One transaction: its connection, its time, its mark, and the events it will tell."""
+"""One transaction: its connection, time and mark, and the events it tells."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Transaction:
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        """A part that may fail by itself: its writes and its events are undone, the rest stays."""
+        """A part that may fail by itself: its writes and events are undone."""
         told = len(self.events)
         try:
             async with self.connection.begin_nested():
@@ -70,7 +70,7 @@ class Transaction:
         return await self.execute(insert.values(values).on_conflict_do_nothing()) == 1
 
     async def later_ms(self) -> int:
-        """The store's time at this moment, after whatever this transaction had to wait for."""
+        """The store's time at this moment, after whatever had to be waited for."""
         if not self.postgresql:
             return self.now_ms  # writers take turns: nobody else wrote since
         milliseconds = sa.cast(sa.extract("epoch", sa.func.clock_timestamp()) * 1000, sa.BigInteger)

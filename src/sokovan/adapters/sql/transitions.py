@@ -1,4 +1,4 @@
-"""Moves of sessions and kernels: decided on locked rows, written in a few statements.
+"""Moves of sessions and kernels: decided on locked rows, then written.
 
 Everything that changes a status goes through here: the repository, the ledger
 and the allocator differ only in which moves they ask for.

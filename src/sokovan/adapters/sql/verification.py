@@ -1,4 +1,4 @@
-"""What is verified again at commit time, as a pure function of the rows that are locked.
+"""What is verified again at commit time: a pure function of locked rows.
 
 The snapshot that a decision was made on may be old. Whoever no longer fits is
 refused with a reason; the others are not disturbed.

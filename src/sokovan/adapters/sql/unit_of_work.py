@@ -1,0 +1,66 @@
+"""One transaction with its repositories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from sokovan.adapters.sql.audit_log import SqlAuditTrail
+from sokovan.adapters.sql.catalog import SqlCatalog
+from sokovan.adapters.sql.fleet import SqlFleet
+from sokovan.adapters.sql.ledger import SqlLedger
+from sokovan.adapters.sql.serving import SqlDeployments, SqlRoutes
+from sokovan.adapters.sql.sessions import SqlSessions
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.events import Event
+
+
+class SqlUnitOfWork:
+    """The repositories of one transaction, made when they are asked for."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self.transaction = transaction
+
+    @property
+    def now_ms(self) -> int:
+        """See the port."""
+        return self.transaction.now_ms
+
+    @cached_property
+    def sessions(self) -> SqlSessions:
+        """See the port."""
+        return SqlSessions(self.transaction)
+
+    @cached_property
+    def fleet(self) -> SqlFleet:
+        """See the port."""
+        return SqlFleet(self.transaction)
+
+    @cached_property
+    def ledger(self) -> SqlLedger:
+        """See the port."""
+        return SqlLedger(self.transaction)
+
+    @cached_property
+    def catalog(self) -> SqlCatalog:
+        """See the port."""
+        return SqlCatalog(self.transaction)
+
+    @cached_property
+    def deployments(self) -> SqlDeployments:
+        """See the port."""
+        return SqlDeployments(self.transaction)
+
+    @cached_property
+    def routes(self) -> SqlRoutes:
+        """See the port."""
+        return SqlRoutes(self.transaction)
+
+    @cached_property
+    def audit(self) -> SqlAuditTrail:
+        """See the port."""
+        return SqlAuditTrail(self.transaction)
+
+    async def emit(self, events: Sequence[Event]) -> None:
+        """See the port."""
+        self.transaction.events.extend(events)
