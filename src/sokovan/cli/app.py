@@ -58,3 +58,81 @@ def simulate(
         complain(InvalidInput("name at least one file", hint="see sokovan simulate --help"), json_too=json)
         return 2
     return run(list(files), json=json, explain=explain, snapshot=snapshot, save=save)
+
+
+@app.command
+def audit(
+    *,
+    store: str | None = None,
+    json: Annotated[bool, Parameter(negative=())] = False,
+    only: str | None = None,
+) -> int:
+    """Check that the store keeps its laws: nothing is counted twice, lost or half done.
+
+    Reads one state of the store and changes nothing. Exit status: 0 every law holds, 1 one is broken, 2 usage, 3 there
+    is no such store, 5 it has another schema, 7 it cannot be reached.
+
+    Examples:
+      sokovan audit                                        the store of the embedded server
+      sokovan audit --store postgresql://db.example/sokovan
+      sokovan audit --only I1,I7 --json
+
+    Parameters
+    ----------
+    store
+        The address of the store; otherwise SOKOVAN_STORE, otherwise the file of the embedded server.
+    json
+        Print one JSON document instead of lines.
+    only
+        The numbers of the laws to check, with commas; otherwise all.
+    """
+    from sokovan.cli.audit import audit as run  # noqa: PLC0415  # SQLAlchemy loads only here
+
+    return run(store, json=json, only=only)
+
+
+db = App(name="db", help="Look at the schema of the store, or bring it up to date.", help_format="plaintext")
+app.command(db)
+
+
+@db.command
+def upgrade(*, store: str | None = None, json: Annotated[bool, Parameter(negative=())] = False) -> int:
+    """Bring the store to the newest schema, in one step or not at all.
+
+    Exit status: 0 it is there, 2 usage, 3 there is no such store, 5 it was written by a version that this one does not
+    know, 7 it cannot be reached.
+
+    Examples:
+      sokovan db upgrade --store postgresql://db.example/sokovan
+
+    Parameters
+    ----------
+    store
+        The address of the store; otherwise SOKOVAN_STORE, otherwise the file of the embedded server.
+    json
+        Print one JSON document instead of a line.
+    """
+    from sokovan.cli.db import upgrade as run  # noqa: PLC0415  # SQLAlchemy loads only here
+
+    return run(store, json=json)
+
+
+@db.command
+def check(*, store: str | None = None, json: Annotated[bool, Parameter(negative=())] = False) -> int:
+    """Say which schema the store has, and whether it is the newest.
+
+    Exit status: 0 it is, 1 it is not, 2 usage, 3 there is no such store, 7 it cannot be reached.
+
+    Examples:
+      sokovan db check --store postgresql://db.example/sokovan
+
+    Parameters
+    ----------
+    store
+        The address of the store; otherwise SOKOVAN_STORE, otherwise the file of the embedded server.
+    json
+        Print one JSON document instead of a line.
+    """
+    from sokovan.cli.db import check as run  # noqa: PLC0415  # SQLAlchemy loads only here
+
+    return run(store, json=json)

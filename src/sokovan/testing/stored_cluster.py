@@ -45,7 +45,7 @@ _TO_RUNNING = (
 
 
 class StoredCluster:
-    """One store with a scaling group `default`; objects are named, not built, by the test.
+    """One store with a scaling group `default`; a test names objects, it builds none.
 
     `elapse` lets the store's time pass, by turning a virtual clock or by waiting.
     """
@@ -158,7 +158,7 @@ def assignment(name: str, *agents: str, **options: Any) -> Assignment:
 
 
 async def refusal(work: Awaitable[object], kind: type[E]) -> E:
-    """The error of this kind that `work` ends with; raises AssertionError if it does not."""
+    """The error that `work` ends with; AssertionError if it ends otherwise."""
     try:
         await work
     except kind as error:

@@ -118,6 +118,8 @@ class SqlCatalog:
                 raise NotFound(what=what, name=name)
             if table is POLICIES and name is not None:
                 await self._touch_policy(name)
+        for group in item.groups if isinstance(item, User) else ():
+            await self.get(Group, group)
         if shelf.table is POLICIES:
             values["changed_ms"] = self._transaction.now_ms
         await self._upsert(shelf.table, {"name": shelf.key(item)}, values)
@@ -145,6 +147,10 @@ class SqlCatalog:
             row = await self._transaction.first(waiting.limit(1))
             if row is not None:
                 raise Conflict(f"queue {name!r} has sessions, {row.session_id} among them")
+        if kind is Group:
+            members = [user.name for user in await self.all(User) if name in user.groups]
+            if members:
+                raise Conflict(f"group {name!r} has members, {members[0]} among them")
         if kind is ScalingGroup:
             for table, what in ((AGENTS, "agents"), (SESSIONS, "sessions"), (DEPLOYMENTS, "deployments")):
                 used = sa.select(table.c.scaling_group).where(table.c.scaling_group == name)

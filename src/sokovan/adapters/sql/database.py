@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -41,6 +43,8 @@ class DatabaseSettings:
     statement_timeout_s: float = 30.0
     # SQLite only: FULL survives a power cut with every commit, NORMAL may lose the last ones but never breaks.
     synchronous: str = "FULL"
+    # Nothing is written, whoever asks: a file that is not there is not made, and one that is keeps its journal.
+    read_only: bool = False
 
 
 class Database:
@@ -131,7 +135,7 @@ def _state_of(error: DBAPIError) -> str:
 def _driver_url(text: str) -> URL:
     try:
         url = make_url(text)
-    except sa.exc.ArgumentError as error:
+    except (sa.exc.ArgumentError, ValueError) as error:  # ValueError: a port that is no number
         raise UnknownDatabase(f"{quoted(_without_password(text))} is not the address of a database") from error
     backend = url.get_backend_name()
     if backend in {"postgres", "postgresql"}:
@@ -144,6 +148,8 @@ def _driver_url(text: str) -> URL:
 def _without_password(text: str) -> str:
     """What may be shown of an address: never what stands before the @."""
     scheme, separator, rest = text.partition("://")
+    if not separator:
+        scheme, rest = "", text
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
@@ -161,6 +167,7 @@ def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
             "command_timeout": settings.statement_timeout_s,
             "server_settings": {
                 "application_name": "sokovan",
+                **({"default_transaction_read_only": "on"} if settings.read_only else {}),
                 "statement_timeout": milliseconds,
                 "idle_in_transaction_session_timeout": milliseconds,
             },
@@ -171,6 +178,9 @@ def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
 def _sqlite(url: URL, settings: DatabaseSettings) -> AsyncEngine:
     in_memory = url.database in {None, "", ":memory:"}
     options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {"pool_size": settings.pool_size}
+    if settings.read_only and not in_memory:
+        path = quote(str(Path(url.database or "").absolute()))
+        url = url.set(database=f"file:{path}", query={"mode": "ro", "uri": "true"})
     engine = create_async_engine(url, connect_args={"timeout": settings.statement_timeout_s}, **options)
 
     @event.listens_for(engine.sync_engine, "connect")
@@ -192,9 +202,9 @@ def _sqlite(url: URL, settings: DatabaseSettings) -> AsyncEngine:
 
 
 def _pragmas(settings: DatabaseSettings) -> Sequence[str]:
+    writing = () if settings.read_only else ("journal_mode=WAL", f"synchronous={settings.synchronous}")
     return (
-        "journal_mode=WAL",
-        f"synchronous={settings.synchronous}",
+        *writing,
         "foreign_keys=ON",
         "busy_timeout=10000",
         "temp_store=MEMORY",

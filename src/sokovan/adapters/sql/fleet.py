@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
+from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql import story
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
@@ -35,12 +36,8 @@ class SqlFleet:
         group = sa.select(SCALING_GROUPS.c.name).where(SCALING_GROUPS.c.name == info.scaling_group)
         if await self._transaction.first(group) is None:
             raise NotFound(what="scaling group", name=info.scaling_group)
-        known = await self._transaction.first(
-            sa.select(AGENTS).where(AGENTS.c.agent_id == info.agent_id).with_for_update()
-        )
-        if known is None:
-            await self._join(info, change)
-        else:
+        known = await self._locked(info.agent_id) or await self._joined_beside(info, change)
+        if known is not None:
             await self._rejoin(known, info, change)
         await self._set_slots(info)
         await self._set_devices(info.agent_id, devices)
@@ -67,7 +64,7 @@ class SqlFleet:
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
         """See the port."""
         agent_id = agent.info.agent_id
-        row = await self._transaction.first(sa.select(AGENTS).where(AGENTS.c.agent_id == agent_id).with_for_update())
+        row = await self._locked(agent_id)
         if row is None:
             raise NotFound(what="agent", name=agent_id)
         if (row.version, row.status) != (agent.version, agent.info.status.value):
@@ -83,6 +80,18 @@ class SqlFleet:
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
         """See the port."""
         return await story.told(self._transaction, AGENT.name, agent_id)
+
+    async def _locked(self, agent_id: AgentId) -> Row[Any] | None:
+        return await self._transaction.first(sa.select(AGENTS).where(AGENTS.c.agent_id == agent_id).with_for_update())
+
+    async def _joined_beside(self, info: AgentInfo, change: Change) -> Row[Any] | None:
+        """Join for the first time; the row of the agent if somebody else made it at this moment."""
+        try:
+            async with self._transaction.savepoint():
+                await self._join(info, change)
+        except IntegrityError:
+            return await self._locked(info.agent_id)
+        return None
 
     async def _join(self, info: AgentInfo, change: Change) -> None:
         line = story.Line(info.agent_id, 1, None, AGENT.initial.value, "enrolled")

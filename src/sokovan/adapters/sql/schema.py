@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +60,33 @@ async def downgrade(database: Database, target: str) -> None:
     await _run(database, lambda script, revision: script._downgrade_revs(target, revision))
 
 
-async def check(database: Database) -> None:
-    """Raises SchemaMismatch unless the database is at the newest revision."""
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """The revision a database is at, and the one that this version works with.
+
+    `known` says whether this version has heard of the first: a newer one, or another
+    program, may have written it.
+    """
+
+    found: str | None
+    newest: str
+    known: bool
+
+
+async def revisions(database: Database) -> Revisions:
+    """Where a database stands."""
     async with database.reading() as connection:
         found = await connection.run_sync(_revision)
-    newest = ScriptDirectory.from_config(_config()).get_current_head()
-    if found != newest:
-        raise SchemaMismatch(f"the database is at revision {found or 'none'}, this version needs {newest}")
+    script = ScriptDirectory.from_config(_config())
+    steps = {step.revision for step in script.walk_revisions()}
+    return Revisions(found, newest=str(script.get_current_head()), known=found is None or found in steps)
+
+
+async def check(database: Database) -> None:
+    """Raises SchemaMismatch unless the database is at the newest revision."""
+    state = await revisions(database)
+    if state.found != state.newest:
+        raise SchemaMismatch(f"the database is at revision {state.found or 'none'}, this version needs {state.newest}")
 
 
 async def _run(database: Database, steps: Callable[[ScriptDirectory, Any], Any]) -> None:

@@ -105,12 +105,16 @@ class SqlSnapshots:
         settled, changed = await self._progress(transaction)
         if not changed:
             return False
+        if transaction.postgresql and self._since is not None:
+            # Few rows are new, however old the planner's statistics are.
+            await transaction.execute(sa.text("SET LOCAL enable_seqscan = off"))
         marks = {row.kind: row.stamp for row in await transaction.fetch(sa.select(CATALOG_MARKS))}
         await self._refresh_catalog(unit, marks)
         await self._refresh_sessions(transaction)
         await self._refresh_agents(transaction)
         await self._refresh_usage(transaction)
         self._since, self._marks = settled, marks
+        self._view.changed()
         return True
 
     async def _progress(self, transaction: Transaction) -> tuple[int, bool]:
@@ -121,13 +125,16 @@ class SqlSnapshots:
             )
             last = (await transaction.connection.execute(sequence.where(sa.text("name = 'commits'")))).scalar_one()
             return last + 1, self._since is None or last >= self._since
-        since = 0 if self._since is None else self._since
         settled = sa.cast(sa.cast(sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot()), sa.Text), sa.BigInteger)
-        news = [sa.exists().where(table.c.stamp >= since) for table in (SESSIONS, AGENTS, OWNER_USAGE, CATALOG_MARKS)]
-        row = await transaction.first(sa.select(settled.label("settled"), sa.or_(*news).label("news")))
+        # The end of an index each, whatever the planner believes about how many rows are new.
+        latest = [
+            sa.select(sa.func.max(table.c.stamp)).scalar_subquery()
+            for table in (SESSIONS, AGENTS, OWNER_USAGE, CATALOG_MARKS)
+        ]
+        row = await transaction.first(sa.select(settled.label("settled"), sa.func.greatest(*latest).label("latest")))
         if row is None:
             raise LookupError("a query without a table gives one row")
-        return row.settled, self._since is None or row.news
+        return row.settled, self._since is None or (row.latest or 0) >= self._since
 
     def _new(self, table: sa.Table) -> sa.ColumnElement[bool]:
         return sa.true() if self._since is None else table.c.stamp >= self._since

@@ -44,6 +44,12 @@ class SystemView:
         self._used: dict[tuple[str, str], dict[str, int]] = {}
         self._usage: dict[Scope, dict[str, OwnerUsage]] = {scope: {} for scope in Scope}
         self._carried: dict[str, tuple[tuple[Reservation, ...], dict[str, AgentId]]] = {}
+        self._made: dict[str, SystemSnapshot] = {}
+        self._current: set[str] = set()
+
+    def changed(self) -> None:
+        """Something was taken in: snapshots must be put together anew."""
+        self._current.clear()
 
     def set_scaling_groups(self, groups: Iterable[ScalingGroup]) -> None:
         """Replace the scaling groups."""
@@ -103,6 +109,7 @@ class SystemView:
     ) -> None:
         """Take in what a cycle left to the next."""
         self._carried[group] = (reservations, cursors)
+        self._current.discard(group)
 
     def carried(self, group: ScalingGroupName) -> tuple[tuple[Reservation, ...], dict[str, AgentId]]:
         """What the last cycle of a scaling group left."""
@@ -112,6 +119,16 @@ class SystemView:
         """Everything that a cycle of this scaling group may look at."""
         if group not in self.scaling_groups:
             raise NotFound(what="scaling group", name=group)
+        known = self._made.get(group)
+        made = replace(known, now_ms=self.now_ms) if known and group in self._current else self._put_together(group)
+        if known is not None and "tree" in vars(known) and _same_ground(known, made):
+            # The tree takes longer to make than the rest of the snapshot, and changes only with the ground.
+            vars(made)["tree"] = known.tree
+        self._made[group] = made
+        self._current.add(group)
+        return made
+
+    def _put_together(self, group: ScalingGroupName) -> SystemSnapshot:
         sessions = self._sessions.get(group, {})
         reservations, cursors = self.carried(group)
         agents = tuple(self._with_releasing(one) for one in self.agents.values() if one.scaling_group == group)
@@ -173,3 +190,12 @@ class SystemView:
                     slots = total([known.slots, *(kernel.slots for kernel in session.kernels)])
                     found[key] = OwnerUsage(slots=slots, sessions=known.sessions + 1)
         return found
+
+
+def _same_ground(first: SystemSnapshot, second: SystemSnapshot) -> bool:
+    """Whether two snapshots have the same agents under the same HyperNodes."""
+    return (
+        first.hypernodes == second.hypernodes
+        and len(first.agents) == len(second.agents)
+        and all(one.agent_id == other.agent_id for one, other in zip(first.agents, second.agents, strict=True))
+    )

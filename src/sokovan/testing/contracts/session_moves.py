@@ -1,4 +1,4 @@
-"""The promises of `ports.sessions.Sessions` about moving kernels and wanting an end."""
+"""The promises of `ports.sessions.Sessions` about moves of kernels and about goals."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def a_session_is_as_far_as_the_kernels_it_needs(cluster: StoredCluster) ->
 
 
 async def of_two_movers_one_wins(cluster: StoredCluster) -> None:
-    """The other decided on what is no longer so: StaleVersion, and nothing of it stays."""
+    """The other decided on what is no longer so, and nothing of it stays."""
     record = await placed(cluster)
     attempts = [moved(cluster, record, KernelTrigger.IMAGE_READY) for _ in range(4)]
     results = await asyncio.gather(*attempts, return_exceptions=True)

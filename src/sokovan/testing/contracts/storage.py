@@ -46,6 +46,17 @@ async def published(cluster: StoredCluster, *, limit: int = AT_ONCE) -> list[Eve
     return events
 
 
+async def emitted(cluster: StoredCluster, events: Sequence[Event]) -> None:
+    """Emit events in one unit of work."""
+    await cluster.store.run(lambda unit: unit.emit(events))
+
+
+async def emitted_apart(cluster: StoredCluster, count: int) -> None:
+    """Emit so many notices, each in a unit of work of its own."""
+    for number in range(count):
+        await emitted(cluster, [notice(number)])
+
+
 async def is_there(cluster: StoredCluster, name: str) -> bool:
     """Whether a session of this name is stored."""
     try:
@@ -272,7 +283,7 @@ async def every_move_is_told(cluster: StoredCluster) -> None:
 
 async def what_was_published_does_not_come_again(cluster: StoredCluster) -> None:
     """And an empty outbox says 0."""
-    await cluster.store.run(lambda unit: unit.emit([notice(1)]))
+    await emitted(cluster, [notice(1)])
     await published(cluster)
 
     async def take(batch: Sequence[Event]) -> None:
@@ -284,8 +295,7 @@ async def what_was_published_does_not_come_again(cluster: StoredCluster) -> None
 async def a_publish_that_fails_loses_nothing(cluster: StoredCluster) -> None:
     """The same events go out with the next attempt, in the same order."""
     await published(cluster)
-    for number in range(3):
-        await cluster.store.run(lambda unit, number=number: unit.emit([notice(number)]))  # type: ignore[misc]  # a default
+    await emitted_apart(cluster, 3)
 
     async def fail(batch: Sequence[Event]) -> None:
         del batch
@@ -298,8 +308,7 @@ async def a_publish_that_fails_loses_nothing(cluster: StoredCluster) -> None:
 async def batches_go_out_in_the_order_of_their_making(cluster: StoredCluster) -> None:
     """No more than `limit` at a time, and the rest stays."""
     await published(cluster)
-    for number in range(5):
-        await cluster.store.run(lambda unit, number=number: unit.emit([notice(number)]))  # type: ignore[misc]  # a default
+    await emitted_apart(cluster, 5)
     expect(await published(cluster, limit=2) == [notice(0), notice(1)], "not the oldest batches went out first")
     expect(await published(cluster) == [notice(2), notice(3), notice(4)], "the rest did not stay")
 
@@ -308,7 +317,7 @@ async def many_events_of_one_unit_all_go_out(cluster: StoredCluster) -> None:
     """However many there are, in order."""
     await published(cluster)
     sent = [notice(number) for number in range(1203)]
-    await cluster.store.run(lambda unit: unit.emit(sent))
+    await emitted(cluster, sent)
     expect(await published(cluster) == sent, "a large number of events did not come out as it went in")
 
 

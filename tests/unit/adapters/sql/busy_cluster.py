@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.agent import AgentInfo
 from sokovan.domain.deployment import DeploymentSpec
-from sokovan.domain.ids import AgentId, DeploymentId, KernelId, RouteId, SessionId
+from sokovan.domain.ids import AccessKey, AgentId, DeploymentId, KernelId, RouteId, SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.deployment import DeploymentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
@@ -15,7 +15,7 @@ from sokovan.domain.record import Change, Device
 from sokovan.domain.route import Endpoint, RouteSpec
 from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import Domain, Owner, User
+from sokovan.domain.tenancy import Domain, Keypair, Owner, User
 from sokovan.ports.allocation import AllocationContext
 from sokovan.ports.audit import AuditEntry
 from sokovan.ports.sessions import RequestKey
@@ -23,7 +23,7 @@ from sokovan.ports.storage import Fence
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster
 
 WITH_GPU = {"cpu": 500, "cuda.device": 1}
-ALICE = Owner(user="alice")
+ALICE = Owner(user="alice", access_key=AccessKey("AKALICE"))
 _STEPS = (
     ("preparing", KernelTrigger.PREPARATION_STARTED, BY_COORDINATOR),
     ("pulling", KernelTrigger.PULL_STARTED, BY_AGENT),
@@ -66,7 +66,8 @@ async def _agents(cluster: StoredCluster) -> None:
 
 async def _owners(cluster: StoredCluster) -> None:
     little = ResourcePolicy("little", slots_max=SlotLimits({"cpu": 2000}), sessions_max=3)
-    await cluster.put(little, Domain("default"), User("alice", domain="default", policy="little"))
+    alice = User("alice", domain="default", policy="little")
+    await cluster.put(little, Domain("default"), alice, Keypair(ALICE.access_key, "alice", policy="little"))
     for name in ("alice1", "alice2"):
         await cluster.submit(name, owner=ALICE)
         await _place(cluster, name, "a1")

@@ -1,0 +1,59 @@
+"""`sokovan db`: the schema of the store."""
+
+from __future__ import annotations
+
+import os
+
+from sokovan.cli.output import as_json, complain, say, talk
+from sokovan.domain.errors import InvalidInput, SokovanError
+from sokovan.entrypoints.database import SchemaState, checked, store_address, upgraded
+
+OK, FAILED, USAGE = 0, 1, 2
+# What a failure of the store means to the one who called; see `sokovan audit --help`.
+_STATUSES = {"store-missing": 3, "schema-mismatch": 5, "store-unavailable": 7}
+
+
+def upgrade(store: str | None, *, json: bool) -> int:
+    """Bring the store to the newest schema; 0 if it is there now."""
+    try:
+        state = upgraded(store_address(store, os.environ), tell=talk)
+    except SokovanError as error:
+        complain(error, json_too=json)
+        return status_of(error)
+    _show(state, json=json)
+    return OK
+
+
+def check(store: str | None, *, json: bool) -> int:
+    """Whether the store has the newest schema: 0 yes, 1 no."""
+    try:
+        state = checked(store_address(store, os.environ))
+    except SokovanError as error:
+        complain(error, json_too=json)
+        return status_of(error)
+    _show(state, json=json)
+    if not state.current:
+        talk(f"the newest revision is {state.newest}; run sokovan db upgrade")
+    return OK if state.current else FAILED
+
+
+def status_of(error: SokovanError) -> int:
+    """The exit status for an error of the store."""
+    return USAGE if isinstance(error, InvalidInput) else _STATUSES.get(error.code, FAILED)
+
+
+def _show(state: SchemaState, *, json: bool) -> None:
+    if json:
+        say(
+            as_json(
+                {
+                    "store": state.store,
+                    "before": state.before,
+                    "revision": state.after,
+                    "newest": state.newest,
+                    "current": state.current,
+                }
+            )
+        )
+    else:
+        say(f"{state.store}  revision {state.after or 'none'}  {'current' if state.current else 'old'}")

@@ -1,0 +1,255 @@
+"""Two transactions on a real server, in every order that their statements can have.
+
+Each test walks all orders of the single statements, commits included, and of the
+waits for locks between them. A statement that has to wait stands where it was
+tried: trying earlier or later is another order. How many orders there are follows
+from the two sequences and from the one lock that they fight for (`orders_of`); the
+walk must have found as many. At present these are 507 for two allocations, 1,260
+for allocation and cancel, 2,000 for allocation and enrolment, 321 for two frees.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.allocator import RepositoryAllocator
+from sokovan.adapters.sql.store import SqlStore
+from sokovan.adapters.sql.tables import AGENT_SLOTS, AGENTS, KERNEL_HISTORY, SESSIONS
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.ids import AgentId, SessionId
+from sokovan.domain.lifecycle.kernel import FreeProof
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.record import AgentRecord, KernelRecord, SessionRecord
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.allocation import AllocationContext, BatchResult
+from sokovan.ports.sessions import SessionFilter
+from sokovan.testing.stored_cluster import (
+    BY_AGENT,
+    BY_COORDINATOR,
+    BY_USER,
+    StoredCluster,
+    assignment,
+    session_spec,
+)
+from tests.integration.crowds import broken_laws, store_at
+from tests.integration.interleaving import Act, Interleaving, Order, next_choices, orders_of
+
+ROOM_FOR_ONE = ResourceSlot({"cpu": 1000})
+ORDERS_MAX = 2_000
+TOGETHER = 100
+
+
+class Stage:
+    """A scene of its own for each order: an agent with room for one kernel, and its sessions."""
+
+    def __init__(self, cluster: StoredCluster, sessions: Sequence[str], *, ending: bool = False) -> None:
+        self._cluster, self._sessions, self._ending = cluster, sessions, ending
+        self.kernels: dict[str, Sequence[KernelRecord]] = {}
+        self._built = 0
+
+    async def scene(self, number: int) -> str:
+        """The name of a scene that nobody has played in."""
+        if number >= self._built:
+            names = [f"n{one}" for one in range(self._built, self._built + TOGETHER)]
+            await self._cluster.store.run_sql(lambda unit: self._build(unit, names))
+            if self._ending:
+                await self._bring_to_the_end(names)
+            self._built += TOGETHER
+        return f"n{number}"
+
+    async def _build(self, unit: SqlUnitOfWork, names: Sequence[str]) -> None:
+        for name in names:
+            await unit.fleet.enrol(AgentInfo(AgentId(name), ROOM_FOR_ONE), BY_AGENT)
+        specs = [session_spec(f"{name}{letter}", slots=ROOM_FOR_ONE) for name in names for letter in self._sessions]
+        await unit.sessions.enqueue_all(specs, BY_USER)
+
+    async def _bring_to_the_end(self, names: Sequence[str]) -> None:
+        """Allocate every session and ask it to end, so that only its slots are left to be freed."""
+        ids = [SessionId(f"{name}{letter}") for name in names for letter in self._sessions]
+        await self._cluster.place_all([assignment(one, one.rstrip("xy")) for one in ids])
+
+        async def want(unit: SqlUnitOfWork) -> list[SessionRecord]:
+            return [await unit.sessions.want(one, Goal.STOP, BY_USER) for one in ids]
+
+        for record in await self._cluster.store.run_sql(want):
+            self.kernels[record.session_id] = record.kernels
+
+
+@dataclass(frozen=True)
+class End:
+    """How a scene ended: what both actors were told, and what the store has."""
+
+    told: tuple[str, str]
+    statuses: tuple[str, ...]
+    used: int
+    kernels: int
+    incarnation: int
+    freed: int = 0
+
+
+def word(outcome: object) -> str:
+    """An outcome as one word."""
+    match outcome:
+        case BatchResult(allocated=allocated, refused=refused):
+            return "allocated" if allocated else type(next(iter(refused.values()))).__name__
+        case SessionRecord(status=status):
+            return str(status)
+        case AgentRecord(info=info):
+            return f"incarnation {info.incarnation}"
+        case None:
+            return "done"
+        case _:
+            return repr(outcome)
+
+
+async def ends(cluster: StoredCluster, told: dict[str, tuple[str, str]]) -> dict[str, End]:
+    """How each scene ended."""
+    agents = sa.select(AGENTS.c.agent_id, AGENTS.c.kernel_count, AGENTS.c.incarnation, AGENT_SLOTS.c.used).join(
+        AGENT_SLOTS, AGENT_SLOTS.c.agent_id == AGENTS.c.agent_id
+    )
+    sessions = sa.select(SESSIONS.c.session_id, SESSIONS.c.status).order_by(SESSIONS.c.session_id)
+    gone = sa.select(KERNEL_HISTORY.c.object_id).where(KERNEL_HISTORY.c.trigger == "gone")
+
+    async def work(unit: SqlUnitOfWork) -> dict[str, End]:
+        statuses: dict[str, list[str]] = {}
+        for row in await unit.transaction.fetch(sessions):
+            statuses.setdefault(row.session_id.rstrip("xy"), []).append(row.status)
+        freed = [row.object_id.partition(".")[0].rstrip("xy") for row in await unit.transaction.fetch(gone)]
+        return {
+            row.agent_id: End(
+                told=told[row.agent_id],
+                statuses=tuple(statuses[row.agent_id]),
+                used=row.used,
+                kernels=row.kernel_count,
+                incarnation=row.incarnation,
+                freed=freed.count(row.agent_id),
+            )
+            for row in await unit.transaction.fetch(agents)
+            if row.agent_id in told
+        }
+
+    return await cluster.store.read(work)  # type: ignore[arg-type]  # it needs the transaction
+
+
+@asynccontextmanager
+async def actors(url: str) -> AsyncIterator[Interleaving]:
+    stores = [store_at(url, pool_size=1) for _ in range(3)]
+    try:
+        interleaving = Interleaving(*stores)
+        await interleaving.connect()
+        yield interleaving
+    finally:
+        for store in stores:
+            await store.close()
+
+
+async def check_every_order(
+    url: str, stage: Stage, cluster: StoredCluster, acts: Callable[[str], tuple[Act, Act]], serial: Sequence[End]
+) -> None:
+    """Run all orders; each must end as one of the two serial ones does, and the laws hold."""
+    orders: list[Order] = []
+    told: dict[str, tuple[str, str]] = {}
+    async with actors(url) as interleaving:
+        choices: list[int] | None = []
+        while choices is not None:
+            scene = await stage.scene(len(orders))
+            order = await interleaving.run(acts(scene), choices)
+            first, second = (word(actor.outcome()) for actor in interleaving.actors)
+            told[scene] = (first, second)
+            orders.append(order)
+            choices = next_choices(order.choices)
+    found = await ends(cluster, told)
+    wrong = [(orders[int(name[1:])].turns, end) for name, end in found.items() if end not in serial]
+    assert wrong == []
+    assert set(found.values()) == set(serial)
+    assert_complete(orders)
+    assert await broken_laws(cluster.store) == []
+
+
+def assert_complete(orders: Sequence[Order]) -> None:
+    """The orders are different ones, and as many as there can be."""
+    assert len({tuple(order.turns) for order in orders}) == len(orders)
+    shapes = []
+    for actor in (0, 1):
+        alone = next(order for order in orders if order.turns[: len(order.statements[actor])].count(1 - actor) == 0)
+        [before] = {place for order in orders for who, place in order.waited if who == actor}
+        shapes.append((before, len(alone.statements[actor])))
+    assert len(orders) == orders_of(*shapes), shapes
+    assert len(orders) <= ORDERS_MAX
+
+
+def allocate(name: str, agent: str, **options: Any) -> Act:
+    async def act(store: SqlStore) -> BatchResult:
+        allocator = RepositoryAllocator(store)
+        return await allocator.allocate_batch([assignment(name, agent, **options)], AllocationContext())
+
+    return act
+
+
+async def test_two_allocations_for_one_place_have_one_winner_in_every_order(postgres_url: str) -> None:
+    async with StoredCluster.open(postgres_url) as cluster:
+        await check_every_order(
+            postgres_url,
+            Stage(cluster, "xy"),
+            cluster,
+            lambda scene: (allocate(f"{scene}x", scene), allocate(f"{scene}y", scene)),
+            [
+                End(("allocated", "AllocationRefused"), ("scheduled", "pending"), used=1000, kernels=1, incarnation=1),
+                End(("AllocationRefused", "allocated"), ("pending", "scheduled"), used=1000, kernels=1, incarnation=1),
+            ],
+        )
+
+
+async def test_an_allocation_and_a_cancel_leave_nothing_half_done_in_any_order(postgres_url: str) -> None:
+    def cancel(name: str) -> Act:
+        return lambda store: store.run(lambda unit: unit.sessions.want(SessionId(name), Goal.STOP, BY_USER))
+
+    async with StoredCluster.open(postgres_url) as cluster:
+        await check_every_order(
+            postgres_url,
+            Stage(cluster, "x"),
+            cluster,
+            lambda scene: (allocate(f"{scene}x", scene), cancel(f"{scene}x")),
+            [
+                End(("allocated", "terminating"), ("terminating",), used=1000, kernels=1, incarnation=1),
+                End(("SessionNotWaiting", "cancelled"), ("cancelled",), used=0, kernels=0, incarnation=1),
+            ],
+        )
+
+
+async def test_an_allocation_lands_on_the_incarnation_it_was_decided_for_or_nowhere(postgres_url: str) -> None:
+    def enrol(agent: str) -> Act:
+        return lambda store: store.run(lambda unit: unit.fleet.enrol(AgentInfo(AgentId(agent), ROOM_FOR_ONE), BY_AGENT))
+
+    async with StoredCluster.open(postgres_url) as cluster:
+        await check_every_order(
+            postgres_url,
+            Stage(cluster, "x"),
+            cluster,
+            lambda scene: (allocate(f"{scene}x", scene, incarnations={scene: 1}), enrol(scene)),
+            [
+                End(("allocated", "incarnation 2"), ("scheduled",), used=1000, kernels=1, incarnation=2),
+                End(("AgentChanged", "incarnation 2"), ("pending",), used=0, kernels=0, incarnation=2),
+            ],
+        )
+
+
+async def test_two_who_free_the_same_kernel_free_it_once_in_every_order(postgres_url: str) -> None:
+    async with StoredCluster.open(postgres_url) as cluster:
+        stage = Stage(cluster, "x", ending=True)
+
+        def free(name: str) -> Act:
+            kernels = stage.kernels[name]
+            return lambda store: store.run(lambda unit: unit.ledger.free(kernels, FreeProof.NEVER_SENT, BY_COORDINATOR))
+
+        await check_every_order(
+            postgres_url,
+            stage,
+            cluster,
+            lambda scene: (free(f"{scene}x"), free(f"{scene}x")),
+            [End(("done", "done"), ("terminated",), used=0, kernels=0, incarnation=1, freed=1)],
+        )
