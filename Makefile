@@ -34,8 +34,9 @@ test: setup ## Run every test
 fuzz: setup ## Let the property tests look at many more examples, other ones each time
 	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property
 
-bench: setup ## Measure how fast the core decides
+bench: setup ## Measure how fast the core decides, and how fast decisions become facts
 	@$(BIN)/python -m benchmarks.decide
+	@$(BIN)/python -m benchmarks.durable
 
 docs: setup ## Write the reference pages that are generated from the code
 	@$(BIN)/python -m tools.reference

@@ -118,6 +118,7 @@ async def opened(address: str, *, read_only: bool) -> AsyncIterator[Database]:
         if not database.is_postgresql:
             _require_file(database)
         try:
+            await _reach(database)
             yield database
         except _driver_errors(database) as error:
             raise _plain(error, database) from error
@@ -151,12 +152,23 @@ def _require_file(database: Database) -> None:
         raise NotADatabase(f"{path} is not a SQLite database")
 
 
+async def _reach(database: Database) -> None:
+    """Connect once: an address is seen to be wrong only then, if at all."""
+    try:
+        async with database.engine.connect():
+            pass
+    except (TypeError, ValueError) as error:
+        hint = "leave out what follows the ?, or see the options of asyncpg.connect"
+        raise UnknownDatabase(f"the options of {shown(database)} cannot be used", hint=hint) from error
+
+
 def _driver_errors(database: Database) -> tuple[type[Exception], ...]:
     """What a failing database raises; drivers do not wrap what happens while they connect."""
     common = (SQLAlchemyError, OSError)
     if not database.is_postgresql:
         return (*common, sqlite3.Error)
-    from asyncpg import InterfaceError, PostgresError  # noqa: PLC0415  # only there with the extra `postgres`
+    # Only there with the extra `postgres`, and without types.
+    from asyncpg import InterfaceError, PostgresError  # type: ignore[import-untyped]  # noqa: PLC0415  # see above
 
     return (*common, PostgresError, InterfaceError)
 
@@ -167,4 +179,7 @@ def _plain(error: Exception, database: Database) -> SokovanError:
     if getattr(cause, "sqlstate", None) == _NO_SUCH_DATABASE:
         return StoreMissing(f"the server has no database {database.url.database}")
     text = (getattr(cause, "strerror", None) or str(cause) or type(cause).__name__).partition("\n")[0]
-    return StoreUnavailable(f"{shown(database)} does not answer as it should: {text}")
+    if isinstance(error, OSError):
+        return StoreUnavailable(f"cannot reach {shown(database)}: {text}")
+    hint = "check that the address, the user and the database are the right ones, then try again"
+    return StoreUnavailable(f"{shown(database)} cannot be read: {text}", hint=hint)
