@@ -94,7 +94,10 @@ class KernelRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """One session with its kernels, in the order of their index."""
+    """One session with its kernels, in the order of their index.
+
+    `place` is its place in the order of submission, and in a listing.
+    """
 
     session_id: SessionId
     spec: SessionSpec
@@ -109,6 +112,7 @@ class SessionRecord:
     cause_detail: str | None = None
     result: SessionResult | None = None
     hypernode: str | None = None
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)

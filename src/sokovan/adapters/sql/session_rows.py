@@ -217,4 +217,5 @@ def _session_record(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionRe
         cause_detail=row.cause_detail,
         result=None if row.result is None else SessionResult(row.result),
         hypernode=row.hypernode,
+        place=row.place,
     )
