@@ -209,7 +209,6 @@ def _create_kernels() -> None:
             name="ck_kernels_status",
         ),
         sa.CheckConstraint("(agent_id IS NULL) = (incarnation IS NULL)", name="ck_kernels_incarnation"),
-        sa.ForeignKeyConstraint(["agent_id"], ["agents.agent_id"], name="fk_kernels_agent_id"),
         sa.ForeignKeyConstraint(
             ["kernel_id", "history_sequence", "status"],
             ["kernel_history.object_id", "kernel_history.sequence", "kernel_history.after"],
