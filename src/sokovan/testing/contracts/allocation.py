@@ -10,15 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from sokovan.domain.agent import AgentInfo
 from sokovan.domain.errors import FencedOut
 from sokovan.domain.events import KernelMoved, SessionMoved
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
-from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
+from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.policy import Scope
-from sokovan.domain.record import Device
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.slots import ResourceSlot
 from sokovan.domain.tenancy import Owner
 from sokovan.ports.allocation import (
@@ -26,19 +23,16 @@ from sokovan.ports.allocation import (
     AllocationRefused,
     BatchResult,
     SessionNotWaiting,
-    assignments_of,
 )
-from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.selectors.base import AgentSelection
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.fleet import agent_now
 from sokovan.testing.contracts.ledger import conserved, held, usage
 from sokovan.testing.contracts.storage import published
-from sokovan.testing.stored_cluster import BY_AGENT, StoredCluster, assignment, refusal
+from sokovan.testing.stored_cluster import StoredCluster, assignment, refusal
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
-GPU = "cuda.device"
 ONE_CPU = {"cpu": 1000}
 
 
@@ -219,51 +213,12 @@ async def callers_at_once_for_one_session_make_one_allocation(cluster: StoredClu
 
 
 async def a_caller_that_is_refused_leaves_the_session_to_the_next(cluster: StoredCluster) -> None:
-    """At the same moment too: a bad place of one does not spoil the good one of another."""
+    """At the same moment: a bad place of one does not spoil the good one of another."""
     [agent] = await agents(cluster, 1, {"cpu": 3000})
     [name] = await sessions(cluster, 1, ONE_CPU)
     bad, good = await asyncio.gather(cluster.place(name, cluster.new("a")), cluster.place(name, agent))
     expect(list(bad.refused) == [name] and not bad.allocated, f"the bad place gave {bad}")
     expect(allocated(good) == [name] and not good.refused, f"the good place gave {good}")
-
-
-async def a_device_has_one_kernel(cluster: StoredCluster) -> None:
-    """Of one session, of several, and of callers at once."""
-    [agent] = await agents(cluster, 1, {GPU: 6})
-    [gang] = await sessions(cluster, 1, {GPU: 2}, kernels=2)
-    singles = await sessions(cluster, 3, {GPU: 1})
-    await asyncio.gather(cluster.place(gang, agent, agent), *(cluster.place(name, agent) for name in singles))
-    records = [await cluster.session(name) for name in (gang, *singles)]
-    given = [device for record in records for kernel in record.kernels for device in kernel.devices.get(GPU, ())]
-    expect(len(given) == len(set(given)) == 6, f"devices given out were {given}")
-
-
-async def a_device_that_was_freed_is_given_again(cluster: StoredCluster) -> None:
-    """And no other is touched."""
-    [agent] = await agents(cluster, 1, {GPU: 2})
-    first, second, third = await sessions(cluster, 3, {GPU: 1})
-    for name in (first, second):
-        await cluster.place(name, agent)
-    had = (await cluster.session(first)).kernels[0].devices
-    await cluster.stop(first)
-    await cluster.free(first, FreeProof.NEVER_SENT)
-    await cluster.place(third, agent)
-    expect((await cluster.session(third)).kernels[0].devices == had, "the freed device was not given again")
-
-
-async def shares_of_a_device_add_up_to_the_whole(cluster: StoredCluster) -> None:
-    """Several kernels share one; none gets more than is left of it."""
-    agent = cluster.new("a")
-    info = AgentInfo(AgentId(agent), ResourceSlot({"cuda.shares": 20}))
-    devices = [Device(f"gpu{index}", "cuda.shares", units=10) for index in range(2)]
-    await cluster.store.run(lambda unit: unit.fleet.enrol(info, BY_AGENT, devices=devices))
-    names = await sessions(cluster, 5, {"cuda.shares": 4})
-    batches = [await cluster.place(name, agent) for name in names]
-    given = [(await cluster.session(name)).kernels[0].devices.get("cuda.shares") for name in names]
-    expect(given[:4] == [("gpu0",), ("gpu0",), ("gpu1",), ("gpu1",)], f"shares were given as {given}")
-    expect(given[4] == ("gpu0", "gpu1") and not batches[4].refused, "what two devices have left was not used")
-    [late] = await sessions(cluster, 1, {"cuda.shares": 1})
-    expect((await cluster.place(late, agent)).refused, "more was given than there is")
 
 
 async def a_hypernode_is_kept_with_the_session(cluster: StoredCluster) -> None:
@@ -308,30 +263,6 @@ async def a_leader_that_was_replaced_spoils_nothing_for_others(cluster: StoredCl
     expect(fenced == [False, True, False, True], f"fenced out were {fenced}")
 
 
-async def the_placements_of_a_plan_become_assignments(cluster: StoredCluster) -> None:
-    """One per session, in the order of the plan, with what the decision rested on."""
-    del cluster
-    placed = [("s1.0", "s1", "a1"), ("s2.0", "s2", "a2"), ("s1.1", "s1", "a3")]
-    placements = [Placement(KernelId(kernel), SessionId(name), AgentId(agent)) for kernel, name, agent in placed]
-    found = assignments_of(
-        placements, incarnations={AgentId("a1"): 3, AgentId("a2"): 4}, domains={SessionId("s2"): "rack1"}
-    )
-    expect([one.session_id for one in found] == ["s1", "s2"], "the order of the plan is lost")
-    expect(found[0].kernels == (("s1.0", "a1"), ("s1.1", "a3")), "the kernels of a session are not together")
-    expect([dict(one.incarnations) for one in found] == [{"a1": 3}, {"a2": 4}], "incarnations are wrong")
-    expect([one.hypernode for one in found] == [None, "rack1"], "the HyperNodes are wrong")
-
-
-async def sessions_of_many_scaling_groups_stay_apart(cluster: StoredCluster) -> None:
-    """Each finds its own agents."""
-    group = cluster.new("group")
-    await cluster.put(ScalingGroup(name=ScalingGroupName(group)))
-    here, there = (await agents(cluster, 1, ONE_CPU))[0], (await agents(cluster, 1, ONE_CPU, scaling_group=group))[0]
-    names = [*await sessions(cluster, 1, ONE_CPU), *await sessions(cluster, 1, ONE_CPU, scaling_group=group)]
-    batch = await cluster.place_all([assignment(names[0], here), assignment(names[1], there)])
-    expect(allocated(batch) == names, f"refused were {batch.refused}")
-
-
 CHECKS: tuple[Check, ...] = (
     an_allocated_session_is_scheduled,
     nothing_asked_is_nothing_done,
@@ -345,12 +276,7 @@ CHECKS: tuple[Check, ...] = (
     callers_at_once_never_take_more_than_there_is,
     callers_at_once_for_one_session_make_one_allocation,
     a_caller_that_is_refused_leaves_the_session_to_the_next,
-    a_device_has_one_kernel,
-    a_device_that_was_freed_is_given_again,
-    shares_of_a_device_add_up_to_the_whole,
     a_hypernode_is_kept_with_the_session,
     only_the_leader_allocates,
     a_leader_that_was_replaced_spoils_nothing_for_others,
-    the_placements_of_a_plan_become_assignments,
-    sessions_of_many_scaling_groups_stay_apart,
 )

@@ -12,7 +12,6 @@ from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.record import SessionRecord
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import KernelSpec, SessionSpec
 from sokovan.domain.slots import ResourceSlot, SlotLimits
@@ -30,12 +29,13 @@ from sokovan.ports.allocation import (
     SessionNotWaiting,
 )
 from sokovan.testing.contracts import expect
-from sokovan.testing.contracts.allocation import GPU, ONE_CPU, agents, allocated, crowds, sessions
+from sokovan.testing.contracts.allocation import ONE_CPU, agents, allocated, crowds, sessions
 from sokovan.testing.contracts.fleet import agent_now, walked
 from sokovan.testing.contracts.ledger import conserved, held
 from sokovan.testing.stored_cluster import BY_AGENT, BY_USER, StoredCluster, assignment
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
+GPU = "cuda.device"
 
 
 async def refused(
@@ -74,12 +74,12 @@ async def owned(cluster: StoredCluster, **limits: ResourcePolicy) -> Owner:
     return owner
 
 
-async def finished(cluster: StoredCluster, name: str, agent: str, *, exit_code: int) -> SessionRecord:
+async def finished(cluster: StoredCluster, name: str, agent: str, *, exit_code: int) -> None:
     """Run a session to its own end."""
     await cluster.place(name, agent)
     await cluster.start(name)
     await cluster.move(name, KernelTrigger.EXITED, BY_AGENT, exit_code=exit_code)
-    return await cluster.free(name, FreeProof.AGENT_TOMBSTONE)
+    await cluster.free(name, FreeProof.AGENT_TOMBSTONE)
 
 
 async def slots_that_somebody_took_are_refused(cluster: StoredCluster) -> None:

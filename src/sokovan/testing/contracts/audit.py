@@ -119,7 +119,7 @@ async def a_changed_entry_is_found(cluster: StoredCluster) -> None:
 
 
 async def an_entry_that_was_made_anew_is_found(cluster: StoredCluster) -> None:
-    """Even by the trail itself, with a digest that is right: the entry after it does not fit."""
+    """Even with a digest that is right: the entry after it does not fit."""
     await appended(cluster, *[entry(number) for number in range(1, 5)])
     await tampered(cluster, "CREATE TABLE rest AS SELECT * FROM audit_log WHERE sequence > 2")
     await tampered(cluster, "DELETE FROM audit_log WHERE sequence >= 2")

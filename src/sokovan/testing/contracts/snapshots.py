@@ -18,7 +18,6 @@ from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.policy import ResourcePolicy, Scope
 from sokovan.domain.queue import Queue
 from sokovan.domain.scaling_group import ScalingGroup
-from sokovan.domain.slots import SlotLimits
 from sokovan.domain.tenancy import Domain, Keypair, Owner, User
 from sokovan.domain.topology import HyperNode
 from sokovan.scheduling.plan import SchedulingPlan
@@ -155,7 +154,7 @@ async def _agent_seen(cluster: StoredCluster, source: SqlSnapshots, after: str) 
 
 
 async def sessions_are_seen_until_they_end(cluster: StoredCluster) -> None:
-    """Those that wait, run or end, oldest first by their number, with their kernels' places."""
+    """Those that wait, run or end, numbered by age, with the places of their kernels."""
     await cluster.agent("a1")
     for name in ("s2", "s1"):
         await cluster.submit(name, kernels=2, min_kernels=1)
@@ -203,7 +202,7 @@ async def outcomes_are_seen_while_somebody_waits_for_them(cluster: StoredCluster
 async def use_and_limits_of_owners_are_seen(cluster: StoredCluster) -> None:
     """By scope and name, and how much waits in other scaling groups."""
     await cluster.put(ScalingGroup(name=OTHER_GROUP))
-    policy = ResourcePolicy("p", slots_max=SlotLimits({"cpu": 5}), pending_sessions_max=3)
+    policy = ResourcePolicy("p", sessions_max=5, pending_sessions_max=3)
     owner = Owner("u", "g", "d", AccessKey("k"))
     await cluster.put(policy, Domain("d"), User("u", "d"), Keypair(AccessKey("k"), "u", "p"))
     await cluster.agent("a1")

@@ -100,7 +100,9 @@ def _create_sessions() -> None:
             "(ended_ms IS NULL) = (status NOT IN ('terminated', 'cancelled'))", name="ck_sessions_ended"
         ),
         sa.CheckConstraint("result IN ('success', 'failure')", name="ck_sessions_result"),
-        sa.CheckConstraint("session_type IN ('interactive', 'batch', 'inference')", name="ck_sessions_session_type"),
+        sa.CheckConstraint(
+            "session_type IN ('interactive', 'batch', 'inference', 'system')", name="ck_sessions_session_type"
+        ),
         sa.CheckConstraint(
             "status IN ("
             + words(
