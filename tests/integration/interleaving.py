@@ -8,7 +8,7 @@ have gone first do not exist.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,20 +18,21 @@ from sqlalchemy.engine import Connection
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql.store import SqlStore
+from sokovan.testing.stored_cluster import StoredCluster
 
 CLOCK = SystemClock()
 LIMIT_S = 30.0
 # How long a statement may take before the server is asked whether it waits for a lock. It only saves questions.
 GLANCE_S = 0.004
 
-Act = Callable[[SqlStore], Awaitable[object]]
+Act = Callable[[StoredCluster], Awaitable[object]]
 
 
 class Actor:
-    """One store whose statements wait for their turn."""
+    """One store whose statements wait for their turn, unless they are private."""
 
-    def __init__(self, store: SqlStore, number: int) -> None:
-        self.store, self.number = store, number
+    def __init__(self, store: SqlStore, number: int, private: Collection[str]) -> None:
+        self.cluster, self.number, self._private = StoredCluster(store), number, tuple(private)
         self.pid = 0
         self.statement: str | None = None
         self.stopped = asyncio.Event()
@@ -44,7 +45,7 @@ class Actor:
 
     async def connect(self) -> None:
         """Learn which process of the server serves this actor; there is one, the pool is of one."""
-        async with self.store.database.reading() as connection:
+        async with self.cluster.store.database.reading() as connection:
             self.pid = (await connection.execute(sa.text("SELECT pg_backend_pid()"))).scalar_one()
 
     def begin(self, act: Act) -> None:
@@ -70,7 +71,7 @@ class Actor:
 
     async def _acting(self, act: Act) -> object:
         try:
-            return await act(self.store)
+            return await act(self.cluster)
         except Exception as error:  # noqa: BLE001  # an error is an outcome too, and compared as one
             return error
         finally:
@@ -80,7 +81,7 @@ class Actor:
         self._wait(connection, statement)
 
     def _wait(self, connection: Connection, statement: str) -> None:
-        if self._task is None or self._task.done():
+        if self._task is None or self._task.done() or any(words in statement for words in self._private):
             return
         driver: Any = connection.connection.dbapi_connection
         driver.run_async(lambda _: self._until_turn(statement))
@@ -104,10 +105,14 @@ class Order:
 
 
 class Interleaving:
-    """Two actors, and the server's word on who waits for whom."""
+    """Two actors, and the server's word on who waits for whom.
 
-    def __init__(self, first: SqlStore, second: SqlStore, watcher: SqlStore) -> None:
-        self.actors = (Actor(first, 0), Actor(second, 1))
+    A statement with one of the `private` words in it goes with the one before it: it
+    touches nothing that the other actor touches, so where it stands changes nothing.
+    """
+
+    def __init__(self, first: SqlStore, second: SqlStore, watcher: SqlStore, *, private: Collection[str] = ()) -> None:
+        self.actors = (Actor(first, 0, private), Actor(second, 1, private))
         self._watcher = watcher
 
     async def connect(self) -> None:

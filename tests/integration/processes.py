@@ -20,7 +20,13 @@ R = TypeVar("R")
 # Whoever is not done after this long hangs.
 LIMIT_S = 240.0
 END_LIMIT_S = 20.0
-_WARM = ["pytest", "sokovan.testing.stored_cluster", "tests.integration.racing", "tests.integration.embedded_work"]
+_WARM = [
+    "pytest",
+    "sokovan.testing.stored_cluster",
+    "tests.integration.racing",
+    "tests.integration.embedded_work",
+    "tests.integration.late_leader",
+]
 
 Work = Callable[..., Coroutine[Any, Any, R]]
 

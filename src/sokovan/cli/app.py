@@ -67,7 +67,7 @@ def audit(
     json: Annotated[bool, Parameter(negative=())] = False,
     only: str | None = None,
 ) -> int:
-    """Check that the store keeps its laws: nothing is counted twice, lost or half done.
+    """Check that the store keeps its laws: nothing is lost, doubled or half done.
 
     Reads one state of the store and changes nothing. Exit status: 0 every law holds, 1 one is broken, 2 usage, 3 there
     is no such store, 5 it has another schema, 7 it cannot be reached.

@@ -11,7 +11,7 @@ from sokovan.domain.errors import SokovanError
 
 # What `sokovan --help` says of each command. The parser itself takes longer to load than all of this.
 COMMANDS = {
-    "audit": "Check that the store keeps its laws: nothing is counted twice, lost or half done.",
+    "audit": "Check that the store keeps its laws: nothing is lost, doubled or half done.",
     "db": "Look at the schema of the store, or bring it up to date.",
     "simulate": "Try a policy before you apply it: run scenario files through the core.",
 }

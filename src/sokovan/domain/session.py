@@ -24,6 +24,7 @@ class SessionType(StrEnum):
     INTERACTIVE = auto()
     BATCH = auto()
     INFERENCE = auto()
+    SYSTEM = auto()
 
 
 class TopologyMode(StrEnum):

@@ -65,7 +65,7 @@ def store_address(given: str | None, environment: Mapping[str, str]) -> str:
 
 
 def checked(address: str) -> SchemaState:
-    """Where the schema of a store stands. Raises StoreMissing, StoreUnavailable and others."""
+    """Where the schema of a store stands. Raises as `opened` does."""
 
     async def look() -> SchemaState:
         async with opened(address, read_only=True) as database:
@@ -168,7 +168,7 @@ def _driver_errors(database: Database) -> tuple[type[Exception], ...]:
     if not database.is_postgresql:
         return (*common, sqlite3.Error)
     # Only there with the extra `postgres`, and without types.
-    from asyncpg import InterfaceError, PostgresError  # type: ignore[import-untyped]  # noqa: PLC0415  # see above
+    from asyncpg import InterfaceError, PostgresError  # type: ignore[import-untyped]  # noqa: PLC0415  # a late import
 
     return (*common, PostgresError, InterfaceError)
 

@@ -13,7 +13,7 @@ from sokovan import __version__
 from sokovan.cli import main as command
 from sokovan.cli.app import app
 
-HEAVY = ("numpy", "yaml")
+HEAVY = ("alembic", "numpy", "sqlalchemy", "yaml")
 HELP = "sys.argv = ['sokovan', {words}]; from sokovan.cli.main import main; main()"
 
 
@@ -32,12 +32,21 @@ def heavy_modules_after(statement: str) -> list[str]:
 @pytest.mark.parametrize(
     "statement", ["import sokovan", "import sokovan.cli.main", *(HELP.format(words=f"'{w}'") for w in ("-h", "--help"))]
 )
-def test_asking_what_it_can_do_loads_neither_numpy_nor_yaml(statement: str) -> None:
+def test_asking_what_it_can_do_loads_nothing_heavy(statement: str) -> None:
     assert heavy_modules_after(statement) == []
 
 
-def test_running_a_scenario_does_load_them() -> None:
+def test_the_parser_of_the_commands_loads_nothing_heavy_either() -> None:
+    assert heavy_modules_after("import sokovan.cli.app") == []
+
+
+def test_running_a_scenario_loads_no_database() -> None:
     assert heavy_modules_after("import sokovan.cli.simulate") == ["numpy", "yaml"]
+
+
+@pytest.mark.parametrize("command", ["audit", "db"])
+def test_looking_into_the_store_does_load_one(command: str) -> None:
+    assert {"alembic", "sqlalchemy"} <= set(heavy_modules_after(f"import sokovan.cli.{command}"))
 
 
 def test_a_module_is_run_like_the_command(tmp_path: Path) -> None:

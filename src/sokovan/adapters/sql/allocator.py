@@ -162,10 +162,10 @@ def _place(transitions: Transitions, one: Accepted, *, facts: Facts, delta: Delt
 
 def _check_limits(used: dict[tuple[str, str, str], int], facts: Facts) -> None:
     """Two first allocations of one owner have no row to lock: the second sees the sum only here."""
-    for key, amount in used.items():
-        limit = facts.limits.get(key)
+    for (scope, name, slot), amount in used.items():
+        limit = facts.limits.get((scope, name), {}).get(slot)
         if limit is not None and amount > limit:
-            raise LedgerMismatch(f"{key[0]} {key[1]} would use {amount} of {limit} {key[2]}")
+            raise LedgerMismatch(f"{scope} {name} would use {amount} of {limit} {slot}")
 
 
 def _result(one: Accepted, scheduled_at: datetime) -> AllocationResult:

@@ -12,7 +12,7 @@ from sokovan.adapters.sql.holdings import Delta, apply_delta
 from sokovan.adapters.sql.locked_facts import lock_agents
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.session_rows import KernelState, SessionState, lock_sessions
-from sokovan.adapters.sql.tables import AGENTS, HELD_DEVICES, HELD_SLOTS, OWNER_USAGE, SESSIONS_SLOT
+from sokovan.adapters.sql.tables import AGENTS, HELD_DEVICES, HELD_SLOTS, KERNELS, OWNER_USAGE, SESSIONS_SLOT
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.adapters.sql.transitions import Transitions
 from sokovan.domain.errors import StaleVersion
@@ -51,7 +51,10 @@ class SqlLedger:
 
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:
         """See the port."""
-        return await self._lines(HELD_SLOTS.c.agent_id == agent_id, HELD_SLOTS.c.freed_ms.is_(None))
+        living = sa.select(KERNELS.c.kernel_id).where(
+            KERNELS.c.agent_id == agent_id, KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS])
+        )
+        return await self._lines(HELD_SLOTS.c.kernel_id.in_(living), HELD_SLOTS.c.freed_ms.is_(None))
 
     async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
         """See the port."""

@@ -25,24 +25,28 @@ OWNED = {Scope.KEYPAIR: KEYPAIRS, Scope.USER: USERS, Scope.GROUP: GROUPS, Scope.
 _KINDS = [table.name for table in (*OWNED.values(), POLICIES)]
 
 
+# By scope and name of the owner: what it may use of each slot.
+OwnerLimits = Mapping[tuple[str, str], Mapping[str, int]]
+
+
 class Limits:
-    """Every limit that is set, by scope, name and slot."""
+    """Every limit that is set."""
 
     def __init__(self) -> None:
         self._marks: Mapping[str, int] | None = None
-        self._limits: dict[tuple[str, str, str], int] = {}
+        self._limits: OwnerLimits = {}
 
-    async def current(self, transaction: Transaction) -> Mapping[tuple[str, str, str], int]:
+    async def current(self, transaction: Transaction) -> OwnerLimits:
         """The limits as this transaction sees them; read again only if one was written."""
         statement = sa.select(CATALOG_MARKS.c.kind, CATALOG_MARKS.c.stamp).where(CATALOG_MARKS.c.kind.in_(_KINDS))
         marks = {row.kind: row.stamp for row in await transaction.fetch(statement)}
         if marks != self._marks:
             policies = await policies_by_owner(transaction)
             self._limits = {
-                (scope.value, name, slot): limit
+                (scope.value, name): limits
                 for scope, owners in policies.items()
                 for name, policy in owners.items()
-                for slot, limit in _limits_of(scope, policy).items()
+                if (limits := _limits_of(scope, policy))
             }
             self._marks = marks
         return self._limits

@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.holdings import lock_owners, scopes_of
-from sokovan.adapters.sql.limits import Limits
+from sokovan.adapters.sql.limits import Limits, OwnerLimits
 from sokovan.adapters.sql.rows import TEXT, Rows
 from sokovan.adapters.sql.session_rows import SessionState, lock_sessions
 from sokovan.adapters.sql.tables import (
@@ -21,10 +21,9 @@ from sokovan.adapters.sql.tables import (
     DEPENDENCIES,
     HYPERNODES,
     SESSIONS,
-    SESSIONS_SLOT,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.adapters.sql.verification import AgentFacts, Facts
+from sokovan.adapters.sql.verification import AgentFacts, Facts, limits_on
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
 from sokovan.domain.record import SessionResult
 from sokovan.ports.allocation import AllocationContext, Assignment
@@ -41,7 +40,7 @@ async def lock_facts(
     return Facts(
         agents=agents,
         sessions=sessions,
-        used=await lock_owners(transaction, _owner_keys(sessions)) if in_force and sessions else {},
+        used=await _used(transaction, sessions, in_force),
         limits=in_force,
         unmet=await _unmet(transaction, list(sessions)),
         topology_moved=await _topology_moved(transaction, assignments, context),
@@ -107,12 +106,13 @@ def _asked_slots(assignments: Sequence[Assignment], sessions: dict[str, SessionS
     return {slot for kernel in texts.values() for slot in kernel.slots}
 
 
-def _owner_keys(sessions: dict[str, SessionState]) -> list[tuple[str, str, str]]:
-    keys: set[tuple[str, str, str]] = set()
-    for session in sessions.values():
-        slots = {slot for kernel in session.kernels.values() for slot in kernel.slots}
-        keys |= {(*scope, slot) for scope in scopes_of(session.row) for slot in (*slots, SESSIONS_SLOT)}
-    return sorted(keys)
+async def _used(
+    transaction: Transaction, sessions: dict[str, SessionState], limits: OwnerLimits
+) -> dict[tuple[str, str, str], int]:
+    """What the owners of these sessions use of what is limited, locked."""
+    scopes = {scope for session in sessions.values() for scope in scopes_of(session.row)}
+    keys = [(scope, name, slot) for scope, name, slot, _ in limits_on(sorted(scopes), limits)]
+    return await lock_owners(transaction, keys) if keys else {}
 
 
 @cache

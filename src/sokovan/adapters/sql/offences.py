@@ -25,7 +25,7 @@ class Offence:
 
 @dataclass(slots=True)
 class Offences:
-    """What was found against one law; `rows` are the first, `count` is the true number."""
+    """What was found against one law: the first `rows`, and the true `count`."""
 
     rows: list[Offence] = field(default_factory=list)
     count: int = 0
@@ -84,9 +84,10 @@ def whole(amount: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
 async def runs_of(
     transaction: Transaction, statement: sa.Select[Any], *, by: str
 ) -> AsyncIterator[tuple[Any, list[Row[Any]]]]:
-    """The rows of a statement that is ordered by a column, together where its value is the same.
+    """The rows of a statement, together where a column has one value.
 
-    They are streamed: what is in memory at a time is one run of them.
+    The statement is ordered by that column. Rows are streamed: what is in memory at a
+    time is one run of them.
     """
     current: Any = None
     run: list[Row[Any]] = []

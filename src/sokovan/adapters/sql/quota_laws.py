@@ -21,7 +21,9 @@ async def _within_limits(transaction: Transaction, offences: Offences) -> None:
     limits = await Limits().current(transaction)
     used = sa.select(OWNER_USAGE).where(OWNER_USAGE.c.used > 0).order_by(*OWNER_USAGE.primary_key.columns)
     above = [
-        row for row in await transaction.fetch(used) if row.used > limits.get((row.scope, row.name, row.slot), row.used)
+        row
+        for row in await transaction.fetch(used)
+        if row.used > limits.get((row.scope, row.name), {}).get(row.slot, row.used)
     ]
     slack = UNDER_WAY_MS if transaction.postgresql else 0
     for scope in Scope:
@@ -34,7 +36,7 @@ async def _within_limits(transaction: Transaction, offences: Offences) -> None:
             last = served.get((row.name, row.slot), 0)
             # Lowering a limit takes nothing from those who hold more.
             if last > changed[row.name] + slack:
-                limit = limits[row.scope, row.name, row.slot]
+                limit = limits[row.scope, row.name][row.slot]
                 about = {"scope": row.scope, "name": row.name, "slot": row.slot, "used": row.used, "limit": limit}
                 offences.add("an owner was served past a limit", **about, served_ms=last, limited_ms=changed[row.name])
 

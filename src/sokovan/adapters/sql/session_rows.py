@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -75,8 +75,18 @@ class SessionState:
 
     def derived(self) -> SessionStatus:
         """The status that follows from the goal and the kernels as they are now."""
-        intent = SessionIntent(goal=self.goal, required=self.row.required)
-        return session_status(intent, [kernel.status for kernel in self.kernels.values()])
+        statuses = tuple([kernel.status for kernel in self.kernels.values()])
+        derive = _derived_before if len(statuses) <= _SMALL else _derived
+        return derive(self.goal, self.row.required, statuses)
+
+
+def _derived(goal: Goal, required: int, statuses: tuple[KernelStatus, ...]) -> SessionStatus:
+    return session_status(SessionIntent(goal=goal, required=required), statuses)
+
+
+# Most sessions are small, and small ones are alike.
+_SMALL = 8
+_derived_before = lru_cache(maxsize=10_000)(_derived)
 
 
 async def lock_sessions(transaction: Transaction, ids: Sequence[str]) -> dict[str, SessionState]:

@@ -44,7 +44,7 @@ async def note(
     ids: Sequence[str],
     change: Change,
 ) -> None:
-    """Record why these objects stay where they are; an equal reason is counted instead.
+    """Record why these objects stay where they are; an equal reason is counted.
 
     An object that has ended meanwhile is passed over: it waits for nothing any more.
     """

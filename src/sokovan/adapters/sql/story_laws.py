@@ -1,4 +1,4 @@
-"""Laws of histories: every object's story is whole, legal, and told by leaders only."""
+"""Laws of histories: each is whole and legal, and leaders wrote in their terms."""
 
 from __future__ import annotations
 

@@ -6,11 +6,13 @@ refused with a reason; the others are not disturbed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sokovan.adapters.sql.devices import DeviceShelf
 from sokovan.adapters.sql.holdings import scopes_of
+from sokovan.adapters.sql.limits import OwnerLimits
 from sokovan.adapters.sql.session_rows import SessionState
 from sokovan.adapters.sql.tables import SESSIONS_SLOT
 from sokovan.domain.ids import KernelId, SessionId
@@ -52,9 +54,24 @@ class Facts:
     agents: Mapping[str, AgentFacts]
     sessions: Mapping[str, SessionState]
     used: dict[tuple[str, str, str], int]
-    limits: Mapping[tuple[str, str, str], int]
+    limits: OwnerLimits
     unmet: Collection[str]
     topology_moved: bool = False
+    _limits_of: dict[tuple[str, ...], list[tuple[str, str, str, int]]] = field(default_factory=dict)
+
+    def limits_of(self, row: Any) -> list[tuple[str, str, str, int]]:
+        """The limits that bind the owner of a session, as (scope, name, slot, limit)."""
+        names = (row.access_key, row.user, row.group, row.domain)
+        known = self._limits_of.get(names)
+        if known is None:
+            known = limits_on(scopes_of(row), self.limits)
+            self._limits_of[names] = known
+        return known
+
+
+def limits_on(scopes: Iterable[tuple[str, str]], limits: OwnerLimits) -> list[tuple[str, str, str, int]]:
+    """The limits of these scopes, as (scope, name, slot, limit)."""
+    return [(*scope, slot, limit) for scope in scopes for slot, limit in limits.get(scope, {}).items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,20 +220,19 @@ def _amounts(assignment: Assignment, session: SessionState) -> dict[str, int]:
 
 
 def _check_quota(session: SessionState, amounts: Mapping[str, int], facts: Facts) -> None:
-    for scope, name in scopes_of(session.row):
-        for slot, amount in amounts.items():
-            limit = facts.limits.get((scope, name, slot))
-            if limit is None:
-                continue
-            used = facts.used.get((scope, name, slot), 0)
-            if used + amount > limit:
-                what = "sessions" if slot == SESSIONS_SLOT else slot
-                problem = f"{scope} {name} uses {used} of {limit} {what}, {amount} more are asked for"
-                raise QuotaPassed(session_id=session.session_id, problem=problem)
+    for scope, name, slot, limit in facts.limits_of(session.row):
+        amount = amounts.get(slot)
+        if amount is None:
+            continue
+        used = facts.used.get((scope, name, slot), 0)
+        if used + amount > limit:
+            what = "sessions" if slot == SESSIONS_SLOT else slot
+            problem = f"{scope} {name} uses {used} of {limit} {what}, {amount} more are asked for"
+            raise QuotaPassed(session_id=session.session_id, problem=problem)
 
 
 def _take_quota(session: SessionState, amounts: Mapping[str, int], facts: Facts) -> None:
-    for scope, name in scopes_of(session.row):
-        for slot, amount in amounts.items():
+    for scope, name, slot, _ in facts.limits_of(session.row):
+        if slot in amounts:
             key = (scope, name, slot)
-            facts.used[key] = facts.used.get(key, 0) + amount
+            facts.used[key] = facts.used.get(key, 0) + amounts[slot]

@@ -34,7 +34,7 @@ async def append(cluster: StoredCluster, one: AuditEntry) -> int:
     return await cluster.store.run(lambda unit: unit.audit.append(one))
 
 
-async def first_broken(cluster: StoredCluster) -> int | None:
+async def _first_broken(cluster: StoredCluster) -> int | None:
     """What the trail says about itself."""
     return await cluster.store.read(lambda unit: unit.audit.first_broken())
 
@@ -71,23 +71,23 @@ async def entries_come_oldest_first_and_in_pages(cluster: StoredCluster) -> None
 
 async def an_untouched_trail_is_whole(cluster: StoredCluster) -> None:
     """Empty, short, and longer than one reads at once."""
-    expect(await first_broken(cluster) is None, "an empty trail is broken")
+    expect(await _first_broken(cluster) is None, "an empty trail is broken")
 
     async def many(unit: UnitOfWork) -> None:
         for number in range(1, 1203):
             await unit.audit.append(entry(number))
 
     await cluster.store.run(many)
-    expect(await first_broken(cluster) is None, "an untouched trail is broken")
+    expect(await _first_broken(cluster) is None, "an untouched trail is broken")
     await tampered(cluster, "UPDATE audit_log SET at_ms = at_ms + 1 WHERE sequence = 1100")
-    expect(await first_broken(cluster) == 1100, "tampering far behind is not seen")
+    expect(await _first_broken(cluster) == 1100, "tampering far behind is not seen")
 
 
 async def entries_appended_at_once_form_one_chain(cluster: StoredCluster) -> None:
     """Each has a number of its own, without a gap."""
     numbers = await asyncio.gather(*(appended(cluster, entry(number)) for number in range(12)))
     expect(sorted(one for [one] in numbers) == list(range(1, 13)), f"the numbers are {numbers}")
-    expect(await first_broken(cluster) is None, "the chain is broken")
+    expect(await _first_broken(cluster) is None, "the chain is broken")
 
 
 async def an_entry_goes_with_its_unit_of_work(cluster: StoredCluster) -> None:
@@ -112,31 +112,31 @@ async def a_changed_entry_is_found(cluster: StoredCluster) -> None:
     }
     for column, value in changes.items():
         await tampered(cluster, f"UPDATE audit_log SET {column} = {value} WHERE sequence = 3")  # noqa: S608  # our own words
-        expect(await first_broken(cluster) == 3, f"a changed {column} is not found")
+        expect(await _first_broken(cluster) == 3, f"a changed {column} is not found")
         await tampered(cluster, "DELETE FROM audit_log")
         await appended(cluster, *[entry(number) for number in range(1, 5)])
-    expect(await first_broken(cluster) is None, "the check itself is broken")
+    expect(await _first_broken(cluster) is None, "the check itself is broken")
 
 
 async def an_entry_that_was_made_anew_is_found(cluster: StoredCluster) -> None:
-    """Even by the trail itself, with a digest that is right: the entry after it does not fit."""
+    """Even with a digest that is right: the entry after it does not fit."""
     await appended(cluster, *[entry(number) for number in range(1, 5)])
     await tampered(cluster, "CREATE TABLE rest AS SELECT * FROM audit_log WHERE sequence > 2")
     await tampered(cluster, "DELETE FROM audit_log WHERE sequence >= 2")
     await appended(cluster, entry(99))
     await tampered(cluster, "INSERT INTO audit_log SELECT * FROM rest")
-    expect(await first_broken(cluster) == 3, "an entry that was made anew is not found")
+    expect(await _first_broken(cluster) == 3, "an entry that was made anew is not found")
 
 
 async def a_removed_entry_is_found(cluster: StoredCluster) -> None:
     """The first of them and one in the middle; renumbering does not help."""
     await appended(cluster, *[entry(number) for number in range(1, 6)])
     await tampered(cluster, "DELETE FROM audit_log WHERE sequence = 3")
-    expect(await first_broken(cluster) == 3, "a removed entry is not found")
+    expect(await _first_broken(cluster) == 3, "a removed entry is not found")
     await tampered(cluster, *[f"UPDATE audit_log SET sequence = {n - 1} WHERE sequence = {n}" for n in (4, 5)])  # noqa: S608  # our own words
-    expect(await first_broken(cluster) == 3, "a removed entry is not found after renumbering")
+    expect(await _first_broken(cluster) == 3, "a removed entry is not found after renumbering")
     await tampered(cluster, "DELETE FROM audit_log WHERE sequence = 1")
-    expect(await first_broken(cluster) == 1, "a removed beginning is not found")
+    expect(await _first_broken(cluster) == 1, "a removed beginning is not found")
 
 
 async def exchanged_entries_are_found(cluster: StoredCluster) -> None:
@@ -144,7 +144,7 @@ async def exchanged_entries_are_found(cluster: StoredCluster) -> None:
     await appended(cluster, *[entry(number) for number in range(1, 5)])
     swap = [(2, 99), (3, 2), (99, 3)]
     await tampered(cluster, *[f"UPDATE audit_log SET sequence = {new} WHERE sequence = {old}" for old, new in swap])  # noqa: S608  # our own words
-    expect(await first_broken(cluster) == 2, "exchanged entries are not found")
+    expect(await _first_broken(cluster) == 2, "exchanged entries are not found")
 
 
 CHECKS: tuple[Check, ...] = (

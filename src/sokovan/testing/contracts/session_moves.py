@@ -1,4 +1,4 @@
-"""The promises of `ports.sessions.Sessions` about moves of kernels and about goals."""
+"""The promises of `ports.sessions.Sessions` about moves of kernels and goals."""
 
 from __future__ import annotations
 

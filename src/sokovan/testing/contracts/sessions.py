@@ -196,17 +196,17 @@ async def sessions_are_listed_oldest_first(cluster: StoredCluster) -> None:
 
 
 async def a_listing_goes_on_after_a_place(cluster: StoredCluster) -> None:
-    """The place is the number that orders sessions for the scheduler too."""
-    group, user = ScalingGroupName(cluster.new("group")), cluster.new("u")
-    await cluster.put(ScalingGroup(name=group))
-    names = [cluster.new("s") for _ in range(3)]
-    for name in names:
-        await cluster.submit(name, owner=Owner(user=user), scaling_group=group)
-    await cluster.snapshots.refresh()
-    places = {one.session_id: one.submitted for one in (await cluster.snapshots.snapshot(group)).sessions}
-    after = places[SessionId(names[0])]
-    found = await listed(cluster, SessionFilter(user=user), after=after)
-    expect([record.session_id for record in found] == names[1:], "the listing does not go on after its place")
+    """The place that the last record of a page has."""
+    user = cluster.new("u")
+    for _ in range(5):
+        await cluster.submit(cluster.new("s"), owner=Owner(user=user))
+    every = await listed(cluster, SessionFilter(user=user))
+    pages, after = [], 0
+    while found := await listed(cluster, SessionFilter(user=user), limit=2, after=after):
+        pages.append(found)
+        after = found[-1].place
+    expect([len(page) for page in pages] == [2, 2, 1], f"the pages have {[len(page) for page in pages]} sessions")
+    expect([record for page in pages for record in page] == every, "pages leave out or repeat a session")
 
 
 async def a_filter_limits_by_each_of_its_fields(cluster: StoredCluster) -> None:

@@ -78,7 +78,7 @@ BREAKS = [
         "I1",
         "a kernel that waits holds a device",
         "INSERT INTO held_devices (kernel_id, device_id, agent_id, units, exclusive)"
-        " VALUES ('pending.0', 'gpu3', 'a2', 1, 1)",
+        " VALUES ('pending.0', 'gpu3', 'a2', 1, true)",
         {"kernel_id": "pending.0", "status": "pending", "device_id": "gpu3"},
     ),
     Break(
@@ -111,7 +111,7 @@ BREAKS = [
     Break(
         "I5",
         "a kernel shares a device that another has for itself",
-        "UPDATE held_devices SET exclusive = 1 WHERE kernel_id = 'share1.0'",
+        "UPDATE held_devices SET exclusive = true WHERE kernel_id = 'share1.0'",
         {"agent_id": "shared", "device_id": "gpu0", "kernels": 2},
     ),
     Break(

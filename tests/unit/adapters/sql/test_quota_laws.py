@@ -22,8 +22,7 @@ BREAKS = [
     Break(
         "I15",
         "a keypair was served past its number of sessions",
-        "UPDATE resource_policies SET changed_ms = 1,"
-        " body = json_set(body, '$.slots_max', json('{}'), '$.sessions_max', 1)",
+        """UPDATE resource_policies SET changed_ms = 1, body = '{"name": "little", "sessions_max": 1}'""",
         {"scope": "keypair", "name": "AKALICE", "slot": "#sessions", "used": 2, "limit": 1},
     ),
     Break(

@@ -100,19 +100,19 @@ BREAKS = [
     Break(
         "I18",
         "a kernel runs that nobody asked for",
-        "UPDATE kernels SET sent = 0 WHERE kernel_id = 'running.0'",
+        "UPDATE kernels SET sent = false WHERE kernel_id = 'running.0'",
         {"kernel_id": "running.0", "status": "running", "sent": False},
     ),
     Break(
         "I18",
         "it is forgotten that a kernel was asked for",
-        "UPDATE kernels SET sent = 0 WHERE kernel_id = 'stopping.0'",
+        "UPDATE kernels SET sent = false WHERE kernel_id = 'stopping.0'",
         {"kernel_id": "stopping.0", "status": "terminating", "sent": False},
     ),
     Break(
         "I18",
         "a kernel was asked for before that was decided",
-        "UPDATE kernels SET sent = 1 WHERE kernel_id = 'scheduled.0'",
+        "UPDATE kernels SET sent = true WHERE kernel_id = 'scheduled.0'",
         {"kernel_id": "scheduled.0", "status": "scheduled", "sent": True},
     ),
 ]

@@ -100,7 +100,9 @@ def _create_sessions() -> None:
             "(ended_ms IS NULL) = (status NOT IN ('terminated', 'cancelled'))", name="ck_sessions_ended"
         ),
         sa.CheckConstraint("result IN ('success', 'failure')", name="ck_sessions_result"),
-        sa.CheckConstraint("session_type IN ('interactive', 'batch', 'inference')", name="ck_sessions_session_type"),
+        sa.CheckConstraint(
+            "session_type IN ('interactive', 'batch', 'inference', 'system')", name="ck_sessions_session_type"
+        ),
         sa.CheckConstraint(
             "status IN ("
             + words(
@@ -209,7 +211,6 @@ def _create_kernels() -> None:
             name="ck_kernels_status",
         ),
         sa.CheckConstraint("(agent_id IS NULL) = (incarnation IS NULL)", name="ck_kernels_incarnation"),
-        sa.ForeignKeyConstraint(["agent_id"], ["agents.agent_id"], name="fk_kernels_agent_id"),
         sa.ForeignKeyConstraint(
             ["kernel_id", "history_sequence", "status"],
             ["kernel_history.object_id", "kernel_history.sequence", "kernel_history.after"],

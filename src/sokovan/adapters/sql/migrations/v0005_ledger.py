@@ -41,16 +41,7 @@ def _create_held_slots() -> None:
         ),
         sa.CheckConstraint("(freed_ms IS NULL) = (proof IS NULL)", name="ck_held_slots_proven"),
         sa.CheckConstraint("amount > 0", name="ck_held_slots_amount"),
-        sa.ForeignKeyConstraint(["kernel_id"], ["kernels.kernel_id"], name="fk_held_slots_kernel_id"),
         sa.PrimaryKeyConstraint("kernel_id", "slot", name="pk_held_slots"),
-    )
-    op.create_index(
-        "ix_held_slots_live",
-        "held_slots",
-        ["agent_id", "slot"],
-        unique=False,
-        postgresql_where=sa.text("freed_ms IS NULL"),
-        sqlite_where=sa.text("freed_ms IS NULL"),
     )
 
 
@@ -64,7 +55,6 @@ def _create_held_devices() -> None:
         sa.Column("exclusive", sa.Boolean(), nullable=False),
         sa.Column("freed_ms", sa.BigInteger(), nullable=True),
         sa.CheckConstraint("units > 0", name="ck_held_devices_units"),
-        sa.ForeignKeyConstraint(["kernel_id"], ["kernels.kernel_id"], name="fk_held_devices_kernel_id"),
         sa.PrimaryKeyConstraint("kernel_id", "device_id", name="pk_held_devices"),
     )
     op.create_index(

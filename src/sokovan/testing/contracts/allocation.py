@@ -1,0 +1,282 @@
+"""The promises of `ports.allocation`: what becomes fact, and for whom.
+
+What is refused, and why, is in `allocation_refusals`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from sokovan.domain.errors import FencedOut
+from sokovan.domain.events import KernelMoved, SessionMoved
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.policy import Scope
+from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.tenancy import Owner
+from sokovan.ports.allocation import (
+    AllocationContext,
+    AllocationRefused,
+    BatchResult,
+    SessionNotWaiting,
+)
+from sokovan.scheduling.selectors.base import AgentSelection
+from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.testing.contracts import expect
+from sokovan.testing.contracts.fleet import agent_now
+from sokovan.testing.contracts.ledger import conserved, held, usage
+from sokovan.testing.contracts.storage import published
+from sokovan.testing.stored_cluster import StoredCluster, assignment, refusal
+
+Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
+ONE_CPU = {"cpu": 1000}
+
+
+async def agents(cluster: StoredCluster, count: int, slots: Mapping[str, int], **options: Any) -> list[str]:
+    """New agents of equal capacity."""
+    names = [cluster.new("a") for _ in range(count)]
+    for name in names:
+        await cluster.agent(name, slots=slots, **options)
+    return names
+
+
+async def sessions(cluster: StoredCluster, count: int, slots: Mapping[str, int], **options: Any) -> list[str]:
+    """New sessions that ask for the same."""
+    names = [cluster.new("s") for _ in range(count)]
+    for name in names:
+        await cluster.submit(name, slots=slots, **options)
+    return names
+
+
+async def workload(cluster: StoredCluster, name: str, group: str = "default") -> SessionWorkload:
+    """A session as the scheduler sees it."""
+    await cluster.snapshots.refresh()
+    found = (await cluster.snapshots.snapshot(ScalingGroupName(group))).sessions
+    return next(one for one in found if one.session_id == name)
+
+
+def crowds(cluster: StoredCluster, count: int) -> list[list[StoredCluster]]:
+    """Callers at the same moment: all of one process, and each of its own."""
+    return [[cluster] * count, [StoredCluster(cluster.store) for _ in range(count)]]
+
+
+def allocated(batch: BatchResult) -> list[str]:
+    """The sessions that a batch allocated."""
+    return [result.session_id for result in batch.allocated]
+
+
+async def an_allocated_session_is_scheduled(cluster: StoredCluster) -> None:
+    """Its kernels have their agents, the agents have them, and the result says so."""
+    first, second = await agents(cluster, 2, {"cpu": 4000})
+    [name] = await sessions(cluster, 1, ONE_CPU, kernels=3)
+    batch = await cluster.place(name, first, second, first)
+    record = await cluster.session(name)
+    expect(record.status is SessionStatus.SCHEDULED, f"the session is {record.status}")
+    expect([kernel.agent_id for kernel in record.kernels] == [first, second, first], "a kernel is elsewhere")
+    expect({kernel.status for kernel in record.kernels} == {KernelStatus.SCHEDULED}, "a kernel is not SCHEDULED")
+    [result] = batch.allocated
+    expect(result.kernels == record.kernels, "the result has other kernels than the store")
+    expect(result.scheduled_at == datetime.fromtimestamp((record.scheduled_ms or 0) / 1000, tz=UTC), "the time")
+    expected = {first: ResourceSlot({"cpu": 2000}), second: ResourceSlot(ONE_CPU)}
+    expect(dict(result.agent_allocations) == expected, f"the agents took {result.agent_allocations}")
+    for agent in (first, second):
+        expect((await agent_now(cluster, agent)).info.occupied_slots == expected[agent], "an agent is not occupied")
+        await conserved(cluster, agent)
+
+
+async def nothing_asked_is_nothing_done(cluster: StoredCluster) -> None:
+    """An empty batch is an empty result."""
+    expect(await cluster.place_all([]) == BatchResult((), {}), "an empty batch did something")
+
+
+async def an_allocation_is_told_and_says_who(cluster: StoredCluster) -> None:
+    """In the histories and in the events of the same commit."""
+    [agent] = await agents(cluster, 1, ONE_CPU)
+    [name] = await sessions(cluster, 1, ONE_CPU)
+    await published(cluster)
+    await cluster.place(name, agent, context=AllocationContext(who="m7"))
+    told = await cluster.store.read(lambda unit: unit.sessions.history(SessionId(name), kernels=True))
+    last = [entry for _, entry in told if entry.trigger == "allocated"]
+    expect([entry.change.who for entry in last] == ["m7", "m7"], "the history does not say who allocated")
+    kinds = {type(event) for event in await published(cluster)}
+    expect(kinds == {SessionMoved, KernelMoved}, "an allocation was not told")
+
+
+async def a_whole_session_goes_to_one_agent(cluster: StoredCluster) -> None:
+    """`allocate` takes every kernel that waits."""
+    [agent] = await agents(cluster, 1, {"cpu": 4000})
+    [name] = await sessions(cluster, 1, ONE_CPU, kernels=3)
+    selection = AgentSelection(AgentId(agent))
+    result = await cluster.allocator.allocate(await workload(cluster, name), selection, AllocationContext())
+    expect({kernel.agent_id for kernel in result.kernels} == {agent}, "a kernel is elsewhere")
+    expect(len(result.kernels) == 3, "a kernel was left out")
+
+
+async def a_gang_goes_to_many_agents_in_one_step(cluster: StoredCluster) -> None:
+    """`allocate_cluster` raises what the batch would have said."""
+    names = await agents(cluster, 2, ONE_CPU)
+    first, second = await sessions(cluster, 2, ONE_CPU, kernels=2)
+    session = await workload(cluster, first)
+    pairs = [(kernel, AgentId(agent)) for kernel, agent in zip(session.kernels, names, strict=True)]
+    result = await cluster.allocator.allocate_cluster(session, pairs, AllocationContext())
+    expect([kernel.agent_id for kernel in result.kernels] == names, "a kernel is elsewhere")
+    other = await workload(cluster, second)
+    pairs = [(kernel, AgentId(agent)) for kernel, agent in zip(other.kernels, names, strict=True)]
+    await refusal(cluster.allocator.allocate_cluster(other, pairs, AllocationContext()), AllocationRefused)
+
+
+async def a_gang_is_whole_or_not_at_all(cluster: StoredCluster) -> None:
+    """One kernel without room keeps all others out, and takes nothing."""
+    wide, narrow = (await agents(cluster, 1, {"cpu": 4000}))[0], (await agents(cluster, 1, {"cpu": 500}))[0]
+    [name] = await sessions(cluster, 1, ONE_CPU, kernels=3)
+    before = await cluster.session(name)
+    refused = (await cluster.place(name, wide, wide, narrow)).refused
+    expect(isinstance(refused[SessionId(name)], AllocationRefused), f"refused with {refused}")
+    expect(await cluster.session(name) == before, "a part of the gang was allocated")
+    expect(not await held(cluster, wide), "a part of the gang holds slots")
+    expect(not (await cluster.place(name, wide, wide, wide)).refused, "a refused gang cannot try again")
+
+
+async def a_session_above_its_minimum_grows(cluster: StoredCluster) -> None:
+    """Kernels that wait may follow, one by one, and hold what they ask for."""
+    [agent] = await agents(cluster, 1, {"cpu": 3000})
+    owner = Owner(user=cluster.new("u"))
+    [name] = await sessions(cluster, 1, ONE_CPU, kernels=3, min_kernels=1, owner=owner)
+    await cluster.place(name, agent)
+    await cluster.start(name)
+    for index in (2, 1):
+        grown = assignment(name)
+        pairs = ((KernelId(f"{name}.{index}"), AgentId(agent)),)
+        batch = await cluster.place_all([type(grown)(grown.session_id, pairs)])
+        expect(not batch.refused, f"growing was refused: {batch.refused}")
+    record = await cluster.session(name)
+    expect(record.status is SessionStatus.RUNNING, f"growing made the session {record.status}")
+    found = await usage(cluster, Scope.USER, owner.user)
+    expect(found["cpu"] == 3000, f"the owner uses {found}")
+    await conserved(cluster, agent)
+
+
+async def a_loser_disturbs_nobody_else(cluster: StoredCluster) -> None:
+    """In one batch, some are refused and the rest commits, in the order given."""
+    [agent] = await agents(cluster, 1, {"cpu": 3000})
+    small = await sessions(cluster, 3, ONE_CPU)
+    [large] = await sessions(cluster, 1, {"cpu": 2500})
+    missing = cluster.new("s")
+    order = [small[0], large, missing, small[1], small[2]]
+    batch = await cluster.place_all([assignment(name, agent) for name in order])
+    expect(allocated(batch) == small, f"allocated were {allocated(batch)}")
+    expect(set(batch.refused) == {large, missing}, f"refused were {set(batch.refused)}")
+    await conserved(cluster, agent)
+
+
+async def who_comes_first_in_a_batch_is_served_first(cluster: StoredCluster) -> None:
+    """Each sees what those before it took."""
+    [agent] = await agents(cluster, 1, {"cpu": 2000})
+    names = await sessions(cluster, 4, ONE_CPU)
+    batch = await cluster.place_all([assignment(name, agent) for name in reversed(names)])
+    expect(allocated(batch) == [names[3], names[2]], f"allocated were {allocated(batch)}")
+
+
+async def callers_at_once_never_take_more_than_there_is(cluster: StoredCluster) -> None:
+    """As many as fit are allocated, the others are refused, each is told its own."""
+    for callers in crowds(cluster, 10):
+        pair = await agents(cluster, 2, {"cpu": 3000})
+        names = await sessions(cluster, 10, ONE_CPU)
+        asked = [callers[index].place(name, pair[index % 2]) for index, name in enumerate(names)]
+        batches = await asyncio.gather(*asked)
+        expect(sum(len(batch.allocated) for batch in batches) == 6, "not exactly as many as fit were allocated")
+        for name, batch in zip(names, batches, strict=True):
+            told = [*allocated(batch), *batch.refused]
+            expect(told == [name], f"the caller of {name} was told of {told}")
+        for agent in pair:
+            await conserved(cluster, agent)
+
+
+async def callers_at_once_for_one_session_make_one_allocation(cluster: StoredCluster) -> None:
+    """The one who won is told so, and only the others are refused."""
+    for callers in crowds(cluster, 4):
+        names = await agents(cluster, 4, {"cpu": 3000})
+        [name] = await sessions(cluster, 1, ONE_CPU)
+        asked = [caller.place(name, agent) for caller, agent in zip(callers, names, strict=True)]
+        batches = await asyncio.gather(*asked)
+        won = [batch for batch in batches if batch.allocated]
+        expect(len(won) == 1, f"{len(won)} callers were told that they allocated the session")
+        expect(not won[0].refused, "the caller that won was refused as well")
+        lost = [error for batch in batches for error in batch.refused.values()]
+        expect([type(error) for error in lost] == [SessionNotWaiting] * 3, f"the others were told {lost}")
+        kernel = (await cluster.session(name)).kernels[0]
+        expect(won[0].allocated[0].kernels == (kernel,), "the caller that won was told another place")
+
+
+async def a_caller_that_is_refused_leaves_the_session_to_the_next(cluster: StoredCluster) -> None:
+    """At the same moment: a bad place of one does not spoil the good one of another."""
+    [agent] = await agents(cluster, 1, {"cpu": 3000})
+    [name] = await sessions(cluster, 1, ONE_CPU)
+    bad, good = await asyncio.gather(cluster.place(name, cluster.new("a")), cluster.place(name, agent))
+    expect(list(bad.refused) == [name] and not bad.allocated, f"the bad place gave {bad}")
+    expect(allocated(good) == [name] and not good.refused, f"the good place gave {good}")
+
+
+async def a_hypernode_is_kept_with_the_session(cluster: StoredCluster) -> None:
+    """Where the decision put it."""
+    [agent] = await agents(cluster, 1, ONE_CPU)
+    [name] = await sessions(cluster, 1, ONE_CPU)
+    await cluster.place_all([assignment(name, agent, hypernode="rack1")])
+    expect((await cluster.session(name)).hypernode == "rack1", "the HyperNode was lost")
+
+
+async def only_the_leader_allocates(cluster: StoredCluster) -> None:
+    """One who was replaced is fenced out, and nothing is taken."""
+    [agent] = await agents(cluster, 1, {"cpu": 2000})
+    [name] = await sessions(cluster, 1, ONE_CPU)
+    lease_name = cluster.new("lease")
+    old = await cluster.leases.acquire(lease_name, holder="m1", ttl_s=60)
+    if old is None:
+        raise AssertionError("a lease that nobody has was refused")
+    await cluster.leases.release(old)
+    new = await cluster.leases.acquire(lease_name, holder="m2", ttl_s=60)
+    await refusal(cluster.place(name, agent, context=AllocationContext(fence=old.fence)), FencedOut)
+    expect((await cluster.session(name)).status is SessionStatus.PENDING, "a leader that was replaced allocated")
+    expect(not await held(cluster, agent), "a leader that was replaced took slots")
+    await cluster.place(name, agent, context=AllocationContext(fence=None if new is None else new.fence))
+    [*_, (_, entry)] = await cluster.store.read(lambda unit: unit.sessions.history(SessionId(name)))
+    expect((entry.lease, entry.epoch) == (lease_name, 2), "history does not say which leader allocated")
+
+
+async def a_leader_that_was_replaced_spoils_nothing_for_others(cluster: StoredCluster) -> None:
+    """Calls at once with different fences do not share their fate."""
+    [agent] = await agents(cluster, 1, {"cpu": 4000})
+    names = await sessions(cluster, 4, ONE_CPU)
+    lease = await cluster.leases.acquire(cluster.new("lease"), holder="m1", ttl_s=60)
+    if lease is None:
+        raise AssertionError("a lease that nobody has was refused")
+    await cluster.leases.release(lease)
+    await cluster.leases.acquire(lease.name, holder="m2", ttl_s=60)
+    old, free = AllocationContext(fence=lease.fence), AllocationContext()
+    asked = [cluster.place(name, agent, context=old if index % 2 else free) for index, name in enumerate(names)]
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    fenced = [isinstance(result, FencedOut) for result in results]
+    expect(fenced == [False, True, False, True], f"fenced out were {fenced}")
+
+
+CHECKS: tuple[Check, ...] = (
+    an_allocated_session_is_scheduled,
+    nothing_asked_is_nothing_done,
+    an_allocation_is_told_and_says_who,
+    a_whole_session_goes_to_one_agent,
+    a_gang_goes_to_many_agents_in_one_step,
+    a_gang_is_whole_or_not_at_all,
+    a_session_above_its_minimum_grows,
+    a_loser_disturbs_nobody_else,
+    who_comes_first_in_a_batch_is_served_first,
+    callers_at_once_never_take_more_than_there_is,
+    callers_at_once_for_one_session_make_one_allocation,
+    a_caller_that_is_refused_leaves_the_session_to_the_next,
+    a_hypernode_is_kept_with_the_session,
+    only_the_leader_allocates,
+    a_leader_that_was_replaced_spoils_nothing_for_others,
+)

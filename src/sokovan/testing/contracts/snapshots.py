@@ -1,0 +1,320 @@
+"""The promises of `ports.snapshots.SnapshotSource`.
+
+Each check has a store of its own: a snapshot shows all that is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import fields
+from typing import TypeAlias
+
+from sokovan.adapters.sql.snapshots import SqlSnapshots
+from sokovan.domain.errors import NotFound
+from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.queue import Queue
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.tenancy import Domain, Keypair, Owner, User
+from sokovan.domain.topology import HyperNode
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
+from sokovan.testing.clock import until
+from sokovan.testing.contracts import expect
+from sokovan.testing.contracts.fleet import walked
+from sokovan.testing.stored_cluster import BY_AGENT, DEFAULT_GROUP, StoredCluster, assignment, refusal
+
+Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
+ONE_CPU = {"cpu": 1000}
+OTHER_GROUP = ScalingGroupName("other")
+
+
+async def seen(source: SqlSnapshots, group: str = DEFAULT_GROUP) -> SystemSnapshot:
+    """What a source shows after a refresh."""
+    await source.refresh()
+    return await source.snapshot(ScalingGroupName(group))
+
+
+def in_order(snapshot: SystemSnapshot) -> dict[str, object]:
+    """A snapshot as it can be compared: without its time, and in the order of ids."""
+    parts: dict[str, object] = {one.name: getattr(snapshot, one.name) for one in fields(snapshot)}
+    parts["agents"] = sorted(snapshot.agents, key=lambda agent: agent.agent_id)
+    parts["sessions"] = sorted(snapshot.sessions, key=lambda session: session.session_id)
+    del parts["now_ms"]
+    return parts
+
+
+async def same_as_fresh(cluster: StoredCluster, source: SqlSnapshots, *, after: str) -> None:
+    """A source that followed all changes shows what one that reads everything shows."""
+    await source.refresh()
+    fresh = SqlSnapshots(cluster.store)
+    await fresh.refresh()
+    expect(source.scaling_groups() == fresh.scaling_groups(), f"after {after} the scaling groups differ")
+    for group in fresh.scaling_groups():
+        followed, whole = in_order(await source.snapshot(group)), in_order(await fresh.snapshot(group))
+        different = [name for name in whole if whole[name] != followed[name]]
+        shown = [(name, followed[name], whole[name]) for name in different]
+        expect(not different, f"after {after} these differ from a fresh source in {group}: {shown}")
+
+
+async def settled(source: SqlSnapshots) -> None:
+    """Refresh until there is nothing new."""
+
+    async def is_quiet() -> bool:
+        return not await source.refresh()
+
+    await until(is_quiet, elapse=_nothing)
+
+
+async def _nothing(seconds: float) -> None:
+    del seconds
+
+
+async def a_store_at_rest_has_nothing_new(cluster: StoredCluster) -> None:
+    """The first refresh has, the ones after it have not, until something is written."""
+    await cluster.agent("a1")
+    source = SqlSnapshots(cluster.store)
+    expect(await source.refresh(), "the first refresh says that there is nothing")
+    await settled(source)
+    expect(not await source.refresh(), "a store at rest has something new")
+    await cluster.submit("s1")
+    expect(await source.refresh(), "a refresh after a write says that there is nothing")
+    await settled(source)
+
+
+async def a_snapshot_stands_still_until_it_is_refreshed(cluster: StoredCluster) -> None:
+    """It is the state as of the last refresh."""
+    before = await seen(cluster.snapshots)
+    await cluster.agent("a1")
+    await cluster.submit("s1")
+    expect(in_order(await cluster.snapshots.snapshot(DEFAULT_GROUP)) == in_order(before), "a snapshot moved")
+    expect(cluster.snapshots.incarnation(AgentId("a1")) is None, "an agent was seen without a refresh")
+
+
+async def what_was_rolled_back_is_not_seen(cluster: StoredCluster) -> None:
+    """Not by the next refresh, and not later."""
+    await refusal(cluster.submit("s1", dependencies=(SessionId("nobody"),)), NotFound)
+    await cluster.submit("s2")
+    expect([one.session_id for one in (await seen(cluster.snapshots)).sessions] == ["s2"], "something else is seen")
+
+
+async def an_unknown_scaling_group_is_not_found(cluster: StoredCluster) -> None:
+    """NotFound; those that are there are listed by name."""
+    await cluster.put(*[ScalingGroup(name=ScalingGroupName(name)) for name in ("z", "B", "a")])
+    await cluster.snapshots.refresh()
+    expect(list(cluster.snapshots.scaling_groups()) == ["B", "a", "default", "z"], "the list is wrong")
+    await refusal(cluster.snapshots.snapshot(ScalingGroupName("nobody")), NotFound)
+    await cluster.store.run(lambda unit: unit.catalog.remove(ScalingGroup, "z"))
+    await cluster.snapshots.refresh()
+    await refusal(cluster.snapshots.snapshot(ScalingGroupName("z")), NotFound)
+
+
+async def a_scaling_group_shows_its_own(cluster: StoredCluster) -> None:
+    """Agents and sessions of others are not there."""
+    await cluster.put(ScalingGroup(name=OTHER_GROUP, scheduler="drf"))
+    await cluster.agent("a1")
+    await cluster.agent("a2", scaling_group=OTHER_GROUP)
+    await cluster.submit("s1")
+    await cluster.submit("s2", scaling_group=OTHER_GROUP)
+    other = await seen(cluster.snapshots, OTHER_GROUP)
+    expect([agent.agent_id for agent in other.agents] == ["a2"], "it shows other agents")
+    expect([session.session_id for session in other.sessions] == ["s2"], "it shows other sessions")
+    expect(other.scaling_group == ScalingGroup(name=OTHER_GROUP, scheduler="drf"), "it is another scaling group")
+
+
+async def agents_are_seen_as_they_are(cluster: StoredCluster) -> None:
+    """As the fleet has them, with what is taken and what is on its way out."""
+    await cluster.agent("a1", labels={"zone": "a"})
+    source = SqlSnapshots(cluster.store)
+    await _agent_seen(cluster, source, "enrolment")
+    await cluster.submit("s1", kernels=2, slots={"cpu": 1000, "cuda.device": 1})
+    await cluster.place("s1", "a1", "a1")
+    await _agent_seen(cluster, source, "allocation")
+    await cluster.start("s1")
+    await cluster.stop("s1", Goal.FORCE)
+    await _agent_seen(cluster, source, "a forced end")
+    await cluster.free("s1", FreeProof.AGENT_TOMBSTONE)
+    await _agent_seen(cluster, source, "freeing")
+    await cluster.agent("a1", slots=ONE_CPU, labels={})
+    await _agent_seen(cluster, source, "a new incarnation")
+    expect(source.incarnation(AgentId("a1")) == 2, "the incarnation is not that of the agent")
+    await walked(cluster, "a1", AgentTrigger.DRAIN_REQUESTED)
+    await _agent_seen(cluster, source, "a move")
+    [agent] = (await source.snapshot(DEFAULT_GROUP)).agents
+    expect(agent.status is AgentStatus.DRAINING, f"the agent is {agent.status}")
+
+
+async def _agent_seen(cluster: StoredCluster, source: SqlSnapshots, after: str) -> None:
+    shown = sorted((await seen(source)).agents, key=lambda agent: agent.agent_id)
+    stored = [one.info for one in await cluster.store.read(lambda unit: unit.fleet.all())]
+    expect(shown == stored, f"after {after} an agent is seen as {shown}, stored is {stored}")
+
+
+async def sessions_are_seen_until_they_end(cluster: StoredCluster) -> None:
+    """Those that wait, run or end, numbered by age, with the places of their kernels."""
+    await cluster.agent("a1")
+    for name in ("s2", "s1"):
+        await cluster.submit(name, kernels=2, min_kernels=1)
+    await cluster.place("s1", "a1")
+    snapshot = await seen(cluster.snapshots)
+    found = sorted(snapshot.sessions, key=lambda session: session.submitted)
+    expect([session.session_id for session in found] == ["s2", "s1"], "sessions are not numbered by age")
+    places = [(kernel.kernel_id, kernel.agent, kernel.releasing) for kernel in found[1].kernels]
+    expect(places == [("s1.0", "a1", False), ("s1.1", None, False)], f"kernels are seen as {places}")
+    await cluster.stop("s1")
+    [ending] = [one for one in (await seen(cluster.snapshots)).sessions if one.session_id == "s1"]
+    expect([kernel.releasing for kernel in ending.kernels] == [True], "a kernel on its way out is not marked")
+    await cluster.free("s1", FreeProof.NEVER_SENT)
+    await cluster.stop("s2")
+    expect(not (await seen(cluster.snapshots)).sessions, "a session that ended is seen")
+
+
+async def a_hypernode_of_a_session_is_seen(cluster: StoredCluster) -> None:
+    """Where an allocation put it."""
+    await cluster.agent("a1")
+    await cluster.submit("s1")
+    await cluster.place_all([assignment("s1", "a1", hypernode="rack1")])
+    expect((await seen(cluster.snapshots)).sessions[0].hypernode == "rack1", "the HyperNode is not seen")
+
+
+async def outcomes_are_seen_while_somebody_waits_for_them(cluster: StoredCluster) -> None:
+    """Whether it was a success; whether the dependant came before the end or after it."""
+    await cluster.agent("a1")
+    await cluster.submit("good")
+    await cluster.submit("early", dependencies=(SessionId("good"),))
+    await cluster.snapshots.refresh()
+    await cluster.submit("bad")
+    for name, code in (("good", 0), ("bad", 1)):
+        await cluster.place(name, "a1")
+        await cluster.start(name)
+        await cluster.move(name, KernelTrigger.EXITED, BY_AGENT, exit_code=code)
+        await cluster.free(name, FreeProof.AGENT_TOMBSTONE)
+    expect((await seen(cluster.snapshots)).outcomes == {"good": True}, "the outcome is not seen")
+    await cluster.submit("late", dependencies=(SessionId("good"), SessionId("bad")))
+    expect((await seen(cluster.snapshots)).outcomes == {"good": True, "bad": False}, "outcomes are not seen")
+    await cluster.stop("late")
+    expect((await seen(cluster.snapshots)).outcomes == {"good": True}, "an outcome is kept for nobody")
+
+
+async def use_and_limits_of_owners_are_seen(cluster: StoredCluster) -> None:
+    """By scope and name, and how much waits in other scaling groups."""
+    await cluster.put(ScalingGroup(name=OTHER_GROUP))
+    policy = ResourcePolicy("p", sessions_max=5, pending_sessions_max=3)
+    owner = Owner("u", "g", "d", AccessKey("k"))
+    await cluster.put(policy, Domain("d"), User("u", "d"), Keypair(AccessKey("k"), "u", "p"))
+    await cluster.agent("a1")
+    await cluster.submit("s1", slots=ONE_CPU, owner=owner)
+    await cluster.submit("s2", kernels=2, slots=ONE_CPU, owner=owner, scaling_group=OTHER_GROUP)
+    snapshot = await seen(cluster.snapshots)
+    expect(snapshot.limits[Scope.KEYPAIR] == {"k": policy}, "the limit of a keypair is not seen")
+    waiting = snapshot.pending_elsewhere["k"]
+    expect((waiting.sessions, waiting.slots["cpu"]) == (1, 2000), f"elsewhere waits {waiting}")
+    await cluster.put(Keypair(AccessKey("k"), "u"))
+    await cluster.place("s1", "a1")
+    snapshot = await seen(cluster.snapshots)
+    for scope, name in ((Scope.KEYPAIR, "k"), (Scope.USER, "u"), (Scope.GROUP, "g"), (Scope.DOMAIN, "d")):
+        used = snapshot.usage[scope][name]
+        expect((used.sessions, used.slots["cpu"]) == (1, 1000), f"the {scope} uses {used}")
+    expect(not snapshot.limits[Scope.KEYPAIR], "a limit that was lifted is seen")
+
+
+async def every_change_of_the_catalog_is_seen(cluster: StoredCluster) -> None:
+    """Scaling groups, queues, HyperNodes; put and removed."""
+    await cluster.agent("a1")
+    await cluster.snapshots.refresh()
+    group, queue = ScalingGroup(name=DEFAULT_GROUP, scheduler="drf"), Queue(QueueName("q"), weight=7)
+    rack = HyperNode("rack1", 1, ("a1",))
+    await cluster.put(group, queue, rack)
+    snapshot = await seen(cluster.snapshots)
+    found = (snapshot.scaling_group, snapshot.queues, snapshot.hypernodes)
+    expect(found == (group, (queue,), (rack,)), f"seen are {found}")
+    mark = cluster.snapshots.topology
+    await cluster.store.run(lambda unit: unit.catalog.remove(Queue, "q"))
+    await cluster.store.run(lambda unit: unit.catalog.remove(HyperNode, "rack1"))
+    snapshot = await seen(cluster.snapshots)
+    expect((snapshot.queues, snapshot.hypernodes) == ((), ()), "what was removed is seen")
+    expect(cluster.snapshots.topology != mark, "the mark of the topology stood still")
+
+
+async def a_hypernode_shows_the_members_of_the_scaling_group(cluster: StoredCluster) -> None:
+    """And none that has no member there."""
+    await cluster.put(ScalingGroup(name=OTHER_GROUP))
+    await cluster.agent("a1")
+    await cluster.agent("a2", scaling_group=OTHER_GROUP)
+    await cluster.put(HyperNode("rack1", 1, ("a1", "a2")), HyperNode("row1", 2, ("rack1",)), Queue(QueueName("q")))
+    snapshot = await seen(cluster.snapshots, OTHER_GROUP)
+    shown = [(node.name, node.members) for node in snapshot.hypernodes]
+    expect(shown == [("rack1", ("a2",)), ("row1", ("rack1",))], f"shown are {shown}")
+    expect(snapshot.tree.agents_under("row1") == ("a2",), "the tree does not hold")
+
+
+async def what_a_cycle_leaves_is_there_for_the_next(cluster: StoredCluster) -> None:
+    """Reservations and cursors, for this source and for any other, as they were."""
+    await cluster.agent("a1")
+    for name in ("s1", "s2"):
+        await cluster.submit(name, kernels=12)
+    kept = (_reservation("s2", 12), _reservation("s1", 2))
+    plan = SchedulingPlan(reservations=kept, cursors={"round-robin": AgentId("a1")})
+    await cluster.snapshots.refresh()
+    await cluster.snapshots.remember(DEFAULT_GROUP, plan)
+    for source in (cluster.snapshots, SqlSnapshots(cluster.store)):
+        snapshot = await seen(source)
+        expect(snapshot.reservations == kept, f"the reservations are {snapshot.reservations}")
+        expect(dict(snapshot.cursors) == {"round-robin": "a1"}, f"the cursors are {snapshot.cursors}")
+    await cluster.stop("s2")
+    expect((await seen(cluster.snapshots)).reservations == kept[1:], "a session that ended keeps its reservation")
+
+
+def _reservation(name: str, count: int) -> Reservation:
+    return Reservation(SessionId(name), tuple((KernelId(f"{name}.{at}"), AgentId("a1")) for at in range(count)))
+
+
+async def what_a_later_cycle_leaves_replaces_it(cluster: StoredCluster) -> None:
+    """For every source, and for this scaling group alone."""
+    await cluster.put(ScalingGroup(name=OTHER_GROUP))
+    await cluster.agent("a1")
+    await cluster.submit("s1")
+    await cluster.submit("s2", scaling_group=OTHER_GROUP)
+    other = SqlSnapshots(cluster.store)
+    for group, name in ((DEFAULT_GROUP, "s1"), (OTHER_GROUP, "s2")):
+        await cluster.snapshots.remember(group, SchedulingPlan(reservations=(_reservation(name, 1),)))
+    expect(len((await seen(other)).reservations) == 1, "another source does not see the reservation")
+    await cluster.snapshots.remember(DEFAULT_GROUP, SchedulingPlan())
+    for source in (other, cluster.snapshots, SqlSnapshots(cluster.store)):
+        expect(not (await seen(source)).reservations, "a reservation that was given up is still seen")
+        expect(len((await seen(source, OTHER_GROUP)).reservations) == 1, "that of another scaling group is gone")
+
+
+async def remembering_the_same_again_writes_nothing(cluster: StoredCluster) -> None:
+    """A cycle that changes nothing leaves the store at rest."""
+    await cluster.agent("a1")
+    await cluster.submit("s1", kernels=12)
+    plan = SchedulingPlan(reservations=(_reservation("s1", 12),), cursors={"x": AgentId("a1")})
+    source = SqlSnapshots(cluster.store)
+    await source.refresh()
+    await source.remember(DEFAULT_GROUP, plan)
+    await settled(source)
+    await source.remember(DEFAULT_GROUP, plan)
+    expect(not await source.refresh(), "remembering the same again was written")
+
+
+CHECKS: tuple[Check, ...] = (
+    a_store_at_rest_has_nothing_new,
+    a_snapshot_stands_still_until_it_is_refreshed,
+    what_was_rolled_back_is_not_seen,
+    an_unknown_scaling_group_is_not_found,
+    a_scaling_group_shows_its_own,
+    agents_are_seen_as_they_are,
+    sessions_are_seen_until_they_end,
+    a_hypernode_of_a_session_is_seen,
+    outcomes_are_seen_while_somebody_waits_for_them,
+    use_and_limits_of_owners_are_seen,
+    every_change_of_the_catalog_is_seen,
+    a_hypernode_shows_the_members_of_the_scaling_group,
+    what_a_cycle_leaves_is_there_for_the_next,
+    what_a_later_cycle_leaves_replaces_it,
+    remembering_the_same_again_writes_nothing,
+)

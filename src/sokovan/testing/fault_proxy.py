@@ -1,0 +1,232 @@
+"""A proxy before PostgreSQL that fails at an exact moment of a commit.
+
+It reads the messages of the protocol, so that it can end a connection before
+COMMIT reaches the server, or after the server has answered and before the client
+hears of it. It serves clients that send COMMIT as a simple query, as asyncpg does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from enum import StrEnum, auto
+from typing import Self
+from urllib.parse import urlsplit, urlunsplit
+
+from sokovan.domain.errors import SokovanError
+from sokovan.testing.servers.process import LOOPBACK
+
+_LENGTH = 4
+_STARTUP_HEAD = 8
+_WITHOUT_ENCRYPTION = b"N"
+# Requests for TLS and for GSSAPI encryption, which stand where the version of the protocol does otherwise.
+_ENCRYPTION = frozenset({80877103, 80877104})
+_QUERY, _READY = b"Q", b"Z"
+
+
+class CommitFault(StrEnum):
+    """What becomes of a COMMIT; in every case the client's connection ends without an answer."""
+
+    LOST = auto()
+    UNANSWERED = auto()
+    HELD = auto()
+
+
+class FaultNotArmed(SokovanError):
+    """A commit was to be released, and none is held."""
+
+    code = "fault-not-armed"
+    hint = "arm CommitFault.HELD and wait for `struck` before releasing"
+
+
+class FaultProxy:
+    """Clients connect here instead of to the server; one commit at a time can be made to fail.
+
+    LOST: the server never sees it, and rolls back. UNANSWERED: the server has
+    committed. HELD: the server sees it at `release`, which may be after the client
+    has begun to try again.
+    """
+
+    def __init__(self, server_url: str) -> None:
+        parts = urlsplit(server_url)
+        self._server_url = server_url
+        self._server = (parts.hostname or LOOPBACK, parts.port or 5432)
+        self.port = 0
+        self._listener: asyncio.Server | None = None
+        self._links: set[_Link] = set()
+        self._armed: CommitFault | None = None
+        self._struck = asyncio.Event()
+        self._held: asyncio.Future[bool] | None = None
+        self.flowing = asyncio.Event()
+        self.flowing.set()
+
+    @property
+    def url(self) -> str:
+        """The server's address, by way of this proxy."""
+        parts = urlsplit(self._server_url)
+        credentials, at, _ = parts.netloc.rpartition("@")
+        return urlunsplit(parts._replace(netloc=f"{credentials}{at}{LOOPBACK}:{self.port}"))
+
+    async def start(self) -> None:
+        """Listen: at a free port the first time, at the same one later."""
+        self._listener = await asyncio.start_server(self._serve, LOOPBACK, self.port)
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """End every connection and refuse new ones, as a server that is away."""
+        if self._listener is not None:
+            self._listener.close()
+            self.cut()
+            await self._listener.wait_closed()
+            self._listener = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self.resume()
+        await self.close()
+
+    def arm(self, fault: CommitFault) -> None:
+        """Have this happen to the next COMMIT that comes."""
+        self._armed = fault
+        self._struck.clear()
+
+    async def struck(self) -> None:
+        """Return once the armed fault has happened."""
+        await self._struck.wait()
+
+    def release(self, *, committed: bool = True) -> None:
+        """Let the held COMMIT reach the server, or be lost after all. Raises FaultNotArmed."""
+        if self._held is None or self._held.done():
+            raise FaultNotArmed("no commit is held")
+        self._held.set_result(committed)
+
+    def cut(self) -> None:
+        """End every connection now."""
+        for link in tuple(self._links):
+            link.end()
+
+    def stall(self) -> None:
+        """Let nothing through, while connections stay open and are taken: a network that lost its way."""
+        self.flowing.clear()
+
+    def resume(self) -> None:
+        """End the stall."""
+        self.flowing.set()
+
+    def take_fault(self) -> CommitFault | None:
+        """The fault for the COMMIT that has just come; it happens once."""
+        fault, self._armed = self._armed, None
+        if fault is CommitFault.HELD:
+            self._held = asyncio.get_running_loop().create_future()
+        return fault
+
+    def strike(self) -> None:
+        """Tell those who wait for the fault."""
+        self._struck.set()
+
+    async def held(self) -> bool:
+        """Wait for `release`; whether the COMMIT may go on."""
+        return self._held is not None and await self._held
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            server_reader, server_writer = await asyncio.open_connection(*self._server)
+        except OSError:
+            writer.close()
+            return
+        link = _Link(self, client=(reader, writer), server=(server_reader, server_writer))
+        self._links.add(link)
+        try:
+            await link.run()
+        finally:
+            self._links.discard(link)
+
+
+_Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class _Link:
+    """One client and its connection to the server."""
+
+    def __init__(self, proxy: FaultProxy, *, client: _Ends, server: _Ends) -> None:
+        self._proxy = proxy
+        self._client_reader, self._client = client
+        self._server_reader, self._server = server
+        self._answers_kept = False
+        self._answered = asyncio.Event()
+
+    async def run(self) -> None:
+        """Carry messages both ways until one side or a fault ends it."""
+        ways = [asyncio.ensure_future(self._to_server()), asyncio.ensure_future(self._to_client())]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            self.end()
+
+    def end(self) -> None:
+        """Close both sides at once; what is on its way is lost."""
+        for writer in (self._client, self._server):
+            writer.transport.abort()
+
+    async def _to_server(self) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            async for message in self._from_client():
+                fault = self._proxy.take_fault() if _is_commit(message) else None
+                if fault is not None:
+                    await self._fail(fault, message)
+                    return
+                await self._proxy.flowing.wait()
+                self._server.write(message)
+                await self._server.drain()
+
+    async def _fail(self, fault: CommitFault, commit: bytes) -> None:
+        self._answers_kept = True
+        if fault is CommitFault.HELD:
+            self._client.transport.abort()
+            self._proxy.strike()
+        if fault is CommitFault.UNANSWERED or (fault is CommitFault.HELD and await self._proxy.held()):
+            self._server.write(commit)
+            await self._server.drain()
+            await self._answered.wait()
+        self.end()
+        self._proxy.strike()
+
+    async def _to_client(self) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                message = await _message(self._server_reader)
+                if self._answers_kept:
+                    if message.startswith(_READY):
+                        self._answered.set()
+                    continue
+                await self._proxy.flowing.wait()
+                self._client.write(message)
+                await self._client.drain()
+
+    async def _from_client(self) -> AsyncIterator[bytes]:
+        """The client's messages; a request for encryption is declined, so that the rest can be read."""
+        while True:
+            head = await self._client_reader.readexactly(_STARTUP_HEAD)
+            if int.from_bytes(head[_LENGTH:]) not in _ENCRYPTION:
+                break
+            self._client.write(_WITHOUT_ENCRYPTION)
+        yield head + await self._client_reader.readexactly(int.from_bytes(head[:_LENGTH]) - _STARTUP_HEAD)
+        while True:
+            yield await _message(self._client_reader)
+
+
+async def _message(reader: asyncio.StreamReader) -> bytes:
+    """One message: its kind, its length without the kind, its content."""
+    head = await reader.readexactly(1 + _LENGTH)
+    return head + await reader.readexactly(int.from_bytes(head[1:]) - _LENGTH)
+
+
+def _is_commit(message: bytes) -> bool:
+    return message.startswith(_QUERY) and message[1 + _LENGTH :].strip(b"\0; \n").upper() == b"COMMIT"

@@ -1,0 +1,126 @@
+"""A PostgreSQL that is killed and started again, while its clients go on working."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from random import Random  # noqa: TID251  # seeded: the same draws on every run
+
+import pytest
+
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.sql.store import RetryRule, SqlStore
+from sokovan.domain.errors import StoreUnavailable
+from sokovan.domain.lifecycle.kernel import FreeProof
+from sokovan.testing.clock import until
+from sokovan.testing.servers import PostgresServer
+from sokovan.testing.stored_cluster import StoredCluster
+from tests.integration.crowds import broken_laws, store_at
+
+CLOCK = SystemClock()
+WORKERS = 4
+KILLS = 4
+AGENTS = ("a1", "a2", "a3")
+SLOTS = {"cpu": 1000}
+# Room for fewer sessions than there are workers, so that some are always refused.
+ROOM = {"cpu": 1000}
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+class Worker:
+    """Submits, allocates, stops and frees, one session after the other, until it is told to end."""
+
+    def __init__(self, store: SqlStore, number: int) -> None:
+        self._cluster, self._number = StoredCluster(store), number
+        self._random = Random(number)  # noqa: S311  # no secret
+        self.rounds = self.allocated = self.refused = self.unavailable = 0
+        self.told_to_end = False
+
+    async def run(self) -> None:
+        while not self.told_to_end:
+            try:
+                await self._round(f"w{self._number}-{self.rounds}-{self.unavailable}")
+                self.rounds += 1
+            except StoreUnavailable:
+                self.unavailable += 1
+
+    async def _round(self, name: str) -> None:
+        await self._cluster.submit(name, slots=SLOTS)
+        batch = await self._cluster.place(name, self._random.choice(AGENTS))
+        self.allocated += len(batch.allocated)
+        self.refused += len(batch.refused)
+        await self._cluster.stop(name)
+        if batch.allocated:
+            await self._cluster.free(name, FreeProof.NEVER_SENT)
+
+
+@asynccontextmanager
+async def working(url: str) -> AsyncIterator[list[Worker]]:
+    """Workers at work; whatever one of them raises is raised at the end."""
+    stores = [store_at(url, retry=RetryRule(give_up_s=PATIENCE_S)) for _ in range(WORKERS)]
+    workers = [Worker(store, number) for number, store in enumerate(stores)]
+    tasks = [asyncio.ensure_future(worker.run()) for worker in workers]
+    try:
+        yield workers
+    finally:
+        for worker in workers:
+            worker.told_to_end = True
+        await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE_S)
+        for store in stores:
+            await store.close()
+
+
+async def everybody_works(workers: list[Worker], *, rounds: int) -> None:
+    """Return once each worker has done so many more rounds."""
+    before = [worker.rounds for worker in workers]
+
+    async def is_done() -> bool:
+        return all(worker.rounds >= start + rounds for worker, start in zip(workers, before, strict=True))
+
+    await until(is_done, elapse=CLOCK.sleep, limit_s=PATIENCE_S)
+
+
+async def test_workers_outlive_a_server_that_is_killed_again_and_again(server: PostgresServer) -> None:
+    url = server.create_database("killed")
+    chance = Random(1)  # noqa: S311  # no secret
+    async with StoredCluster.open(url) as cluster:
+        for agent in AGENTS:
+            await cluster.agent(agent, slots=ROOM, devices=False)
+        async with working(url) as workers:
+            for _ in range(KILLS):
+                await everybody_works(workers, rounds=chance.randint(1, 8))
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+                assert await broken_laws(cluster.store) == []
+            await everybody_works(workers, rounds=3)
+        assert await broken_laws(cluster.store) == []
+        agents = await cluster.store.read(lambda unit: unit.fleet.all())
+    assert [agent.info.occupied_slots["cpu"] for agent in agents] == [0, 0, 0]
+    assert sum(worker.allocated for worker in workers) > 0
+    assert sum(worker.refused for worker in workers) > 0
+
+
+async def test_a_pool_full_of_connections_from_before_a_restart_works_on(server: PostgresServer) -> None:
+    async with StoredCluster.open(server.create_database("restarted")) as cluster:
+        await asyncio.gather(*(cluster.submit(f"before{number}", slots=SLOTS) for number in range(10)))
+        await asyncio.to_thread(server.restart)
+        await asyncio.gather(*(cluster.submit(f"after{number}", slots=SLOTS) for number in range(10)))
+        assert await broken_laws(cluster.store) == []
+
+
+async def test_a_server_that_is_gone_is_unavailable_to_readers_and_writers(server: PostgresServer) -> None:
+    retry = RetryRule(give_up_s=0.5)
+    async with StoredCluster.open(server.create_database("gone"), retry=retry) as cluster:
+        await cluster.submit("before", slots=SLOTS)
+        await asyncio.to_thread(server.kill)
+        with pytest.raises(StoreUnavailable):
+            await asyncio.wait_for(cluster.submit("lost", slots=SLOTS), PATIENCE_S)
+        with pytest.raises(StoreUnavailable):
+            await asyncio.wait_for(cluster.session("before"), PATIENCE_S)
+        await asyncio.to_thread(server.start)
+        assert (await cluster.session("before")).session_id == "before"

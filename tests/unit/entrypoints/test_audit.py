@@ -1,0 +1,85 @@
+"""An audit of the store that a user names: it looks, and touches nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sokovan.adapters.sql.invariants import INVARIANTS
+from sokovan.adapters.sql.schema import SchemaMismatch
+from sokovan.entrypoints.audit import UnknownInvariant, audited, chosen
+from sokovan.entrypoints.database import StoreMissing
+from tests.unit.entrypoints.little_store import little_store, names_in, overcharge, take_back
+
+
+def test_a_store_in_order_keeps_every_law(tmp_path: Path) -> None:
+    path = little_store(tmp_path)
+    report = audited(f"sqlite:///{path}")
+    assert report.holds
+    assert report.store == f"sqlite:///{path}"
+    assert [finding.invariant for finding in report.findings] == list(INVARIANTS)
+
+
+def test_an_audit_changes_nothing(tmp_path: Path) -> None:
+    path = little_store(tmp_path)
+    before = path.read_bytes()
+    audited(f"sqlite:///{path}")
+    assert path.read_bytes() == before
+    assert names_in(tmp_path) == {"state.db"}
+
+
+def test_a_broken_law_is_found(tmp_path: Path) -> None:
+    path = little_store(tmp_path)
+    overcharge(path)
+    report = audited(f"sqlite:///{path}")
+    assert not report.holds
+    [broken] = [finding for finding in report.findings if not finding.holds]
+    assert (broken.invariant.id, broken.count) == ("I1", 1)
+    assert broken.rows[0].row == {"agent_id": "a1", "slot": "cpu", "kept": 1007, "counted": 1000}
+
+
+def test_only_the_laws_that_are_asked_for_count(tmp_path: Path) -> None:
+    path = little_store(tmp_path)
+    overcharge(path)
+    assert audited(f"sqlite:///{path}", only=["I7", "I29"]).holds
+
+
+def test_an_old_schema_is_not_audited_and_not_touched(tmp_path: Path) -> None:
+    path = little_store(tmp_path)
+    take_back(path, "0003")
+    before = path.read_bytes()
+    with pytest.raises(SchemaMismatch, match="at revision 0003") as refused:
+        audited(f"sqlite:///{path}")
+    assert "sokovan db upgrade" in refused.value.hint
+    assert path.read_bytes() == before
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(StoreMissing):
+        audited(f"sqlite:///{tmp_path}/none.db")
+    assert names_in(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "laws"), [("I1", ["I1"]), ("I1,I7", ["I1", "I7"]), (" i29 , i2 ,", ["I29", "I2"]), ("I1,I1", ["I1", "I1"])]
+)
+def test_laws_are_named_in_a_list(text: str, laws: list[str]) -> None:
+    assert chosen(text) == laws
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("I77", "there is no invariant 'I77'; did you mean I17, I7?"),
+        ("I1,slots", "there is no invariant 'SLOTS'"),
+        ("I3", "I3 is not judged from the store: no physical overcommit: only the hosts know what runs on them"),
+        ("", "name at least one invariant"),
+        (" , ", "name at least one invariant"),
+    ],
+)
+def test_a_law_that_cannot_be_asked_for_is_refused_with_advice(text: str, message: str) -> None:
+    with pytest.raises(UnknownInvariant) as refused:
+        chosen(text)
+    assert refused.value.message == message
+    assert "known are I1, I2, I5" in refused.value.hint
