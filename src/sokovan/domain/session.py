@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
 from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots, require_tuple
+from sokovan.domain.commands import is_plain_path, require_command, require_environment
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId, checked_name
 from sokovan.domain.image import ARCHITECTURE_DEFAULT
@@ -39,6 +40,33 @@ class Preemption(StrEnum):
 
     ALWAYS = auto()
     NEVER = auto()
+
+
+class LostPolicy(StrEnum):
+    """What becomes of a session whose agent is gone for good."""
+
+    END = auto()
+    REQUEUE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder of the machine that the kernels see at `target`."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+    def __post_init__(self) -> None:
+        for field_name, path in (("source", self.source), ("target", self.target)):
+            if not is_plain_path(path):
+                raise InvalidSpec(
+                    what="mount",
+                    field=field_name,
+                    value=path,
+                    problem="must be an absolute path without . or .. in it",
+                )
+        require_kind(self.read_only, bool, what=f"mount {self.target}", field="read_only")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +123,8 @@ class KernelSpec:
     priority: int = 0
     preemptible: bool = True
     nominated: AgentId | None = None
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checked_name(self.kernel_id, what="kernel")
@@ -111,6 +141,8 @@ class KernelSpec:
                 checked_name(value, what=name)
         if self.nominated is not None:
             checked_name(self.nominated, what="agent")
+        require_command(self.command, what=what)
+        require_environment(self.environment, what=what)
 
     @property
     def best_effort(self) -> bool:
@@ -142,6 +174,10 @@ class SessionSpec:
     time_limit_s: int | None = None
     preemptible: bool = True
     preemption: Preemption = Preemption.ALWAYS
+    name: str = ""
+    mounts: tuple[Mount, ...] = ()
+    stop_grace_s: int = 10
+    on_agent_lost: LostPolicy = LostPolicy.END
 
     def __post_init__(self) -> None:
         checked_name(self.session_id, what="session")
@@ -178,6 +214,11 @@ class SessionSpec:
         require_tuple(self.kernels, KernelSpec, what=what, field="kernels")
         require_tuple(self.partitions, Partition, what=what, field="partitions")
         require_tuple(self.dependencies, str, what=what, field="dependencies")
+        require_tuple(self.mounts, Mount, what=what, field="mounts")
+        require_kind(self.on_agent_lost, LostPolicy, what=what, field="on_agent_lost")
+        require_int(self.stop_grace_s, what=what, field="stop_grace_s", least=0, most=3600)
+        if self.name != "":
+            checked_name(self.name, what="session")
         if self.topology is not None:
             require_kind(self.topology, TopologyConstraint, what=what, field="topology")
         if not isinstance(self.group_minimums, Mapping):

@@ -1,0 +1,60 @@
+"""What a kernel is told to do: an argument list, an environment, paths.
+
+No shell ever sees these: a command is a list, and a text that could end it early
+(a NUL) or name another place (..) is refused where it is written down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sokovan.domain.errors import InvalidSpec
+
+ARGUMENTS_MAX = 1_000
+COMMAND_BYTES_MAX = 128 << 10
+ENVIRONMENT_BYTES_MAX = 64 << 10
+PATH_MAX = 1_024
+# Set by the system for every kernel; a user who sets them would contradict it.
+RESERVED_PREFIX = "SOKOVAN_"
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
+
+
+def require_command(command: object, *, what: str) -> None:
+    """A tuple of texts without NUL, of bounded size; empty means the image's own."""
+    if not isinstance(command, tuple) or not all(isinstance(part, str) for part in command):
+        raise InvalidSpec(what=what, field="command", value=command, problem="must be a list of texts")
+    if len(command) > ARGUMENTS_MAX or sum(len(part.encode()) for part in command) > COMMAND_BYTES_MAX:
+        problem = f"is more than {ARGUMENTS_MAX} arguments or {COMMAND_BYTES_MAX} bytes"
+        raise InvalidSpec(what=what, field="command", value=len(command), problem=problem)
+    if any("\0" in part for part in command) or (command and not command[0]):
+        raise InvalidSpec(what=what, field="command", value=command, problem="has a NUL or an empty program name")
+
+
+def require_environment(environment: object, *, what: str) -> None:
+    """Variables by name, bounded, none that the system sets itself."""
+    if not isinstance(environment, Mapping):
+        raise InvalidSpec(what=what, field="environment", value=environment, problem="must be a mapping")
+    size = 0
+    for name, value in environment.items():
+        if not isinstance(name, str) or not _VARIABLE.fullmatch(name) or name.startswith(RESERVED_PREFIX):
+            problem = f"is not a name for a variable (letters, digits, _, not {RESERVED_PREFIX}...)"
+            raise InvalidSpec(what=what, field="environment", value=name, problem=problem)
+        if not isinstance(value, str) or "\0" in value:
+            raise InvalidSpec(what=what, field=f"environment.{name}", value=value, problem="must be a text without NUL")
+        size += len(name) + len(value.encode())
+    if size > ENVIRONMENT_BYTES_MAX:
+        problem = f"is more than {ENVIRONMENT_BYTES_MAX} bytes"
+        raise InvalidSpec(what=what, field="environment", value=size, problem=problem)
+
+
+def is_plain_path(path: object) -> bool:
+    """An absolute path that says where it leads: no . or .., no NUL, no control characters."""
+    return (
+        isinstance(path, str)
+        and path.startswith("/")
+        and len(path) <= PATH_MAX
+        and path.isprintable()
+        and not any(part in {".", ".."} for part in path.split("/"))
+    )
