@@ -26,6 +26,8 @@ from tests.integration.crowds import broken_laws, store_at
 
 BATCHES = (1, 1, 2, 5, 20, 40)
 LET_GO_MAX = 60
+# Whoever allocates one of these meanwhile has locked its agents and waits: few at a time keep the others going.
+END_TOGETHER = 10
 PAUSE_S = 0.01
 # Slots conserved, no overcommit, gangs whole, freed once: quick enough to be asked while others work.
 AT_EVERY_COMMIT = ("I1", "I2", "I7", "I20")
@@ -137,8 +139,9 @@ class Racer:
         """Stop and free some of what this racer holds."""
         self._random.shuffle(self._holding)
         names, self._holding = self._holding[:some], self._holding[some:]
-        if names:
-            await self._end(sorted(names), self._random.choice((Goal.STOP, Goal.FORCE)))
+        for start in range(0, len(names), END_TOGETHER):
+            some_names = sorted(names[start : start + END_TOGETHER])
+            await self._end(some_names, self._random.choice((Goal.STOP, Goal.FORCE)))
 
     async def _stop_somebody(self) -> None:
         if self._to_stop and self._random.random() < len(self._to_stop) / (len(self._waiting) + 1):

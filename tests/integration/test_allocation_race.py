@@ -19,7 +19,7 @@ AGENTS = tuple(f"agent-{number:02}" for number in range(20))
 LOOKS_MIN = 50
 SESSIONS_TOTAL = 10_000
 GANGS = {4: 240, 7: 160, 12: 120, 20: 70, 32: 50}
-CAPACITY = 300_000
+CAPACITY = 400_000
 TOO_MUCH = CAPACITY + 1
 
 
@@ -68,10 +68,10 @@ async def test_ten_thousand_sessions_on_twenty_hot_agents_are_each_allocated_onc
         await submit_many(cluster, [entry.name for entry in entries])
         await submit_many(cluster, [entry.name for entry in hopeless], cpu=TOO_MUCH)
         races = [
-            Race(postgres_url, number, AGENTS, (*share(entries, number), *hopeless), keep_max=700)
+            Race(postgres_url, number, AGENTS, (*share(entries, number), *hopeless), keep_max=950)
             for number in range(RACERS)
         ]
-        counts = await run_race(postgres_url, races, look_every=12)
+        counts = await run_race(postgres_url, races, look_every=25)
         told = await stories(cluster.store)
         assert await broken_laws(cluster.store) == []
     assert sum(told.values()) == SESSIONS_TOTAL

@@ -90,13 +90,15 @@ class KernelRecord:
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     exit_code: int | None = None
     sent: bool = False
+    since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
     """One session with its kernels, in the order of their index.
 
-    `place` is its place in the order of submission, and in a listing.
+    `place` is its place in the order of submission, and in a listing; `since_ms` is
+    when it came into the status it has.
     """
 
     session_id: SessionId
@@ -113,6 +115,7 @@ class SessionRecord:
     result: SessionResult | None = None
     hypernode: str | None = None
     place: int = 0
+    since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

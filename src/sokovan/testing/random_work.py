@@ -45,7 +45,7 @@ class Dice:
 
 
 class RandomWork:
-    """Sessions come, run and go. Each verb does one thing, or nothing where there is nothing to do."""
+    """Sessions come, run and go. A verb does one thing, or finds nothing to do."""
 
     def __init__(self, cluster: StoredCluster, dice: Dice) -> None:
         self._cluster, self._dice = cluster, dice

@@ -74,7 +74,11 @@ class RepositoryAllocator(SchedulingAllocator):
 
         async def work(unit: SqlUnitOfWork) -> dict[int, BatchResult]:
             shares: dict[int, BatchResult] = {}
-            for indices in _rounds(groups):
+            rounds = _rounds(groups)
+            if len(rounds) > 1:
+                # Every lock at first, in the one order that all keep.
+                await lock_facts(unit.transaction, [one for group in groups for one in group], context, self._limits)
+            for indices in rounds:
                 every = [assignment for index in indices for assignment in groups[index]]
                 whole = await self._apply(unit.transaction, every, context)
                 by_session = {result.session_id: result for result in whole.allocated}

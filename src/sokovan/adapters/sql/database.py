@@ -96,10 +96,9 @@ class Database:
         async with self.engine.connect() as connection:
             if read_only:
                 await connection.execution_options(**self._reading_options())
-            transaction = await connection.begin()
-            try:
+            async with connection.begin() as transaction:
                 yield connection
-            finally:
+                # Left alone, the block would commit at its end what nobody has committed.
                 if transaction.is_active:
                     await transaction.rollback()
 

@@ -49,12 +49,14 @@ class GroupCommit(Generic[C, T, R]):
     async def _commit_batch(self, batch: Sequence[_Entry[C, T, R]]) -> None:
         try:
             results = await self._commit(batch[0][0], [items for _, items, _ in batch])
-        except BaseException as error:
+        except asyncio.CancelledError:
+            for _, _, future in batch:
+                future.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001  # whoever asked is told, whatever it is
             for _, _, future in batch:
                 if not future.done():
                     future.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
             return
         for (_, _, future), result in zip(batch, results, strict=True):
             if not future.done():

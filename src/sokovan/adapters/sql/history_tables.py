@@ -40,9 +40,10 @@ def history_table(metadata: sa.MetaData, table: TransitionTable[S, T]) -> sa.Tab
         sa.ForeignKeyConstraint(
             ["object_id", "previous", "before"], [f"{name}.object_id", f"{name}.sequence", f"{name}.after"]
         ),
+        # What compares with nothing is neither true nor false, and a check lets it pass: nothing is asked for first.
         sa.CheckConstraint(
             "(sequence = 1 AND previous IS NULL AND before IS NULL)"
-            " OR (sequence > 1 AND previous = sequence - 1 AND before IS NOT NULL)",
+            " OR (sequence > 1 AND previous IS NOT NULL AND previous = sequence - 1 AND before IS NOT NULL)",
             name="gapless",
         ),
         sa.CheckConstraint(f"before IS NULL OR (before || '>' || after) IN ({_legal(table)})", name="legal"),

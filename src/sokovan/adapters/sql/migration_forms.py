@@ -35,7 +35,7 @@ def create_history(kind: str, *, initial: str, legal: Sequence[str]) -> None:
         sa.CheckConstraint(f"before IS NULL OR (before || '>' || after) IN ({words(*legal)})", name=f"ck_{name}_legal"),
         sa.CheckConstraint(
             "(sequence = 1 AND previous IS NULL AND before IS NULL)"
-            " OR (sequence > 1 AND previous = sequence - 1 AND before IS NOT NULL)",
+            " OR (sequence > 1 AND previous IS NOT NULL AND previous = sequence - 1 AND before IS NOT NULL)",
             name=f"ck_{name}_gapless",
         ),
         sa.CheckConstraint("times >= 1", name=f"ck_{name}_times"),

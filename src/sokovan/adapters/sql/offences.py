@@ -91,7 +91,7 @@ async def runs_of(
     """
     current: Any = None
     run: list[Row[Any]] = []
-    async with transaction.connection.stream(statement) as rows:
+    async with transaction.connection.stream(statement, execution_options={"yield_per": 1_000}) as rows:
         async for row in rows:
             value = row._mapping[by]
             if run and value != current:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -45,15 +46,14 @@ async def _statuses_follow(transaction: Transaction, offences: Offences) -> None
     )
     intent = (SESSIONS.c.session_id, SESSIONS.c.status, SESSIONS.c.goal, SESSIONS.c.required)
     statement = (
-        sa.select(*intent, KERNELS.c.status.label("kernel_status"), sa.func.count(KERNELS.c.kernel_id).label("kernels"))
+        sa.select(*intent, KERNELS.c.status.label("kernel_status"))
         .select_from(SESSIONS)
         .outerjoin(KERNELS, sa.and_(_of_session, ~replaced))
-        .group_by(*intent, KERNELS.c.status)
-        .order_by(SESSIONS.c.session_id, KERNELS.c.status)
+        .order_by(SESSIONS.c.session_id)
     )
     async for session_id, rows in runs_of(transaction, statement, by="session_id"):
         session = rows[0]
-        kernels = tuple((row.kernel_status, row.kernels) for row in rows if row.kernels)
+        kernels = tuple(sorted(Counter(row.kernel_status for row in rows if row.kernel_status is not None).items()))
         derived = _derived(session.goal, session.required, kernels)
         if derived != session.status:
             counted = " ".join(f"{status}={number}" for status, number in kernels) or "none"

@@ -27,6 +27,7 @@ _STATE_COLUMNS = [
     for name in (
         "session_id", "status", "version", "history_sequence", "goal", "scaling_group", "user", "group", "domain",
         "access_key", "required", "scheduled_ms", "ended_ms", "cause", "cause_detail", "result", "hypernode",
+        "since_ms",
     )
 ]  # fmt: skip
 
@@ -40,6 +41,7 @@ class KernelState:
     status: KernelStatus
     version: int
     history_sequence: int
+    since_ms: int
     attempt: int
     agent_id: AgentId | None
     incarnation: int | None
@@ -70,6 +72,7 @@ class SessionState:
     status: SessionStatus
     version: int
     history_sequence: int
+    since_ms: int
     goal: Goal
     kernels: dict[str, KernelState]
 
@@ -131,6 +134,7 @@ def record_of(session_id: SessionId, state: KernelState) -> KernelRecord:
         devices=devices_of(state.devices_text),
         exit_code=state.exit_code,
         sent=state.sent,
+        since_ms=state.since_ms,
     )
 
 
@@ -188,6 +192,7 @@ def _state(row: Row[Any]) -> SessionState:
         status=SessionStatus(row.status),
         version=row.version,
         history_sequence=row.history_sequence,
+        since_ms=row.since_ms,
         goal=Goal(row.goal),
         kernels={},
     )
@@ -200,6 +205,7 @@ def _kernel_state(row: Row[Any]) -> KernelState:
         status=KernelStatus(row.status),
         version=row.version,
         history_sequence=row.history_sequence,
+        since_ms=row.since_ms,
         attempt=row.attempt,
         agent_id=None if row.agent_id is None else AgentId(row.agent_id),
         incarnation=row.incarnation,
@@ -228,4 +234,5 @@ def _session_record(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionRe
         result=None if row.result is None else SessionResult(row.result),
         hypernode=row.hypernode,
         place=row.place,
+        since_ms=row.since_ms,
     )

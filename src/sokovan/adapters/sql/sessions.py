@@ -176,7 +176,9 @@ class SqlSessions:
         await transaction.execute(sa.insert(SESSIONS), rows)
         kernels = [_first(kernel.kernel_id, KERNEL) for spec in specs for kernel in spec.kernels]
         await story.append(transaction, KERNEL.name, kernels, change)
-        await transaction.execute(sa.insert(KERNELS), [row for spec in specs for row in _kernel_rows(spec)])
+        await transaction.execute(
+            sa.insert(KERNELS), [row for spec in specs for row in _kernel_rows(spec, transaction)]
+        )
         pairs = [
             {"session_id": spec.session_id, "depends_on": one}
             for spec in specs
@@ -239,12 +241,13 @@ def _session_row(spec: SessionSpec, transaction: Transaction) -> dict[str, Any]:
         "access_key": spec.owner.access_key,
         "required": spec.gang_size,
         "submitted_ms": transaction.now_ms,
+        "since_ms": transaction.now_ms,
         "stamp": transaction.stamp,
         "body": spec_text(spec),
     }
 
 
-def _kernel_rows(spec: SessionSpec) -> list[dict[str, Any]]:
+def _kernel_rows(spec: SessionSpec, transaction: Transaction) -> list[dict[str, Any]]:
     return [
         {
             "kernel_id": kernel.kernel_id,
@@ -254,6 +257,7 @@ def _kernel_rows(spec: SessionSpec) -> list[dict[str, Any]]:
             "version": 1,
             "history_sequence": 1,
             "attempt": 1,
+            "since_ms": transaction.now_ms,
             "sent": False,
             "slots": slots_text(kernel.slots),
             "architecture": kernel.architecture,

@@ -87,11 +87,12 @@ def _kept_ends() -> tuple[Check, Check]:
     told = SESSION_HISTORY.c
     last = sa.and_(told.object_id == SESSIONS.c.session_id, told.sequence == SESSIONS.c.history_sequence)
     ended = SESSIONS.c.status.in_(sorted(status.value for status in SESSION.terminal))
+    earlier = SESSION_HISTORY.alias()
+    # Asked once per session: SQLite would look through a table of all first lines for each of them.
     first = (
-        sa.select(told.object_id, sa.func.min(told.sequence).label("sequence"))
-        .where(told.after.in_(_ENDING))
-        .group_by(told.object_id)
-        .subquery()
+        sa.select(sa.func.min(earlier.c.sequence))
+        .where(earlier.c.object_id == SESSIONS.c.session_id, earlier.c.after.in_(_ENDING))
+        .scalar_subquery()
     )
     line = SESSION_HISTORY.alias()
     cause = sa.case((line.c.code != "", line.c.code), else_=line.c.trigger)
@@ -107,8 +108,7 @@ def _kept_ends() -> tuple[Check, Check]:
             "the cause of an end is not the first one",
             sa.select(SESSIONS.c.session_id, SESSIONS.c.status, SESSIONS.c.cause, cause.label("first_cause"))
             .select_from(SESSIONS)
-            .outerjoin(first, first.c.object_id == SESSIONS.c.session_id)
-            .outerjoin(line, sa.and_(line.c.object_id == first.c.object_id, line.c.sequence == first.c.sequence))
+            .outerjoin(line, sa.and_(line.c.object_id == SESSIONS.c.session_id, line.c.sequence == first))
             .where(SESSIONS.c.cause.is_distinct_from(cause)),
         ),
     )

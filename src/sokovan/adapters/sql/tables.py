@@ -144,6 +144,8 @@ SESSIONS = sa.Table(
     sa.Column("access_key", Name, nullable=False),
     sa.Column("required", Amount, nullable=False),
     sa.Column("submitted_ms", Amount, nullable=False),
+    # When it came into the status it has; deadlines count from here.
+    sa.Column("since_ms", Amount, nullable=False),
     sa.Column("scheduled_ms", Amount),
     sa.Column("ended_ms", Amount),
     sa.Column("cause", Name),
@@ -176,6 +178,7 @@ KERNELS = sa.Table(
     sa.Column("index", Amount, nullable=False),
     *follows_history(KERNEL, "kernel_id"),
     sa.Column("attempt", Amount, nullable=False),
+    sa.Column("since_ms", Amount, nullable=False),
     # The agent is locked when it is written here, and agents are never removed.
     sa.Column("agent_id", Name),
     sa.Column("incarnation", Amount),

@@ -28,11 +28,11 @@ from sokovan.domain.record import Change, SessionResult, result_of
 _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
 _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "agent_id": TEXT, "incarnation": WHOLE, "sent": FLAG,
-    "exit_code": WHOLE, "devices": TEXT,
+    "exit_code": WHOLE, "devices": TEXT, "since_ms": WHOLE,
 }  # fmt: skip
 _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "scheduled_ms": WHOLE, "ended_ms": WHOLE,
-    "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT,
+    "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT, "since_ms": WHOLE,
 }  # fmt: skip
 
 
@@ -64,6 +64,7 @@ class Transitions:
         self.touch(session)
         kernel.status = after
         kernel.history_sequence += 1
+        kernel.since_ms = self.transaction.now_ms
         kernel.sent = kernel.sent or after is KernelStatus.CREATING
         if kernel.kernel_id not in self._kernels:
             self._kernels[kernel.kernel_id] = (kernel, kernel.version)
@@ -102,6 +103,7 @@ class Transitions:
             SessionTrigger.FORCED if _forced(session, after) else following_trigger(before, after, trigger)
         )
         session.status = after
+        session.since_ms = self.transaction.now_ms
         session.history_sequence += 1
         self._session_lines.append(
             story.Line(session.session_id, session.history_sequence, before.value, after.value, session_trigger.value)
@@ -133,7 +135,7 @@ class Transitions:
         values = [
             (
                 kernel.kernel_id, version, kernel.status.value, kernel.history_sequence, kernel.agent_id,
-                kernel.incarnation, kernel.sent, kernel.exit_code, kernel.devices_text,
+                kernel.incarnation, kernel.sent, kernel.exit_code, kernel.devices_text, kernel.since_ms,
             )
             for kernel, version in self._kernels.values()
         ]  # fmt: skip
@@ -161,6 +163,7 @@ class Transitions:
             row.cause_detail if ending is None else ending.detail,
             row.result if ending is None else ending.result.value,
             self._hypernodes.get(session.session_id, row.hypernode),
+            session.since_ms,
         )  # fmt: skip
 
 

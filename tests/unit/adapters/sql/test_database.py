@@ -1,0 +1,171 @@
+"""What an address means, what an error means, and when a transaction begins and ends."""
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+
+from sokovan.adapters.sql.database import (
+    Database,
+    DatabaseSettings,
+    UnknownDatabase,
+    lost_connection,
+    wants_another_try,
+)
+from sokovan.testing.clock import VirtualClock
+from sokovan.testing.stored_cluster import StoredCluster
+
+
+class DriverError(Exception):
+    """What a driver raises, with the state that the server gave."""
+
+    def __init__(self, text: str = "", *, sqlstate: str | None = None) -> None:
+        super().__init__(text)
+        self.sqlstate = sqlstate
+
+
+def database(url: str) -> Database:
+    return Database(DatabaseSettings(url), clock=VirtualClock())
+
+
+def of_state(sqlstate: str) -> DBAPIError:
+    return DBAPIError("SELECT 1", {}, DriverError(sqlstate=sqlstate))
+
+
+@pytest.mark.parametrize(
+    ("given", "driver"),
+    [
+        ("sqlite://", "sqlite+aiosqlite"),
+        ("sqlite:////var/lib/sokovan/state.db", "sqlite+aiosqlite"),
+        ("postgresql://u:p@h/d", "postgresql+asyncpg"),
+        ("postgres://u@h/d", "postgresql+asyncpg"),
+        ("postgresql+psycopg2://u@h/d", "postgresql+asyncpg"),
+    ],
+)
+def test_an_address_is_spoken_to_by_our_drivers(given: str, driver: str) -> None:
+    assert database(given).url.drivername == driver
+
+
+@pytest.mark.parametrize("given", ["mysql://u:secret@h/d", "no address", "", "postgresql://u:secret@h:port/d"])
+def test_another_address_is_refused_without_telling_its_password(given: str) -> None:
+    with pytest.raises(UnknownDatabase) as caught:
+        database(given)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "in_memory"), [("sqlite://", True), ("sqlite:///:memory:", True), ("sqlite:////tmp/x.db", False)]
+)
+def test_a_database_knows_whether_it_is_in_memory(url: str, in_memory: bool) -> None:
+    assert database(url).in_memory is in_memory
+    assert not database(url).is_postgresql
+
+
+@pytest.mark.parametrize("sqlstate", ["40001", "40P01", "55P03"])
+def test_a_deadlock_or_a_failed_serialization_asks_for_another_try(sqlstate: str) -> None:
+    assert wants_another_try(of_state(sqlstate))
+    assert not lost_connection(of_state(sqlstate))
+
+
+def test_a_busy_file_asks_for_another_try() -> None:
+    assert wants_another_try(OperationalError("BEGIN", {}, DriverError("database is locked")))
+    assert wants_another_try(OperationalError("BEGIN", {}, DriverError("database table is locked: x")))
+
+
+@pytest.mark.parametrize("sqlstate", ["08000", "08006", "57P01", "57P02", "57P03", "53300"])
+def test_a_server_that_went_away_is_a_lost_connection(sqlstate: str) -> None:
+    assert lost_connection(of_state(sqlstate))
+    assert not wants_another_try(of_state(sqlstate))
+
+
+def test_a_broken_socket_is_a_lost_connection() -> None:
+    for error in (ConnectionResetError(), TimeoutError(), OSError("no route")):
+        assert lost_connection(error)
+    assert lost_connection(InterfaceError("SELECT 1", {}, DriverError("connection is closed")))
+    assert lost_connection(DBAPIError("SELECT 1", {}, DriverError(), connection_invalidated=True))
+
+
+def test_a_broken_law_is_final() -> None:
+    for error in (IntegrityError("INSERT", {}, DriverError(sqlstate="23505")), of_state("42P01"), ValueError()):
+        assert not wants_another_try(error)
+        assert not lost_connection(error)
+
+
+async def count(cluster: StoredCluster, kind: str) -> int:
+    async with cluster.store.database.reading() as connection:
+        statement = sa.text("SELECT count(*) FROM catalog_marks WHERE kind = :kind")
+        return int((await connection.execute(statement, {"kind": kind})).scalar_one())
+
+
+async def mark(cluster: StoredCluster, kind: str, *, commit: bool, fail: bool = False) -> None:
+    async with cluster.store.database.writing() as connection:
+        await connection.execute(sa.text("INSERT INTO catalog_marks VALUES (:kind, 1)"), {"kind": kind})
+        if fail:
+            raise LookupError
+        if commit:
+            await connection.commit()
+
+
+async def rolls_back_what_is_not_committed(cluster: StoredCluster) -> None:
+    await mark(cluster, "forgotten", commit=False)
+    with pytest.raises(LookupError):
+        await mark(cluster, "failed", commit=False, fail=True)
+    await mark(cluster, "kept", commit=True)
+    assert [await count(cluster, kind) for kind in ("forgotten", "failed", "kept")] == [0, 0, 1]
+
+
+async def test_sqlite_rolls_back_what_is_not_committed() -> None:
+    async with StoredCluster.open() as cluster:
+        await rolls_back_what_is_not_committed(cluster)
+
+
+async def test_postgresql_rolls_back_what_is_not_committed(postgres_url: str) -> None:
+    async with StoredCluster.open(postgres_url) as cluster:
+        await rolls_back_what_is_not_committed(cluster)
+
+
+async def test_a_reader_of_postgresql_cannot_write(postgres_url: str) -> None:
+    async with StoredCluster.open(postgres_url) as cluster, cluster.store.database.reading() as connection:
+        with pytest.raises(DBAPIError, match="read-only"):
+            await connection.execute(sa.text("INSERT INTO catalog_marks VALUES ('x', 1)"))
+
+
+async def test_a_reader_of_sqlite_leaves_nothing_behind() -> None:
+    async with StoredCluster.open() as cluster:
+        async with cluster.store.database.reading() as connection:
+            await connection.execute(sa.text("INSERT INTO catalog_marks VALUES ('x', 1)"))
+        assert await count(cluster, "x") == 0
+
+
+async def test_readers_of_a_file_do_not_wait_for_the_writer(tmp_path: Path) -> None:
+    async with StoredCluster.open(f"sqlite:///{tmp_path}/state.db") as cluster:
+        async with cluster.store.database.writing() as connection:
+            await connection.execute(sa.text("INSERT INTO catalog_marks VALUES ('x', 1)"))
+            assert await count(cluster, "x") == 0
+            await connection.commit()
+        assert await count(cluster, "x") == 1
+
+
+async def test_sqlite_keeps_foreign_keys_and_survives_a_power_cut(tmp_path: Path) -> None:
+    async with StoredCluster.open(f"sqlite:///{tmp_path}/state.db") as cluster:
+        async with cluster.store.database.reading() as connection:
+            found = [
+                (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one()
+                for name in ("foreign_keys", "journal_mode", "synchronous")
+            ]
+        assert found == [1, "wal", 2]
+
+
+async def test_the_time_of_sqlite_is_the_clocks() -> None:
+    clock = VirtualClock(now_ms=5_000)
+    async with StoredCluster.open(clock=clock) as cluster, cluster.store.database.reading() as connection:
+        assert (await connection.execute(sa.select(cluster.store.database.now()))).scalar_one() == 5_000
+
+
+async def test_the_time_of_postgresql_is_its_own(postgres_url: str) -> None:
+    clock = VirtualClock(now_ms=5_000)
+    async with StoredCluster.open(postgres_url, clock=clock) as cluster:
+        async with cluster.store.database.reading() as connection:
+            now = (await connection.execute(sa.select(cluster.store.database.now()))).scalar_one()
+        assert now > 1_700_000_000_000

@@ -1,0 +1,217 @@
+"""Units of work under faults: tried again, done once, and given up in time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.sql import schema
+from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.store import RetryRule, SqlStore
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.errors import StoreUnavailable
+from sokovan.domain.events import NoticeIssued
+from sokovan.ports.environment import Clock
+from sokovan.testing.clock import VirtualClock
+from sokovan.testing.contracts.storage import published
+from sokovan.testing.stored_cluster import StoredCluster
+
+QUICK = RetryRule(give_up_s=0.2, pause_first_s=0.001, pause_max_s=0.01)
+
+
+class FlakyDatabase(Database):
+    """A database whose connection breaks at named moments, each as often as told."""
+
+    breaks_before_commit = 0
+    breaks_after_commit = 0
+
+    def __init__(self, settings: DatabaseSettings, *, clock: Clock) -> None:
+        super().__init__(settings, clock=clock)
+        event.listen(self.engine.sync_engine, "commit", self._before_commit)
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        async with super().writing() as connection:
+            yield connection
+        if self.breaks_after_commit:
+            self.breaks_after_commit -= 1
+            raise ConnectionResetError
+
+    def _before_commit(self, connection: Connection) -> None:
+        del connection
+        if self.breaks_before_commit:
+            self.breaks_before_commit -= 1
+            raise ConnectionResetError
+
+
+@asynccontextmanager
+async def flaky(url: str) -> AsyncIterator[tuple[StoredCluster, FlakyDatabase]]:
+    clock = SystemClock()
+    database = FlakyDatabase(DatabaseSettings(url), clock=clock)
+    try:
+        await schema.upgrade(database)
+        yield StoredCluster(SqlStore(database, ids=SortableIds(clock), retry=QUICK)), database
+    finally:
+        await database.close()
+
+
+@pytest.fixture(params=["memory", "file", "postgresql"])
+def url(request: pytest.FixtureRequest) -> str:
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("postgres_url"))
+    folder = request.getfixturevalue("tmp_path")
+    return "sqlite://" if request.param == "memory" else f"sqlite:///{folder}/state.db"
+
+
+def counted(calls: list[int]) -> Callable[[SqlUnitOfWork], Awaitable[int]]:
+    """Work that emits an event, and counts how often it was begun."""
+
+    async def work(unit: SqlUnitOfWork) -> int:
+        calls.append(len(calls))
+        await unit.emit([NoticeIssued(at_ms=len(calls), topic="t", about="a")])
+        return len(calls)
+
+    return work
+
+
+async def test_a_commit_that_was_not_heard_of_is_not_done_twice(url: str) -> None:
+    async with flaky(url) as (cluster, database):
+        database.breaks_after_commit = 1
+        calls: list[int] = []
+        assert await cluster.store.run(counted(calls)) == 1
+        assert len(calls) == 1
+        assert len(await published(cluster)) == 1
+
+
+async def test_work_that_did_not_commit_is_done_again_from_the_beginning(url: str) -> None:
+    async with flaky(url) as (cluster, database):
+        database.breaks_before_commit = 3
+        calls: list[int] = []
+        assert await cluster.store.run(counted(calls)) == 4
+        assert [told.at_ms for told in await published(cluster)] == [4]
+
+
+async def test_both_faults_one_after_the_other_do_it_once(url: str) -> None:
+    async with flaky(url) as (cluster, database):
+        database.breaks_before_commit, database.breaks_after_commit = 1, 2
+        calls: list[int] = []
+        assert await cluster.store.run(counted(calls)) == 2
+        assert [told.at_ms for told in await published(cluster)] == [2]
+
+
+async def test_a_database_that_stays_away_is_told_in_time(url: str) -> None:
+    async with flaky(url) as (cluster, database):
+        database.breaks_before_commit = 10**6
+        with pytest.raises(StoreUnavailable, match=r"0\.2 s"):
+            await cluster.store.run(counted([]))
+        database.breaks_before_commit = 0
+        assert not await published(cluster)
+
+
+async def test_an_address_where_nobody_answers_is_unavailable(unused_tcp_port: int) -> None:
+    clock, address = SystemClock(), f"postgresql://u@127.0.0.1:{unused_tcp_port}/d"
+    database = Database(DatabaseSettings(address), clock=clock)
+    store = SqlStore(database, ids=SortableIds(clock), retry=QUICK)
+    with pytest.raises(StoreUnavailable):
+        await store.read(lambda unit: unit.fleet.all())
+    await store.close()
+
+
+async def test_a_busy_database_is_asked_again_with_growing_pauses() -> None:
+    clock = VirtualClock()
+    async with StoredCluster.open(clock=clock, retry=RetryRule(give_up_s=5)) as cluster:
+        tries: list[int] = []
+
+        async def work(unit: SqlUnitOfWork) -> str:
+            del unit
+            tries.append(clock.monotonic_ms())
+            if len(tries) < 4:
+                raise OperationalError("BEGIN", {}, Exception("database is locked"))
+            return "done"
+
+        assert await eventually(cluster, clock, work) == "done"
+        pauses = [later - earlier for earlier, later in pairwise(tries)]
+        assert all(longest / 2 - 1 <= pause <= longest + 1 for pause, longest in zip(pauses, (10, 20, 40), strict=True))
+
+
+async def eventually(
+    cluster: StoredCluster, clock: VirtualClock, work: Callable[[SqlUnitOfWork], Awaitable[str]]
+) -> str:
+    """What a unit of work comes to while virtual time passes."""
+    task = asyncio.ensure_future(cluster.store.run(work))
+    while not task.done():
+        if clock.sleeping:
+            await clock.advance(0.001)
+        else:
+            await asyncio.wait([task], timeout=0.001)
+    return task.result()
+
+
+async def test_an_error_of_the_work_is_not_tried_again() -> None:
+    async with StoredCluster.open() as cluster:
+        tries: list[int] = []
+
+        async def work(unit: SqlUnitOfWork) -> None:
+            del unit
+            tries.append(1)
+            raise LookupError
+
+        with pytest.raises(LookupError):
+            await cluster.store.run(work)
+        assert tries == [1]
+
+
+async def test_a_read_is_tried_again_too() -> None:
+    async with StoredCluster.open(retry=QUICK) as cluster:
+        tries: list[int] = []
+
+        async def work(unit: SqlUnitOfWork) -> int:
+            del unit
+            tries.append(1)
+            if len(tries) < 3:
+                raise ConnectionResetError
+            return len(tries)
+
+        assert await cluster.store.read(work) == 3
+
+
+async def test_pruning_forgets_old_commits_only() -> None:
+    clock = VirtualClock()
+    async with StoredCluster.open(clock=clock) as cluster:
+        for name in ("s1", "s2"):
+            await cluster.submit(name)
+        await clock.advance(100)
+        await cluster.submit("s3")
+        before = await commits(cluster)
+        forgotten = await cluster.store.prune(older_than_s=50)
+        assert forgotten == before - 1
+        assert await commits(cluster) == 2
+        # The numbers go on where they were, so that no snapshot takes something new for something old.
+        await cluster.snapshots.refresh()
+        await cluster.store.prune(older_than_s=-1)
+        await cluster.submit("s4")
+        assert await cluster.snapshots.refresh()
+        assert len((await cluster.snapshots.snapshot(next(iter(cluster.snapshots.scaling_groups())))).sessions) == 4
+
+
+async def commits(cluster: StoredCluster) -> int:
+    statement = sa.text("SELECT count(*) FROM commits")
+    async with cluster.store.database.reading() as connection:
+        return int((await connection.execute(statement)).scalar_one())
+
+
+async def test_a_closed_store_opens_again_when_it_is_used(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("store") / "state.db"
+    async with StoredCluster.open(f"sqlite:///{path}") as cluster:
+        await cluster.submit("s1")
+        await cluster.store.close()
+        assert (await cluster.session("s1")).session_id == "s1"
