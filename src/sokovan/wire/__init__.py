@@ -1,0 +1,1 @@
+"""What travels between processes: versioned, bounded, and free of domain types."""
