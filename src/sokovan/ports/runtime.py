@@ -112,7 +112,10 @@ class KernelRuntime(Protocol):
         """Make an image ready; `progress` gets lines for people. Raises ImageUnavailable."""
 
     async def create(self, launch: Launch) -> None:
-        """Start a kernel, once per (kernel, attempt). Raises RuntimeFailure, and then nothing runs."""
+        """Start a kernel, once per (kernel, attempt). Raises RuntimeFailure, and then nothing runs.
+
+        One that was forgotten is refused: it ran already.
+        """
 
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
         """Ask it to end, and after `grace_s` make it: all its processes, also those that hid.
@@ -127,7 +130,10 @@ class KernelRuntime(Protocol):
         """Remove what is kept of an ended kernel. Does nothing to one that runs."""
 
     async def read_log(self, kernel_id: KernelId, attempt: int, *, offset: int, limit: int) -> LogPart:
-        """Output from `offset` on, at most `limit` bytes; an offset that was dropped moves forward."""
+        """Output from `offset` on, at most `limit` bytes; an offset that was dropped moves forward.
+
+        Raises RuntimeFailure for a kernel that is not known, or was forgotten.
+        """
 
     def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> Execution:
         """Run a further command inside a running kernel. Raises RuntimeFailure when entered."""
@@ -149,7 +155,7 @@ class Execution(Protocol):
         """Tell its terminal the size of ours."""
 
     def output(self) -> AsyncIterator[bytes]:
-        """What it says, until it ends."""
+        """What it says, until it ends. One that is not listened to may have to wait."""
 
     async def wait(self) -> int:
         """Its exit code."""

@@ -1,0 +1,42 @@
+"""What holds a kernel on this machine, found out once and said in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sokovan.adapters.process.hierarchies import Hierarchies, found_hierarchies
+from sokovan.adapters.process.limits import limits_in_words
+from sokovan.adapters.process.sandbox import Sandbox, found_sandbox
+
+BUBBLEWRAP = "bwrap"
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """The sandbox and the limits that kernels get here."""
+
+    sandbox: Sandbox
+    hierarchies: Hierarchies
+
+    def in_words(self) -> str:
+        """For people: what confines a kernel here, and what does not."""
+        return f"{self.sandbox.in_words()}; {limits_in_words(self.hierarchies)}"
+
+
+def confinement(*, hidden: Sequence[Path] = (), bubblewrap: str = BUBBLEWRAP) -> Confinement:
+    """Try what this machine offers. Takes some milliseconds, and starts a process.
+
+    An empty `bubblewrap` does without a sandbox.
+    """
+    if not bubblewrap:
+        return Confinement(Sandbox(absence="it is switched off"), _hierarchies())
+    return Confinement(found_sandbox(hidden=hidden, program=bubblewrap), _hierarchies())
+
+
+def _hierarchies() -> Hierarchies:
+    try:
+        return found_hierarchies()
+    except (OSError, ValueError):  # no /proc, or one of another form: then there is nothing to use
+        return Hierarchies()

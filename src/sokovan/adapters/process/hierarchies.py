@@ -1,0 +1,150 @@
+"""Where control groups can be made on this machine: tried, not assumed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CONTROLLERS = ("memory", "pids", "cpu")
+FREEZER = "freezer"
+OWN_FOLDER = "sokovan"
+_PROBE_PIDS = "64"
+_MKDIR_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchies:
+    """Folders below which kernels get their control groups, by controller."""
+
+    version: int = 0
+    parents: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        """What can be limited here."""
+        return tuple(name for name in CONTROLLERS if name in self.parents)
+
+    def folders(self, name: str) -> dict[str, str]:
+        """Where the control groups of one kernel belong, by controller."""
+        return {controller: str(parent / OWN_FOLDER / name) for controller, parent in self.parents.items()}
+
+    def make(self, name: str) -> None:
+        """Make the control groups of one kernel; raises OSError."""
+        for folder in dict.fromkeys(self.folders(name).values()):
+            self._make_one(Path(folder))
+
+    def _make_one(self, folder: Path) -> None:
+        for _ in range(_MKDIR_ATTEMPTS):
+            with contextlib.suppress(FileExistsError):
+                folder.parent.mkdir()
+            try:
+                if self.version == 2:
+                    _enable(folder.parent)
+                folder.mkdir()
+            except FileExistsError:
+                return
+            except FileNotFoundError:
+                continue  # the last kernel of another runtime has just taken the folder above with it
+            return
+        raise OSError(errno.ENOENT, f"cannot make {folder}")
+
+
+def found_hierarchies() -> Hierarchies:
+    """The control groups that this process may make; version 2 if it has all it takes."""
+    mounts, own = _mounts(Path("/proc/self/mountinfo").read_text()), _own(Path("/proc/self/cgroup").read_text())
+    unified = _version_2(mounts, own)
+    if unified is not None:
+        return unified
+    parents = {
+        name: _inside(mounts[name], own[name]) for name in (*CONTROLLERS, FREEZER) if name in mounts.keys() & own
+    }
+    usable = {name: folder for name, folder in parents.items() if _can_make(folder)}
+    return Hierarchies(1, usable) if usable.keys() - {FREEZER} else Hierarchies()
+
+
+@dataclass(frozen=True, slots=True)
+class MountedHierarchy:
+    """A mounted hierarchy: where, and which part of it."""
+
+    place: Path
+    root: str
+
+
+def _mounts(mountinfo: str) -> dict[str, MountedHierarchy]:
+    """Mounted hierarchies by controller; version 2 under the empty name."""
+    found: dict[str, MountedHierarchy] = {}
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(), after.split()
+        if len(fields) < 5 or len(kind) < 3:
+            continue
+        mounted = MountedHierarchy(Path(fields[4].replace("\\040", " ")), fields[3])
+        if kind[0] == "cgroup2":
+            found.setdefault("", mounted)
+        elif kind[0] == "cgroup":
+            for name in kind[2].split(","):
+                found.setdefault(name, mounted)
+    return found
+
+
+def _own(text: str) -> dict[str, str]:
+    """Where this process is, by controller; version 2 under the empty name."""
+    found = {}
+    for line in text.splitlines():
+        _, names, path = line.split(":", 2)
+        for name in names.split(","):
+            found[name] = path
+    return found
+
+
+def _inside(mounted: MountedHierarchy, own: str) -> Path:
+    """The folder of this process; in a container the mount shows a part of the whole only."""
+    root = mounted.root.rstrip("/")
+    inner = own[len(root) :] if root and (own == root or own.startswith(f"{root}/")) else own
+    return mounted.place / inner.strip("/")
+
+
+def _version_2(mounts: Mapping[str, MountedHierarchy], own: Mapping[str, str]) -> Hierarchies | None:
+    if "" not in mounts or "" not in own:
+        return None
+    parent = _inside(mounts[""], own[""])
+    try:
+        if not set(CONTROLLERS) <= set((parent / "cgroup.controllers").read_text().split()):
+            return None
+        _make_room(parent)
+        _enable(parent)
+    except OSError:
+        return None
+    if not _can_make(parent):
+        return None
+    return Hierarchies(2, dict.fromkeys((*CONTROLLERS, FREEZER), parent))
+
+
+def _make_room(parent: Path) -> None:
+    """Version 2 has processes at the leaves only: an agent that is alone moves to one."""
+    if (parent / "cgroup.procs").read_text().split() == [str(os.getpid())]:
+        leaf = parent / "agent"
+        leaf.mkdir(exist_ok=True)
+        (leaf / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def _enable(parent: Path) -> None:
+    (parent / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in CONTROLLERS))
+
+
+def _can_make(parent: Path) -> bool:
+    """Whether a folder made here is a control group that takes processes."""
+    probe = parent / f"{OWN_FOLDER}-probe-{os.getpid()}"
+    try:
+        probe.mkdir(exist_ok=True)
+    except OSError:
+        return False
+    try:
+        return os.access(probe / "cgroup.procs", os.W_OK)
+    finally:
+        with contextlib.suppress(OSError):
+            probe.rmdir()

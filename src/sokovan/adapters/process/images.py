@@ -1,0 +1,173 @@
+"""Images of the process runtime: the machine itself, and virtual environments."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sokovan.adapters.process.places import Places, remove_tree, sync_folder
+from sokovan.ports.environment import Clock
+from sokovan.ports.runtime import ImageUnavailable
+
+HOST = "host"
+VENV = "venv:"
+COMPLETE = ".complete"
+TROUBLE_LINES = 15
+LINE_BYTES_MAX = 1 << 16
+LOCK_PAUSE_S = 0.2
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+# The installer is the agent's own tool: it may know where packages come from, and who may fetch them.
+_INSTALLER_VARIABLES = re.compile(
+    r"PATH|HOME|LANG|LC_\w+|TMPDIR|PIP_\w+|UV_\w+|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|NETRC|(HTTPS?|NO|ALL)_PROXY",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+class Images:
+    """What kernels can be started from, and how it is made ready."""
+
+    def __init__(self, places: Places, clock: Clock, requirements: Mapping[str, Sequence[str]]) -> None:
+        self._places = places
+        self._clock = clock
+        self._requirements = {name: tuple(lines) for name, lines in requirements.items()}
+
+    def is_ready(self, image: str) -> bool:
+        """Whether kernels can start at once; raises ImageUnavailable for an unknown one."""
+        folder = self.folder(image)
+        return folder is None or (folder / COMPLETE).exists()
+
+    def programs(self, image: str) -> tuple[str, ...]:
+        """Folders that come first on the PATH of its kernels; raises ImageUnavailable."""
+        folder = self.folder(image)
+        if folder is None:
+            return ()
+        if not (folder / COMPLETE).exists():
+            raise ImageUnavailable(image=image, problem="it is not installed on this machine yet")
+        return (str(folder / "bin"),)
+
+    def folder(self, image: str) -> Path | None:
+        """Where an image is or will be installed, None for the machine itself.
+
+        The name carries a digest of what is asked for: another list is another folder.
+        """
+        if image == HOST:
+            return None
+        lines = self._lines(image)
+        asked = "\n".join((sys.version, os.path.realpath(sys.executable), *lines))
+        digest = hashlib.sha256(asked.encode()).hexdigest()[:16]
+        return self._places.venvs / f"{image.removeprefix(VENV)}-{digest}"
+
+    def _lines(self, image: str) -> tuple[str, ...]:
+        name = image.removeprefix(VENV)
+        if not image.startswith(VENV) or not _NAME.fullmatch(name):
+            raise ImageUnavailable(image=image, problem="processes run in `host` or in `venv:NAME` only")
+        if name in self._requirements:
+            return self._requirements[name]
+        try:
+            return tuple((self._places.images / f"{name}.txt").read_text().splitlines())
+        except (OSError, ValueError) as error:
+            problem = f"no list of requirements is kept for it ({self._places.images / name}.txt)"
+            raise ImageUnavailable(image=image, problem=problem) from error
+
+    async def prepare(self, image: str, progress: Callable[[str], None]) -> None:
+        """Install a virtual environment, or wait for who does; raises ImageUnavailable.
+
+        It is built where it stays, since its programs know their own path, and counts
+        from the moment its mark is written; a failed one leaves nothing.
+        """
+        folder = self.folder(image)
+        if folder is None or await asyncio.to_thread(self.is_ready, image):
+            return
+        async with self._alone(folder, progress):
+            if (folder / COMPLETE).exists():
+                return
+            await asyncio.to_thread(remove_tree, folder)
+            try:
+                await self._install(image, folder, progress)
+            except BaseException:
+                # Not awaited: a task that is being cancelled must clean up before it ends.
+                remove_tree(folder)
+                raise
+
+    @asynccontextmanager
+    async def _alone(self, folder: Path, progress: Callable[[str], None]) -> AsyncIterator[None]:
+        handle = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            told = False
+            while not _locked(handle):
+                if not told:
+                    progress(f"{folder.name}: waiting for another installation of the same image")
+                    told = True
+                await self._clock.sleep(LOCK_PAUSE_S)
+            yield
+        finally:
+            os.close(handle)
+
+    async def _install(self, image: str, folder: Path, progress: Callable[[str], None]) -> None:
+        lines = self._lines(image)
+        progress(f"{image}: making a virtual environment")
+        await self._run(image, [sys.executable, "-m", "venv", str(folder)], progress)
+        if lines:
+            listed = folder / "requirements.txt"
+            listed.write_text("\n".join(lines) + "\n")
+            pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+            await self._run(image, [*pip, "-r", str(listed)], progress)
+        (folder / COMPLETE).touch()
+        await asyncio.to_thread(sync_folder, folder)
+        progress(f"{image}: ready")
+
+    async def _run(self, image: str, command: Sequence[str], progress: Callable[[str], None]) -> None:
+        environment = {name: value for name, value in os.environ.items() if _INSTALLER_VARIABLES.fullmatch(name)}
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=environment,
+            cwd=self._places.images,
+            limit=LINE_BYTES_MAX,
+        )
+        last: deque[str] = deque(maxlen=TROUBLE_LINES)
+        try:
+            async for line in _lines_of(process):
+                last.append(line)
+                progress(line)
+            code = await process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        if code != 0:
+            raise ImageUnavailable(image=image, problem="\n".join(("its installation failed", *last)))
+
+
+async def _lines_of(process: asyncio.subprocess.Process) -> AsyncIterator[str]:
+    """What the process says, line by line; a line without an end is cut."""
+    if process.stdout is None:
+        return
+    while True:
+        try:
+            line = await process.stdout.readline()
+        except ValueError:  # longer than the limit: what was read of it is dropped
+            continue
+        if not line:
+            return
+        yield line.decode(errors="replace").rstrip()
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,83 @@
+"""What remains of a kernel whose shim is gone: found by every mark it bears, and ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sokovan.adapters.process.shim import processes
+from sokovan.adapters.process.shim.control_groups import ControlGroups
+
+END_LIMIT_S = 5.0
+_PAUSE_S = 0.01
+
+
+class Remains:
+    """The processes of one kernel, without its shim to ask.
+
+    Marks: its control groups, its variables, the pipe it speaks into, its session, and
+    descent from any process that bears one of these.
+    """
+
+    def __init__(self, marks: Mapping[str, str], *, groups: ControlGroups, state: Mapping[str, Any]) -> None:
+        self._variables = {f"{name}={value}".encode() for name, value in marks.items()}
+        self._groups = groups
+        self._session = int(state.get("pid") or 0)
+        self._session_start = int(state.get("pid_start") or 0)
+        self._pipe = f"pipe:[{state['pipe']}]" if state.get("pipe") else ""
+
+    def found(self) -> list[processes.Process]:
+        """Every process alive that belongs to the kernel."""
+        everybody = {process.pid: process for process in processes.everybody() if process.pid != os.getpid()}
+        marked = {process.pid for process in self._groups.members()}
+        # Only while its leader lives is a session surely ours: the number may be somebody else's later.
+        leader = everybody.get(self._session)
+        session = self._session if leader is not None and leader.start == self._session_start else 0
+        marked |= {pid for pid, process in everybody.items() if session and process.session == session}
+        marked |= {pid for pid in everybody.keys() - marked if self._bears_mark(pid)}
+        # Parents may stand after their children in the list, so look until nothing new comes.
+        while True:
+            below = {pid for pid, process in everybody.items() if process.parent in marked} - marked
+            if not below:
+                break
+            marked |= below
+        return [process for pid, process in everybody.items() if pid in marked and process.alive]
+
+    def _bears_mark(self, pid: int) -> bool:
+        variables = set(_environment(pid).split(b"\0"))
+        return self._variables <= variables or self._speaks_into_pipe(pid)
+
+    def _speaks_into_pipe(self, pid: int) -> bool:
+        if not self._pipe:
+            return False
+        folder = f"/proc/{pid}/fd"
+        try:
+            return any(str(Path(f"{folder}/{name}").readlink()) == self._pipe for name in ("1", "2"))
+        except OSError:
+            return False
+
+    def end(self) -> list[processes.Process]:
+        """Kill until nothing is found; what is left after a while cannot be killed."""
+        deadline = time.monotonic() + END_LIMIT_S
+        while True:
+            self._groups.kill()
+            found = self.found()
+            for process in found:
+                processes.send(process, signal.SIGSTOP)
+            for process in found:
+                processes.send(process, signal.SIGKILL)
+            if not found or time.monotonic() > deadline:
+                return found
+            time.sleep(_PAUSE_S)
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as stream:  # noqa: PTH123  # half the cost, for every process there is
+            return stream.read()
+    except OSError:
+        return b""

@@ -1,0 +1,133 @@
+"""The process runtime: kernels as processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from sokovan.adapters.process.callers import ShimSilent, request_stop
+from sokovan.adapters.process.confinement import BUBBLEWRAP, Confinement, confinement
+from sokovan.adapters.process.execution import ProcessExecution
+from sokovan.adapters.process.images import Images
+from sokovan.adapters.process.observing import Observer
+from sokovan.adapters.process.places import Places, folder_name, locked_if_free, opened
+from sokovan.adapters.process.shim.main import LOG
+from sokovan.adapters.process.shim.ring import read_from
+from sokovan.adapters.process.starting import Starter
+from sokovan.domain.ids import KernelId
+from sokovan.ports.environment import Clock
+from sokovan.ports.runtime import KernelState, Launch, LogPart, Observation, RuntimeFailure
+
+STONE_AGE_MS = 7 * 24 * 3600 * 1000
+
+
+class ProcessRuntime:
+    """KernelRuntime port on processes, each kernel under a shim of its own.
+
+    Everything it knows lies below `root`; several of them on one root see the same
+    kernels. `requirements` are those of `venv:` images by name, beside the lists in
+    `root/images`; `hidden` are folders that no sandboxed kernel may see; an empty
+    `bubblewrap` does without a sandbox.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        clock: Clock,
+        *,
+        requirements: Mapping[str, Sequence[str]] | None = None,
+        hidden: Sequence[Path] = (),
+        bubblewrap: str = BUBBLEWRAP,
+    ) -> None:
+        if not sys.platform.startswith("linux"):
+            raise RuntimeFailure("kernels run as processes on Linux only", hint="use the Docker runtime here")
+        self._places = Places(root.absolute())
+        try:
+            self._places.prepare()
+        except OSError as error:
+            raise RuntimeFailure(f"{root} cannot be used for kernels: {error}") from error
+        self._clock = clock
+        self._images = Images(self._places, clock, requirements or {})
+        self._observer = Observer(self._places, clock)
+        self._hidden = tuple(Path(os.path.realpath(folder)) for folder in (root, *hidden))
+        self._bubblewrap = bubblewrap
+        self._confinement: Confinement | None = None
+
+    async def confinement(self) -> Confinement:
+        """What holds kernels here, tried once."""
+        if self._confinement is None:
+            self._confinement = await asyncio.to_thread(confinement, hidden=self._hidden, bubblewrap=self._bubblewrap)
+        return self._confinement
+
+    async def has_image(self, image: str) -> bool:
+        """Whether kernels of this image can start at once."""
+        return await asyncio.to_thread(self._images.is_ready, image)
+
+    async def prepare_image(self, image: str, progress: Callable[[str], None]) -> None:
+        """Make an image ready; `progress` gets lines for people."""
+        await self._images.prepare(image, progress)
+
+    async def create(self, launch: Launch) -> None:
+        """Start a kernel, once per (kernel, attempt)."""
+        starter = Starter(self._places, self._images, await self.confinement())
+        # A caller that gives up does not leave it half done: the thread goes on to the end.
+        await asyncio.to_thread(starter.start, launch)
+
+    async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
+        """Ask it to end, and after `grace_s` make it."""
+        await asyncio.to_thread(self._stop, folder_name(kernel_id, attempt), grace_s)
+
+    def _stop(self, name: str, grace_s: float) -> None:
+        folder = self._places.kernels / name
+        if not folder.is_dir():
+            return
+        try:
+            request_stop(folder, grace_s)
+        except ShimSilent:
+            # No shim: it has ended, or was killed, and then looking ends what is left.
+            self._observer.one(name)
+
+    async def observe(self) -> Sequence[Observation]:
+        """Every kernel of this machine that was not forgotten, by id."""
+        return await asyncio.to_thread(self._observer.all)
+
+    async def forget(self, kernel_id: KernelId, attempt: int) -> None:
+        """Remove what is kept of an ended kernel."""
+        await asyncio.to_thread(self._forget, folder_name(kernel_id, attempt))
+
+    def _forget(self, name: str) -> None:
+        found = self._observer.one(name)
+        if found is None or found.state is not KernelState.EXITED:
+            return
+        now_ms = self._clock.now_ms()
+        # The stone first: dying in between leaves a folder that the next look removes.
+        self._places.lay_stone(name, now_ms)
+        with locked_if_free(self._places.kernels / name):
+            self._places.discard(name)
+        self._places.clear_stones(now_ms - STONE_AGE_MS)
+
+    async def read_log(self, kernel_id: KernelId, attempt: int, *, offset: int, limit: int) -> LogPart:
+        """Output from `offset` on, at most `limit` bytes."""
+        return await asyncio.to_thread(self._read_log, folder_name(kernel_id, attempt), offset, limit)
+
+    def _read_log(self, name: str, offset: int, limit: int) -> LogPart:
+        # Before the output: what is said between the two looks must not be taken for the end.
+        found = self._observer.one(name)
+        if found is None:
+            raise RuntimeFailure(f"no kernel is kept in {name}", hint="it was never here, or is forgotten")
+        ended = found.state is KernelState.EXITED
+        at, piece, total = max(0, offset), b"", 0
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            opened(self._places.kernels / name / LOG) as log,
+        ):
+            at, piece, total = read_from(log, max(0, offset), max(0, limit))
+        return LogPart(at, piece, end=ended and at + len(piece) >= total)
+
+    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> ProcessExecution:
+        """Run a further command inside a running kernel."""
+        return ProcessExecution(self._places.folder(kernel_id, attempt), command, terminal=terminal)

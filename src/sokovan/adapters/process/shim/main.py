@@ -1,0 +1,330 @@
+"""One kernel, held from its first process to the last of its descendants."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+from sokovan.adapters.process.shim import processes, system_calls
+from sokovan.adapters.process.shim.children import NOT_STARTED, Child, NotStarted
+from sokovan.adapters.process.shim.control_groups import ControlGroups
+from sokovan.adapters.process.shim.listener import Caller, Listener
+from sokovan.adapters.process.shim.records import write_record
+from sokovan.adapters.process.shim.ring import Ring
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+STATE = "state.json"
+LOG = "log"
+LOG_DISK_FULL = "log disk full"
+_READ_BYTES = 65536
+_WATCH_MS = 50
+_KILL_MS = 10
+_UNKILLABLE_AFTER_S = 10.0
+_RETRY_S = 1.0
+_SIGNALLED = 128
+_DEAF_TO = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class Shim:
+    """The holder of one kernel; single-threaded, woken by output, callers and deaths."""
+
+    def __init__(self, plan: dict[str, Any], folder: int) -> None:
+        self.folder = folder
+        self.groups = ControlGroups(plan["groups"]["version"], plan["groups"]["folders"])
+        self.child = Child(plan, self.groups)
+        self.sandboxed = plan["sandbox"] is not None
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(LOG, 0o700, dir_fd=folder)
+        log = os.open(LOG, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+        self.ring = Ring(log, plan["log_bytes_max"])
+        self.listener = Listener(folder)
+        self.output, self._output_end = os.pipe()
+        os.set_blocking(self.output, False)
+        self.poll = select.poll()
+        self.pid = 0
+        self.status: int | None = None
+        self.deadline: float | None = None
+        self.ending_since: float | None = None
+        own = processes.look_up(os.getpid())
+        self.record: dict[str, Any] = {
+            "boot": processes.boot_id(),
+            "shim_pid": os.getpid(),
+            "shim_start": own.start if own else 0,
+            "pipe": os.fstat(self.output).st_ino,
+            "reason": "",
+        }
+
+    def start(self) -> None:
+        """Start the kernel and write down that it runs; raises NotStarted or OSError."""
+        # Before the kernel exists: should this process die in between, its successor knows whom to look for.
+        write_record(self.folder, STATE, self.record, lasting=False)
+        try:
+            self.pid = self.child.start_kernel(self._output_end)
+        except NotStarted as error:
+            self.record.update(
+                ended_ms=_now_ms(), exit_code=NOT_STARTED, signal=None, reason=f"could not start: {error}"[:400]
+            )
+            write_record(self.folder, STATE, self.record)
+            self.groups.remove()
+            self.listener.close(self.folder)
+            raise
+        os.close(self._output_end)
+        first = processes.look_up(self.pid)
+        self.record.update(pid=self.pid, pid_start=first.start if first else 0, started_ms=_now_ms())
+        self._write_state()
+
+    def hold(self) -> None:
+        """Stay with the kernel until nothing of it is left, and write down its end."""
+        woken, waker = os.pipe()
+        for handle in (woken, waker):
+            os.set_blocking(handle, False)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._reap()  # who died before the handler was there has sent nothing
+        for handle in (woken, self.output, self.listener.fileno()):
+            self.poll.register(handle, select.POLLIN)
+        while not self._is_over():
+            for handle, _ in self.poll.poll(self._patience_ms()):
+                if handle == woken:
+                    _drain(woken)
+                elif handle == self.output:
+                    self._take_output()
+                elif handle == self.listener.fileno():
+                    self._welcome()
+                elif handle in self.listener.callers:
+                    self._hear(handle)
+            self._reap()
+        self._finish()
+
+    def _is_over(self) -> bool:
+        """Whether nothing is left; does the next step towards that if it is time."""
+        now = time.monotonic()
+        if self.status is not None and self.deadline is None:
+            self.deadline = now  # it ended by itself: what it left behind has no claim to go on
+        if self.deadline is None:
+            return False
+        if now >= self.deadline:
+            self.ending_since = self.ending_since or now
+            self._kill()
+            self._reap()
+        left = self._members()
+        if left and self.ending_since is not None and now - self.ending_since > _UNKILLABLE_AFTER_S:
+            self._note(f"does not die: pid {left[0].pid}")
+        return self.status is not None and not left
+
+    def _patience_ms(self) -> int | None:
+        if self.deadline is None:
+            return None
+        return _KILL_MS if self.ending_since is not None else _WATCH_MS
+
+    def _members(self) -> list[processes.Process]:
+        found = {process.pid: process for process in processes.descendants(os.getpid())}
+        found.update((process.pid, process) for process in self.groups.members())
+        return list(found.values())
+
+    def _kill(self) -> None:
+        self.groups.kill()
+        processes.kill_below(os.getpid())
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            if pid == self.pid:
+                self.status = code
+            for caller in self.listener.callers.values():
+                if caller.command == pid:
+                    caller.command = 0
+                    caller.answer(exit_code=_exit_code(code))
+
+    def _take_output(self) -> None:
+        while True:
+            try:
+                piece = os.read(self.output, _READ_BYTES)
+            except BlockingIOError:
+                return
+            if not piece:
+                self.poll.unregister(self.output)
+                return
+            self.ring.write(piece)
+            if self.ring.dropped:
+                self._note(LOG_DISK_FULL)
+            if len(piece) < _READ_BYTES:
+                return
+
+    def _note(self, reason: str) -> None:
+        if self.record["reason"] != reason:
+            self.record["reason"] = reason
+            self._write_state()
+
+    def _write_state(self) -> None:
+        # What cannot be written now is known to this process, and its end is written until it succeeds.
+        with contextlib.suppress(OSError):
+            write_record(self.folder, STATE, self.record)
+
+    def _welcome(self) -> None:
+        number = self.listener.accept()
+        if number is not None:
+            self.poll.register(number, select.POLLIN)
+
+    def _hear(self, number: int) -> None:
+        caller = self.listener.callers[number]
+        try:
+            message, files = caller.receive()
+        except BlockingIOError:
+            return
+        except OSError:
+            message, files = None, []
+        try:
+            if message is None:
+                self._hang_up(number)
+            else:
+                self._obey(caller, message, files)
+        except (KeyError, TypeError, ValueError, OSError, NotStarted) as error:
+            caller.answer(error=f"{error}" or type(error).__name__)
+        finally:
+            for handle in files:
+                os.close(handle)
+
+    def _hang_up(self, number: int) -> None:
+        self.poll.unregister(number)
+        command = self.listener.dismiss(number).command
+        found = processes.look_up(command) if command else None
+        if found is not None:
+            processes.kill_below(command)
+            processes.send(found, signal.SIGKILL)
+
+    def _obey(self, caller: Caller, message: dict[str, Any], files: list[int]) -> None:
+        match message.get("do"):
+            case "stop":
+                self._stop(float(message["grace_s"]))
+                caller.answer(done=True)
+            case "signal":
+                os.kill(self.pid, int(message["number"]))
+                caller.answer(done=True)
+            case "run":
+                arguments = [str(argument) for argument in message["arguments"]]
+                terminal = bool(message["terminal"])
+                streams = (files[0],) * 3 if terminal else (files[0], files[1], files[2])
+                inside = self._sandbox_process() if self.sandboxed else 0
+                caller.command = self.child.start_command(arguments, streams, terminal=terminal, inside=inside)
+                caller.answer(done=True)
+            case other:
+                caller.answer(error=f"cannot {other!r}")
+
+    def _sandbox_process(self) -> int:
+        """The first process inside the sandbox, whose namespaces a command enters."""
+        for process in processes.everybody():
+            if process.parent == self.pid and process.alive:
+                return process.pid
+        raise NotStarted("the sandbox is not up yet, or ended")
+
+    def _stop(self, grace_s: float) -> None:
+        deadline = time.monotonic() + max(0.0, grace_s)
+        is_first = self.deadline is None
+        self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
+        if is_first:
+            self.record["stopping_ms"] = _now_ms()
+            self._write_state()
+        for process in self._members():
+            # The sandbox would take its kernel down at once; it ends by itself when the kernel does.
+            if not (self.sandboxed and process.pid == self.pid):
+                processes.send(process, signal.SIGTERM)
+                processes.send(process, signal.SIGCONT)
+
+    def _finish(self) -> None:
+        self._take_last_output()
+        status = self.status or 0
+        if self.sandboxed and status > _SIGNALLED:
+            status = _SIGNALLED - status  # the sandbox says so of its kernel in the way of shells
+        code = _exit_code(status)
+        self.record.update(ended_ms=_now_ms(), exit_code=code, signal=-status if status < 0 else None)
+        self.record["reason"] = self._reason(status, code)
+        deadline = time.monotonic() + _RETRY_S
+        while not self.groups.remove() and time.monotonic() < deadline:
+            time.sleep(_KILL_MS / 1000)
+        # A folder without a name was removed by somebody: nobody will ever read the record.
+        while os.fstat(self.folder).st_nlink > 0:
+            try:
+                write_record(self.folder, STATE, self.record)
+                break
+            except OSError:
+                time.sleep(_RETRY_S)
+        self.listener.close(self.folder)
+
+    def _take_last_output(self) -> None:
+        with contextlib.suppress(BlockingIOError, KeyError):
+            while piece := os.read(self.output, _READ_BYTES):
+                self.ring.write(piece)
+        self.ring.close()
+
+    def _reason(self, status: int, code: int) -> str:
+        if code != 0 and self.groups.killed_for_memory():
+            return "oom"
+        if status < 0:
+            return f"signal {-status}"
+        return LOG_DISK_FULL if self.ring.dropped else ""
+
+
+def _exit_code(status: int) -> int:
+    return status if status >= 0 else _SIGNALLED - status
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _drain(handle: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while os.read(handle, 512):
+            pass
+
+
+def main() -> None:
+    """Read the plan from standard input, answer on standard output, and stay."""
+    plan = json.loads(sys.stdin.buffer.read())
+    os.set_inheritable(plan["lock"], False)  # noqa: FBT003  # the standard library's own signature
+    if os.fork():
+        os._exit(0)  # whoever started us waits for this process only; the shim belongs to nobody
+    os.umask(0o077)
+    os.chdir("/")
+    system_calls.adopt_orphans()
+    for number in _DEAF_TO:
+        signal.signal(number, signal.SIG_IGN)
+    folder = os.open(plan["place"], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        shim = Shim(plan, folder)
+        shim.start()
+    except (NotStarted, OSError) as error:
+        _answer({"error": str(error)})
+        return
+    # The lock says that a start is under way; from here on the record says it.
+    os.close(plan["lock"])
+    _leave_streams(folder)
+    shim.hold()
+
+
+def _answer(content: dict[str, object]) -> None:
+    with contextlib.suppress(OSError):
+        os.write(1, json.dumps(content).encode())
+
+
+def _leave_streams(folder: int) -> None:
+    _answer({"done": True})
+    nothing = os.open(os.devnull, os.O_RDWR)
+    trouble = os.open("shim.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+    for target, handle in enumerate((nothing, nothing, trouble)):
+        os.dup2(handle, target)

@@ -1,0 +1,128 @@
+"""Processes as /proc shows them: never trusted by number alone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+
+ZOMBIE = "ZX"
+_STOP_ROUNDS = 50
+
+
+class Process:
+    """One process: its number, and what keeps it from being taken for another."""
+
+    __slots__ = ("parent", "pid", "session", "start", "state", "threads")
+
+    def __init__(self, pid: int, fields: list[str]) -> None:
+        self.pid = pid
+        self.state = fields[0]
+        self.parent = int(fields[1])
+        self.session = int(fields[3])
+        self.threads = int(fields[17])
+        self.start = int(fields[19])
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs; one whose first thread has ended may go on with others."""
+        return self.state not in ZOMBIE or self.threads > 1
+
+
+def look_up(pid: int) -> Process | None:
+    """The process of this number now, None if there is none."""
+    text = read_text(f"/proc/{pid}/stat")
+    # The name stands in brackets and may hold anything, brackets included.
+    fields = text.rpartition(")")[2].split()
+    return Process(pid, fields) if len(fields) > 19 else None
+
+
+def is_alive(pid: int, start: int) -> bool:
+    """Whether the process of this number that started at `start` still runs."""
+    found = look_up(pid)
+    return found is not None and found.start == start and found.alive
+
+
+def everybody() -> list[Process]:
+    """Every process that can be seen now."""
+    numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [found for found in map(look_up, numbers) if found is not None]
+
+
+def descendants(root: int) -> list[Process]:
+    """Everything alive below `root`, itself not included."""
+    children: dict[int, list[Process]] = {}
+    for process in everybody():
+        children.setdefault(process.parent, []).append(process)
+    found: list[Process] = []
+    waiting = [root]
+    while waiting:
+        for child in children.pop(waiting.pop(), ()):
+            waiting.append(child.pid)
+            if child.alive:
+                found.append(child)
+    return found
+
+
+def send(process: Process, number: int) -> bool:
+    """Signal exactly this process; False if it is gone."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError as error:
+        return error.errno == errno.ENOSYS and _send_by_number(process, number)
+    try:
+        # The handle may be of a successor of the same number; its start tells.
+        if not is_alive(process.pid, process.start):
+            return False
+        signal.pidfd_send_signal(handle, number)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _send_by_number(process: Process, number: int) -> bool:
+    try:
+        if is_alive(process.pid, process.start):
+            os.kill(process.pid, number)
+            return True
+    except OSError:
+        pass
+    return False
+
+
+def kill_below(root: int) -> None:
+    """Kill everything below `root`: stopped first, so that none can fork away."""
+    stopped: set[tuple[int, int]] = set()
+    for _ in range(_STOP_ROUNDS):
+        fresh = [process for process in descendants(root) if (process.pid, process.start) not in stopped]
+        if not fresh:
+            break
+        for process in fresh:
+            send(process, signal.SIGSTOP)
+            stopped.add((process.pid, process.start))
+    for process in descendants(root):
+        send(process, signal.SIGKILL)
+
+
+def boot_id() -> str:
+    """What tells this run of the machine from every other."""
+    return read_text("/proc/sys/kernel/random/boot_id").strip()
+
+
+def read_text(path: str) -> str:
+    """A small file of the kernel's, empty if it cannot be read."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        pieces = []
+        while piece := os.read(handle, 65536):
+            pieces.append(piece)
+        return b"".join(pieces).decode(errors="replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(handle)

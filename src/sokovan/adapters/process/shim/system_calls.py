@@ -1,0 +1,64 @@
+"""The few system calls that the standard library does not offer."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+_PDEATHSIG = 1
+_CAPBSET_DROP = 24
+_CHILD_SUBREAPER = 36
+_NO_NEW_PRIVS = 38
+_CAPABILITIES_MAX = 64
+
+NAMESPACES = {"user": 0x10000000, "mnt": 0x00020000, "ipc": 0x08000000, "uts": 0x04000000, "pid": 0x20000000}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
+        _raise("prctl")
+
+
+def _raise(call: str) -> None:
+    number = ctypes.get_errno()
+    raise OSError(number, f"{call}: {os.strerror(number)}")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends."""
+    _prctl(_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(number: int) -> None:
+    """Have this process signalled when its parent ends."""
+    _prctl(_PDEATHSIG, number)
+
+
+def gain_no_privileges() -> None:
+    """From now on no program that is run brings rights of its own."""
+    _prctl(_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities() -> None:
+    """The next program run has no capability, whoever runs it."""
+    for capability in range(_CAPABILITIES_MAX):
+        try:
+            _prctl(_CAPBSET_DROP, capability)
+        except OSError:  # the system has no capability of this number, or this process may not drop it
+            return
+
+
+def enter_namespaces(pid: int) -> None:
+    """Move into the namespaces of `pid`; children of the caller are in its pids too."""
+    flags = 0
+    for name, flag in NAMESPACES.items():
+        if os.stat(f"/proc/{pid}/ns/{name}").st_ino != os.stat(f"/proc/self/ns/{name}").st_ino:
+            flags |= flag
+    handle = os.pidfd_open(pid)
+    try:
+        if _libc.setns(handle, ctypes.c_int(flags)) != 0:
+            _raise("setns")
+    finally:
+        os.close(handle)

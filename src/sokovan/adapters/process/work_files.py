@@ -1,0 +1,103 @@
+"""What lies in a kernel's work folder before it starts: files, and links to mounts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+from sokovan.adapters.process.places import opened
+from sokovan.domain.errors import quoted
+from sokovan.ports.runtime import Mount, RuntimeFailure
+
+FOLDER_MODE = 0o755
+FILE_MODE = 0o644
+# Where the system itself lives: who could put something else there would choose what the sandbox runs.
+SYSTEM = frozenset(
+    {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}
+)
+
+
+def parts_below(path: str, *, what: str) -> tuple[str, ...]:
+    """The parts of a path that stays below its folder; raises RuntimeFailure."""
+    parts = PurePosixPath(path).parts
+    if not parts or "\0" in path or path.startswith("/") or ".." in parts:
+        raise RuntimeFailure(
+            f"{what} {quoted(path)} does not lie below the working folder",
+            hint="name it by a relative path without ..",
+        )
+    return parts
+
+
+def write_files(work: Path, files: Mapping[str, str]) -> None:
+    """Write files below the work folder, through no link; raises RuntimeFailure."""
+    for path, text in files.items():
+        parts = parts_below(path, what="file")
+        try:
+            _write(work, parts, text.encode())
+        except (OSError, UnicodeEncodeError) as error:
+            raise RuntimeFailure(f"file {quoted(path)} cannot be written: {error}") from error
+
+
+def _write(work: Path, parts: Sequence[str], content: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with _opened_below(work, parts[:-1]) as folder:
+        handle = os.open(parts[-1], flags, FILE_MODE, dir_fd=folder)
+        with open(handle, "wb") as stream:  # noqa: PTH123  # it is open already; only its number is known
+            stream.write(content)
+
+
+@contextmanager
+def _opened_below(work: Path, parts: Sequence[str]) -> Iterator[int]:
+    """A folder below the work folder, made if it is missing, reached through no link."""
+    with ExitStack() as closing:
+        folder = closing.enter_context(opened(work))
+        for part in parts:
+            with suppress(FileExistsError):
+                os.mkdir(part, FOLDER_MODE, dir_fd=folder)
+            folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            closing.callback(os.close, folder)
+        yield folder
+
+
+def check_mounts(mounts: Sequence[Mount]) -> None:
+    """Raise RuntimeFailure for a mount that is not there or reaches where it must not."""
+    for mount in mounts:
+        source, target = PurePosixPath(mount.source), PurePosixPath(mount.target)
+        if "\0" in mount.source or not source.is_absolute() or ".." in source.parts:
+            raise RuntimeFailure(f"mount source {quoted(mount.source)} is not an absolute path without ..")
+        if not Path(mount.source).exists():
+            raise RuntimeFailure(f"mount source {quoted(mount.source)} is not on this machine")
+        if not target.is_absolute():
+            parts_below(mount.target, what="mount target")
+        elif "\0" in mount.target or ".." in target.parts or len(target.parts) < 2 or target.parts[1] in SYSTEM:
+            raise RuntimeFailure(
+                f"mount target {quoted(mount.target)} is a place of the system",
+                hint="choose a place such as /data, or a relative one below the working folder",
+            )
+
+
+def link_mounts(work: Path, mounts: Sequence[Mount]) -> None:
+    """Make mounts reachable where nothing can be mounted; raises RuntimeFailure.
+
+    A target below the work folder becomes a link; an absolute one must be the source
+    itself, since a kernel without a sandbox sees the machine as it is.
+    """
+    for mount in mounts:
+        if PurePosixPath(mount.target).is_absolute():
+            if os.path.realpath(mount.target) != os.path.realpath(mount.source):
+                raise RuntimeFailure(
+                    f"{quoted(mount.source)} cannot be mounted at {quoted(mount.target)} without a sandbox",
+                    hint="install bubblewrap, or choose a target that is relative or the same as the source",
+                )
+            continue
+        _link(work, parts_below(mount.target, what="mount target"), mount.source)
+
+
+def _link(work: Path, parts: Sequence[str], source: str) -> None:
+    try:
+        with _opened_below(work, parts[:-1]) as folder:
+            os.symlink(source, parts[-1], dir_fd=folder)
+    except OSError as error:
+        raise RuntimeFailure(f"mount target {quoted('/'.join(parts))} cannot be made: {error}") from error
