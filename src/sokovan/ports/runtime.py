@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
-from typing import Protocol
+from typing import Protocol, Self
 
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import KernelId, SessionId
@@ -95,7 +95,10 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """A piece of a kernel's output. `offset` counts bytes since its start; old ones are dropped first."""
+    """A piece of a kernel's output.
+
+    `offset` counts bytes since the kernel's start; the oldest are dropped first.
+    """
 
     offset: int
     data: bytes
@@ -106,43 +109,54 @@ class KernelRuntime(Protocol):
     """Runs kernels. Every call may be repeated without harm."""
 
     async def has_image(self, image: str) -> bool:
-        """Whether kernels of this image can start at once. Raises ImageUnavailable for an unknown kind."""
+        """Whether kernels of this image can start at once.
+
+        Raises ImageUnavailable for an image that is not known here.
+        """
 
     async def prepare_image(self, image: str, progress: Callable[[str], None]) -> None:
         """Make an image ready; `progress` gets lines for people. Raises ImageUnavailable."""
 
     async def create(self, launch: Launch) -> None:
-        """Start a kernel, once per (kernel, attempt). Raises RuntimeFailure, and then nothing runs.
+        """Start a kernel, once per (kernel, attempt).
 
-        One that was forgotten is refused: it ran already.
+        Raises RuntimeFailure, and then nothing runs. One that was forgotten is refused: it ran already.
         """
 
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
-        """Ask it to end, and after `grace_s` make it: all its processes, also those that hid.
+        """Ask it to end, and after `grace_s` make it.
 
-        Returns at once; `observe` tells when it is over. Unknown kernels are no error.
+        All its processes end, also those that hid. Returns at once; `observe` tells when it
+        is over. Unknown kernels are no error.
         """
 
     async def observe(self) -> Sequence[Observation]:
-        """Every kernel of this machine that was not forgotten, by id; also those of an earlier agent."""
+        """Every kernel of this machine that was not forgotten, by id.
+
+        Also those of an earlier agent. EXITED is a proof: nothing of the kernel runs any more.
+        """
 
     async def forget(self, kernel_id: KernelId, attempt: int) -> None:
         """Remove what is kept of an ended kernel. Does nothing to one that runs."""
 
     async def read_log(self, kernel_id: KernelId, attempt: int, *, offset: int, limit: int) -> LogPart:
-        """Output from `offset` on, at most `limit` bytes; an offset that was dropped moves forward.
+        """Output from `offset` on, at most `limit` bytes.
 
-        Raises RuntimeFailure for a kernel that is not known, or was forgotten.
+        An offset that was dropped moves forward. Raises RuntimeFailure for a kernel that is
+        not known, or was forgotten.
         """
 
     def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> Execution:
-        """Run a further command inside a running kernel. Raises RuntimeFailure when entered."""
+        """Run a further command inside a running kernel.
+
+        Raises RuntimeFailure when entered.
+        """
 
 
 class Execution(Protocol):
     """A command that runs inside a kernel; an asynchronous context."""
 
-    async def __aenter__(self) -> Execution:
+    async def __aenter__(self) -> Self:
         """Start it."""
 
     async def __aexit__(self, *details: object) -> None:

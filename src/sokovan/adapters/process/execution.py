@@ -12,7 +12,6 @@ import struct
 import termios
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from sokovan.adapters.process.callers import ask, connected
@@ -77,9 +76,7 @@ class ProcessExecution:
         heard, said = os.pipe()
         return (given, heard), [taken, said, os.dup(said)]
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_details: object) -> None:
         """End it, if it has not ended."""
         if self._ending is not None:
             self._ending.cancel()

@@ -1,4 +1,4 @@
-"""What remains of a kernel whose shim is gone: found by every mark it bears, and ended."""
+"""What remains of a kernel whose shim is gone: found by its marks, and ended."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _set(file: Path, text: str) -> None:
 
 
 def rlimits_for(launch: Launch, hierarchies: Hierarchies) -> tuple[tuple[int, int, int], ...]:
-    """Limits per process, for what no control group holds, and those that always apply."""
+    """Limits per process: those that always apply, and what no control group holds."""
     wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES_MAX}
     memory = launch.slots.get("mem", 0)
     if memory > 0 and "memory" not in hierarchies.controllers:

@@ -30,7 +30,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def folder_name(kernel_id: KernelId, attempt: int) -> str:
-    """A file name that no other kernel or attempt has; every sign but a few is escaped."""
+    """A file name that no other kernel or attempt has."""
     name = quote(kernel_id, safe="")
     if len(name) > _NAME_MAX:
         # No id has a tilde in it, so that a shortened name is nobody's full one.
@@ -132,7 +132,7 @@ def _require_same(handle: int, path: Path) -> None:
 
 @contextmanager
 def locked_if_free(folder: Path) -> Iterator[bool]:
-    """Hold the lock for a moment; False if a start is under way, or the folder is gone."""
+    """Hold the lock for a moment; False if a start is under way or there is no folder."""
     try:
         handle = open_lock(folder, wait=False)
     except (BlockingIOError, FileNotFoundError, NotADirectoryError):

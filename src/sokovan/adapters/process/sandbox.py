@@ -47,7 +47,7 @@ class Sandbox:
 
 
 def found_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sandbox:
-    """The sandbox of this machine, tried once; `program` is where to look instead of PATH."""
+    """The sandbox of this machine, tried once; `program` says where to look."""
     found = shutil.which(program or "bwrap")
     if found is None:
         return Sandbox(absence="bubblewrap is not installed")

@@ -1,4 +1,4 @@
-"""What lies in a kernel's work folder before it starts: files, and links to mounts."""
+"""What lies in a work folder before a kernel starts: files, and links to mounts."""
 
 from __future__ import annotations
 

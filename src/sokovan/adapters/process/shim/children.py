@@ -21,6 +21,7 @@ NOT_STARTED = 127
 # When memory runs out on the whole machine, a kernel goes before its shim and the agent.
 _MEMORY_KILLER_SCORE = "500"
 _OPEN_FILES_MIN = 3
+_FOR_THE_CHILD = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
 class NotStarted(Exception):
@@ -128,8 +129,12 @@ def _forked(become: Callable[[], None]) -> int:
 
 def _fork_again() -> None:
     """A process enters other pids only as a child; the parent hands its end through."""
+    # Signals are for the child; its parent must live to tell how it ended.
+    for number in _FOR_THE_CHILD:
+        signal.signal(number, signal.SIG_IGN)
     pid = os.fork()
     if pid == 0:
+        _reset_signals()
         return
     # Whoever waits for the start must see the pipe close when the child runs, and our streams are the child's.
     os.closerange(0, 256)

@@ -70,7 +70,7 @@ class Listener:
         return self._socket.fileno()
 
     def accept(self) -> int | None:
-        """Let the next caller in; its number, or None if nobody came or too many are there."""
+        """Let the next caller in; None if nobody came, or too many are there."""
         try:
             line, _ = self._socket.accept()
         except OSError:

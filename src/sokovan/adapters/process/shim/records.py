@@ -26,8 +26,11 @@ def write_record(folder: int, name: str, content: dict[str, Any], *, lasting: bo
     text = json.dumps(content).encode().ljust(PADDED_BYTES)
     try:
         _replace(folder, name, text, lasting=lasting)
-    except OSError:
-        _overwrite(folder, name, text)
+    except OSError as error:
+        try:
+            _overwrite(folder, name, text)
+        except FileNotFoundError:
+            raise error from None
 
 
 def _replace(folder: int, name: str, text: bytes, *, lasting: bool) -> None:

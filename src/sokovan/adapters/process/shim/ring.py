@@ -1,4 +1,4 @@
-"""A log that never grows beyond its limit: segments, of which the oldest goes first."""
+"""A log that never outgrows its limit: segments, of which the oldest goes first."""
 
 from __future__ import annotations
 

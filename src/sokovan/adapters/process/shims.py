@@ -1,0 +1,48 @@
+"""Starting a shim: a program of little weight that belongs to nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import sokovan
+from sokovan.ports.runtime import RuntimeFailure
+
+START_LIMIT_S = 60.0
+_BOOT = "import sys; sys.path.append(sys.argv[1]); from sokovan.adapters.process.shim.main import main; main()"
+_IMPORT_ROOT = str(Path(sokovan.__file__).parent.parent)
+
+
+def run_shim(plan: dict[str, Any], lock: int) -> None:
+    """Start a shim and wait until its kernel runs; raises RuntimeFailure.
+
+    The shim holds `lock` as we do, until it has written down that the kernel runs.
+    """
+    command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, _IMPORT_ROOT]
+    with subprocess.Popen(  # noqa: S603  # our own interpreter and a constant
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",
+        env={},
+        pass_fds=(lock,),
+        start_new_session=True,
+    ) as process:
+        try:
+            told, trouble = process.communicate(json.dumps(plan).encode(), timeout=START_LIMIT_S)
+        except BaseException:
+            # The first process is ours until it is waited for, so its group can be nobody else's.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    answer = json.loads(told or b"{}")
+    if "done" not in answer:
+        detail = answer.get("error") or trouble.decode(errors="replace").strip()[-2000:] or "its shim ended"
+        raise RuntimeFailure(f"the kernel could not be started: {detail}")
