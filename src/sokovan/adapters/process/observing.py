@@ -50,20 +50,28 @@ class Observer:
         launch, state = _read(folder)
         if not folder.is_dir():
             return None
-        state = state or self._without_state(folder)
+        state = state or self._without_state(folder, launch or {})
         if state is not None and "ended_ms" not in state:
             state = self._checked(folder, launch or {}, state)
         if state is not None and "ended_ms" in state and self.places.is_forgotten(name):
-            self.places.discard(name)
+            self.remove(name)
             return None
         return _observation(name, launch or {}, state or {})
 
-    def _without_state(self, folder: Path) -> Record | None:
+    def remove(self, name: str) -> None:
+        """Remove what is kept of a kernel that has ended."""
+        folder = self.places.kernels / name
+        _groups(_read(folder)[0] or {}).remove()
+        with locked_if_free(folder):
+            self.places.discard(name)
+
+    def _without_state(self, folder: Path, launch: Record) -> Record | None:
         """Nothing is written about a start: it is under way, or it was given up."""
         with locked_if_free(folder) as free:
             state = _read(folder)[1]
             if state is not None or not free:
                 return state
+            _groups(launch).remove()
             return self._ended(folder, {}, exit_code=NOT_STARTED, reason=NEVER_STARTED)
 
     def _checked(self, folder: Path, launch: Record, state: Record) -> Record:

@@ -14,13 +14,13 @@ from sokovan.adapters.process.confinement import BUBBLEWRAP, Confinement, confin
 from sokovan.adapters.process.execution import ProcessExecution
 from sokovan.adapters.process.images import Images
 from sokovan.adapters.process.observing import Observer
-from sokovan.adapters.process.places import Places, folder_name, locked_if_free, opened
+from sokovan.adapters.process.places import Places, folder_name, opened
 from sokovan.adapters.process.shim.main import LOG
 from sokovan.adapters.process.shim.ring import read_from
 from sokovan.adapters.process.starting import Starter
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelState, Launch, LogPart, Observation, RuntimeFailure
+from sokovan.ports.runtime import Execution, KernelState, Launch, LogPart, Observation, RuntimeFailure
 
 STONE_AGE_MS = 7 * 24 * 3600 * 1000
 
@@ -106,8 +106,7 @@ class ProcessRuntime:
         now_ms = self._clock.now_ms()
         # The stone first: dying in between leaves a folder that the next look removes.
         self._places.lay_stone(name, now_ms)
-        with locked_if_free(self._places.kernels / name):
-            self._places.discard(name)
+        self._observer.remove(name)
         self._places.clear_stones(now_ms - STONE_AGE_MS)
 
     async def read_log(self, kernel_id: KernelId, attempt: int, *, offset: int, limit: int) -> LogPart:
@@ -128,6 +127,6 @@ class ProcessRuntime:
             at, piece, total = read_from(log, max(0, offset), max(0, limit))
         return LogPart(at, piece, end=ended and at + len(piece) >= total)
 
-    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> ProcessExecution:
+    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> Execution:
         """Run a further command inside a running kernel."""
         return ProcessExecution(self._places.folder(kernel_id, attempt), command, terminal=terminal)

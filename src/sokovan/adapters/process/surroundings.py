@@ -20,7 +20,6 @@ CUDA_SLOT = "cuda.device"
 CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 _PASSED_ON = frozenset({"LANG", "TZ"})
-_OWN = frozenset({KERNEL_ID, SESSION_ID, ATTEMPT, RUNTIME})
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -68,8 +67,6 @@ def _checked(variables: Mapping[str, str]) -> dict[str, str]:
                 f"variable {quoted(name)} cannot be set: a name has neither = nor NUL, a value no NUL",
                 hint="mend the environment of the session",
             )
-        if name in _OWN:
-            raise RuntimeFailure(f"variable {name} belongs to the runtime", hint="choose another name")
     return dict(variables)
 
 
