@@ -1,0 +1,101 @@
+"""Whether a kernel may start here, whatever the manager believes.
+
+A manager decides on what it knows; the agent knows what runs. Its refusal is the last
+of four guards against using a machine twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from sokovan.agent.holdings import LIVE, Holdings, used_slots
+from sokovan.agent.journal_records import KernelKey
+from sokovan.domain.errors import InvalidSlots
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.runtime import Launch
+
+
+class Refusal(NamedTuple):
+    """Why not: a word for programs, and words for people."""
+
+    code: str
+    message: str
+
+
+def wrong_incarnation(holdings: Holdings, incarnation: int) -> Refusal | None:
+    """A refusal of what is meant for another incarnation."""
+    if incarnation == holdings.incarnation and incarnation > 0:
+        return None
+    return Refusal(
+        "other-incarnation", f"meant for incarnation {incarnation}, this is incarnation {holdings.incarnation}"
+    )
+
+
+def outlived(holdings: Holdings, key: KernelKey) -> Refusal | None:
+    """A refusal of an attempt that is over, or that a later one has replaced."""
+    if key in holdings.tombstones:
+        return Refusal("tombstone", f"{key} is over and will not be created again")
+    latest = max(
+        (other.attempt for other in [*holdings.kernels, *holdings.tombstones] if other.kernel_id == key.kernel_id),
+        default=0,
+    )
+    if latest > key.attempt:
+        return Refusal("outdated-attempt", f"{key} comes after attempt {latest} of the same kernel")
+    return None
+
+
+def not_admitted(holdings: Holdings, launch: Launch) -> Refusal | None:
+    """A refusal of a kernel that is new here."""
+    return _closed(holdings) or _twin(holdings, launch) or _no_room(holdings, launch) or _no_device(holdings, launch)
+
+
+def _closed(holdings: Holdings) -> Refusal | None:
+    if not holdings.seen:
+        return Refusal("not-ready", "the agent has not looked at its machine yet")
+    if holdings.draining or holdings.leaving:
+        return Refusal("draining", "the agent takes no new kernels: it is being drained")
+    if holdings.obstacle:
+        return Refusal("no-room", holdings.obstacle)
+    return None
+
+
+def _twin(holdings: Holdings, launch: Launch) -> Refusal | None:
+    for key, held in holdings.kernels.items():
+        if key.kernel_id == launch.kernel_id and held.phase in LIVE:
+            return Refusal("attempt-live", f"{key} of the same kernel is not over")
+    for key in holdings.strangers:
+        if key != (launch.kernel_id, launch.attempt):
+            return Refusal("unknown-kernels", f"{key} runs here and nobody knows what it takes; it is being stopped")
+    return None
+
+
+def _no_room(holdings: Holdings, launch: Launch) -> Refusal | None:
+    count = sum(1 for _ in holdings.live())
+    if holdings.kernels_max is not None and count >= holdings.kernels_max:
+        return Refusal("no-room", f"{count} kernels run here, {holdings.kernels_max} may")
+    try:
+        asked = ResourceSlot(launch.slots)
+    except InvalidSlots as problem:
+        return Refusal("invalid-slots", problem.message)
+    used, capacity = used_slots(holdings), holdings.capacity
+    # Only what is asked for counts: a kernel that was adopted may take more than there is, and that is no reason to
+    # refuse one that wants nothing of the kind.
+    missing = [
+        f"{slot} ({asked[slot]} asked for, {used[slot]} of {capacity[slot]} in use)"
+        for slot in asked
+        if used[slot] + asked[slot] > capacity[slot]
+    ]
+    return Refusal("no-room", f"not enough {', '.join(missing)}") if missing else None
+
+
+def _no_device(holdings: Holdings, launch: Launch) -> Refusal | None:
+    taken = Counter(device for _, held in holdings.live() for ids in held.devices.values() for device in ids)
+    asked = [device for ids in launch.devices.values() for device in ids]
+    if len(set(asked)) < len(asked):
+        return Refusal("no-room", "a device is named twice")
+    for device in asked:
+        units = holdings.device_units.get(device, 0)
+        if taken[device] >= units:
+            return Refusal("no-room", f"device {device} is in use" if units else f"there is no device {device} here")
+    return None

@@ -1,0 +1,80 @@
+"""What an agent is to do next, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sokovan.agent.holdings import Holdings, Token
+from sokovan.agent.journal_records import JournalRecord, KernelKey
+from sokovan.ports.agent_gateway import Gone, ImageReport
+from sokovan.ports.runtime import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class StartKernel:
+    """Have the runtime start a kernel; StartFinished tells how it went."""
+
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class StopKernel:
+    """Have the runtime end a kernel; an observation tells when it is over."""
+
+    key: KernelKey
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetKernel:
+    """Have the runtime remove what it keeps of an ended kernel."""
+
+    key: KernelKey
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareImage:
+    """Have an image made ready; ImageMoved tells how it goes."""
+
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendAnswer:
+    """Answer a request; None says that it is done."""
+
+    token: Token
+    word: Gone | ImageReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendProblem:
+    """Refuse a request."""
+
+    token: Token
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendHeartbeat:
+    """Tell every manager at once what runs."""
+
+
+Instruction: TypeAlias = (
+    StartKernel | StopKernel | ForgetKernel | PrepareImage | SendAnswer | SendProblem | SendHeartbeat
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What follows from an event.
+
+    The records are durable before any instruction is carried out and before anybody
+    sees the new holdings. If they cannot be written, the step has not happened.
+    """
+
+    holdings: Holdings
+    records: tuple[JournalRecord, ...] = ()
+    instructions: tuple[Instruction, ...] = ()

@@ -1,0 +1,152 @@
+"""The judgement of an agent: what has happened, and what follows. Pure.
+
+`step(holdings, event)` neither waits nor touches anything. What must outlive the
+agent is in the records of a step, which are durable before the rest is carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from sokovan.agent import requests
+from sokovan.agent.events import (
+    CreateAsked,
+    Event,
+    ForgetAsked,
+    ImageMoved,
+    Leaving,
+    LinkClosed,
+    LinkOpened,
+    Observed,
+    ObstacleSeen,
+    PrepareAsked,
+    StartFinished,
+    StopAsked,
+)
+from sokovan.agent.holdings import Held, Holdings, Phase, Token, reports
+from sokovan.agent.instructions import Instruction, SendAnswer, SendHeartbeat, SendProblem, Step, StopKernel
+from sokovan.agent.journal_records import (
+    IncarnationTaken,
+    JournalRecord,
+    KernelEntombed,
+    KernelKey,
+    KernelStarted,
+    KernelWithdrawn,
+    Tombstone,
+    standing,
+)
+from sokovan.agent.sightings import looked
+
+# As many images as are reported; the ones that moved last.
+IMAGES_MAX = 256
+
+
+def step(holdings: Holdings, event: Event) -> Step:
+    """What follows from an event; a change of what runs is told at once."""
+    at = replace(holdings, tick=holdings.tick + 1)
+    done = _decided(at, event)
+    if SendHeartbeat() not in done.instructions and _tells_news(holdings, done.holdings):
+        done = replace(done, instructions=(*done.instructions, SendHeartbeat()))
+    return done
+
+
+def _decided(holdings: Holdings, event: Event) -> Step:  # noqa: PLR0911  # a table: one line for each event
+    match event:
+        case CreateAsked():
+            return requests.create(holdings, event)
+        case StopAsked():
+            return requests.stop(holdings, event)
+        case ForgetAsked():
+            return requests.forget(holdings, event)
+        case PrepareAsked():
+            return requests.prepare(holdings, event)
+        case StartFinished():
+            return _start_finished(holdings, event)
+        case Observed():
+            return looked(holdings, event)
+        case ImageMoved():
+            return _image_moved(holdings, event)
+        case ObstacleSeen():
+            return Step(replace(holdings, obstacle=event.obstacle))
+        case Leaving():
+            return Step(replace(holdings, leaving=event.leaving))
+        case LinkOpened():
+            return _link_opened(holdings, event)
+        case LinkClosed():
+            return _link_closed(holdings, event)
+    assert_never(event)
+
+
+def _tells_news(before: Holdings, after: Holdings) -> bool:
+    if {image: report.state for image, report in before.images.items()} != {
+        image: report.state for image, report in after.images.items()
+    }:
+        return True
+    same = before.kernels is after.kernels and before.strangers is after.strangers
+    return not same and reports(before) != reports(after)
+
+
+def _start_finished(holdings: Holdings, event: StartFinished) -> Step:
+    held = holdings.kernels.get(event.key)
+    if held is None:
+        return Step(holdings)
+    if event.problem and event.certain and held.phase is Phase.ASKED:
+        return _not_started(holdings, event, held)
+    answers: tuple[Instruction, ...] = tuple(
+        SendProblem(token, event.code, event.problem) if event.problem else SendAnswer(token) for token in held.waiting
+    )
+    certain = not event.problem
+    records: tuple[JournalRecord, ...] = (KernelStarted(event.key),) if certain and not held.started else ()
+    settled = replace(held, settled=holdings.tick, started=held.started or certain, waiting=())
+    stop: tuple[Instruction, ...] = ()
+    if held.stop_grace_s is not None and held.phase is not Phase.EXITED:
+        stop = (StopKernel(event.key, held.stop_grace_s),)
+    return Step(requests.with_kernel(holdings, event.key, settled), records, (*stop, *answers))
+
+
+def _not_started(holdings: Holdings, event: StartFinished, held: Held) -> Step:
+    """Nothing of it runs: it may be tried again, unless its end was asked for."""
+    kernels = {key: kept for key, kept in holdings.kernels.items() if key != event.key}
+    records: list[JournalRecord] = [KernelWithdrawn(event.key)]
+    tombstones: Mapping[KernelKey, Tombstone] = holdings.tombstones
+    if held.stop_grace_s is not None:
+        records.append(KernelEntombed(event.key, holdings.incarnation))
+        tombstones = {**tombstones, event.key: Tombstone(holdings.incarnation)}
+    problems = tuple(SendProblem(token, event.code, event.problem) for token in held.waiting)
+    return Step(replace(holdings, kernels=kernels, tombstones=tombstones), tuple(records), problems)
+
+
+def _image_moved(holdings: Holdings, event: ImageMoved) -> Step:
+    report = event.report
+    others = {image: known for image, known in holdings.images.items() if image != report.image}
+    images = dict(list({**others, report.image: report}.items())[-IMAGES_MAX:])
+    waiting = {image: tokens for image, tokens in holdings.image_waiting.items() if image != report.image}
+    answers = tuple(SendAnswer(token, report) for token in holdings.image_waiting.get(report.image, ()))
+    return Step(replace(holdings, images=images, image_waiting=waiting), instructions=answers)
+
+
+def _link_opened(holdings: Holdings, event: LinkOpened) -> Step:
+    told = replace(holdings, draining=event.draining)
+    if event.incarnation <= holdings.incarnation:  # the same again, or the word of a manager that lags behind
+        return Step(told, instructions=(SendHeartbeat(),))
+    tombstones = standing(holdings.tombstones, incarnation=event.incarnation, held=holdings.kernels)
+    return Step(
+        replace(told, incarnation=event.incarnation, tombstones=tombstones),
+        (IncarnationTaken(event.incarnation),),
+        (SendHeartbeat(),),
+    )
+
+
+def _link_closed(holdings: Holdings, event: LinkClosed) -> Step:
+    kernels = {
+        key: replace(held, waiting=_elsewhere(held.waiting, event.link)) if held.waiting else held
+        for key, held in holdings.kernels.items()
+    }
+    image_waiting = {image: _elsewhere(tokens, event.link) for image, tokens in holdings.image_waiting.items()}
+    return Step(replace(holdings, kernels=kernels, image_waiting=image_waiting))
+
+
+def _elsewhere(tokens: tuple[Token, ...], link: int) -> tuple[Token, ...]:
+    return tuple(token for token in tokens if token.link != link)

@@ -1,0 +1,131 @@
+"""Whether a kernel may start, whatever the manager believes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sokovan.agent.admission import not_admitted, outlived, wrong_incarnation
+from sokovan.agent.holdings import Held, Holdings, Phase, Stranger
+from sokovan.agent.journal_records import Tombstone
+from sokovan.domain.slots import ResourceSlot
+from tests.unit.agent.stories import FRESH, key, launch
+
+READY = replace(FRESH, seen=True, incarnation=3)
+
+
+def with_running(holdings: Holdings, name: str = "other", *, attempt: int = 1, **slots: int) -> Holdings:
+    held = Held(slots=ResourceSlot(slots), phase=Phase.RUNNING)
+    return replace(holdings, kernels={**holdings.kernels, key(name, attempt): held})
+
+
+def code(refusal: tuple[str, str] | None) -> str:
+    return refusal[0] if refusal else ""
+
+
+def test_a_kernel_that_fits_is_admitted() -> None:
+    assert not_admitted(READY, launch(slots={"cpu": 4000, "mem": 8 << 30})) is None
+
+
+def test_a_kernel_is_refused_before_the_agent_has_looked_at_its_machine() -> None:
+    assert code(not_admitted(replace(READY, seen=False), launch())) == "not-ready"
+
+
+@pytest.mark.parametrize("how", ["draining", "leaving"])
+def test_an_agent_that_is_being_drained_takes_nothing_new(how: str) -> None:
+    drained = replace(READY, draining=how == "draining", leaving=how == "leaving")
+
+    assert code(not_admitted(drained, launch())) == "draining"
+
+
+def test_a_full_disk_is_told_in_its_own_words() -> None:
+    refusal = not_admitted(replace(READY, obstacle="1 GiB free, 2 GiB are needed"), launch())
+
+    assert refusal == ("no-room", "1 GiB free, 2 GiB are needed")
+
+
+def test_what_runs_and_the_new_one_together_never_pass_the_capacity() -> None:
+    busy = with_running(READY, cpu=3500)
+
+    assert not_admitted(busy, launch(slots={"cpu": 500})) is None
+    refusal = not_admitted(busy, launch(slots={"cpu": 501}))
+    assert refusal == ("no-room", "not enough cpu (501 asked for, 3500 of 4000 in use)")
+
+
+def test_a_slot_that_the_machine_does_not_have_is_refused() -> None:
+    assert code(not_admitted(READY, launch(slots={"tpu.device": 1}))) == "no-room"
+
+
+def test_slots_that_are_no_slots_are_refused() -> None:
+    assert code(not_admitted(READY, launch(slots={"cpu": -1}))) == "invalid-slots"
+
+
+def test_a_machine_that_is_overfull_still_takes_what_needs_nothing_of_it() -> None:
+    overfull = with_running(READY, cpu=9000)
+
+    assert not_admitted(overfull, launch(slots={"mem": 1024})) is None
+
+
+def test_no_more_kernels_than_may_be() -> None:
+    crowded = READY
+    for number in range(8):
+        crowded = with_running(crowded, f"k{number}")
+
+    assert code(not_admitted(crowded, launch("k9", slots={}))) == "no-room"
+
+
+def test_a_device_is_given_to_one_kernel_only() -> None:
+    held = Held(slots=ResourceSlot({"cuda.device": 1}), phase=Phase.RUNNING, devices={"cuda.device": ("gpu0",)})
+    busy = replace(READY, kernels={key("other"): held})
+
+    assert not_admitted(busy, launch(slots={"cuda.device": 1}, devices={"cuda.device": ("gpu1",)})) is None
+    taken = not_admitted(busy, launch(slots={"cuda.device": 1}, devices={"cuda.device": ("gpu0",)}))
+    assert taken == ("no-room", "device gpu0 is in use")
+    missing = not_admitted(busy, launch(devices={"cuda.device": ("gpu7",)}))
+    assert missing == ("no-room", "there is no device gpu7 here")
+    twice = not_admitted(busy, launch(devices={"cuda.device": ("gpu1", "gpu1")}))
+    assert code(twice) == "no-room"
+
+
+def test_a_shared_device_is_given_to_as_many_as_it_has_units() -> None:
+    shared = replace(READY, device_units={"gpu0": 2})
+    held = Held(slots=ResourceSlot(), phase=Phase.RUNNING, devices={"cuda.shares": ("gpu0",)})
+    want = launch(slots={}, devices={"cuda.shares": ("gpu0",)})
+
+    assert not_admitted(replace(shared, kernels={key("a"): held}), want) is None
+    assert code(not_admitted(replace(shared, kernels={key("a"): held, key("b"): held}), want)) == "no-room"
+
+
+def test_a_second_attempt_waits_for_the_end_of_the_first() -> None:
+    busy = with_running(READY, "k1", attempt=1)
+    assert code(not_admitted(busy, launch("k1", 2))) == "attempt-live"
+
+    ended = replace(READY, kernels={key("k1", 1): Held(slots=ResourceSlot(), phase=Phase.EXITED)})
+    assert not_admitted(ended, launch("k1", 2)) is None
+
+
+def test_nothing_starts_beside_a_kernel_of_which_nobody_knows_what_it_takes() -> None:
+    haunted = replace(READY, strangers={key("x"): Stranger(0)})
+
+    assert code(not_admitted(haunted, launch())) == "unknown-kernels"
+    assert not_admitted(haunted, launch("x")) is None, "the stranger itself may be claimed"
+
+
+def test_an_attempt_that_is_over_or_outdated_is_refused_for_ever() -> None:
+    holdings = replace(READY, tombstones={key("k1", 2): Tombstone(3)})
+
+    assert code(outlived(holdings, key("k1", 2))) == "tombstone"
+    assert code(outlived(holdings, key("k1", 1))) == "outdated-attempt"
+    assert outlived(holdings, key("k1", 3)) is None
+    assert outlived(holdings, key("k2", 1)) is None
+
+
+@pytest.mark.parametrize("incarnation", [0, 2, 4])
+def test_what_is_meant_for_another_incarnation_is_refused(incarnation: int) -> None:
+    assert code(wrong_incarnation(READY, incarnation)) == "other-incarnation"
+    assert wrong_incarnation(READY, 3) is None
+
+
+def test_an_agent_that_was_never_welcomed_takes_nothing() -> None:
+    assert code(wrong_incarnation(FRESH, 0)) == "other-incarnation"

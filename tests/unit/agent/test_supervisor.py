@@ -1,0 +1,336 @@
+"""The judgement of an agent, as laws that no order of events breaks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from sokovan.agent.events import (
+    CreateAsked,
+    Event,
+    ForgetAsked,
+    ImageMoved,
+    Leaving,
+    LinkClosed,
+    LinkOpened,
+    Observed,
+    ObstacleSeen,
+    PrepareAsked,
+    StartFinished,
+    StopAsked,
+)
+from sokovan.agent.holdings import Phase, Token, restored, used_slots
+from sokovan.agent.instructions import (
+    ForgetKernel,
+    Instruction,
+    SendAnswer,
+    SendHeartbeat,
+    SendProblem,
+    StartKernel,
+    StopKernel,
+)
+from sokovan.agent.journal_records import IncarnationTaken, KernelKey, Memory, recalled
+from sokovan.agent.supervisor import IMAGES_MAX, step
+from sokovan.domain.ids import KernelId
+from sokovan.domain.slots import ResourceSlot, total
+from sokovan.ports.agent_gateway import Gone, ImageReport, ImageState
+from sokovan.ports.runtime import KernelState, Observation
+from tests.unit.agent.stories import FRESH, INCARNATION, Story, key, launch, of_kind, problem_of, seen
+
+
+def test_a_new_incarnation_is_written_down_and_told() -> None:
+    story = Story(looks=False)
+    done = story.happens(LinkOpened(1, 5))
+
+    assert story.records == [IncarnationTaken(5)]
+    assert done == (SendHeartbeat(),)
+
+
+def test_the_word_of_a_manager_that_lags_behind_takes_no_incarnation_back() -> None:
+    story = Story(looks=False)
+    story.happens(LinkOpened(1, 5))
+    story.happens(LinkOpened(2, 4))
+
+    assert story.holdings.incarnation == 5
+    assert story.records == [IncarnationTaken(5)]
+
+
+def test_kernels_of_an_earlier_incarnation_go_on() -> None:
+    story = Story()
+    story.starts(launch())
+    done = story.happens(LinkOpened(2, INCARNATION + 1))
+
+    assert story.held(key()).phase is Phase.RUNNING
+    assert not of_kind(done, StopKernel)
+    assert story.stops(key()) is None, "the old incarnation has nothing to say"
+    assert story.stops(key(), incarnation=INCARNATION + 1) is not None
+
+
+def test_a_manager_drains_with_its_welcome_and_the_machine_by_itself() -> None:
+    story = Story()
+    story.happens(LinkOpened(1, INCARNATION, draining=True))
+    assert problem_of(story.creates(launch())) == "draining"
+    story.happens(LinkOpened(1, INCARNATION))
+    story.happens(Leaving(leaving=True))
+    assert problem_of(story.creates(launch())) == "draining"
+    story.happens(Leaving(leaving=False))
+    assert StartKernel(launch()) in story.creates(launch())
+
+
+def test_an_obstacle_stops_new_kernels_only() -> None:
+    story = Story()
+    story.starts(launch())
+    story.happens(ObstacleSeen("the disk is full"))
+
+    assert problem_of(story.creates(launch("k2"))) == "no-room"
+    assert not problem_of(story.creates(launch())), "this one is there already"
+    story.happens(ObstacleSeen(""))
+    assert StartKernel(launch("k2")) in story.creates(launch("k2"))
+
+
+def test_a_kernel_that_could_not_start_may_be_tried_again() -> None:
+    story = Story()
+    story.creates(launch())
+    done = story.happens(StartFinished(key(), problem="no such image", code="image-unavailable"))
+
+    assert of_kind(done, SendProblem) == [SendProblem(Token(1, 1), "image-unavailable", "no such image")]
+    assert SendHeartbeat() in done
+    assert not story.memory.kernels
+    assert StartKernel(launch()) in story.creates(launch())
+
+
+def test_nobody_is_answered_on_a_link_that_is_gone() -> None:
+    story = Story()
+    story.creates(launch())
+    story.happens(CreateAsked(Token(2, 1), INCARNATION, launch()))
+    story.happens(PrepareAsked(Token(1, 9), INCARNATION, "python"))
+    story.happens(LinkClosed(1))
+
+    assert of_kind(story.happens(StartFinished(key())), SendAnswer) == [SendAnswer(Token(2, 1))]
+    assert not of_kind(story.happens(ImageMoved(ImageReport("python", ImageState.READY))), SendAnswer)
+
+
+def test_a_start_that_nobody_remembers_changes_nothing() -> None:
+    story = Story()
+
+    assert story.happens(StartFinished(key("never"))) == ()
+
+
+def test_news_of_an_image_is_told_when_its_state_changes_and_not_for_every_line() -> None:
+    story = Story()
+    pulling = ImageReport("python", ImageState.PULLING, "1 of 9")
+
+    assert SendHeartbeat() in story.happens(ImageMoved(pulling))
+    assert SendHeartbeat() not in story.happens(ImageMoved(replace(pulling, detail="2 of 9")))
+    assert SendHeartbeat() in story.happens(ImageMoved(replace(pulling, state=ImageState.READY)))
+
+
+def test_only_so_many_images_are_remembered() -> None:
+    story = Story()
+    for number in range(IMAGES_MAX + 5):
+        story.happens(ImageMoved(ImageReport(f"image-{number}", ImageState.READY)))
+
+    assert len(story.holdings.images) == IMAGES_MAX
+    assert "image-4" not in story.holdings.images
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+ATTEMPTS = st.integers(1, 2)
+# Two of three fit; c alone fits.
+WANTS = {"a": 2000, "b": 2000, "c": 4000}
+CAPACITY = ResourceSlot({"cpu": 4000})
+ROUNDS = 40
+
+
+class Machine(RuleBasedStateMachine):
+    """A machine, its runtime, and managers whose requests come in any order, twice, and late.
+
+    The agent may be killed at any moment: its holdings and what it was about to do are
+    lost, the journal and the processes are not.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fresh = replace(FRESH, capacity=CAPACITY, device_units={}, kernels_max=None)
+        self.memory = Memory()
+        self.incarnation = 0
+        self.processes: dict[KernelKey, KernelState] = {}
+        self.promised: dict[KernelKey, int] = {}
+        self.started: list[KernelKey] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self.holdings = restored(self.fresh, self.memory)
+        self.tasks: list[Instruction] = []
+        self.news: list[Event] = []
+        self.watching: Observed | None = None
+        self.happens(self._observed())
+        self.enrol()
+
+    def happens(self, event: Event) -> None:
+        done = step(self.holdings, event)
+        self.memory = recalled(self.memory, done.records)
+        self.holdings = done.holdings
+        for instruction in done.instructions:
+            match instruction:
+                case StartKernel() | StopKernel() | ForgetKernel():
+                    self.tasks.append(instruction)
+                case SendAnswer(_, Gone(gone=True)):
+                    assert isinstance(event, StopAsked)
+                    self.promised.setdefault(event.key, self.incarnation)
+                case _:
+                    pass
+
+    def _observed(self) -> Observed:
+        shown = tuple(
+            Observation(key.kernel_id, key.attempt, state, exit_code=0 if state is KernelState.EXITED else None)
+            for key, state in self.processes.items()
+        )
+        return Observed(shown, self.holdings.tick, now_ms=0)
+
+    @rule()
+    def enrol(self) -> None:
+        self.incarnation += 1
+        self.happens(LinkOpened(1, self.incarnation))
+
+    @rule(name=NAMES, attempt=ATTEMPTS, late=st.booleans())
+    def create(self, name: str, attempt: int, late: bool) -> None:
+        wanted = launch(name, attempt, slots={"cpu": WANTS[name]})
+        # A manager that has the promise does not ask again; what it had asked for before may still be on its way.
+        asked_as = self.promised.get(key(name, attempt), self.incarnation)
+        self.happens(CreateAsked(Token(1, 1), asked_as - late, wanted))
+
+    @rule(name=NAMES, attempt=ATTEMPTS, late=st.booleans())
+    def stop(self, name: str, attempt: int, late: bool) -> None:
+        self.happens(StopAsked(Token(1, 1), self.incarnation - late, KernelKey(KernelId(name), attempt), 1.0))
+
+    @rule(name=NAMES, attempt=ATTEMPTS, late=st.booleans())
+    def forget(self, name: str, attempt: int, late: bool) -> None:
+        self.happens(ForgetAsked(Token(1, 1), self.incarnation - late, KernelKey(KernelId(name), attempt)))
+
+    @precondition(lambda self: self.tasks)
+    @rule(which=st.integers(0, 9), luck=st.booleans())
+    def do(self, which: int, luck: bool) -> None:
+        task = self.tasks.pop(which % len(self.tasks))
+        match task:
+            case StartKernel():
+                started = KernelKey(task.launch.kernel_id, task.launch.attempt)
+                if luck or started in self.processes:
+                    self._start(started)
+                    self.news.append(StartFinished(started))
+                else:
+                    self.news.append(StartFinished(started, problem="no luck", code="runtime-failure"))
+            case StopKernel() if self.processes.get(task.key) is KernelState.RUNNING:
+                self.processes[task.key] = KernelState.STOPPING
+            case ForgetKernel() if self.processes.get(task.key) is KernelState.EXITED:
+                del self.processes[task.key]
+            case _:
+                pass
+
+    def _start(self, key: KernelKey) -> None:
+        if key not in self.processes:
+            self.processes[key] = KernelState.RUNNING
+            self.started.append(key)
+
+    @precondition(lambda self: self.news)
+    @rule(which=st.integers(0, 9))
+    def hear(self, which: int) -> None:
+        self.happens(self.news.pop(which % len(self.news)))
+
+    @precondition(lambda self: self.processes)
+    @rule(which=st.integers(0, 9))
+    def end(self, which: int) -> None:
+        self.processes[list(self.processes)[which % len(self.processes)]] = KernelState.EXITED
+
+    @rule()
+    def watch(self) -> None:
+        """An observation begins; what it shows is heard of later."""
+        self.watching = self._observed()
+
+    @precondition(lambda self: self.watching)
+    @rule()
+    def watched(self) -> None:
+        assert self.watching is not None
+        self.happens(self.watching)
+        self.watching = None
+
+    @rule(which=st.integers(0, 9))
+    def kill(self, which: int) -> None:
+        """Kill the agent, with one of its starts just done or not."""
+        starts = [task for task in self.tasks if isinstance(task, StartKernel)]
+        if starts and which % 2:
+            wanted = starts[which % len(starts)].launch
+            self._start(KernelKey(wanted.kernel_id, wanted.attempt))
+        self._begin()
+
+    def alive(self) -> list[KernelKey]:
+        return [key for key, state in self.processes.items() if state is not KernelState.EXITED]
+
+    @invariant()
+    def no_kernel_lives_twice(self) -> None:
+        names = [key.kernel_id for key in self.alive()]
+        assert len(names) == len(set(names))
+
+    @invariant()
+    def nothing_is_started_twice(self) -> None:
+        assert len(self.started) == len(set(self.started))
+
+    @invariant()
+    def the_machine_is_never_overfull(self) -> None:
+        assert sum(WANTS[key.kernel_id] for key in self.alive()) <= CAPACITY["cpu"]
+        assert used_slots(self.holdings).fits(CAPACITY)
+        assert used_slots(self.holdings) == total(held.slots for _, held in self.holdings.live())
+
+    @invariant()
+    def a_promise_is_kept(self) -> None:
+        assert not set(self.promised).intersection(self.alive())
+
+    @invariant()
+    def every_process_is_answered_for(self) -> None:
+        assert set(self.alive()) <= set(self.holdings.kernels)
+
+    @invariant()
+    def the_journal_knows_what_the_agent_knows(self) -> None:
+        assert set(self.memory.kernels) == set(self.holdings.kernels)
+        assert self.memory.tombstones == self.holdings.tombstones
+        assert self.memory.incarnation == self.holdings.incarnation
+
+    def teardown(self) -> None:
+        """A manager that goes on asking gets everything ended, whatever has happened before."""
+        keys = [KernelKey(KernelId(name), attempt) for name in WANTS for attempt in (1, 2)]
+        for _ in range(ROUNDS):
+            for which in keys:
+                self.stop(which.kernel_id, which.attempt, late=False)
+                self.forget(which.kernel_id, which.attempt, late=False)
+            while self.tasks:
+                self.do(0, luck=True)
+            while self.news:
+                self.hear(0)
+            for which, state in self.processes.items():
+                self.processes[which] = KernelState.EXITED if state is KernelState.STOPPING else state
+            self.happens(self._observed())
+            self.no_kernel_lives_twice()
+            self.a_promise_is_kept()
+        assert not self.processes
+        assert not self.holdings.kernels
+        assert set(self.promised) >= set(keys)
+
+
+test_no_order_of_events_breaks_the_laws = Machine.TestCase
+
+
+def test_the_machine_of_the_laws_does_start_things() -> None:
+    """So that the laws are not kept by doing nothing."""
+    machine = Machine()
+    machine.create("a", 1, late=False)
+    machine.do(0, luck=True)
+    machine.hear(0)
+    machine.watch()
+    machine.watched()
+
+    assert machine.alive() == [key("a")]
+    assert machine.holdings.kernels[key("a")].phase is Phase.RUNNING
+    assert seen("a", state=KernelState.RUNNING).kernel_id == "a"
+    machine.teardown()
