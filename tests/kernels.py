@@ -106,7 +106,10 @@ async def runtime_in(root: Path, **options: Any) -> AsyncIterator[ProcessRuntime
         yield runtime
     finally:
         await end_all(runtime)
-        assert relatives(root) == [], "processes of kernels are left"
+        left = relatives(root)
+        for pid in left:
+            kill(pid)
+        assert left == [], "processes of kernels are left"
 
 
 async def end_all(runtime: ProcessRuntime) -> None:

@@ -19,6 +19,7 @@ from sokovan.adapters.process.places import opened
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.shim.records import read_record
+from sokovan.adapters.process.surroundings import RUNTIME, marks_of
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelState, Mount, RuntimeFailure
 from tests.kernels import (
@@ -72,7 +73,7 @@ while time.monotonic() < end:
         if os.fork() == 0:
             signal.alarm(20)
     except OSError:
-        pass
+        time.sleep(0.01)
 """
 AGENT = """
 import asyncio, os, sys
@@ -457,11 +458,12 @@ async def test_nothing_secret_stays_on_disk_or_in_arguments(
         assert b"of-the-agent" not in text
 
 
-async def test_a_runtime_leaves_no_control_groups_behind(runtime: ProcessRuntime) -> None:
+async def test_a_runtime_leaves_no_control_groups_behind(runtime: ProcessRuntime, root: Path) -> None:
     hierarchies = (await runtime.confinement()).hierarchies
     await runtime.create(launch("k", "pass", slots={"mem": 1 << 28, "cpu": 500}))
     await ended(runtime, "k")
-    left = [group for parent in hierarchies.parents.values() for group in parent.glob("sokovan/*-k-1")]
+    own = marks_of(KernelId("k"), 1, root=root)[RUNTIME]
+    left = [group for parent in hierarchies.parents.values() for group in parent.glob(f"sokovan/{own}-*")]
     assert left == []
 
 
@@ -475,3 +477,13 @@ async def test_the_loop_is_not_held_up_while_kernels_start_and_end(runtime: Proc
         longest = max(longest, clock.monotonic_ms() - before)
     await starting
     assert longest < 1000
+
+
+async def test_a_kernel_whose_record_was_lost_is_ended_before_it_is_told_to_have_ended(
+    runtime: ProcessRuntime, root: Path
+) -> None:
+    await runtime.create(launch("k", SLEEP))
+    (place(root, "k") / "state.json").unlink()
+    found = await seen(runtime, "k")
+    assert found.state is KernelState.EXITED
+    assert relatives(root) == []

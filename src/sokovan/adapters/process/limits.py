@@ -81,8 +81,8 @@ def rlimits_for(launch: Launch, hierarchies: Hierarchies) -> tuple[tuple[int, in
         # Not RLIMIT_AS: accelerator libraries reserve far more addresses than they use.
         wanted[resource.RLIMIT_DATA] = memory
     if "pids" not in hierarchies.controllers and os.geteuid() != 0:
-        # It counts every process of the account, not of the kernel; the superuser is not held by it at all.
-        wanted[resource.RLIMIT_NPROC] = launch.processes_max + _own_process_count()
+        # It counts every thread of the account, not of the kernel; the superuser is not held by it at all.
+        wanted[resource.RLIMIT_NPROC] = launch.processes_max + _own_thread_count()
     return tuple((kind, limit, limit) for kind, limit in _within_reach(wanted).items())
 
 
@@ -94,11 +94,11 @@ def _within_reach(wanted: dict[int, int]) -> dict[int, int]:
     }
 
 
-def _own_process_count() -> int:
+def _own_thread_count() -> int:
     own = 0
     for process in everybody():
         with contextlib.suppress(OSError):
-            own += Path(f"/proc/{process.pid}").stat().st_uid == os.geteuid()
+            own += process.threads if Path(f"/proc/{process.pid}").stat().st_uid == os.geteuid() else 0
     return own
 
 

@@ -71,8 +71,9 @@ class Observer:
             state = _read(folder)[1]
             if state is not None or not free:
                 return state
-            _groups(launch).remove()
-            return self._ended(folder, {}, exit_code=NOT_STARTED, reason=NEVER_STARTED)
+            # Its record may also have been lost; only looking proves that nothing runs.
+            left = self._end_remains(folder, launch, {})
+            return left or self._ended(folder, {}, exit_code=NOT_STARTED, reason=NEVER_STARTED)
 
     def _checked(self, folder: Path, launch: Record, state: Record) -> Record:
         """The state if its shim lives; otherwise what is left is ended first."""
@@ -86,6 +87,11 @@ class Observer:
         state = _read(folder)[1] or state  # its last act may have come between reading and looking
         if "ended_ms" in state:
             return state
+        left = self._end_remains(folder, launch, state)
+        return left or self._ended(folder, state, exit_code=KILLED, reason=SHIM_LOST)
+
+    def _end_remains(self, folder: Path, launch: Record, state: Record) -> Record | None:
+        """End what runs without a shim; what to say of it as long as something does."""
         kernel_id, attempt = _identity(folder.name, launch)
         groups = _groups(launch)
         marks = marks_of(kernel_id, attempt, root=self.places.root)
@@ -93,7 +99,7 @@ class Observer:
         if left:
             return {**state, "stopping_ms": self.clock.now_ms(), "reason": f"does not die: pid {left[0].pid}"}
         groups.remove()
-        return self._ended(folder, state, exit_code=KILLED, reason=SHIM_LOST)
+        return None
 
     def _ended(self, folder: Path, state: Record, *, exit_code: int, reason: str) -> Record:
         ended = {**state, "ended_ms": self.clock.now_ms(), "exit_code": exit_code, "signal": None, "reason": reason}

@@ -38,7 +38,8 @@ class Sandbox:
             *["--bind", str(work), str(work)],
             *_devices(launch),
             *_mounts(launch, work),
-            *["--remount-ro", "/", "--chdir", folder, "--clearenv"],
+            *[part for place in ("/", *map(str, self.hidden)) for part in ("--remount-ro", place)],
+            *["--chdir", folder, "--clearenv"],
         ]
 
     def in_words(self) -> str:

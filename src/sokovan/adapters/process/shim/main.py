@@ -323,8 +323,10 @@ def _answer(content: dict[str, object]) -> None:
 
 
 def _leave_streams(folder: int) -> None:
-    _answer({"done": True})
     nothing = os.open(os.devnull, os.O_RDWR)
-    trouble = os.open("shim.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+    trouble = nothing
+    with contextlib.suppress(OSError):
+        trouble = os.open("shim.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+    _answer({"done": True})
     for target, handle in enumerate((nothing, nothing, trouble)):
         os.dup2(handle, target)

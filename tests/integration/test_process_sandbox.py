@@ -1,0 +1,161 @@
+"""What a kernel in a sandbox can and cannot do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sokovan.adapters.process.runtime import ProcessRuntime
+from sokovan.domain.ids import KernelId
+from sokovan.ports.runtime import Mount
+from tests.kernels import SLEEP, ended, kill, launch, needs_sandbox, output, place, relatives, runtime_in, said
+
+pytestmark = needs_sandbox
+
+# Tries things and says which of them worked.
+TRIES = """
+import json, os, socket
+def tried(action):
+    try:
+        return action() or True
+    except Exception as error:
+        return type(error).__name__
+def status():
+    lines = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
+    return {name: lines[name].strip() for name in ("CapEff", "CapPrm", "NoNewPrivs")}
+print(json.dumps({name: tried(action) for name, action in {ACTIONS}.items()}))
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
+async def runtime(root: Path, tmp_path: Path) -> AsyncIterator[ProcessRuntime]:
+    (tmp_path / "credentials").mkdir()
+    (tmp_path / "credentials" / "token").write_text("secret")
+    async with runtime_in(root, bubblewrap="bwrap", hidden=(tmp_path / "credentials",)) as ready:
+        yield ready
+
+
+async def tried(runtime: ProcessRuntime, actions: dict[str, str], **changes: Any) -> dict[str, Any]:
+    """What each action came to inside a kernel."""
+    written = "{" + ", ".join(f"{name!r}: lambda: {action}" for name, action in actions.items()) + "}"
+    await runtime.create(launch("tries", TRIES.replace("{ACTIONS}", written), **changes))
+    await ended(runtime, "tries")
+    found: dict[str, Any] = json.loads(await output(runtime, "tries"))
+    return found
+
+
+async def test_a_kernel_has_no_capabilities_and_gains_none(runtime: ProcessRuntime) -> None:
+    found = await tried(runtime, {"status": "status()"})
+    assert found["status"] == {"CapEff": "0" * 16, "CapPrm": "0" * 16, "NoNewPrivs": "1"}
+
+
+async def test_a_kernel_sees_its_own_processes_only(runtime: ProcessRuntime) -> None:
+    found = await tried(
+        runtime,
+        {"pids": "len([name for name in os.listdir('/proc') if name.isdigit()])", "kill": "os.kill(-1, 0)"},
+    )
+    assert found["pids"] <= 3
+
+
+async def test_a_kernel_writes_to_its_own_folder_and_to_private_places_only(runtime: ProcessRuntime) -> None:
+    found = await tried(
+        runtime,
+        {
+            "work": "open('mine', 'w').close()",
+            "tmp": "open('/tmp/of-a-test-of-sokovan', 'w').close()",
+            "root": "open('/mine', 'w').close()",
+            "usr": "open('/usr/mine', 'w').close()",
+            "etc": "open('/etc/mine', 'w').close()",
+            "above": "open('../mine', 'w').close()",
+        },
+    )
+    assert found["work"] is True
+    assert found["tmp"] is True
+    assert {found[name] for name in ("root", "usr", "etc", "above")} <= {"OSError", "PermissionError"}
+    assert not Path("/tmp/of-a-test-of-sokovan").exists()  # noqa: S108, ASYNC240  # what is asked is whether the sandbox leaks into it
+
+
+async def test_a_kernel_sees_no_secrets_of_the_machine(runtime: ProcessRuntime, root: Path, tmp_path: Path) -> None:
+    await runtime.create(launch("neighbour", SLEEP, files={"mine": "secret"}))
+    found = await tried(
+        runtime,
+        {
+            "credentials": f"open({str(tmp_path / 'credentials' / 'token')!r}).read()",
+            "neighbour": f"open({str(place(root, 'neighbour') / 'work' / 'mine')!r}).read()",
+            "shadow": "open('/etc/shadow').read() == ''",
+            "kernels": f"os.listdir({str(root / 'kernels')!r})",
+            "control": f"os.path.exists({str(place(root, 'tries') / 'control.sock')!r}) or 'absent'",
+            "homes": "[name for name in ('/home', '/run', '/mnt', '/srv') if os.path.exists(name)] or 'absent'",
+        },
+    )
+    assert found["credentials"] in {"FileNotFoundError", "NotADirectoryError"}
+    assert found["neighbour"] == "FileNotFoundError"
+    assert found["shadow"] in {True, "FileNotFoundError", "PermissionError"}
+    assert found["kernels"] == [place(root, "tries").name]
+    assert found["control"] == "absent"
+    assert found["homes"] == "absent"
+
+
+async def test_a_mount_is_where_it_was_asked_for_and_may_be_read_only(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    for name in ("read", "write"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    found = await tried(
+        runtime,
+        {
+            "read": "open('/data/sets/file').read()",
+            "read_only": "open('/data/sets/new', 'w').close()",
+            "write": "open('shared/new', 'w').write('x')",
+        },
+        mounts=(
+            Mount(str(tmp_path / "read"), "/data/sets"),
+            Mount(str(tmp_path / "write"), "shared", read_only=False),
+        ),
+    )
+    assert found["read"] == "read"
+    assert found["read_only"] == "OSError"
+    assert (tmp_path / "write" / "new").read_text() == "x"
+    assert not (tmp_path / "read" / "new").exists()
+
+
+async def test_variables_of_the_user_do_not_reach_the_sandbox_itself(runtime: ProcessRuntime, tmp_path: Path) -> None:
+    # A library that the loader were told to bring would be complained about by the sandbox's own program too.
+    missing = str(tmp_path / "missing.so")
+    script = "print('up')"
+    await runtime.create(launch("k", script, environment={"LD_PRELOAD": missing, "A": "b"}))
+    await ended(runtime, "k")
+    lines = (await output(runtime, "k")).decode().splitlines()
+    assert lines[-1] == "up"
+    assert sum(missing in line for line in lines) == 1
+
+
+async def test_a_further_command_is_as_confined_as_its_kernel(runtime: ProcessRuntime) -> None:
+    await runtime.create(launch("k", SLEEP))
+    await said(runtime, "k", b"up\n")
+    script = (
+        "import os\n"
+        "print([line.split()[1] for line in open('/proc/self/status') if line.startswith(('CapEff', 'NoNewPrivs'))],\n"
+        "      len([name for name in os.listdir('/proc') if name.isdigit()]) < 10, os.access('/usr', os.W_OK))"
+    )
+    async with runtime.execute(KernelId("k"), 1, ("python", "-c", script), terminal=False) as command:
+        heard = b"".join([piece async for piece in command.output()])
+    assert heard == b"['0000000000000000', '1'] True False\n"
+
+
+async def test_a_killed_shim_takes_the_whole_sandbox_with_it(runtime: ProcessRuntime, root: Path) -> None:
+    script = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    print('up', flush=True)\ntime.sleep(600)"
+    await runtime.create(launch("k", script))
+    await said(runtime, "k", b"up\n")
+    record = json.loads((place(root, "k") / "state.json").read_text())
+    kill(record["shim_pid"])
+    assert (await ended(runtime, "k")).reason == "shim lost"
+    assert relatives(root) == []

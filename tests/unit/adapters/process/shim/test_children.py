@@ -1,0 +1,98 @@
+"""Programs start with what they were given, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from typing import Any
+
+import pytest
+
+from sokovan.adapters.process.shim.children import Child, NotStarted
+from sokovan.adapters.process.shim.control_groups import ControlGroups
+
+PYTHON = sys.executable
+
+
+def child(*arguments: str, **changes: Any) -> Child:
+    plan = {"arguments": list(arguments), "environment": {"PATH": "/usr/bin:/bin"}, "folder": "/", "rlimits": []}
+    return Child({**plan, "sandbox": None, **changes}, ControlGroups(0, {}))
+
+
+def run(started: Child) -> tuple[int, bytes]:
+    """Its exit status and what it said."""
+    heard, said = os.pipe()
+    pid = started.start_kernel(said)
+    os.close(said)
+    with os.fdopen(heard, "rb") as stream:
+        text = stream.read()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text
+
+
+def test_a_kernel_has_its_variables_its_folder_and_a_session_of_its_own() -> None:
+    script = "import os; print(os.environ['A'], os.getcwd(), os.getsid(0) == os.getpid())"
+    started = child(PYTHON, "-c", script, environment={"A": "b c"}, folder="/usr")
+    assert run(started) == (0, b"b c /usr True\n")
+
+
+def test_a_program_is_found_by_the_path_of_its_own_environment() -> None:
+    assert run(child("true", environment={"PATH": "/there/is/nothing:/usr/bin:/bin"})) == (0, b"")
+    with pytest.raises(NotStarted, match="not on PATH"):
+        run(child("true", environment={"PATH": "/there/is/nothing"}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"arguments": ["/etc/passwd"]}, "Permission denied"),
+        ({"folder": "/there/is/nothing"}, "No such file"),
+        ({"arguments": ["true", "\0"]}, "null"),
+    ],
+)
+def test_what_cannot_start_says_why_and_leaves_no_process(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(NotStarted, match=words):
+        run(child("true", **changes))
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_signals_are_as_a_program_expects_them() -> None:
+    # Python itself ignores SIGPIPE; a shell pipeline in a kernel must not.
+    script = "import signal; print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)"
+    assert signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN
+    ignored = "grep -q 'SigIgn:\\s*0000000000000000' /proc/self/status && echo none"
+    assert run(child("sh", "-c", ignored)) == (0, b"none\n")
+    assert run(child(PYTHON, "-c", script)) == (0, b"True\n")
+
+
+def test_limits_hold_in_the_program() -> None:
+    limits = [[resource.RLIMIT_CORE, 0, 0], [resource.RLIMIT_NOFILE, 100, 100]]
+    script = (
+        "import resource; print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    assert run(child(PYTHON, "-c", script, rlimits=limits)) == (0, b"(0, 0) (100, 100)\n")
+
+
+def test_a_command_speaks_on_the_streams_it_is_given() -> None:
+    taken, given = os.pipe()
+    heard, said = os.pipe()
+    pid = child("cat").start_command(["cat"], (taken, said, said), terminal=False, inside=0)
+    for handle in (taken, said):
+        os.close(handle)
+    os.write(given, b"text")
+    os.close(given)
+    with os.fdopen(heard, "rb") as stream:
+        assert stream.read() == b"text"
+    os.waitpid(pid, 0)
+
+
+def test_a_command_on_a_terminal_has_it_as_its_own() -> None:
+    ours, theirs = os.openpty()
+    pid = child("x").start_command(["tty"], (theirs,) * 3, terminal=True, inside=0)
+    name = os.ttyname(theirs).encode()
+    os.close(theirs)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert os.read(ours, 100).strip() == name
+    os.close(ours)

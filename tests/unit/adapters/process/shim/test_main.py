@@ -1,0 +1,95 @@
+"""The shim itself: light, quick to start, and true to what it says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from shutil import rmtree
+
+import sokovan
+from sokovan.adapters.process.callers import connected
+from sokovan.adapters.process.places import opened
+from sokovan.adapters.process.runtime import ProcessRuntime
+from sokovan.adapters.process.shim import processes
+from sokovan.adapters.process.shim.records import read_record
+from tests.kernels import SLEEP, ended, launch, place, runtime_in, said, until
+
+HEAVY = {"typing", "dataclasses", "pathlib", "asyncio", "subprocess", "inspect", "logging", "urllib", "threading"}
+
+
+def record(root: Path, name: str) -> dict[str, int]:
+    with opened(place(root, name)) as folder:
+        found = read_record(folder, "state.json")
+    assert found is not None
+    return found
+
+
+def test_the_shim_imports_little() -> None:
+    script = "import sys; sys.path.append(sys.argv[1]); import sokovan.adapters.process.shim.main; print(*sys.modules)"
+    root = str(Path(sokovan.__file__).parent.parent)
+    told = subprocess.run([sys.executable, "-I", "-S", "-c", script, root], capture_output=True, text=True, check=True)
+    assert HEAVY & set(told.stdout.split()) == set()
+
+
+async def test_a_shim_needs_little_memory(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path / "root") as runtime:
+        await runtime.create(launch("k", SLEEP))
+        lines = _status(record(tmp_path / "root", "k")["shim_pid"])
+        assert int(lines["VmRSS"].split()[0]) < 16 << 10
+
+
+def _status(pid: int) -> dict[str, str]:
+    return dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+
+
+async def test_a_shim_belongs_to_nobody_and_to_no_terminal(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path / "root") as runtime:
+        await runtime.create(launch("k", SLEEP))
+        found = record(tmp_path / "root", "k")
+        own = _status(found["shim_pid"])
+        assert _status(found["pid"])["PPid"].strip() == str(found["shim_pid"])
+        assert own["Threads"].strip() == "1"
+
+
+async def test_a_shim_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path / "root") as runtime:
+        await runtime.create(launch("k", SLEEP))
+        answers = _asked(tmp_path / "root", [b'{"do": "dance"}', b"nonsense", b'{"do": "stop"}', b'{"do": "run"}'])
+        assert all(answer.startswith(b'{"error"') for answer in answers), answers
+        assert await _runs(runtime)
+
+
+def _asked(root: Path, messages: list[bytes]) -> list[bytes]:
+    answers = []
+    for message in messages:
+        with connected(place(root, "k")) as line:
+            line.send(message)
+            answers.append(line.recv(1000))
+    return answers
+
+
+async def _runs(runtime: ProcessRuntime) -> bool:
+    [found] = await runtime.observe()
+    return found.state.value == "running"
+
+
+async def test_a_signal_reaches_the_kernel_itself(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path / "root") as runtime:
+        await runtime.create(launch("k", SLEEP))
+        _asked(tmp_path / "root", [b'{"do": "signal", "number": 10}'])
+        assert (await ended(runtime, "k")).exit_code == 138
+
+
+async def test_a_folder_that_somebody_removes_does_not_keep_a_shim_for_ever(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path / "root") as runtime:
+        await runtime.create(launch("k", SLEEP))
+        found = record(tmp_path / "root", "k")
+        await said(runtime, "k", b"up\n")
+        rmtree(place(tmp_path / "root", "k"))
+        processes.kill_below(found["shim_pid"])
+
+        async def is_gone() -> bool:
+            return not processes.is_alive(found["shim_pid"], found["shim_start"])
+
+        await until(is_gone)

@@ -1,0 +1,99 @@
+"""Virtual environments are built once, count when they are whole, and leave nothing when they fail."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.process.images import Images
+from sokovan.adapters.process.places import Places
+from sokovan.ports.runtime import ImageUnavailable
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    made = Places(tmp_path / "root")
+    made.prepare()
+    return made
+
+
+def images(places: Places, **requirements: tuple[str, ...]) -> Images:
+    return Images(places, SystemClock(), requirements)
+
+
+def test_the_machine_itself_is_always_ready(places: Places) -> None:
+    assert images(places).is_ready("host")
+    assert images(places).programs("host") == ()
+
+
+@pytest.mark.parametrize("image", ["", "python:3.12", "venv:", "venv:../x", "venv:a/b", "venv:.x", "venv:none", "Host"])
+def test_what_is_not_known_here_is_unavailable(places: Places, image: str) -> None:
+    with pytest.raises(ImageUnavailable):
+        images(places).is_ready(image)
+    with pytest.raises(ImageUnavailable):
+        images(places).programs(image)
+
+
+def test_another_list_of_requirements_is_another_folder(places: Places) -> None:
+    (places.images / "a.txt").write_text("x==1\n")
+    first = images(places).folder("venv:a")
+    (places.images / "a.txt").write_text("x==2\n")
+    assert images(places).folder("venv:a") != first
+    assert images(places, a=("x==1",)).folder("venv:a") == first
+    assert not images(places).is_ready("venv:a")
+    with pytest.raises(ImageUnavailable, match="not installed"):
+        images(places).programs("venv:a")
+
+
+async def test_an_installation_that_is_given_up_leaves_nothing(places: Places) -> None:
+    started = asyncio.Event()
+    slow = images(places, slow=())
+    preparing = asyncio.ensure_future(slow.prepare("venv:slow", lambda _line: started.set()))
+    await started.wait()
+    preparing.cancel()
+    await asyncio.gather(preparing, return_exceptions=True)
+    assert [path.name for path in places.venvs.iterdir() if not path.name.startswith(".")] == []
+
+
+async def test_half_an_installation_of_a_killed_agent_is_made_anew(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(_self: Images, _image: str, command: Sequence[str], _progress: Callable[[str], None]) -> None:
+        os.mkdir(command[-1])  # noqa: PTH102  # a stand-in for the installer, in no hurry
+
+    monkeypatch.setattr(Images, "_run", run)
+    made = images(places, plain=())
+    folder = made.folder("venv:plain")
+    assert folder is not None
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "junk").touch()
+    assert not made.is_ready("venv:plain")
+    await made.prepare("venv:plain", lambda _line: None)
+    assert made.is_ready("venv:plain")
+    assert not (folder / "bin" / "junk").exists()
+    await made.prepare("venv:plain", lambda line: pytest.fail(f"a ready image was made again: {line}"))
+
+
+async def test_a_program_that_fails_tells_its_last_lines(places: Places) -> None:
+    script = "import sys\nfor n in range(100):\n    print('line', n)\nprint('x' * 200000)\nsys.exit(3)"
+    with pytest.raises(ImageUnavailable, match="line 99") as caught:
+        await images(places)._run("venv:x", [sys.executable, "-c", script], lambda _line: None)
+    assert "line 50" not in caught.value.problem
+
+
+async def test_secrets_of_the_agent_do_not_reach_the_installer(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOKOVAN_TOKEN", "secret")
+    monkeypatch.setenv("PYTHONPATH", "/of/the/agent")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://packages.example")
+    lines: list[str] = []
+    script = "import os; print(sorted(os.environ))"
+    await images(places)._run("venv:x", [sys.executable, "-c", script], lines.append)
+    assert "PIP_INDEX_URL" in lines[0]
+    assert "SOKOVAN_TOKEN" not in lines[0]
+    assert "PYTHONPATH" not in lines[0]
