@@ -1,14 +1,20 @@
-"""Clusters in a store of every kind: SQLite in memory, SQLite in a file, and a real PostgreSQL."""
+"""Stores of every kind (SQLite in memory and in a file, PostgreSQL), and runtimes of kernels."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.process.runtime import ProcessRuntime
+from sokovan.ports.runtime import KernelRuntime
 from sokovan.testing.clock import VirtualClock
+from sokovan.testing.contracts.runtime import RuntimeSubject
 from sokovan.testing.servers import PostgresServer
 from sokovan.testing.stored_cluster import StoredCluster
+from tests.kernels import needs_sandbox, runtime_in
 
 STORES = ("memory", "file", "postgresql")
 
@@ -44,3 +50,15 @@ async def fresh_cluster(request: pytest.FixtureRequest, unique_name: str) -> Asy
     """A database for one check alone."""
     async with opened(str(request.param), request, unique_name) as ready:
         yield ready
+
+
+@pytest.fixture(params=["plain", pytest.param("sandbox", marks=needs_sandbox)])
+async def process_subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RuntimeSubject]:
+    """Kernels as processes, in a folder of this check's own."""
+    bubblewrap = "bwrap" if request.param == "sandbox" else ""
+
+    async def make() -> KernelRuntime:
+        return ProcessRuntime(tmp_path / "root", SystemClock(), bubblewrap=bubblewrap)
+
+    async with runtime_in(tmp_path / "root", bubblewrap=bubblewrap):
+        yield RuntimeSubject(make, SystemClock().sleep)

@@ -51,7 +51,7 @@ class Observer:
         if not folder.is_dir():
             return None
         state = state or self._without_state(folder, launch or {})
-        if state is not None and "ended_ms" not in state:
+        if state is not None and "ended_ms" not in state and "shim_pid" in state:
             state = self._checked(folder, launch or {}, state)
         if state is not None and "ended_ms" in state and self.places.is_forgotten(name):
             self.remove(name)

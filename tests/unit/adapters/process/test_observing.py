@@ -90,6 +90,14 @@ def test_what_cannot_be_killed_is_not_told_to_have_ended(observer: Observer, mon
     assert (found.state, found.reason) == (KernelState.STOPPING, f"does not die: pid {os.getpid()}")
 
 
+def test_what_runs_without_a_record_and_cannot_be_killed_is_not_told_to_have_ended(
+    observer: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = look_up(os.getpid())
+    monkeypatch.setattr(Remains, "end", lambda _self: [own])
+    assert seen(observer, None).state is KernelState.STOPPING
+
+
 def test_a_folder_without_a_state_is_starting_while_it_is_locked(observer: Observer) -> None:
     name = kept(observer)
     lock = open_lock(observer.places.kernels / name, wait=False)

@@ -1,0 +1,110 @@
+"""What every KernelRuntime promises about further commands in a running kernel."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sokovan.domain.ids import KernelId
+from sokovan.ports.runtime import KernelState, RuntimeFailure
+from sokovan.testing.clock import until
+from sokovan.testing.contracts import expect
+from sokovan.testing.contracts.runtime import DEAF, LIMIT_S, SLEEP, RuntimeSubject, ended, output, seen
+
+
+async def a_further_command_runs_inside(subject: RuntimeSubject) -> None:
+    """With the kernel's folder and variables, its own input, output and exit code."""
+    runtime = await subject.make()
+    await runtime.create(subject.launch("host", SLEEP, environment={"A": "b"}, files={"f": "file"}))
+    script = "import os, sys; print(os.environ['A'], open('f').read(), sys.stdin.read()); sys.exit(3)"
+    async with runtime.execute(KernelId("host"), 1, ("python", "-c", script), terminal=False) as command:
+        await command.write(b"input")
+        await command.write(b"")
+        heard = b"".join([piece async for piece in command.output()])
+        expect(heard == b"b file input\n", f"it said {heard!r}")
+        expect(await command.wait() == 3, "its exit code is another")
+    await runtime.stop(KernelId("host"), 1, grace_s=0)
+    await ended(subject, runtime, "host")
+    expect(b"file" not in await output(runtime, "host"), "its output went into the kernel's")
+
+
+async def a_further_command_may_have_a_terminal(subject: RuntimeSubject) -> None:
+    """Of the size that it is told."""
+    runtime = await subject.make()
+    await runtime.create(subject.launch("tty", SLEEP))
+    script = "import os, sys; sys.stdin.readline(); print(os.isatty(0), tuple(os.get_terminal_size(1)))"
+    async with runtime.execute(KernelId("tty"), 1, ("python", "-c", script), terminal=True) as command:
+        await command.resize(rows=12, columns=34)
+        await command.write(b"\n")
+        heard = b"".join([piece async for piece in command.output()])
+        expect(b"True (34, 12)" in heard, f"it said {heard!r}")
+        expect(await command.wait() == 0, "its exit code is another")
+    await runtime.stop(KernelId("tty"), 1, grace_s=0)
+    await ended(subject, runtime, "tty")
+
+
+async def a_further_command_ends_with_its_kernel(subject: RuntimeSubject) -> None:
+    """Nothing of a kernel outlives it."""
+    runtime = await subject.make()
+    await runtime.create(subject.launch("short-lived", SLEEP))
+    async with runtime.execute(KernelId("short-lived"), 1, ("python", "-c", DEAF), terminal=False) as command:
+        async for piece in command.output():
+            expect(piece == b"up\n", f"it said {piece!r}")
+            break
+        await runtime.stop(KernelId("short-lived"), 1, grace_s=0)
+        async with asyncio.timeout(LIMIT_S):
+            expect(await command.wait() == 137, "a command that ended with its kernel has another exit code")
+    await ended(subject, runtime, "short-lived")
+
+
+async def a_further_command_ends_when_it_is_left(subject: RuntimeSubject) -> None:
+    """Leaving the context ends it, and only it."""
+    runtime = await subject.make()
+    script = (
+        "import os, signal, time, pathlib\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "while True:\n    pathlib.Path('beat').write_text(str(time.monotonic_ns()))\n    print('up', flush=True)\n"
+        "    time.sleep(0.01)"
+    )
+    watch = "import pathlib; print(pathlib.Path('beat').read_text())"
+    await runtime.create(subject.launch("stays", SLEEP))
+    async with runtime.execute(KernelId("stays"), 1, ("python", "-c", script), terminal=False) as command:
+        async for _ in command.output():
+            break
+
+    async def beats_no_more() -> bool:
+        beats = []
+        for _ in range(2):
+            async with runtime.execute(KernelId("stays"), 1, ("python", "-c", watch), terminal=False) as watcher:
+                beats.append(b"".join([piece async for piece in watcher.output()]))
+        return beats[0] == beats[1]
+
+    await until(beats_no_more, elapse=subject.elapse, limit_s=LIMIT_S)
+    found = await seen(runtime, "stays")
+    expect(found is not None and found.state is KernelState.RUNNING, "the kernel ended with the command")
+    await runtime.stop(KernelId("stays"), 1, grace_s=0)
+    await ended(subject, runtime, "stays")
+
+
+async def a_further_command_needs_a_running_kernel(subject: RuntimeSubject) -> None:
+    """RuntimeFailure for unknown kernels, ended ones, and unknown programs."""
+    runtime = await subject.make()
+    await runtime.create(subject.launch("over", "pass"))
+    await ended(subject, runtime, "over")
+    await runtime.create(subject.launch("there", SLEEP))
+    for name, program in (("nobody", "python"), ("over", "python"), ("there", "there-is-no-such-program")):
+        try:
+            async with runtime.execute(KernelId(name), 1, (program,), terminal=False):
+                pass
+        except RuntimeFailure:
+            continue
+        raise AssertionError(f"{program} was run in {name}")
+    await runtime.stop(KernelId("there"), 1, grace_s=0)
+    await ended(subject, runtime, "there")
+
+
+CHECKS = (
+    a_further_command_runs_inside,
+    a_further_command_may_have_a_terminal,
+    a_further_command_ends_with_its_kernel,
+    a_further_command_ends_when_it_is_left,
+    a_further_command_needs_a_running_kernel,
+)
