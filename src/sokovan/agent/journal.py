@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -60,6 +61,7 @@ class Journal:
         self._size = os.fstat(handle).st_size
         self._summary_size = 0
         self._doubtful = False
+        self._turn = threading.Lock()  # a write that its caller gave up on ends before the file is closed
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -89,6 +91,10 @@ class Journal:
         """Make the records durable, all or none. Raises JournalUnwritable, and then none counts."""
         if not records:
             return
+        with self._turn:
+            self._append(records)
+
+    def _append(self, records: Sequence[JournalRecord]) -> None:
         after = recalled(self._memory, records)
         try:
             if self._doubtful or self._is_bloated():
@@ -105,8 +111,10 @@ class Journal:
 
     def close(self) -> None:
         """Let another agent have it."""
-        os.close(self._handle)
-        os.close(self._lock)
+        with self._turn:
+            os.close(self._handle)
+            os.close(self._lock)
+            self._handle = -1
 
     def _is_bloated(self) -> bool:
         return self._size > max(COMPACT_BYTES, COMPACT_TIMES * self._summary_size)

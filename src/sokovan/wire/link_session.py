@@ -174,6 +174,8 @@ class ManagerEnd:
         """What is too late now."""
         if self.phase is LinkPhase.CLOSED:
             return ()
+        if self.phase is LinkPhase.GREETED:  # it is our turn to speak
+            return ()
         if now_ms >= self._silent_at_ms:
             return self.close("the agent was silent for too long")
         late = [number for number, due_ms in self._due_ms.items() if now_ms >= due_ms]

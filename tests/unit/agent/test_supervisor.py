@@ -141,7 +141,7 @@ ATTEMPTS = st.integers(1, 2)
 # Two of three fit; c alone fits.
 WANTS = {"a": 2000, "b": 2000, "c": 4000}
 CAPACITY = ResourceSlot({"cpu": 4000})
-ROUNDS = 40
+ROUNDS = 8
 
 
 class Machine(RuleBasedStateMachine):

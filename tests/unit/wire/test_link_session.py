@@ -149,6 +149,16 @@ def test_a_link_without_hello_does_not_stay() -> None:
     assert manager.phase is LinkPhase.CLOSED
 
 
+def test_an_agent_that_waits_for_its_welcome_is_silent_by_right() -> None:
+    manager = manager_end()
+    manager.received(HELLO, now_ms=0)
+
+    assert manager.expire(now_ms=50_000) == ()
+    manager.welcome(WELCOME, now_ms=50_000, silence_ms=1000)
+    assert manager.expire(now_ms=50_999) == ()
+    assert len(manager.expire(now_ms=51_000)) == 1
+
+
 def test_a_silent_agent_is_hung_up_on_and_a_beating_one_is_not() -> None:
     manager, _ = opened()
     request = asked(manager, allowed_ms=60_000)

@@ -1,0 +1,174 @@
+"""One link at the manager's end: requests out, answers and heartbeats in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from sokovan.adapters.agentlink.duplex import Duplex
+from sokovan.ports.environment import Clock
+from sokovan.wire.frames import Answer, Ask, Frame, Heartbeat, Hello, Problem, Refusal, ReportNow, Welcome
+from sokovan.wire.link_codec import MalformedFrame, decode, encode
+from sokovan.wire.link_session import IN_FLIGHT_MAX, Ended, Greeted, Heard, LinkPhase, ManagerEnd, ManagerEvent, Settled
+
+WATCH_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLimits:
+    """How long things may take, and how much may be open.
+
+    A link is over when the agent was silent for `beats_missed` of its heartbeats.
+    """
+
+    greeting_s: float = 10.0
+    admission_s: float = 8.0
+    send_s: float = 10.0
+    request_s: float = 10.0
+    beats_missed: float = 3.0
+    in_flight_max: int = IN_FLIGHT_MAX
+
+
+class AgentConnection:
+    """A link to one agent, for as long as it lasts.
+
+    Of heartbeats that come faster than they are taken, only the latest is kept: each
+    says everything.
+    """
+
+    def __init__(self, duplex: Duplex, clock: Clock, limits: LinkLimits) -> None:
+        self.incarnation = 0
+        self.ended = ""
+        self._duplex, self._clock, self._limits = duplex, clock, limits
+        self._session = ManagerEnd(
+            now_ms=clock.monotonic_ms(),
+            greeting_ms=round(limits.greeting_s * 1000),
+            in_flight_max=limits.in_flight_max,
+        )
+        self._waiting: dict[int, asyncio.Future[Answer | Problem | None]] = {}
+        self._sending = asyncio.Lock()
+        self._latest: Heartbeat | None = None
+        self._beaten = asyncio.Event()
+        self._over = asyncio.Event()
+        self._hello: asyncio.Future[Hello | None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._session.phase is LinkPhase.OPEN
+
+    async def run(self, talk: Callable[[], Awaitable[None]]) -> None:
+        """Take frames until the link ends, with `talk` beside that."""
+        tasks = [asyncio.ensure_future(work) for work in (self._listen(), self._watch(), talk())]
+        ends = asyncio.ensure_future(self._over.wait())
+        try:
+            await asyncio.wait({*tasks, ends}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.close("the link was closed")
+            for task in (*tasks, ends):
+                task.cancel()
+            await asyncio.gather(*tasks, ends, return_exceptions=True)
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
+
+    async def greeted(self) -> Hello | None:
+        """The agent's Hello; None if the link ended without one."""
+        return await self._hello
+
+    async def welcome(self, welcome: Welcome) -> None:
+        """Open the link."""
+        silence_ms = round(self._limits.beats_missed * welcome.heartbeat_s * 1000)
+        frame = self._session.welcome(welcome, now_ms=self._clock.monotonic_ms(), silence_ms=silence_ms)
+        self.incarnation = welcome.incarnation
+        await self._send(frame)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """End the link with a word why."""
+        if self._session.phase is not LinkPhase.CLOSED:
+            frame = self._session.refuse(refusal)
+            await self._send(frame)
+        self._end(refusal.message)
+
+    async def heartbeat(self) -> Heartbeat:
+        """The latest heartbeat that was not taken yet."""
+        while self._latest is None:
+            self._beaten.clear()
+            await self._beaten.wait()
+        latest, self._latest = self._latest, None
+        return latest
+
+    async def ask(self, ask: Ask, *, incarnation: int, allowed_s: float) -> Answer | Problem | None:
+        """What the agent says; None if nothing came in time. Raises LinkNotOpen, LinkBusy, MalformedFrame."""
+        request = self._session.ask(
+            ask, incarnation=incarnation, now_ms=self._clock.monotonic_ms(), allowed_ms=round(allowed_s * 1000)
+        )
+        answer: asyncio.Future[Answer | Problem | None] = asyncio.get_running_loop().create_future()
+        self._waiting[request.number] = answer
+        try:
+            await self._send(request)
+            return await answer
+        finally:
+            self._session.abandon(request.number)
+            self._waiting.pop(request.number, None)
+
+    async def report_now(self) -> None:
+        """Ask for a heartbeat before its time."""
+        if self.is_open:
+            await self._send(ReportNow())
+
+    def close(self, reason: str) -> None:
+        """End the link; whoever waits for an answer hears that none comes."""
+        if self._session.phase is not LinkPhase.CLOSED:
+            self._take(self._session.close(reason))
+
+    async def _listen(self) -> None:
+        while self._session.phase is not LinkPhase.CLOSED:
+            try:
+                content = await self._duplex.receive()
+            except ConnectionError as problem:
+                self.close(str(problem))
+                return
+            if content is None:
+                self.close("the agent hung up")
+                return
+            try:
+                self._take(self._session.received(decode(content), now_ms=self._clock.monotonic_ms()))
+            except MalformedFrame as problem:
+                await self.refuse(Refusal(code=problem.code, message=str(problem), final=True))
+
+    async def _watch(self) -> None:
+        while self._session.phase is not LinkPhase.CLOSED:
+            left_ms = self._session.next_due_ms - self._clock.monotonic_ms()
+            await self._clock.sleep(min(WATCH_S, max(0.001, left_ms / 1000)))
+            self._take(self._session.expire(now_ms=self._clock.monotonic_ms()))
+
+    def _take(self, events: Iterable[ManagerEvent]) -> None:
+        for event in events:
+            match event:
+                case Greeted():
+                    self._hello.set_result(event.hello)
+                case Heard():
+                    self._latest = event.heartbeat
+                    self._beaten.set()
+                case Settled():
+                    waiting = self._waiting.get(event.number)
+                    if waiting is not None and not waiting.done():
+                        waiting.set_result(event.outcome)
+                case Ended():
+                    self._end(event.reason)
+
+    def _end(self, reason: str) -> None:
+        self.ended = self.ended or reason
+        if not self._hello.done():
+            self._hello.set_result(None)
+        self._over.set()
+
+    async def _send(self, frame: Frame) -> None:
+        content = encode(frame)
+        try:
+            async with asyncio.timeout(self._limits.send_s), self._sending:
+                await self._duplex.send(content)
+        except (ConnectionError, TimeoutError) as problem:
+            self.close(str(problem) or "the agent does not read")

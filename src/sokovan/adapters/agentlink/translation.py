@@ -1,0 +1,67 @@
+"""Between the ports' words and those on a link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sokovan.domain.ids import AgentId, KernelId
+from sokovan.ports.agent_gateway import Gone, ImageReport, ImageState
+from sokovan.ports.agents import AgentState, KernelReport
+from sokovan.ports.runtime import Launch, LogPart
+from sokovan.wire import frames
+
+
+def create_of(launch: Launch) -> frames.CreateKernel:
+    """A launch as it is asked for."""
+    return frames.CreateKernel(
+        kernel_id=launch.kernel_id,
+        attempt=launch.attempt,
+        session_id=launch.session_id,
+        image=launch.image,
+        command=tuple(launch.command),
+        environment=dict(launch.environment),
+        files=dict(launch.files),
+        workdir=launch.workdir,
+        mounts=tuple(frames.MountEntry(mount.source, mount.target, mount.read_only) for mount in launch.mounts),
+        slots=dict(launch.slots),
+        devices={slot: tuple(ids) for slot, ids in launch.devices.items()},
+        processes_max=launch.processes_max,
+        log_bytes_max=launch.log_bytes_max,
+    )
+
+
+def gone_of(word: frames.GoneWord) -> Gone:
+    """An agent's word on a kernel that was to end."""
+    return Gone(word.gone, word.exit_code, word.detail)
+
+
+def log_of(word: frames.LogWord) -> LogPart:
+    """A piece of output."""
+    return LogPart(word.offset, word.data, word.end)
+
+
+def image_of(word: frames.ImageWord) -> ImageReport:
+    """News of an image; a state that this release does not know is told as a failure."""
+    try:
+        return ImageReport(word.image, ImageState(word.state), word.detail)
+    except ValueError:
+        return ImageReport(word.image, ImageState.FAILED, f"{word.state}: {word.detail}")
+
+
+def state_of(agent_id: AgentId, heartbeat: frames.Heartbeat) -> AgentState:
+    """What an agent says that it holds."""
+    return AgentState(
+        agent_id=agent_id,
+        incarnation=heartbeat.incarnation,
+        sequence=heartbeat.sequence,
+        kernels=tuple(
+            KernelReport(KernelId(entry.kernel_id), entry.attempt, entry.running, entry.exit_code)
+            for entry in heartbeat.kernels
+        ),
+        load=heartbeat.load,
+    )
+
+
+def images_of(words: Iterable[frames.ImageWord]) -> tuple[ImageReport, ...]:
+    """News of all images."""
+    return tuple(image_of(word) for word in words)

@@ -1,0 +1,125 @@
+"""What the operating system says of this machine, and of the share that is ours.
+
+A container or a service has less than the machine: what its processors' affinity and
+its control groups allow is what there is. Files are read below `root`, so that tests
+have machines of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+ROOT = Path("/")
+MILLICORES = 1000
+# Less free space than this, of both, and nothing new starts.
+DISK_FREE_BYTES = 2 << 30
+DISK_FREE_PERCENT = 5
+
+_CGROUPS = "sys/fs/cgroup"
+
+
+def cpu_millicores(root: Path = ROOT, *, processors: int | None = None) -> int:
+    """The processors that may be used: by affinity, and by the quota of the control group."""
+    usable = (processors or _processors()) * MILLICORES
+    quotas = [quota for folder in _group_folders(root, "cpu") if (quota := _cpu_quota(folder))]
+    return max(1, min([usable, *quotas]))
+
+
+def memory_bytes(root: Path = ROOT) -> int:
+    """The memory that may be used: of the machine, or of the control group if that is less."""
+    limits = [limit for folder in _group_folders(root, "memory") if (limit := _memory_limit(folder))]
+    return min([_machine_memory(root), *limits])
+
+
+def boot_id(root: Path = ROOT) -> str:
+    """A name for the time since the machine was started; empty if it has none."""
+    with suppress(OSError):
+        return (root / "proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+def disk_obstacle(folder: Path) -> str:
+    """Why nothing new may be started for lack of space; empty if there is enough."""
+    try:
+        usage = shutil.disk_usage(folder)
+    except OSError as problem:
+        return f"the disk of {folder} cannot be asked: {problem.strerror}"
+    if usage.free >= DISK_FREE_BYTES and usage.free * 100 >= usage.total * DISK_FREE_PERCENT:
+        return ""
+    percent = usage.free * 100 // max(1, usage.total)
+    return (
+        f"the disk of {folder} has {usage.free >> 20} MiB ({percent} %) free; new kernels need"
+        f" {DISK_FREE_BYTES >> 30} GiB and {DISK_FREE_PERCENT} %"
+    )
+
+
+def load_figures(folder: Path, root: Path = ROOT) -> dict[str, int]:
+    """How busy the machine is, for people; what cannot be read is left out."""
+    figures: dict[str, int] = {}
+    with suppress(OSError):
+        figures["load_milli"] = round(os.getloadavg()[0] * 1000)
+    memory = _meminfo(root)
+    if {"MemTotal", "MemAvailable"} <= memory.keys():
+        figures["memory_used_bytes"] = max(0, memory["MemTotal"] - memory["MemAvailable"])
+    with suppress(OSError):
+        figures["disk_free_bytes"] = shutil.disk_usage(folder).free
+    return figures
+
+
+def _processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):  # not on every system
+        return os.cpu_count() or 1
+
+
+def _machine_memory(root: Path) -> int:
+    return _meminfo(root).get("MemTotal") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _meminfo(root: Path) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    with suppress(OSError):
+        for line in (root / "proc/meminfo").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            words = rest.split()
+            if words and words[0].isdigit():
+                amounts[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+    return amounts
+
+
+def _group_folders(root: Path, controller: str) -> Iterator[Path]:
+    """Our control group and all above it: the smallest limit of them holds."""
+    with suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers and controller not in controllers.split(","):
+                continue
+            top = root / _CGROUPS / controller if controllers else root / _CGROUPS
+            # The path may be one that only the machine can see; then our own group is at the top.
+            own = top / path.lstrip("/")
+            yield from (folder for folder in (own, *own.parents) if folder.is_relative_to(top))
+
+
+def _cpu_quota(folder: Path) -> int:
+    """The quota in millicores; 0 if there is none."""
+    words = _words(folder / "cpu.max") or [*_words(folder / "cpu.cfs_quota_us"), *_words(folder / "cpu.cfs_period_us")]
+    if len(words) != 2 or not all(word.isdigit() for word in words) or int(words[1]) == 0:  # "max", or -1
+        return 0
+    return int(words[0]) * MILLICORES // int(words[1])
+
+
+def _memory_limit(folder: Path) -> int:
+    """The limit in bytes; 0 if there is none."""
+    words = _words(folder / "memory.max") or _words(folder / "memory.limit_in_bytes")
+    return int(words[0]) if len(words) == 1 and words[0].isdigit() else 0
+
+
+def _words(path: Path) -> list[str]:
+    with suppress(OSError):
+        return path.read_text().split()
+    return []

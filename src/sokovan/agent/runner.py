@@ -1,0 +1,159 @@
+"""An agent at work: machine, journal, judgement and links, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sokovan.agent import machine
+from sokovan.agent.events import Leaving, LinkClosed, LinkOpened, ObstacleSeen
+from sokovan.agent.executor import Executor
+from sokovan.agent.holdings import Token, restored
+from sokovan.agent.instructions import Instruction, SendAnswer, SendHeartbeat, SendProblem
+from sokovan.agent.inventory import Inventory, empty_holdings
+from sokovan.agent.journal import Journal
+from sokovan.agent.judge import Judge
+from sokovan.agent.link import ManagerAddress, ManagerLink
+from sokovan.agent.translation import event_of, heartbeat_of, hello_of, key_of, reply_of
+from sokovan.agent.watcher import Sight, Watcher
+from sokovan.domain.errors import SokovanError
+from sokovan.ports.environment import Clock
+from sokovan.ports.runtime import KernelRuntime
+from sokovan.wire.frames import CreateKernel, Heartbeat, Hello, ReadLog, Request, Welcome
+
+LOG_BYTES_MAX = 256 << 10
+
+
+def _say_nothing(_line: str) -> None:
+    """Where nobody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an agent has around it, beside its machine.
+
+    `root` is the folder whose disk must have space. `chance` gives numbers from 0 up
+    to 1, for the moments of dialling again; `tell` takes lines for people.
+    """
+
+    root: Path
+    clock: Clock
+    chance: Callable[[], float]
+    tell: Callable[[str], None] = _say_nothing
+    sight: Sight = field(default_factory=Sight)
+
+
+class AgentRunner:
+    """One agent, from its journal to its links. The journal stays the caller's to close."""
+
+    def __init__(
+        self, inventory: Inventory, runtime: KernelRuntime, journal: Journal, surroundings: Surroundings
+    ) -> None:
+        self._inventory, self._runtime, self._around = inventory, runtime, surroundings
+        holdings = restored(empty_holdings(inventory), journal.memory)
+        self._judge = Judge(holdings, journal, surroundings.clock, carry_out=self._carry_out)
+        self._watcher = Watcher(
+            runtime,
+            surroundings.clock,
+            surroundings.sight,
+            tick=lambda: self._judge.holdings.tick,
+            submit=self._judge.submit,
+            tell=surroundings.tell,
+        )
+        self._executor = Executor(runtime, submit=self._judge.submit, look=self._watcher.look, tell=surroundings.tell)
+        self._links: dict[int, ManagerLink] = {}
+        self._links_ever = 0
+        self._sequence = 0
+
+    async def run(self, managers: Sequence[ManagerAddress]) -> None:
+        """Work until cancelled; kernels go on after that. The machine is looked at before anybody is dialled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._judge.run())
+                tasks.create_task(self._watcher.run())
+                await self._judge.seen.wait()
+                for address in managers:
+                    link = ManagerLink(address, self, self._around.clock, chance=self._around.chance)
+                    tasks.create_task(link.run())
+        finally:
+            await self._executor.close()
+
+    def leave(self, *, leaving: bool = True) -> None:
+        """Take no new kernels, or take them again."""
+        self._judge.submit(Leaving(leaving))
+
+    def hello(self) -> Hello:
+        """What to begin a link with."""
+        return hello_of(self._inventory, incarnation=self._judge.holdings.incarnation)
+
+    def heartbeat(self) -> Heartbeat:
+        """What runs now."""
+        self._sequence += 1
+        load = machine.load_figures(self._around.root)
+        return heartbeat_of(self._judge.holdings, sequence=self._sequence, load=load)
+
+    def opened(self, link: ManagerLink, welcome: Welcome) -> None:
+        """A manager has welcomed the agent. Each opening has a number, for requests on it do not outlive it."""
+        self._links_ever += 1
+        link.number = self._links_ever
+        self._links[link.number] = link
+        self._judge.submit(LinkOpened(link.number, welcome.incarnation, welcome.draining))
+
+    def asked(self, link: ManagerLink, request: Request) -> None:
+        """A manager wants something."""
+        token = Token(link.number, request.number)
+        if isinstance(request.ask, ReadLog):
+            self._executor.begin(self._read_log(token, request.ask))
+            return
+        if isinstance(request.ask, CreateKernel):
+            obstacle = machine.disk_obstacle(self._around.root)
+            if obstacle != self._judge.holdings.obstacle:
+                self._judge.submit(ObstacleSeen(obstacle))
+        event = event_of(request, token)
+        if event is not None:
+            self._judge.submit(event)
+
+    def closed(self, link: ManagerLink) -> None:
+        """A link is over."""
+        self._links.pop(link.number, None)
+        self._judge.submit(LinkClosed(link.number))
+
+    def tell(self, line: str) -> None:
+        """Something that people may want to know."""
+        self._around.tell(line)
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        match instruction:
+            case SendAnswer():
+                link = self._links.get(instruction.token.link)
+                if link is not None:
+                    link.answer(instruction.token.number, reply_of(instruction.word))
+            case SendProblem():
+                self._problem(instruction.token, instruction.code, instruction.message)
+            case SendHeartbeat():
+                for link in self._links.values():
+                    link.beat()
+            case _:
+                self._executor.carry_out(instruction)
+
+    def _problem(self, token: Token, code: str, message: str) -> None:
+        link = self._links.get(token.link)
+        if link is not None:
+            link.problem(token.number, code, message)
+
+    async def _read_log(self, token: Token, ask: ReadLog) -> None:
+        key = key_of(ask)
+        try:
+            part = await self._runtime.read_log(
+                key.kernel_id, key.attempt, offset=ask.offset, limit=min(ask.limit, LOG_BYTES_MAX)
+            )
+        except SokovanError as problem:
+            self._problem(token, problem.code, problem.message)
+        except Exception as problem:  # noqa: BLE001  # a defect of a runtime ends no agent, and the asker hears of it
+            self._problem(token, "runtime-failure", repr(problem))
+        else:
+            link = self._links.get(token.link)
+            if link is not None:
+                link.answer(token.number, reply_of(part))

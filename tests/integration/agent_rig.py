@@ -1,0 +1,198 @@
+"""Managers and agents in a test, with real WebSockets between them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+
+from sokovan.adapters.agentlink.connection import LinkLimits
+from sokovan.adapters.agentlink.linked_agents import SUPERSEDED, LinkedAgents
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.agent.inventory import Inventory
+from sokovan.agent.journal import Journal
+from sokovan.agent.link import PATH, ManagerAddress
+from sokovan.agent.runner import AgentRunner, Surroundings
+from sokovan.agent.watcher import Sight
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.record import Device
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.agent_gateway import ImageReport
+from sokovan.ports.agents import AgentState, KernelReport
+from sokovan.ports.runtime import Launch
+from sokovan.testing.clock import until
+from sokovan.wire.frames import Hello, Refusal, Welcome
+from tests.integration.tiny_runtime import TinyRuntime
+
+AGENT = AgentId("a1")
+TOKEN = "let-me-in"  # noqa: S105  # a test's own
+LIMITS = LinkLimits(greeting_s=2, admission_s=2, send_s=2, request_s=3)
+INVENTORY = Inventory(
+    agent_id=AGENT,
+    slots=ResourceSlot({"cpu": 4000, "cuda.device": 2}),
+    architecture="x86_64",
+    devices=(Device("fake-0", "cuda.device"), Device("fake-1", "cuda.device")),
+)
+
+
+class Register:
+    """What a store would know: it outlives managers."""
+
+    def __init__(self) -> None:
+        self.incarnations: dict[str, int] = {}
+        self.hellos: list[Hello] = []
+
+    async def admit(self, hello: Hello, token: str) -> Welcome | Refusal:
+        if token != TOKEN:
+            return Refusal(code="unauthorized", message="who are you?", final=True)
+        self.hellos.append(hello)
+        known = self.incarnations.get(hello.agent_id, 0)
+        if 0 < hello.incarnation < known:
+            return Refusal(code=SUPERSEDED, message="another process is this agent now", final=True)
+        if hello.incarnation != known or known == 0:
+            known = self.incarnations[hello.agent_id] = known + 1
+        return Welcome(incarnation=known, heartbeat_s=0.5)
+
+
+class SocketDuplex:
+    """A Duplex on a WebSocket that was accepted."""
+
+    def __init__(self, socket: ServerConnection) -> None:
+        self._socket = socket
+
+    async def receive(self) -> bytes | None:
+        with suppress(ConnectionClosed):
+            content = await self._socket.recv(decode=False)
+            return content if isinstance(content, bytes) else content.encode()
+        return None
+
+    async def send(self, content: bytes) -> None:
+        try:
+            await self._socket.send(content)
+        except ConnectionClosed as problem:
+            raise ConnectionError(str(problem)) from None
+
+
+class Manager:
+    """One manager: it listens, and remembers what it hears."""
+
+    def __init__(self, register: Register, *, port: int = 0) -> None:
+        self.agents = LinkedAgents(SystemClock(), admit=register.admit, heard=self._heard, limits=LIMITS)
+        self.states: dict[AgentId, AgentState] = {}
+        self.images: tuple[ImageReport, ...] = ()
+        self.ends: list[str] = []
+        self.port = port
+        self.sockets: set[ServerConnection] = set()
+        self._server: Server | None = None
+
+    @property
+    def address(self) -> ManagerAddress:
+        return ManagerAddress(f"ws://127.0.0.1:{self.port}", TOKEN)
+
+    async def start(self) -> None:
+        self._server = await serve(self._serve, "127.0.0.1", self.port, compression=None, close_timeout=1)
+        self.port = next(iter(self._server.sockets)).getsockname()[1]
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        await self._server.wait_closed()
+
+    def cut(self) -> None:
+        """End every connection without a word."""
+        for socket in self.sockets:
+            socket.transport.abort()
+
+    async def _serve(self, socket: ServerConnection) -> None:
+        assert socket.request is not None
+        assert socket.request.path == PATH
+        token = socket.request.headers.get("Authorization", "").removeprefix("Bearer ")
+        self.sockets.add(socket)
+        try:
+            self.ends.append(await self.agents.serve(SocketDuplex(socket), token))
+        finally:
+            self.sockets.discard(socket)
+
+    async def _heard(self, agent_id: AgentId, state: AgentState, images: tuple[ImageReport, ...]) -> None:
+        self.states[agent_id] = state
+        self.images = images
+
+    def report(self, name: str, attempt: int = 1) -> KernelReport | None:
+        """What the agent last said of a kernel."""
+        state = self.states.get(AGENT)
+        found = [
+            report
+            for report in (state.kernels if state else ())
+            if (report.kernel_id, report.attempt) == (name, attempt)
+        ]
+        return found[0] if found else None
+
+
+class Agent:
+    """One agent in this process."""
+
+    def __init__(self, root: Path, *managers: ManagerAddress, inventory: Inventory = INVENTORY) -> None:
+        self.root = root
+        self.runtime = TinyRuntime(root)
+        self.told: list[str] = []
+        self._journal = Journal.open(root / "journal")
+        self.runner = AgentRunner(
+            inventory,
+            self.runtime,
+            self._journal,
+            Surroundings(
+                root=root,
+                clock=SystemClock(),
+                chance=lambda: 0.0,
+                tell=self.told.append,
+                sight=Sight(period_s=0.05),
+            ),
+        )
+        self._task = asyncio.ensure_future(self.runner.run(managers))
+
+    async def stop(self) -> None:
+        """End the agent; its kernels go on."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        self._journal.close()
+
+
+@asynccontextmanager
+async def agent_process(root: Path, manager: Manager) -> AsyncIterator[asyncio.subprocess.Process]:
+    """An agent in a process of its own, which can be killed."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.integration.agent_process", str(root), str(manager.port)
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def comes_true(holds: Callable[[], object], *, limit_s: float = 20.0) -> None:
+    """Wait until `holds`."""
+
+    async def held() -> bool:
+        return bool(holds())
+
+    await until(held, elapse=SystemClock().sleep, limit_s=limit_s)
+
+
+def launch(name: str, *command: str, attempt: int = 1, cpu: int = 500, image: str = "python") -> Launch:
+    """A kernel that runs `command`; for an hour, if nothing is said."""
+    return Launch(
+        kernel_id=KernelId(name),
+        attempt=attempt,
+        session_id=SessionId("s1"),
+        image=image,
+        command=command or ("sleep", "3600"),
+        slots={"cpu": cpu},
+    )
