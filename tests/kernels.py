@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,7 +31,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs the superuser")
 
 def launch(name: str, *command: str, **changes: Any) -> Launch:
     """A kernel of the machine's own image; a single argument is a Python script."""
-    argument = ("python", "-c", *command) if len(command) == 1 else command
+    # Not `python`, which may be a script that starts other programs on its way.
+    program = sys.executable if changes.get("image", "host") == "host" else "python"
+    argument = (program, "-c", *command) if len(command) == 1 else command
     attempt = changes.pop("attempt", 1)
     return Launch(KernelId(name), attempt, SessionId("s"), changes.pop("image", "host"), argument, **changes)
 

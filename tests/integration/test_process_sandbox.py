@@ -159,3 +159,11 @@ async def test_a_killed_shim_takes_the_whole_sandbox_with_it(runtime: ProcessRun
     kill(record["shim_pid"])
     assert (await ended(runtime, "k")).reason == "shim lost"
     assert relatives(root) == []
+
+
+async def test_a_command_that_comes_at_once_does_not_slip_in_before_the_sandbox_is_up(runtime: ProcessRuntime) -> None:
+    look = ("python", "-c", "import os; print(os.path.exists('/proc/1/root/home') or os.path.exists('/home'))")
+    for number in range(5):
+        await runtime.create(launch(f"k{number}", SLEEP))
+        async with runtime.execute(KernelId(f"k{number}"), 1, look, terminal=False) as command:
+            assert b"".join([piece async for piece in command.output()]) == b"False\n"

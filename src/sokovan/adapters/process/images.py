@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import os
 import re
+import signal
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -136,6 +137,7 @@ class Images:
             env=environment,
             cwd=self._places.images,
             limit=LINE_BYTES_MAX,
+            start_new_session=True,
         )
         last: deque[str] = deque(maxlen=TROUBLE_LINES)
         try:
@@ -144,8 +146,10 @@ class Images:
                 progress(line)
             code = await process.wait()
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            # An installer starts others, which would go on to write into a folder that is being removed.
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         if code != 0:
             raise ImageUnavailable(image=image, problem="\n".join(("its installation failed", *last)))

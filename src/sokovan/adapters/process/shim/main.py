@@ -30,6 +30,7 @@ _KILL_MS = 10
 _UNKILLABLE_AFTER_S = 10.0
 _RETRY_S = 1.0
 _SIGNALLED = 128
+_SANDBOX_LIMIT_S = 5.0
 _DEAF_TO = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -109,8 +110,8 @@ class Shim:
         now = time.monotonic()
         if self.status is not None and self.deadline is None:
             self.deadline = now  # it ended by itself: what it left behind has no claim to go on
-        if self.deadline is None:
-            return False
+        if self.deadline is None or (self.status is None and now < self.deadline):
+            return False  # looking at every process of the machine is not for free
         if now >= self.deadline:
             self.ending_since = self.ending_since or now
             self._kill()
@@ -226,11 +227,19 @@ class Shim:
                 caller.answer(error=f"cannot {other!r}")
 
     def _sandbox_process(self) -> int:
-        """The first process inside the sandbox, whose namespaces a command enters."""
-        for process in processes.everybody():
-            if process.parent == self.pid and process.alive:
-                return process.pid
-        raise NotStarted("the sandbox is not up yet, or ended")
+        """The first process inside the sandbox, whose namespaces a command enters.
+
+        It starts the kernel as its child when the sandbox is complete. Before that the
+        machine's own files are in sight, and nobody may enter.
+        """
+        deadline = time.monotonic() + _SANDBOX_LIMIT_S
+        while time.monotonic() < deadline:
+            everybody = processes.everybody()
+            first = [process.pid for process in everybody if process.parent == self.pid and process.alive]
+            if any(process.parent in first for process in everybody):
+                return first[0]
+            time.sleep(_KILL_MS / 1000)
+        raise NotStarted("the sandbox does not come up, or has ended")
 
     def _stop(self, grace_s: float) -> None:
         deadline = time.monotonic() + max(0.0, grace_s)
