@@ -58,7 +58,7 @@ class AgentConnection:
         """Whether requests can be sent."""
         return self._session.phase is LinkPhase.OPEN
 
-    async def run(self, talk: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, talk: Callable[[], Awaitable[object]]) -> None:
         """Take frames until the link ends, with `talk` beside that."""
         tasks = [asyncio.ensure_future(work) for work in (self._listen(), self._watch(), talk())]
         ends = asyncio.ensure_future(self._over.wait())

@@ -1,0 +1,186 @@
+"""One link at the manager's end, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits
+from sokovan.testing.clock import VirtualClock
+from sokovan.wire.frames import (
+    PROTOCOL,
+    Answer,
+    Done,
+    ForgetKernel,
+    Heartbeat,
+    Problem,
+    Refusal,
+    ReportNow,
+    Request,
+    Welcome,
+)
+from sokovan.wire.link_session import LinkBusy, LinkNotOpen
+from tests.unit.adapters.agentlink.lines import BEAT, HELLO, Line
+
+LIMITS = LinkLimits(greeting_s=3, send_s=1, request_s=2, in_flight_max=2)
+WELCOME = Welcome(incarnation=1, heartbeat_s=5.0)
+ASK = ForgetKernel("k1", 1)
+
+
+class Rig:
+    """A connection with its line and its clock."""
+
+    def __init__(self) -> None:
+        self.line, self.clock = Line(), VirtualClock()
+        self.connection = AgentConnection(self.line, self.clock, LIMITS)
+        self.task = asyncio.ensure_future(self.connection.run(asyncio.Event().wait))
+
+    async def opened(self) -> None:
+        self.line.says(HELLO)
+        assert await self.connection.greeted() == HELLO
+        await self.connection.welcome(WELCOME)
+        assert await self.line.hears() == WELCOME
+
+    def ask(self) -> asyncio.Future[Answer | Problem | None]:
+        return asyncio.ensure_future(self.connection.ask(ASK, incarnation=1, allowed_s=2))
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    made = Rig()
+    yield made
+    made.task.cancel()
+    await asyncio.gather(made.task, return_exceptions=True)
+
+
+async def test_a_request_is_answered(rig: Rig) -> None:
+    await rig.opened()
+    asked = rig.ask()
+    request = await rig.line.hears()
+    assert isinstance(request, Request)
+    rig.line.says(Answer(request.number, Done()))
+
+    assert await asked == Answer(request.number, Done())
+
+
+async def test_a_request_that_nobody_answers_ends_without_an_answer(rig: Rig) -> None:
+    await rig.opened()
+    asked = rig.ask()
+    await rig.clock.advance(1.9)
+    assert not asked.done()
+    await rig.clock.advance(0.6)
+
+    assert await asked is None
+    assert rig.connection.is_open
+
+
+async def test_no_more_requests_are_sent_than_may_be_open(rig: Rig) -> None:
+    await rig.opened()
+    waiting = [rig.ask(), rig.ask()]
+    await rig.line.hears()
+    with pytest.raises(LinkBusy):
+        await rig.ask()
+    waiting[0].cancel()
+    await rig.clock.sleep(0)
+    third = rig.ask()
+    await rig.line.hears()
+
+    assert not third.done()
+
+
+async def test_of_heartbeats_that_nobody_has_taken_only_the_last_is_kept(rig: Rig) -> None:
+    await rig.opened()
+    for sequence in range(1, 50):
+        rig.line.says(Heartbeat(incarnation=1, sequence=sequence))
+    await rig.clock.advance(0)
+
+    assert (await rig.connection.heartbeat()).sequence == 49
+
+
+async def test_an_agent_that_hangs_up_ends_what_was_asked(rig: Rig) -> None:
+    await rig.opened()
+    asked = rig.ask()
+    await rig.line.hears()
+    rig.line.hangs_up()
+
+    assert await asked is None
+    await rig.task
+    assert rig.connection.ended == "the agent hung up"
+    with pytest.raises(LinkNotOpen):
+        await rig.ask()
+
+
+async def test_an_agent_that_says_nothing_at_all_is_hung_up_on(rig: Rig) -> None:
+    await rig.clock.advance(3.5)
+
+    await rig.task
+    assert await rig.connection.greeted() is None
+    assert "silent" in rig.connection.ended
+
+
+async def test_an_agent_that_stops_beating_is_hung_up_on(rig: Rig) -> None:
+    await rig.opened()
+    await rig.clock.advance(14)
+    rig.line.says(BEAT)
+    await rig.clock.advance(14)
+    assert rig.connection.is_open
+    await rig.clock.advance(2)
+
+    await rig.task
+    assert "silent" in rig.connection.ended
+
+
+async def test_an_agent_of_another_protocol_hears_that(rig: Rig) -> None:
+    rig.line.says_bytes(bytes((PROTOCOL + 1,)) + b"whatever")
+    refusal = await rig.line.hears()
+
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.final) == ("unknown-protocol", True)
+    assert "protocol 2" in refusal.message
+    await rig.task
+
+
+async def test_rubbish_on_an_open_link_ends_it(rig: Rig) -> None:
+    await rig.opened()
+    rig.line.says_bytes(b"\x01rubbish")
+
+    await rig.task
+    assert "not a frame" in rig.connection.ended
+
+
+async def test_an_agent_that_does_not_read_is_hung_up_on(rig: Rig) -> None:
+    await rig.opened()
+    rig.line.flowing.clear()
+    async with asyncio.timeout(10):
+        assert await rig.ask() is None
+        await rig.task
+    assert rig.connection.ended == "the agent does not read"
+
+
+async def test_a_broken_line_ends_the_link(rig: Rig) -> None:
+    await rig.opened()
+    rig.line.broken = True
+
+    assert await rig.ask() is None
+    await rig.task
+    assert rig.connection.ended == "the line is broken"
+
+
+async def test_a_heartbeat_can_be_wished_for(rig: Rig) -> None:
+    await rig.connection.report_now()
+    await rig.opened()
+    await rig.connection.report_now()
+
+    assert await rig.line.hears() == ReportNow()
+
+
+async def test_what_goes_wrong_beside_the_link_is_not_hushed_up() -> None:
+    connection = AgentConnection(Line(), VirtualClock(), LIMITS)
+
+    async def breaks() -> None:
+        raise ValueError("a defect")
+
+    with pytest.raises(ValueError, match="a defect"):
+        await connection.run(breaks)

@@ -1,0 +1,75 @@
+"""Nothing is lost between the ports and the link."""
+
+from __future__ import annotations
+
+from sokovan.adapters.agentlink.translation import create_of, gone_of, image_of, images_of, log_of, state_of
+from sokovan.agent.translation import heartbeat_of, launch_of, reply_of
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.ports.agent_gateway import Gone, ImageReport, ImageState
+from sokovan.ports.agents import AgentState, KernelReport
+from sokovan.ports.runtime import KernelState, Launch, LogPart, Mount
+from sokovan.wire.frames import GoneWord, ImageWord, KernelEntry, LogWord
+from sokovan.wire.frames import Heartbeat as HeartbeatFrame
+from tests.unit.agent.stories import Story, key, launch, seen
+
+FULL = Launch(
+    kernel_id=KernelId("k1"),
+    attempt=3,
+    session_id=SessionId("s1"),
+    image="venv:torch",
+    command=("python", "-c", "print(1)"),
+    environment={"A": "b"},
+    files={"run.sh": "true"},
+    workdir="/work",
+    mounts=(Mount("/data", "/mnt"), Mount("/scratch", "/s", read_only=False)),
+    slots={"cpu": 2000, "mem": 1 << 30},
+    devices={"cuda.device": ("gpu0", "gpu1")},
+    processes_max=100,
+    log_bytes_max=1 << 20,
+)
+
+
+def test_a_launch_arrives_as_it_was_sent() -> None:
+    assert launch_of(create_of(FULL)) == FULL
+
+
+def test_words_of_an_agent_arrive_as_they_were_said() -> None:
+    for word in (Gone(gone=True, exit_code=137, detail={"reason": "oom"}), Gone(gone=False)):
+        sent = reply_of(word)
+        assert isinstance(sent, GoneWord)
+        assert gone_of(sent) == word
+    part = reply_of(LogPart(5, b"\xff\x00", end=True))
+    assert isinstance(part, LogWord)
+    assert log_of(part) == LogPart(5, b"\xff\x00", end=True)
+    image = reply_of(ImageReport("python", ImageState.PULLING, "1 of 2"))
+    assert isinstance(image, ImageWord)
+    assert image_of(image) == ImageReport("python", ImageState.PULLING, "1 of 2")
+
+
+def test_a_heartbeat_arrives_as_it_was_sent() -> None:
+    story = Story()
+    story.starts(launch())
+    story.observes(seen(state=KernelState.EXITED, exit_code=9))
+    beat = heartbeat_of(story.holdings, sequence=4, load={"load_milli": 1500})
+
+    assert state_of(AgentId("a1"), beat) == AgentState(
+        AgentId("a1"),
+        incarnation=1,
+        sequence=4,
+        kernels=(KernelReport(key().kernel_id, 1, running=False, exit_code=9),),
+        load={"load_milli": 1500},
+    )
+
+
+def test_every_kernel_of_a_heartbeat_is_told() -> None:
+    beat = HeartbeatFrame(
+        incarnation=1, sequence=1, kernels=tuple(KernelEntry(f"k{number}", 1, running=True) for number in range(500))
+    )
+
+    assert len(state_of(AgentId("a1"), beat).kernels) == 500
+
+
+def test_a_state_of_an_image_that_nobody_knows_is_told_as_a_failure() -> None:
+    [report] = images_of([ImageWord("python", "thawing", "slowly")])
+
+    assert report == ImageReport("python", ImageState.FAILED, "thawing: slowly")

@@ -1,0 +1,144 @@
+"""Instructions are carried out beside each other, and what came of them is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from sokovan.agent.events import Event, ImageMoved, StartFinished
+from sokovan.agent.executor import Executor
+from sokovan.agent.instructions import ForgetKernel, PrepareImage, StartKernel, StopKernel
+from sokovan.ports.agent_gateway import ImageReport, ImageState
+from sokovan.ports.runtime import Launch
+from tests.integration.agent_rig import comes_true
+from tests.integration.tiny_runtime import TinyRuntime
+from tests.unit.agent.stories import key, launch
+
+
+class Faulty(TinyRuntime):
+    """Fails in ways that no port promises."""
+
+    async def create(self, launch: Launch) -> None:
+        if launch.kernel_id == "odd":
+            raise OSError("too many open files")
+        await super().create(launch)
+
+    async def forget(self, kernel_id: str, attempt: int) -> None:
+        raise OSError(f"{kernel_id} {attempt} is on a broken disk")
+
+
+class Rig:
+    def __init__(self, root: Path) -> None:
+        self.runtime = Faulty(root)
+        self.events: list[Event] = []
+        self.told: list[str] = []
+        self.looks = 0
+        self.executor = Executor(self.runtime, submit=self.events.append, look=self._look, tell=self.told.append)
+
+    def _look(self) -> None:
+        self.looks += 1
+
+    def images(self) -> list[tuple[str, ImageState, str]]:
+        return [
+            (event.report.image, event.report.state, event.report.detail)
+            for event in self.events
+            if isinstance(event, ImageMoved)
+        ]
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    made = Rig(tmp_path)
+    yield made
+    await made.executor.close()
+    await made.runtime.close()
+
+
+async def test_a_start_is_told_when_it_is_over_and_looked_at(rig: Rig) -> None:
+    rig.executor.carry_out(StartKernel(launch()))
+    await comes_true(lambda: rig.looks)
+
+    assert rig.events == [StartFinished(key())]
+
+
+async def test_a_start_that_the_runtime_refuses_has_started_nothing_for_certain(rig: Rig) -> None:
+    refused = launch("k2")
+    rig.executor.carry_out(StartKernel(_with_image(refused, "missing")))
+    await comes_true(lambda: rig.looks)
+
+    assert rig.events == [StartFinished(key("k2"), problem="image 'missing': it is not here", code="image-unavailable")]
+
+
+async def test_a_start_that_breaks_in_another_way_is_uncertain(rig: Rig) -> None:
+    rig.executor.carry_out(StartKernel(launch("odd")))
+    await comes_true(lambda: rig.looks)
+    [event] = rig.events
+
+    assert isinstance(event, StartFinished)
+    assert not event.certain
+    assert "too many open files" in event.problem
+
+
+async def test_a_slow_image_delays_no_kernel_and_is_pulled_once(rig: Rig) -> None:
+    for _ in range(3):
+        rig.executor.carry_out(PrepareImage("slow"))
+    rig.executor.carry_out(StartKernel(launch()))
+    await comes_true(lambda: StartFinished(key()) in rig.events and len(rig.images()) == 2)
+    assert rig.images() == [
+        ("slow", ImageState.PULLING, ""),
+        ("slow", ImageState.PULLING, "half of it is here"),
+    ]
+    rig.runtime.pull_may_end.set()
+    await comes_true(lambda: ImageMoved(ImageReport("slow", ImageState.READY)) in rig.events)
+
+    assert len(rig.images()) == 3
+
+
+async def test_an_image_that_is_there_is_ready_at_once(rig: Rig) -> None:
+    rig.executor.carry_out(PrepareImage("python"))
+    await comes_true(lambda: rig.events)
+
+    assert rig.images() == [("python", ImageState.READY, "")]
+
+
+@pytest.mark.parametrize("image", ["unknown-one", "broken-one"])
+async def test_an_image_that_cannot_be_had_says_why_and_may_be_tried_again(rig: Rig, image: str) -> None:
+    rig.runtime.pull_may_end.set()
+    for _ in range(2):
+        rig.events.clear()
+        rig.executor.carry_out(PrepareImage(image))
+        await comes_true(lambda: rig.images() and rig.images()[-1][1] is ImageState.FAILED)
+        assert rig.images()[-1][2] in {"nobody has heard of it", "the disk is full"}
+
+
+async def test_a_kernel_is_stopped_and_that_is_looked_at(rig: Rig) -> None:
+    rig.executor.carry_out(StartKernel(_lasting()))
+    await comes_true(rig.runtime.processes)
+    rig.executor.carry_out(StopKernel(key(), 1.0))
+
+    await comes_true(lambda: rig.looks == 2 and not rig.runtime.processes())
+
+
+async def test_a_defect_of_the_runtime_is_told_and_ends_nothing(rig: Rig) -> None:
+    rig.executor.carry_out(ForgetKernel(key()))
+    await comes_true(lambda: rig.told)
+
+    assert "broken disk" in rig.told[0]
+
+
+async def test_an_agent_that_ends_waits_for_nothing(rig: Rig) -> None:
+    rig.executor.carry_out(PrepareImage("slow"))
+    async with asyncio.timeout(5):
+        await rig.executor.close()
+
+
+def _with_image(what: Launch, image: str) -> Launch:
+    return Launch(what.kernel_id, what.attempt, what.session_id, image, what.command)
+
+
+def _lasting() -> Launch:
+    what = launch()
+    return Launch(what.kernel_id, what.attempt, what.session_id, "python", ("sleep", "3600"))

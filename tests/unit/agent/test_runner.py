@@ -1,0 +1,100 @@
+"""The parts of an agent put together; whole stories are told in tests/integration."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from sokovan.agent import machine
+from sokovan.domain.ids import KernelId
+from sokovan.ports.agent_gateway import AgentRefused
+from tests.integration.agent_rig import AGENT, Agent, Manager, Register, comes_true, launch
+
+
+@pytest.fixture
+async def manager() -> AsyncIterator[Manager]:
+    ready = Manager(Register())
+    await ready.start()
+    yield ready
+    await ready.stop()
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, manager: Manager) -> AsyncIterator[Agent]:
+    ready = Agent(tmp_path, manager.address)
+    await comes_true(lambda: manager.agents.connected(AGENT))
+    yield ready
+    await ready.stop()
+    await ready.runtime.close()
+
+
+async def test_an_agent_presents_its_machine_and_no_incarnation_at_first(tmp_path: Path) -> None:
+    register = Register()
+    manager = Manager(register)
+    await manager.start()
+    agent = Agent(tmp_path, manager.address)
+    await comes_true(lambda: AGENT in manager.states)
+    [hello] = register.hellos
+
+    assert (hello.incarnation, hello.slots) == (0, {"cpu": 4000, "cuda.device": 2})
+    assert agent.runner.hello().incarnation == 1
+    await agent.stop()
+    await manager.stop()
+
+
+async def test_every_heartbeat_has_a_number_of_its_own(agent: Agent) -> None:
+    first, second = agent.runner.heartbeat(), agent.runner.heartbeat()
+
+    assert second.sequence == first.sequence + 1
+    assert second.load["disk_free_bytes"] > 0
+
+
+async def test_an_agent_that_leaves_takes_nothing_new(agent: Agent, manager: Manager) -> None:
+    await manager.agents.create_kernel(AGENT, 1, launch("k1"))
+    agent.runner.leave()
+    with pytest.raises(AgentRefused, match="draining"):
+        await manager.agents.create_kernel(AGENT, 1, launch("k2"))
+    agent.runner.leave(leaving=False)
+
+    await manager.agents.create_kernel(AGENT, 1, launch("k2"))
+
+
+@pytest.mark.usefixtures("agent")
+async def test_a_disk_that_fills_up_stops_new_kernels_and_only_those(
+    manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await manager.agents.create_kernel(AGENT, 1, launch("k1"))
+    with monkeypatch.context() as full:
+        full.setattr(machine, "disk_obstacle", lambda _root: "1 MiB free")
+        with pytest.raises(AgentRefused, match="1 MiB free"):
+            await manager.agents.create_kernel(AGENT, 1, launch("k2"))
+        await manager.agents.create_kernel(AGENT, 1, launch("k1"))
+
+    await manager.agents.create_kernel(AGENT, 1, launch("k2"))
+
+
+@pytest.mark.usefixtures("agent")
+async def test_output_of_a_kernel_that_is_not_here_is_refused(manager: Manager) -> None:
+    with pytest.raises(AgentRefused, match="is not here"):
+        await manager.agents.read_log(AGENT, KernelId("k9"), 1, offset=0, limit=10)
+
+
+async def test_a_defect_of_the_runtime_is_told_to_who_asked(
+    agent: Agent, manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_arguments: object, **_more: object) -> None:
+        raise OSError("a broken disk")
+
+    monkeypatch.setattr(agent.runtime, "read_log", broken)
+    with pytest.raises(AgentRefused, match="a broken disk"):
+        await manager.agents.read_log(AGENT, KernelId("k1"), 1, offset=0, limit=10)
+
+
+async def test_many_requests_at_once_are_all_answered(agent: Agent, manager: Manager) -> None:
+    requests = [manager.agents.stop_kernel(AGENT, 1, KernelId(f"k{number}"), 1, grace_s=1.0) for number in range(200)]
+
+    assert all(gone.gone for gone in await asyncio.gather(*requests))
+    assert agent.runtime.processes() == []

@@ -1,0 +1,138 @@
+"""An agent looks often when something changes, and seldom when nothing does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import cast
+
+import pytest
+
+from sokovan.agent.events import Claim, Observed
+from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.watcher import Sight, Watcher
+from sokovan.ports.runtime import KernelRuntime, KernelState, Observation
+from sokovan.testing.clock import VirtualClock
+from tests.unit.agent.stories import key, seen
+
+
+class Eyes:
+    """The one method of a runtime that a watcher calls."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.trouble: Exception | None = None
+
+    async def observe(self) -> Sequence[Observation]:
+        self.looks += 1
+        if self.trouble is not None:
+            raise self.trouble
+        return [seen(state=KernelState.RUNNING)]
+
+
+class Rig:
+    def __init__(self, sight: Sight) -> None:
+        self.clock, self.eyes = VirtualClock(), Eyes()
+        self.heard: list[Observed] = []
+        self.told: list[str] = []
+        self.tick = 3
+        self.watcher = Watcher(
+            cast("KernelRuntime", self.eyes),
+            self.clock,
+            sight,
+            tick=lambda: self.tick,
+            submit=self.heard.append,
+            tell=self.told.append,
+        )
+        self.task = asyncio.ensure_future(self.watcher.run())
+
+    async def end(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    made = Rig(Sight(period_s=1.0))
+    yield made
+    await made.end()
+
+
+async def test_a_quiet_machine_is_looked_at_once_a_period(rig: Rig) -> None:
+    await rig.clock.advance(10)
+
+    assert 10 <= rig.eyes.looks <= 11
+
+
+async def test_after_something_was_started_it_is_looked_at_at_once_and_often_for_a_while(rig: Rig) -> None:
+    await rig.clock.advance(5)
+    before = rig.eyes.looks
+    rig.watcher.look()
+    await rig.clock.advance(0)
+    assert rig.eyes.looks == before + 1
+    await rig.clock.advance(0.2)
+    assert rig.eyes.looks >= before + 5
+    await rig.clock.advance(10)
+
+    settled = rig.eyes.looks
+    await rig.clock.advance(10)
+    assert rig.eyes.looks <= settled + 11
+
+
+async def test_an_observation_says_when_it_began(rig: Rig) -> None:
+    await rig.clock.advance(0)
+
+    assert (rig.heard[0].begun, len(rig.heard[0].observations)) == (3, 1)
+
+
+async def test_a_machine_that_cannot_be_looked_at_is_looked_at_again(rig: Rig) -> None:
+    rig.eyes.trouble = OSError("no")
+    await rig.clock.advance(0)
+    rig.heard.clear()
+    await rig.clock.advance(1)
+    assert not rig.heard
+    assert "cannot be looked at" in rig.told[0]
+    rig.eyes.trouble = None
+    await rig.clock.advance(2)
+
+    assert rig.heard
+
+
+async def test_a_runtime_that_tells_of_changes_is_looked_at_when_it_does() -> None:
+    ends = asyncio.Event()
+
+    async def changes() -> None:
+        await ends.wait()
+        ends.clear()
+
+    rig = Rig(Sight(period_s=60.0, changes=changes))
+    await rig.clock.advance(1)
+    before = rig.eyes.looks
+    ends.set()
+    await rig.clock.advance(0)
+
+    assert rig.eyes.looks == before + 1
+    await rig.end()
+
+
+async def test_a_runtime_that_stops_telling_of_changes_is_still_looked_at() -> None:
+    async def changes() -> None:
+        raise OSError("too many open files")
+
+    rig = Rig(Sight(period_s=1.0, changes=changes))
+    await rig.clock.advance(3)
+
+    assert rig.eyes.looks >= 3
+    assert "not told any more" in rig.told[0]
+    await rig.end()
+
+
+async def test_claims_come_with_the_observation() -> None:
+    async def claims(observations: Sequence[Observation]) -> dict[KernelKey, Claim]:
+        return {key(observation.kernel_id): Claim({"cpu": 1}) for observation in observations}
+
+    rig = Rig(Sight(claims=claims))
+    await rig.clock.advance(0)
+
+    assert rig.heard[0].claims == {key(): Claim({"cpu": 1})}
+    await rig.end()
