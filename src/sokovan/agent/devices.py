@@ -24,7 +24,7 @@ def fake_devices(count: int) -> tuple[Device, ...]:
 
 
 def nvidia_devices(load: Callable[[str], Any] = import_module) -> tuple[tuple[Device, ...], dict[str, str]]:
-    """The NVIDIA devices, by UUID, and labels that describe them; nothing if NVML does not work."""
+    """The NVIDIA devices by UUID, and labels for them; nothing without NVML."""
     try:
         nvml = load("pynvml")
         nvml.nvmlInit()

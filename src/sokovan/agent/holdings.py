@@ -1,4 +1,4 @@
-"""What an agent holds: its kernels, its word on ended ones, and what stands in the way."""
+"""What an agent holds: its kernels, its promises, and what stands in the way."""
 
 from __future__ import annotations
 

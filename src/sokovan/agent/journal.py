@@ -65,7 +65,10 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The journal at `path`, made if it is not there. Raises JournalDamaged, JournalInUse, OSError."""
+        """The journal at `path`, made if it is not there.
+
+        Raises JournalDamaged, JournalInUse, OSError.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = _locked(path.with_name(f"{path.name}.lock"))
         try:
@@ -88,7 +91,7 @@ class Journal:
         return self._memory
 
     def append(self, records: Sequence[JournalRecord]) -> None:
-        """Make the records durable, all or none. Raises JournalUnwritable, and then none counts."""
+        """Make the records durable. Raises JournalUnwritable, and then none counts."""
         if not records:
             return
         with self._turn:

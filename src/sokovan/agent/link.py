@@ -1,4 +1,4 @@
-"""A link to one manager: dialled from here, and dialled again for as long as the agent lives.
+"""A link to one manager, dialled again for as long as the agent lives.
 
 What goes out is bounded: an answer for each open request, and one heartbeat, which is
 made when it is sent. A manager that reads slowly gets fewer heartbeats, not old ones.
@@ -86,7 +86,10 @@ class LinkDuty(Protocol):
 
 
 class ManagerLink:
-    """One manager, kept in touch with. `number` is the duty's own, one for each opening."""
+    """One manager, kept in touch with.
+
+    `number` is the duty's own, one for each time that the link opens.
+    """
 
     def __init__(self, address: ManagerAddress, duty: LinkDuty, clock: Clock, *, chance: Callable[[], float]) -> None:
         self.number = 0

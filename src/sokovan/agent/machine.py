@@ -23,14 +23,14 @@ _CGROUPS = "sys/fs/cgroup"
 
 
 def cpu_millicores(root: Path = ROOT, *, processors: int | None = None) -> int:
-    """The processors that may be used: by affinity, and by the quota of the control group."""
+    """The processors that may be used, by affinity and by control group."""
     usable = (processors or _processors()) * MILLICORES
     quotas = [quota for folder in _group_folders(root, "cpu") if (quota := _cpu_quota(folder))]
     return max(1, min([usable, *quotas]))
 
 
 def memory_bytes(root: Path = ROOT) -> int:
-    """The memory that may be used: of the machine, or of the control group if that is less."""
+    """The memory that may be used: the machine's, or less by control group."""
     limits = [limit for folder in _group_folders(root, "memory") if (limit := _memory_limit(folder))]
     return min([_machine_memory(root), *limits])
 

@@ -1,4 +1,4 @@
-"""What an agent does with a manager's request. Each may come twice, late, or out of turn."""
+"""What an agent does with a request, which may come twice, late, or out of turn."""
 
 from __future__ import annotations
 
@@ -108,7 +108,10 @@ def _stop_unknown(holdings: Holdings, event: StopAsked) -> Step:
 
 
 def entombed(holdings: Holdings, token: Token, key: KernelKey, held: Held, *, drop: bool = False) -> Step:
-    """The kernel is over for good, and the manager hears it; `drop` what is not kept anyway."""
+    """The kernel is over for good, and the manager hears it.
+
+    `drop` what never began: nothing is kept of it.
+    """
     records: list[JournalRecord] = [KernelEntombed(key, holdings.incarnation, held.exit_code)]
     kernels = dict(holdings.kernels)
     if drop:
@@ -124,7 +127,7 @@ def entombed(holdings: Holdings, token: Token, key: KernelKey, held: Held, *, dr
 
 
 def forget(holdings: Holdings, event: ForgetAsked) -> Step:
-    """Remove what is kept of an ended kernel; one that is unknown is forgotten already."""
+    """Remove what is kept of an ended kernel; an unknown one is forgotten already."""
     refusal = wrong_incarnation(holdings, event.incarnation)
     if refusal:
         return refused(holdings, event.token, refusal)

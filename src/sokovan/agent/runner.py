@@ -46,7 +46,7 @@ class Surroundings:
 
 
 class AgentRunner:
-    """One agent, from its journal to its links. The journal stays the caller's to close."""
+    """One agent, from its journal to its links. The caller closes the journal."""
 
     def __init__(
         self, inventory: Inventory, runtime: KernelRuntime, journal: Journal, surroundings: Surroundings
@@ -68,7 +68,10 @@ class AgentRunner:
         self._sequence = 0
 
     async def run(self, managers: Sequence[ManagerAddress]) -> None:
-        """Work until cancelled; kernels go on after that. The machine is looked at before anybody is dialled."""
+        """Work until cancelled; kernels go on after that.
+
+        Nobody is dialled before the machine was looked at.
+        """
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._judge.run())
@@ -95,7 +98,10 @@ class AgentRunner:
         return heartbeat_of(self._judge.holdings, sequence=self._sequence, load=load)
 
     def opened(self, link: ManagerLink, welcome: Welcome) -> None:
-        """A manager has welcomed the agent. Each opening has a number, for requests on it do not outlive it."""
+        """A manager has welcomed the agent.
+
+        Each opening has a number of its own: requests do not outlive their link.
+        """
         self._links_ever += 1
         link.number = self._links_ever
         self._links[link.number] = link

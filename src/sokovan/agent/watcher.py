@@ -1,4 +1,4 @@
-"""The eyes of an agent: they look at the machine, more often when something is about to change."""
+"""The eyes of an agent, open wider when something is about to change."""
 
 from __future__ import annotations
 

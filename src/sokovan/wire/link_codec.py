@@ -1,4 +1,4 @@
-"""Frames to bytes and back: bounded, versioned, and one error for whatever is wrong.
+"""Frames to bytes and back: bounded, versioned, one error for whatever is wrong.
 
 A frame is one byte with the protocol's number, then MessagePack. How deep a frame
 may nest follows from its types; what a reader skips is bounded by the interpreter.

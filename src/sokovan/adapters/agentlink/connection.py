@@ -100,7 +100,10 @@ class AgentConnection:
         return latest
 
     async def ask(self, ask: Ask, *, incarnation: int, allowed_s: float) -> Answer | Problem | None:
-        """What the agent says; None if nothing came in time. Raises LinkNotOpen, LinkBusy, MalformedFrame."""
+        """What the agent says; None if nothing came in time.
+
+        Raises LinkNotOpen, LinkBusy, MalformedFrame.
+        """
         request = self._session.ask(
             ask, incarnation=incarnation, now_ms=self._clock.monotonic_ms(), allowed_ms=round(allowed_s * 1000)
         )

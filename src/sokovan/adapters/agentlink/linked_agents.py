@@ -51,7 +51,7 @@ class LinkedAgents:
         self._links: dict[AgentId, AgentConnection] = {}
 
     async def serve(self, duplex: Duplex, token: str) -> str:
-        """Keep a link for as long as it lasts; why it ended. The caller hangs up after that."""
+        """Keep a link for as long as it lasts; why it ended. The caller then hangs up."""
         connection = AgentConnection(duplex, self._clock, self._limits)
         await connection.run(lambda: self._talk(connection, token))
         return connection.ended

@@ -1,4 +1,4 @@
-"""The promises of `ports.agent_gateway.AgentGateway`, on an agent that really runs kernels."""
+"""The promises of `ports.agent_gateway`, on an agent that really runs kernels."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def a_kernel_is_created_once_however_often_it_is_asked_for(subject: Gatewa
 
 
 async def a_kernel_for_another_incarnation_is_refused(subject: GatewaySubject) -> None:
-    """What was decided about an earlier life of the agent must not happen in a later one."""
+    """What was decided about one life of the agent must not happen in another."""
     for incarnation in (subject.incarnation - 1, subject.incarnation + 1):
         await _refused(subject, subject.lasting("other"), incarnation=incarnation)
 
