@@ -24,7 +24,7 @@ from sokovan.domain.record import Device
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agents import AgentState, KernelReport
-from sokovan.ports.runtime import Launch
+from sokovan.ports.runtime import KernelRuntime, Launch
 from sokovan.testing.clock import until
 from sokovan.wire.frames import Hello, Refusal, Welcome
 from tests.integration.tiny_runtime import TinyRuntime
@@ -134,16 +134,16 @@ class Manager:
 
 
 class Agent:
-    """One agent in this process."""
+    """One agent in this process, on a runtime of the test's choice or on the tiny one."""
 
-    def __init__(self, root: Path, *managers: ManagerAddress, inventory: Inventory = INVENTORY) -> None:
+    def __init__(self, root: Path, *managers: ManagerAddress, runtime: KernelRuntime | None = None) -> None:
         self.root = root
         self.runtime = TinyRuntime(root)
         self.told: list[str] = []
         self._journal = Journal.open(root / "journal")
         self.runner = AgentRunner(
-            inventory,
-            self.runtime,
+            INVENTORY,
+            runtime or self.runtime,
             self._journal,
             Surroundings(
                 root=root,
