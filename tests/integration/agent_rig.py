@@ -18,7 +18,6 @@ from sokovan.agent.inventory import Inventory
 from sokovan.agent.journal import Journal
 from sokovan.agent.link import PATH, ManagerAddress
 from sokovan.agent.runner import AgentRunner, Surroundings
-from sokovan.agent.watcher import Sight
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.record import Device
 from sokovan.domain.slots import ResourceSlot
@@ -150,7 +149,6 @@ class Agent:
                 clock=SystemClock(),
                 chance=lambda: 0.0,
                 tell=self.told.append,
-                sight=Sight(period_s=0.05),
             ),
         )
         self._task = asyncio.ensure_future(self.runner.run(managers))

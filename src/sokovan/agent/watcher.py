@@ -10,24 +10,29 @@ from typing import TypeAlias
 from sokovan.agent.events import Claim, Observed
 from sokovan.agent.journal_records import KernelKey
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelRuntime, Observation
+from sokovan.ports.runtime import KernelRuntime, KernelState, Observation
 
 Claims: TypeAlias = Callable[[Sequence[Observation]], Awaitable[Mapping[KernelKey, Claim]]]
 
 QUICK_S = 0.01
 SLOWER = 1.5
+# A look may take one part in so many of the time.
+REST_TIMES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
     """How an agent looks.
 
-    Every `period_s`, and quickly after something was started or stopped. `changes`
-    returns when a kernel has ended, where the runtime can tell. `claims` says which of
-    the kernels that are shown were launched by this agent, and with what.
+    Every `period_s` while something runs, every `idle_s` while nothing does, and
+    quickly after something was started or stopped; but a look that takes long is
+    followed by a long rest. `changes` returns when a kernel has ended, where the
+    runtime can tell. `claims` says which of the kernels that are shown were launched by
+    this agent, and with what.
     """
 
-    period_s: float = 0.2
+    period_s: float = 0.05
+    idle_s: float = 1.0
     changes: Callable[[], Awaitable[None]] | None = None
     claims: Claims | None = None
 
@@ -47,7 +52,7 @@ class Watcher:
     ) -> None:
         self._runtime, self._clock, self._sight = runtime, clock, sight
         self._tick, self._submit, self._tell = tick, submit, tell
-        self._pace_s = sight.period_s
+        self._pace_s = self._rest_s = sight.period_s
         self._wake = asyncio.Event()
 
     def look(self) -> None:
@@ -68,14 +73,17 @@ class Watcher:
 
     async def _observe(self) -> None:
         # Before the runtime is asked: what is started from here on may be missing in its answer.
-        begun = self._tick()
+        begun, began_ms = self._tick(), self._clock.monotonic_ms()
         try:
             observations = tuple(await self._runtime.observe())
             claims = await self._sight.claims(observations) if self._sight.claims else {}
         except Exception as problem:  # noqa: BLE001  # an agent that cannot look now must look again, not die
             self._tell(f"the machine cannot be looked at: {problem!r}")
-            self._pace_s = self._sight.period_s
+            self._pace_s = self._rest_s = self._sight.idle_s
             return
+        took_s = (self._clock.monotonic_ms() - began_ms) / 1000
+        busy = any(seen.state is not KernelState.EXITED for seen in observations)
+        self._rest_s = max(self._sight.period_s if busy else self._sight.idle_s, took_s * REST_TIMES)
         self._submit(Observed(observations, begun, self._clock.monotonic_ms(), claims))
 
     async def _pause(self) -> None:
@@ -87,7 +95,7 @@ class Watcher:
             for task in (signalled, elapsed):
                 task.cancel()
         if not self._wake.is_set():
-            self._pace_s = min(self._sight.period_s, self._pace_s * SLOWER)
+            self._pace_s = min(self._rest_s, self._pace_s * SLOWER)
 
     async def _listen(self) -> None:
         while self._sight.changes is not None:

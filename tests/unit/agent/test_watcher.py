@@ -22,12 +22,17 @@ class Eyes:
     def __init__(self) -> None:
         self.looks = 0
         self.trouble: Exception | None = None
+        self.state = KernelState.RUNNING
+        self.takes_s = 0.0
+        self.clock = VirtualClock()
 
     async def observe(self) -> Sequence[Observation]:
         self.looks += 1
         if self.trouble is not None:
             raise self.trouble
-        return [seen(state=KernelState.RUNNING)]
+        if self.takes_s:
+            await self.clock.sleep(self.takes_s)
+        return [seen(state=self.state)]
 
 
 class Rig:
@@ -62,6 +67,26 @@ async def test_a_quiet_machine_is_looked_at_once_a_period(rig: Rig) -> None:
     await rig.clock.advance(10)
 
     assert 10 <= rig.eyes.looks <= 11
+
+
+async def test_an_idle_machine_is_looked_at_less_often() -> None:
+    rig = Rig(Sight(period_s=0.1, idle_s=2.0))
+    rig.eyes.state = KernelState.EXITED
+    await rig.clock.advance(20)
+
+    assert rig.eyes.looks <= 25
+    await rig.end()
+
+
+async def test_a_look_that_takes_long_is_followed_by_a_long_rest() -> None:
+    rig = Rig(Sight(period_s=0.1))
+    rig.eyes.takes_s, rig.eyes.clock = 0.5, rig.clock
+    await rig.clock.advance(60)
+    before = rig.eyes.looks
+    await rig.clock.advance(105)
+
+    assert rig.eyes.looks - before <= 11
+    await rig.end()
 
 
 async def test_after_something_was_started_it_is_looked_at_at_once_and_often_for_a_while(rig: Rig) -> None:
