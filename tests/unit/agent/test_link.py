@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import ssl
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 
 import pytest
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -244,6 +248,42 @@ async def test_what_is_not_answered_on_one_link_is_not_answered_on_the_next() ->
         await comes_true(lambda: rig.far.of(Heartbeat))
 
         assert rig.far.of(Answer) == []
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for this machine's loopback address, and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl here to make a certificate with")
+    folder = tmp_path_factory.mktemp("tls")
+    made, key = folder / "certificate.pem", folder / "key.pem"
+    command = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=manager"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(made)]
+    subprocess.run([openssl, *command.split(), *names], check=True, capture_output=True)
+    return made, key
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_a_manager_with_tls_is_linked_to_only_if_its_certificate_is_trusted(
+    certificate: tuple[Path, Path], trusted: bool
+) -> None:
+    made, key = certificate
+    ours, theirs = ssl.create_default_context(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    theirs.load_cert_chain(made, key)
+    if trusted:
+        ours.load_verify_locations(made)
+    far, duty = Far(), Duty()
+    async with serve(far.serve, "127.0.0.1", 0, compression=None, close_timeout=0.1, ssl=theirs) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        address = ManagerAddress(f"wss://127.0.0.1:{port}", "secret", tls=ours)
+        task = asyncio.ensure_future(ManagerLink(address, duty, SystemClock(), chance=lambda: 0.0).run())
+        await comes_true(lambda: duty.welcomes or any("CERTIFICATE_VERIFY_FAILED" in line for line in duty.told))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    assert bool(duty.welcomes) is trusted
+    assert far.headers == (["Bearer secret"] if trusted else [])
 
 
 @pytest.mark.parametrize("url", ["http://localhost", "ws://", "manager:8000", "ws://10.0.0.1:80"])
