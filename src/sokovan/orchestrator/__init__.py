@@ -1,0 +1,1 @@
+"""Works towards what was asked for: coordinators, their tasks, controllers."""

@@ -1,0 +1,1 @@
+"""The life of sessions: requests, decisions, work in each state."""
