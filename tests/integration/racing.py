@@ -73,7 +73,7 @@ class Racer:
     def __init__(self, store: SqlStore, told: Race) -> None:
         self._store, self._told = store, told
         self._allocator = RepositoryAllocator(store)
-        self._random = Random(told.seed)  # noqa: S311  # no secret
+        self._random = Random(told.seed)  # noqa: S311  # draws for a test, no secret among them
         self._waiting = list(told.entries)
         self._to_stop = list(told.to_stop)
         self._holding: list[str] = []

@@ -96,10 +96,12 @@ class Database:
         async with self.engine.connect() as connection:
             if read_only:
                 await connection.execution_options(**self._reading_options())
-            async with connection.begin() as transaction:
+            transaction = await connection.begin()
+            try:
                 yield connection
-                # Left alone, the block would commit at its end what nobody has committed.
-                if transaction.is_active:
+            finally:
+                # Also where a commit failed: the next one must not find itself inside of what is left of this one.
+                if connection.get_transaction() is not None:
                     await transaction.rollback()
 
     def _reading_options(self) -> dict[str, Any]:
@@ -138,10 +140,19 @@ def _driver_url(text: str) -> URL:
         raise UnknownDatabase(f"{quoted(_without_password(text))} is not the address of a database") from error
     backend = url.get_backend_name()
     if backend in {"postgres", "postgresql"}:
-        return url.set(drivername="postgresql+asyncpg")
+        return _postgresql_url(url)
     if backend == "sqlite":
         return url.set(drivername="sqlite+aiosqlite")
     raise UnknownDatabase(f"{quoted(backend)} is not a database that sokovan knows")
+
+
+def _postgresql_url(url: URL) -> URL:
+    """The address for the driver, which knows `sslmode` as `ssl` and fails on options it does not know."""
+    options = {"ssl" if name == "sslmode" else name: value for name, value in url.query.items()}
+    unknown = sorted(set(options) - {"ssl"})
+    if unknown:
+        raise UnknownDatabase(f"{quoted(unknown[0])} is not an option of a PostgreSQL address; sslmode is the only one")
+    return url.set(drivername="postgresql+asyncpg", query=options)
 
 
 def _without_password(text: str) -> str:

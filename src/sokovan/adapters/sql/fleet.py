@@ -190,11 +190,11 @@ class SqlFleet:
             sa.update(AGENT_DEVICES).where(mine).values(present=AGENT_DEVICES.c.device_id.in_(list(named)))
         )
         for device_id in sorted(set(known) & set(named)):
-            units = max(named[device_id].units, known[device_id].used)
+            # A device that is held stays as its holder got it: one that was given whole must not become shared.
             await self._transaction.execute(
                 sa.update(AGENT_DEVICES)
-                .where(mine, AGENT_DEVICES.c.device_id == device_id)
-                .values(slot=named[device_id].slot, units=units)
+                .where(mine, AGENT_DEVICES.c.device_id == device_id, AGENT_DEVICES.c.used == 0)
+                .values(slot=named[device_id].slot, units=named[device_id].units)
             )
         fresh = [
             {"agent_id": agent_id, "device_id": one.device_id, "slot": one.slot, "units": one.units}
