@@ -7,12 +7,16 @@ its kernels to their agents; write the ledger and the agents' occupancy; commit.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from sqlalchemy.exc import IntegrityError
+
 from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.adapters.sql.holdings import Delta, LedgerMismatch, apply_delta
+from sokovan.adapters.sql.lanes import lanes_of
 from sokovan.adapters.sql.ledger_lines import LedgerLines
 from sokovan.adapters.sql.limits import Limits
 from sokovan.adapters.sql.locked_facts import lock_facts
@@ -39,6 +43,9 @@ from sokovan.ports.allocation import (
 
 # Calls of allocate that arrive together share a transaction, up to this many sessions.
 TOGETHER_MAX = 500
+# A batch is worth dividing from this size on.
+LANES = 2
+LANE_MIN = 100
 
 
 class RepositoryAllocator(SchedulingAllocator):
@@ -49,13 +56,21 @@ class RepositoryAllocator(SchedulingAllocator):
     def __init__(self, store: SqlStore) -> None:
         self._store = store
         self._limits = Limits()
-        self._together = GroupCommit(self._allocate_together, at_most=TOGETHER_MAX)
+        # PostgreSQL works on one lane while we prepare the other; SQLite has one writer.
+        lanes = LANES if store.database.is_postgresql else 1
+        self._lanes = [GroupCommit(self._allocate_together, at_most=TOGETHER_MAX) for _ in range(lanes)]
 
     async def allocate_batch(self, assignments: Sequence[Assignment], context: AllocationContext) -> BatchResult:
         """See the port."""
         if not assignments:
             return BatchResult((), {})
-        return await self._together.submit(context, assignments)
+        if len(assignments) < LANE_MIN or len(self._lanes) == 1:
+            return await self._lanes[0].submit(context, assignments)
+        parts = lanes_of(assignments, count=len(self._lanes))
+        results = await asyncio.gather(
+            *[lane.submit(context, part) for lane, part in zip(self._lanes, parts, strict=False)]
+        )
+        return _together(assignments, results)
 
     def notices(self, results: Sequence[AllocationResult], now_ms: int) -> Sequence[Event]:
         """Events to be told with the allocation, if and only if it commits.
@@ -96,7 +111,7 @@ class RepositoryAllocator(SchedulingAllocator):
         try:
             async with transaction.savepoint():
                 results = await self._write(transaction, accepted, facts, context)
-        except LedgerMismatch:
+        except (LedgerMismatch, IntegrityError):
             # What the locked rows allowed, a constraint refused. Find who it is, and let the others through.
             results = await self._one_by_one(transaction, [one.assignment for one in accepted], context, refused)
         transaction.events.extend(self.notices(results, transaction.now_ms))
@@ -117,10 +132,9 @@ class RepositoryAllocator(SchedulingAllocator):
             try:
                 async with transaction.savepoint():
                     results += await self._write(transaction, accepted, facts, context)
-            except LedgerMismatch as error:
-                refused[assignment.session_id] = AllocationRefused(
-                    session_id=assignment.session_id, problem=error.message
-                )
+            except (LedgerMismatch, IntegrityError) as error:
+                problem = error.message if isinstance(error, LedgerMismatch) else f"the database refuses: {error.orig}"
+                refused[assignment.session_id] = AllocationRefused(session_id=assignment.session_id, problem=problem)
         return results
 
     async def _write(
@@ -193,6 +207,14 @@ def _rounds(groups: Sequence[Sequence[Assignment]]) -> list[list[int]]:
         rounds[number][0].update(ids)
         rounds[number][1].append(index)
     return [indices for _, indices in rounds]
+
+
+def _together(assignments: Sequence[Assignment], parts: Sequence[BatchResult]) -> BatchResult:
+    """The results of all lanes, in the order of the batch."""
+    allocated = {result.session_id: result for part in parts for result in part.allocated}
+    refused = {session_id: error for part in parts for session_id, error in part.refused.items()}
+    ids = dict.fromkeys(assignment.session_id for assignment in assignments)
+    return BatchResult(tuple(allocated[one] for one in ids if one in allocated), refused)
 
 
 def _share_of(group: Sequence[Assignment], by_session: dict[Any, AllocationResult], whole: BatchResult) -> BatchResult:

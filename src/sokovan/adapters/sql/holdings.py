@@ -106,13 +106,19 @@ async def _counted(
         raise LedgerMismatch(f"{len(rows) - written} of {len(rows)} {what} did not take the amounts of {rows[0]}")
 
 
-async def lock_owners(
+async def read_owners(
     transaction: Transaction, keys: Sequence[tuple[str, str, str]]
 ) -> dict[tuple[str, str, str], int]:
-    """What owners use, locked in the order of their names, as far as there are rows."""
-    statement, table = _lock_usage(transaction.postgresql)
+    """What owners use at this moment, as far as there are rows."""
+    statement, table = _read_usage(transaction.postgresql)
     found = await transaction.fetch(statement, table.bind(sorted(set(keys))))
     return {(row.scope, row.name, row.slot): row.used for row in found}
+
+
+async def _lock_owners(transaction: Transaction, keys: Sequence[tuple[str, str, str]]) -> None:
+    """Lock rows in the order of their key, before an update that takes them in any order."""
+    statement, table = _read_usage(transaction.postgresql)
+    await transaction.fetch(statement.with_for_update(of=OWNER_USAGE), table.bind(sorted(set(keys))))
 
 
 async def _owners(transaction: Transaction, delta: Delta) -> dict[tuple[str, str, str], int]:
@@ -120,7 +126,7 @@ async def _owners(transaction: Transaction, delta: Delta) -> dict[tuple[str, str
     owners = sorted(delta.owners().items())
     less = [(*key, amount) for key, amount in owners if amount < 0]
     if less:
-        await lock_owners(transaction, [(scope, name, slot) for scope, name, slot, _ in less])
+        await _lock_owners(transaction, [(scope, name, slot) for scope, name, slot, _ in less])
         await _counted(transaction, _less_usage, less, "owners", the_stamp=transaction.stamp)
     more = [(*key, amount) for key, amount in owners if amount > 0]
     if not more:
@@ -189,10 +195,10 @@ def _of_row(rows: Rows) -> sa.ColumnElement[bool]:
 
 
 @cache
-def _lock_usage(postgresql: bool) -> tuple[sa.Select[Any], Rows]:  # noqa: FBT001  # a key of the cache
+def _read_usage(postgresql: bool) -> tuple[sa.Select[Any], Rows]:  # noqa: FBT001  # a key of the cache
     rows = Rows("wanted", {"scope": TEXT, "name": TEXT, "slot": TEXT}, postgresql=postgresql)
     statement = sa.select(*_OWNER_KEY, OWNER_USAGE.c.used).join(rows.table, _of_row(rows)).order_by(*_OWNER_KEY)
-    return statement.with_for_update(of=OWNER_USAGE), rows
+    return statement, rows
 
 
 @cache

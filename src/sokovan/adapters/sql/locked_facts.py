@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.holdings import lock_owners, scopes_of
+from sokovan.adapters.sql.holdings import read_owners, scopes_of
 from sokovan.adapters.sql.limits import Limits, OwnerLimits
 from sokovan.adapters.sql.rows import TEXT, Rows
 from sokovan.adapters.sql.session_rows import SessionState, lock_sessions
@@ -32,7 +32,7 @@ from sokovan.ports.allocation import AllocationContext, Assignment
 async def lock_facts(
     transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext, limits: Limits
 ) -> Facts:
-    """Lock agents by id, then sessions by id, then owners by name; read the rest."""
+    """Lock agents by id, then sessions by id; read the rest."""
     agents = await lock_agents(transaction, sorted({agent for one in assignments for _, agent in one.kernels}))
     sessions = await lock_sessions(transaction, [one.session_id for one in assignments])
     await _fill_shelves(transaction, agents, _asked_slots(assignments, sessions))
@@ -109,10 +109,14 @@ def _asked_slots(assignments: Sequence[Assignment], sessions: dict[str, SessionS
 async def _used(
     transaction: Transaction, sessions: dict[str, SessionState], limits: OwnerLimits
 ) -> dict[tuple[str, str, str], int]:
-    """What the owners of these sessions use of what is limited, locked."""
+    """What the owners of these sessions use of what is limited.
+
+    Not locked: owners are many sessions' own, and the sum is checked once more when it is
+    written, which is the last thing before the commit.
+    """
     scopes = {scope for session in sessions.values() for scope in scopes_of(session.row)}
     keys = [(scope, name, slot) for scope, name, slot, _ in limits_on(sorted(scopes), limits)]
-    return await lock_owners(transaction, keys) if keys else {}
+    return await read_owners(transaction, keys) if keys else {}
 
 
 @cache
