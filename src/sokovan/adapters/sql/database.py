@@ -22,8 +22,9 @@ from sokovan.ports.environment import Clock
 
 # Deadlock and serialization failure: the database asks for another try.
 _TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
-# The server went away or is not there yet: 08 is the class of connection errors.
-_SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300"})
+# The server went away or is not there yet: 08 is the class of connection errors. 57014 is a statement that took too
+# long: whether the server or the driver's own time-out ends it first is chance, and must make no difference.
+_SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300", "57014"})
 _READ_ONLY = "sokovan_read_only"
 
 
@@ -119,8 +120,9 @@ def wants_another_try(error: BaseException) -> bool:
 
 
 def lost_connection(error: BaseException) -> bool:
-    """Whether the database could not be reached, or went away in the middle."""
-    if isinstance(error, OSError | TimeoutError | asyncio.TimeoutError):
+    """Whether the database could not be reached in time, or went away in the middle."""
+    # SQLAlchemy's own time-out: every connection of the pool was busy for too long.
+    if isinstance(error, OSError | TimeoutError | asyncio.TimeoutError | sa.exc.TimeoutError):
         return True
     if not isinstance(error, DBAPIError):
         return False

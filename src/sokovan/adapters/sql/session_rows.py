@@ -21,6 +21,8 @@ from sokovan.domain.record import KernelRecord, SessionRecord, SessionResult
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.slots import ResourceSlot
 
+# A row has a method `index`, so the column goes by another name.
+_KERNEL_COLUMNS = [column.label("kernel_index") if column is KERNELS.c.index else column for column in KERNELS.columns]
 # What a writer needs of a session; its spec, which is large, is not among it.
 _STATE_COLUMNS = [
     SESSIONS.c[name]
@@ -107,7 +109,9 @@ async def read_records(transaction: Transaction, statement: sa.Select[Any]) -> l
     """The records of the sessions that a statement selects, in its order."""
     rows = await transaction.fetch(statement)
     wanted = ids_table(transaction.postgresql)
-    kernels = sa.select(KERNELS).where(KERNELS.c.session_id.in_(sa.select(wanted.c.id))).order_by(KERNELS.c.index)
+    kernels = (
+        sa.select(*_KERNEL_COLUMNS).where(KERNELS.c.session_id.in_(sa.select(wanted.c.id))).order_by(KERNELS.c.index)
+    )
     found: dict[str, list[KernelRecord]] = {row.session_id: [] for row in rows}
     for row in await transaction.fetch(kernels, bound_ids(transaction, list(found))):
         found[row.session_id].append(kernel_record(row))
@@ -159,10 +163,14 @@ def slots_of(text: str) -> ResourceSlot:
     return ResourceSlot(msgspec.json.decode(text))
 
 
-def devices_text(picked: Mapping[str, Sequence[tuple[str, int]]]) -> str:
+def devices_text(picked: Mapping[str, tuple[tuple[str, int], ...]]) -> str:
     """Which devices a kernel has, by slot, as it is stored."""
-    names = {slot: [device for device, _ in choice] for slot, choice in picked.items()}
-    return msgspec.json.encode(names).decode()
+    return _devices_text(tuple(picked.items()))
+
+
+@lru_cache(maxsize=10_000)
+def _devices_text(picked: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]) -> str:
+    return msgspec.json.encode({slot: [device for device, _ in choice] for slot, choice in picked}).decode()
 
 
 def devices_of(text: str) -> Mapping[str, tuple[str, ...]]:
@@ -181,7 +189,11 @@ def _lock_statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]]:
         .order_by(SESSIONS.c.session_id)
         .with_for_update()
     )
-    kernels = sa.select(KERNELS).where(KERNELS.c.session_id.in_(wanted)).order_by(KERNELS.c.session_id, KERNELS.c.index)
+    kernels = (
+        sa.select(*_KERNEL_COLUMNS)
+        .where(KERNELS.c.session_id.in_(wanted))
+        .order_by(KERNELS.c.session_id, KERNELS.c.index)
+    )
     return lock, kernels
 
 
@@ -201,7 +213,7 @@ def _state(row: Row[Any]) -> SessionState:
 def _kernel_state(row: Row[Any]) -> KernelState:
     return KernelState(
         kernel_id=KernelId(row.kernel_id),
-        index=row._mapping["index"],  # a row has a method of this name
+        index=row.kernel_index,
         status=KernelStatus(row.status),
         version=row.version,
         history_sequence=row.history_sequence,

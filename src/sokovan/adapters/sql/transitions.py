@@ -69,9 +69,7 @@ class Transitions:
         if kernel.kernel_id not in self._kernels:
             self._kernels[kernel.kernel_id] = (kernel, kernel.version)
             kernel.version += 1
-        self._kernel_lines.append(
-            story.Line(kernel.kernel_id, kernel.history_sequence, before.value, after.value, trigger.value)
-        )
+        self._kernel_lines.append(story.Line(kernel.kernel_id, kernel.history_sequence, before, after, trigger))
         self.transaction.events.append(
             KernelMoved(
                 at_ms=self.transaction.now_ms,
@@ -79,7 +77,7 @@ class Transitions:
                 session_id=session.session_id,
                 before=before,
                 after=after,
-                trigger=trigger.value,
+                trigger=trigger,
             )
         )
 
@@ -106,7 +104,7 @@ class Transitions:
         session.since_ms = self.transaction.now_ms
         session.history_sequence += 1
         self._session_lines.append(
-            story.Line(session.session_id, session.history_sequence, before.value, after.value, session_trigger.value)
+            story.Line(session.session_id, session.history_sequence, before, after, session_trigger)
         )
         if after in _ENDING and session.row.cause is None and session.session_id not in self._endings:
             cause = self.change.code or session_trigger.value
@@ -117,7 +115,7 @@ class Transitions:
                 session_id=session.session_id,
                 before=before,
                 after=after,
-                trigger=session_trigger.value,
+                trigger=session_trigger,
             )
         )
 
@@ -134,7 +132,7 @@ class Transitions:
         statement, rows = _update_kernels(self.transaction.postgresql)
         values = [
             (
-                kernel.kernel_id, version, kernel.status.value, kernel.history_sequence, kernel.agent_id,
+                kernel.kernel_id, version, kernel.status, kernel.history_sequence, kernel.agent_id,
                 kernel.incarnation, kernel.sent, kernel.exit_code, kernel.devices_text, kernel.since_ms,
             )
             for kernel, version in self._kernels.values()
@@ -157,7 +155,7 @@ class Transitions:
             scheduled = now
         ended = now if session.status in SESSION.terminal and row.ended_ms is None else row.ended_ms
         return (
-            session.session_id, version, session.status.value, session.history_sequence, int(session.goal),
+            session.session_id, version, session.status, session.history_sequence, int(session.goal),
             scheduled, ended,
             row.cause if ending is None else ending.cause,
             row.cause_detail if ending is None else ending.detail,

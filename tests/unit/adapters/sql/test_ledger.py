@@ -15,8 +15,12 @@ from tests.unit.adapters.sql.cluster_rows import kernel_state
 _P = FreeProof
 
 
+# A kernel of incarnation 2: the proof, whether it was sent, its agent's incarnation and status, and whether that holds.
+Case = tuple[FreeProof, bool, int, str, bool]
+
+
 @pytest.mark.parametrize(
-    ("proof", "sent", "incarnation", "status", "holds"),
+    "case",
     [
         (_P.NEVER_SENT, False, 2, "alive", True),
         (_P.NEVER_SENT, True, 2, "terminated", False),
@@ -31,9 +35,8 @@ _P = FreeProof
         *[(_P.HOST_GONE, True, 3, status.value, False) for status in AgentStatus if status != "terminated"],
     ],
 )
-def test_a_proof_holds_by_what_the_store_knows(
-    proof: FreeProof, sent: bool, incarnation: int, status: str, holds: bool
-) -> None:
+def test_a_proof_holds_by_what_the_store_knows(case: Case) -> None:
+    proof, sent, incarnation, status, holds = case
     kernel = kernel_state("s.0", sent=sent, incarnation=2)
     agent = SimpleNamespace(incarnation=incarnation, status=status)
     assert (_hole(kernel, agent, proof) == "") is holds
