@@ -72,10 +72,11 @@ class SqlCatalog:
 
     async def put(self, *items: CatalogItem) -> None:
         """See the port."""
-        for item in items:
-            await self._put(item)
-        for kind in {type(item) for item in items}:
-            await self._check_tree(kind)
+        async with self._transaction.savepoint():
+            for item in items:
+                await self._put(item)
+            for kind in {type(item) for item in items}:
+                await self._check_tree(kind)
 
     async def get(self, kind: type[Item], name: str) -> Item:
         """See the port."""
@@ -93,6 +94,10 @@ class SqlCatalog:
 
     async def remove(self, kind: type[Item], name: str) -> None:
         """See the port."""
+        async with self._transaction.savepoint():
+            await self._remove(kind, name)
+
+    async def _remove(self, kind: type, name: str) -> None:
         shelf = SHELVES[kind]
         await self._refuse_in_use(kind, name)
         try:

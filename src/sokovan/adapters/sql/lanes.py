@@ -1,4 +1,4 @@
-"""Parts of a batch that share no agent, so that transactions of their own do not meet."""
+"""Who may share a transaction, and who may have one at the same time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sokovan.ports.allocation import Assignment
 
 
 def lanes_of(assignments: Sequence[Assignment], *, count: int) -> list[list[Assignment]]:
-    """Up to `count` parts of about the same number of kernels, each in the given order.
+    """Up to `count` parts of about equally many kernels, each in the given order.
 
     No agent occurs in two parts. A batch that hangs together through its gangs stays
     in one.
@@ -47,3 +47,20 @@ def _shared_out(sizes: dict[str, int], count: int) -> dict[str, int]:
         lane_of[place] = lane
         load[lane] += sizes[place]
     return lane_of
+
+
+def rounds_of(groups: Sequence[Sequence[Assignment]]) -> list[list[int]]:
+    """Callers by number, so that two who name one session are not in one round.
+
+    The later one then sees what the earlier did.
+    """
+    rounds: list[tuple[set[str], list[int]]] = []
+    for index, group in enumerate(groups):
+        ids = {str(assignment.session_id) for assignment in group}
+        met = [number for number, (taken, _) in enumerate(rounds) if taken & ids]
+        number = met[-1] + 1 if met else 0
+        if number == len(rounds):
+            rounds.append((set(), []))
+        rounds[number][0].update(ids)
+        rounds[number][1].append(index)
+    return [indices for _, indices in rounds]

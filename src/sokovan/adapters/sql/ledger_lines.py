@@ -6,8 +6,10 @@ from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import TypeEngine
 
+from sokovan.adapters.sql.holdings import LedgerMismatch
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.adapters.sql.tables import HELD_DEVICES, HELD_SLOTS
 from sokovan.adapters.sql.transaction import Transaction
@@ -21,7 +23,13 @@ class LedgerLines:
         self.devices: list[tuple[Any, ...]] = []
 
     async def write(self, transaction: Transaction) -> None:
-        """Write every line."""
+        """Write every line. Raises LedgerMismatch where a device has its one holder."""
+        try:
+            await self._write(transaction)
+        except IntegrityError as error:
+            raise LedgerMismatch(f"the ledger does not take these lines: {error.orig}") from error
+
+    async def _write(self, transaction: Transaction) -> None:
         if self.slots:
             statement, rows = _hold_slots(transaction.postgresql)
             await transaction.execute(statement, {**rows.bind(self.slots), "the_held_ms": transaction.now_ms})

@@ -39,17 +39,11 @@ class SqlDeployments:
             raise NotFound(what="scaling group", name=spec.scaling_group)
         line = story.Line(spec.deployment_id, 1, None, DEPLOYMENT.initial.value, "created")
         values = {"status": DEPLOYMENT.initial.value, "version": 1, "history_sequence": 1}
+        row = {"deployment_id": spec.deployment_id, "scaling_group": spec.scaling_group, **values, **_wanted(spec)}
         try:
-            await story.append(self._transaction, DEPLOYMENT.name, [line], change)
-            await self._transaction.execute(
-                sa.insert(DEPLOYMENTS),
-                {
-                    "deployment_id": spec.deployment_id,
-                    "scaling_group": spec.scaling_group,
-                    **values,
-                    **_wanted(spec),
-                },
-            )
+            async with self._transaction.savepoint():
+                await story.append(self._transaction, DEPLOYMENT.name, [line], change)
+                await self._transaction.execute(sa.insert(DEPLOYMENTS), row)
         except IntegrityError as error:
             raise Conflict(f"deployment {spec.deployment_id!r} is there already") from error
         return await self.get(spec.deployment_id)
@@ -131,12 +125,12 @@ class SqlRoutes:
             raise NotFound(what="deployment", name=spec.deployment_id)
         line = story.Line(spec.route_id, 1, None, ROUTE.initial.value, "created")
         started = {"status": ROUTE.initial.value, "version": 1, "history_sequence": 1}
+        row = {"route_id": spec.route_id, "deployment_id": spec.deployment_id, **started}
         try:
-            await story.append(self._transaction, ROUTE.name, [line], change)
-            await self._transaction.execute(
-                sa.insert(ROUTES), {"route_id": spec.route_id, "deployment_id": spec.deployment_id, **started}
-            )
-            await self._insert_endpoints(spec.route_id, spec.endpoints)
+            async with self._transaction.savepoint():
+                await story.append(self._transaction, ROUTE.name, [line], change)
+                await self._transaction.execute(sa.insert(ROUTES), row)
+                await self._insert_endpoints(spec.route_id, spec.endpoints)
         except IntegrityError as error:
             raise Conflict(f"route {spec.route_id!r} or an address of its endpoints is there already") from error
         return await self.get(spec.route_id)
@@ -176,9 +170,10 @@ class SqlRoutes:
         route_id = route.spec.route_id
         replace(route.spec, endpoints=tuple(endpoints))  # refuses what cannot be, before anything is written
         await _locked(self._transaction, ROUTES, route_id, (route.status, route.version))
-        await self._transaction.execute(sa.delete(ENDPOINTS).where(ENDPOINTS.c.route_id == route_id))
         try:
-            await self._insert_endpoints(route_id, endpoints)
+            async with self._transaction.savepoint():
+                await self._transaction.execute(sa.delete(ENDPOINTS).where(ENDPOINTS.c.route_id == route_id))
+                await self._insert_endpoints(route_id, endpoints)
         except IntegrityError as error:
             raise Conflict(f"an address of route {route_id!r} belongs to another route") from error
         newer = sa.update(ROUTES).where(ROUTES.c.route_id == route_id).values(version=ROUTES.c.version + 1)

@@ -62,7 +62,9 @@ class SqlSessions:
     async def enqueue_all(self, specs: Sequence[SessionSpec], change: Change) -> None:
         """Store many new sessions, whose references are known to be there."""
         try:
-            await self._insert(specs, change)
+            # Refused, it leaves nothing behind, and the rest of its unit of work can go on.
+            async with self._transaction.savepoint():
+                await self._insert(specs, change)
         except IntegrityError as error:
             names = ", ".join(spec.session_id for spec in specs[:3])
             raise Conflict(f"a session {names} or one of its kernels is there already") from error

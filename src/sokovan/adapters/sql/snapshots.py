@@ -13,18 +13,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.carried import read_carried, write_carried
+from sokovan.adapters.sql.changed_sessions import refresh_sessions
 from sokovan.adapters.sql.fleet import agent_info
 from sokovan.adapters.sql.limits import OWNED, policies_by_owner
-from sokovan.adapters.sql.session_rows import slots_of
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.system_view import SystemView
 from sokovan.adapters.sql.tables import (
     AGENT_SLOTS,
     AGENTS,
     CATALOG_MARKS,
-    DEPENDENCIES,
     HYPERNODES,
-    KERNELS,
     OWNER_USAGE,
     POLICIES,
     QUEUES,
@@ -34,26 +32,13 @@ from sokovan.adapters.sql.tables import (
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
-from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.domain.queue import Queue
-from sokovan.domain.record import SessionResult
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.topology import HyperNode
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SystemSnapshot
-
-_ENDED = [status.value for status in SESSION.terminal]
-_SESSION_COLUMNS = [
-    SESSIONS.c[name]
-    for name in (
-        "session_id", "place", "status", "scaling_group", "user", "group", "domain", "access_key", "result",
-        "hypernode", "body",
-    )
-]  # fmt: skip
-_KERNEL_COLUMNS = [KERNELS.c[name] for name in ("kernel_id", "session_id", "status", "agent_id", "slots")]
 
 
 class SqlSnapshots:
@@ -110,7 +95,7 @@ class SqlSnapshots:
             await transaction.execute(sa.text("SET LOCAL enable_seqscan = off"))
         marks = {row.kind: row.stamp for row in await transaction.fetch(sa.select(CATALOG_MARKS))}
         await self._refresh_catalog(unit, marks)
-        await self._refresh_sessions(transaction)
+        await refresh_sessions(transaction, self._view, since=self._since)
         await self._refresh_agents(transaction)
         await self._refresh_usage(transaction)
         self._since, self._marks = settled, marks
@@ -155,51 +140,6 @@ class SqlSnapshots:
             carried = await read_carried(unit.transaction)
             for group in self._view.scaling_groups:
                 self._view.carry(group, *carried.get(group, ((), {})))
-
-    async def _refresh_sessions(self, transaction: Transaction) -> None:
-        where = SESSIONS.c.status.not_in(_ENDED) if self._since is None else self._new(SESSIONS)
-        rows = await transaction.fetch(sa.select(*_SESSION_COLUMNS).where(where))
-        kernels = await self._kernels(transaction, rows)
-        for row in rows:
-            self._view.put_session(row, kernels.get(row.session_id, ()), ended=row.status in _ENDED)
-        if self._since is None:
-            await self._lingering(transaction)
-        await self._outcomes(transaction, [row.session_id for row in rows if row.status not in _ENDED])
-
-    async def _kernels(self, transaction: Transaction, rows: Sequence[Any]) -> dict[str, list[Any]]:
-        statement = sa.select(*_KERNEL_COLUMNS).order_by(KERNELS.c.session_id, KERNELS.c.index)
-        if self._since is None:
-            live = sa.select(SESSIONS.c.session_id).where(SESSIONS.c.status.not_in(_ENDED))
-            found = await transaction.fetch(statement.where(KERNELS.c.session_id.in_(live)))
-        else:
-            wanted = sa.select(ids_table(transaction.postgresql).c.id)
-            bound = bound_ids(transaction, [row.session_id for row in rows])
-            found = await transaction.fetch(statement.where(KERNELS.c.session_id.in_(wanted)), bound)
-        kernels: dict[str, list[Any]] = {}
-        for kernel in found:
-            kernels.setdefault(kernel.session_id, []).append(kernel)
-        return kernels
-
-    async def _lingering(self, transaction: Transaction) -> None:
-        """Kernels of sessions that were ended by force: they hold their slots until there is a proof."""
-        statement = (
-            sa.select(KERNELS.c.kernel_id, KERNELS.c.agent_id, KERNELS.c.slots)
-            .join(SESSIONS, SESSIONS.c.session_id == KERNELS.c.session_id)
-            .where(KERNELS.c.status == KernelStatus.TERMINATING.value, SESSIONS.c.status.in_(_ENDED))
-        )
-        for row in await transaction.fetch(statement):
-            self._view.set_releasing(row.kernel_id, row.agent_id, slots_of(row.slots))
-
-    async def _outcomes(self, transaction: Transaction, ids: Sequence[str]) -> None:
-        """How the sessions ended that these wait for."""
-        wanted = sa.select(ids_table(transaction.postgresql).c.id)
-        statement = (
-            sa.select(SESSIONS.c.session_id, SESSIONS.c.result)
-            .join(DEPENDENCIES, DEPENDENCIES.c.depends_on == SESSIONS.c.session_id)
-            .where(DEPENDENCIES.c.session_id.in_(wanted), SESSIONS.c.status.in_(_ENDED))
-        )
-        for row in await transaction.fetch(statement, bound_ids(transaction, ids)):
-            self._view.outcomes[SessionId(row.session_id)] = row.result == SessionResult.SUCCESS.value
 
     async def _refresh_agents(self, transaction: Transaction) -> None:
         rows = await transaction.fetch(sa.select(AGENTS).where(self._new(AGENTS)))

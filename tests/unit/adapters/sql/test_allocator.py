@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.allocator import RepositoryAllocator, _rounds
+from sokovan.adapters.sql.allocator import RepositoryAllocator
 from sokovan.adapters.sql.holdings import LedgerMismatch
+from sokovan.adapters.sql.lanes import rounds_of
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.adapters.sql.verification import Accepted, Facts
@@ -145,4 +146,4 @@ async def test_callers_that_arrive_together_share_one_transaction() -> None:
 
 def test_callers_of_one_session_do_not_meet_in_a_round() -> None:
     groups = [["s1", "s2"], ["s3"], ["s2", "s4"], ["s4"], ["s5"]]
-    assert _rounds([[assignment(name) for name in names] for names in groups]) == [[0, 1, 4], [2], [3]]
+    assert rounds_of([[assignment(name) for name in names] for names in groups]) == [[0, 1, 4], [2], [3]]

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sokovan.adapters.sql.holdings import Delta, LedgerMismatch, apply_delta, lock_owners, scopes_of
+from sokovan.adapters.sql.holdings import Delta, LedgerMismatch, apply_delta, read_owners, scopes_of
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.stored_cluster import StoredCluster
@@ -92,13 +92,13 @@ async def test_devices_are_counted_too() -> None:
             await applied(cluster, delta)
 
 
-async def test_owners_that_never_used_anything_have_no_row_to_lock() -> None:
+async def test_owners_that_never_used_anything_have_no_row() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")
         await applied(cluster, taking(4), a1=1)
 
         async def work(unit: SqlUnitOfWork) -> dict[tuple[str, str, str], int]:
-            return await lock_owners(unit.transaction, [("user", "u", "cpu"), ("user", "nobody", "cpu")])
+            return await read_owners(unit.transaction, [("user", "u", "cpu"), ("user", "nobody", "cpu")])
 
         assert await cluster.store.run_sql(work) == {("user", "u", "cpu"): 4}
 

@@ -1,7 +1,9 @@
 """New lines of the ledger, in one statement per table."""
 
+import pytest
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.holdings import LedgerMismatch
 from sokovan.adapters.sql.ledger_lines import LedgerLines
 from sokovan.adapters.sql.tables import HELD_DEVICES
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
@@ -43,3 +45,14 @@ async def test_lines_are_written_with_the_time_of_their_transaction(postgres_url
 async def test_no_lines_are_no_statement() -> None:
     async with StoredCluster.open() as cluster:
         await written(cluster, LedgerLines())
+
+
+async def test_a_device_that_somebody_holds_whole_is_a_mismatch(postgres_url: str) -> None:
+    for url in ("sqlite://", postgres_url):
+        async with StoredCluster.open(url) as cluster:
+            await cluster.agent("a1")
+            await cluster.submit("s1", kernels=2)
+            lines = LedgerLines()
+            lines.devices = [("s1.0", "gpu0", "a1", 1, True), ("s1.1", "gpu0", "a1", 1, True)]
+            with pytest.raises(LedgerMismatch):
+                await written(cluster, lines)
