@@ -9,7 +9,7 @@ from random import Random  # noqa: TID251  # seeded: a race that failed is run a
 import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.sql.allocator import RepositoryAllocator
+from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.tables import COMMITS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork

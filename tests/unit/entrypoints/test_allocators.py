@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from sokovan.adapters.sql.allocator import RepositoryAllocator
+from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.entrypoints.allocators import GROUP, allocator_named
 from sokovan.entrypoints.plugins import UnloadablePlugin
 from sokovan.scheduling.registry import DuplicatePlugin, UnknownPlugin, UnusablePlugin

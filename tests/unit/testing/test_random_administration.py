@@ -1,6 +1,6 @@
 """Random administration leaves a cluster in order."""
 
-from sokovan.adapters.sql.invariants import audit
+from sokovan.adapters.sql.invariants.auditor import audit
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.testing.random_administration import RandomAdministration

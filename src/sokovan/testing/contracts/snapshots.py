@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import fields
 from typing import TypeAlias
 
-from sokovan.adapters.sql.snapshots import SqlSnapshots
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.errors import NotFound
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
