@@ -8,7 +8,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 import sqlalchemy as sa
-from tests.unit.adapters.sql.test_invariants import EVERY_BREAK
 
 from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database
@@ -22,6 +21,7 @@ from sokovan.entrypoints.audit import audited
 from sokovan.entrypoints.database import StoreMissing, checked, opened, upgraded
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.busy_cluster import make_busy
+from tests.unit.adapters.sql.invariants.test_auditor import EVERY_BREAK
 
 CONSTRAINTS = sa.text(
     "SELECT conrelid::regclass::text AS name, conname FROM pg_constraint"

@@ -37,3 +37,7 @@ def test_a_detail_is_for_people_and_not_for_novels() -> None:
 
 def test_a_device_is_for_one_kernel_alone_unless_told_otherwise() -> None:
     assert Device("gpu0", "cuda.device").units == 1
+
+
+def test_a_detail_keeps_no_nul_which_no_database_would_keep() -> None:
+    assert Change("agent", Cause.AGENT_REPORT, detail="core\0dumped").detail == "core\ufffddumped"

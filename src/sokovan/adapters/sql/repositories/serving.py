@@ -154,6 +154,9 @@ class SqlRoutes:
         after = ROUTE.after(route.status, trigger, by=change.by)
         line = story.Line(route_id, row.history_sequence + 1, row.status, after.value, trigger.value)
         await _advance(self._transaction, ROUTES, row, line, change=change)
+        if after in ROUTE.terminal:
+            # Its addresses are free for others from now on.
+            await self._transaction.execute(sa.delete(ENDPOINTS).where(ENDPOINTS.c.route_id == route_id))
         self._transaction.events.append(
             RouteMoved(
                 at_ms=self._transaction.now_ms,

@@ -29,7 +29,14 @@ from sokovan.adapters.sql.tables import (
     SESSIONS,
 )
 from sokovan.adapters.sql.transaction import Transaction
-from sokovan.domain.errors import Conflict, IdempotencyConflict, IllegalTransition, NotFound, StaleVersion
+from sokovan.domain.errors import (
+    Conflict,
+    IdempotencyConflict,
+    IllegalTransition,
+    InvalidSpec,
+    NotFound,
+    StaleVersion,
+)
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.machine import TransitionTable
@@ -91,6 +98,8 @@ class SqlSessions:
 
     async def move_kernels(self, moves: Sequence[KernelMove], change: Change) -> SessionRecord:
         """See the port."""
+        if not moves:
+            raise InvalidSpec(what="moves", field="kernels", value=moves, problem="names no kernel")
         session = await self._locked(moves[0].kernel.session_id)
         transitions = Transitions(self._transaction, change)
         for move in moves:

@@ -14,14 +14,14 @@ from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.testing.stored_cluster import StoredCluster
-from tests.unit.adapters.sql import (
+from tests.unit.adapters.sql.broken import Break, change, copied, each, findings, see
+from tests.unit.adapters.sql.invariants import (
     test_freeing_laws,
     test_holding_laws,
     test_quota_laws,
     test_session_laws,
     test_story_laws,
 )
-from tests.unit.adapters.sql.broken import Break, change, copied, each, findings, see
 
 BREAKS = [
     Break(

@@ -4,7 +4,7 @@ import pytest
 
 from sokovan.adapters.sql.repositories.sessions import PLACES_PER_UNIT, _ended_by
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.domain.errors import Conflict, IdempotencyConflict, NotFound
+from sokovan.domain.errors import Conflict, IdempotencyConflict, InvalidSpec, NotFound
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.record import KernelMove, KernelRecord
@@ -81,3 +81,9 @@ async def test_a_key_of_a_request_that_failed_can_be_used_again() -> None:
         assert not isinstance(caught.value, IdempotencyConflict)
         record = await cluster.submit("free", request=RequestKey("u", "k", "other"))
         assert record.session_id == "free"
+
+
+async def test_a_move_of_no_kernels_is_refused() -> None:
+    async with StoredCluster.open() as cluster:
+        with pytest.raises(InvalidSpec, match="names no kernel"):
+            await cluster.store.run(lambda unit: unit.sessions.move_kernels([], BY_USER))
