@@ -24,7 +24,15 @@ from sokovan.ports.environment import Clock
 _TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
 # The server went away or is not there yet: 08 is the class of connection errors. 57014 is a statement that took too
 # long: whether the server or the driver's own time-out ends it first is chance, and must make no difference.
-_SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300", "57014"})
+_SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300", "57014", "53100", "25006"})
+# A full disk ends SQLite's transaction by itself, and with it the savepoints inside.
+_SQLITE_TRY_AGAIN = (
+    "database is locked",
+    "database table is locked",
+    "database or disk is full",
+    "disk I/O error",
+    "no such savepoint",
+)
 _READ_ONLY = "sokovan_read_only"
 
 
@@ -116,7 +124,7 @@ def wants_another_try(error: BaseException) -> bool:
     if not isinstance(error, DBAPIError):
         return False
     text = str(error.orig)
-    return _state_of(error) in _TRY_AGAIN or "database is locked" in text or "database table is locked" in text
+    return _state_of(error) in _TRY_AGAIN or any(sign in text for sign in _SQLITE_TRY_AGAIN)
 
 
 def lost_connection(error: BaseException) -> bool:
@@ -128,7 +136,9 @@ def lost_connection(error: BaseException) -> bool:
         return False
     state = _state_of(error)
     gone = state in _SERVER_AWAY or state.startswith("08")
-    return gone or error.connection_invalidated or isinstance(error, InterfaceError)
+    # An InterfaceError may also be a mistake of ours, such as too many parameters: then trying again does not help.
+    closed = isinstance(error, InterfaceError) and "clos" in str(error.orig)
+    return gone or error.connection_invalidated or closed
 
 
 def _state_of(error: DBAPIError) -> str:
@@ -169,6 +179,8 @@ def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
     milliseconds = str(int(settings.statement_timeout_s * 1000))
     return create_async_engine(
         url,
+        # What users wrote must not come out in an error.
+        hide_parameters=True,
         pool_size=settings.pool_size,
         max_overflow=0,
         pool_timeout=settings.statement_timeout_s,
@@ -193,7 +205,9 @@ def _sqlite(url: URL, settings: DatabaseSettings) -> AsyncEngine:
     if settings.read_only and not in_memory:
         path = quote(str(Path(url.database or "").absolute()))
         url = url.set(database=f"file:{path}", query={"mode": "ro", "uri": "true"})
-    engine = create_async_engine(url, connect_args={"timeout": settings.statement_timeout_s}, **options)
+    engine = create_async_engine(
+        url, hide_parameters=True, connect_args={"timeout": settings.statement_timeout_s}, **options
+    )
 
     @event.listens_for(engine.sync_engine, "connect")
     def prepare(connection: Any, _record: object) -> None:

@@ -99,6 +99,10 @@ class SqlCatalog:
 
     async def _remove(self, kind: type, name: str) -> None:
         shelf = SHELVES[kind]
+        # First, so that whoever writes to the same table now is waited for, and seen by what follows.
+        await self.mark(shelf.table.name)
+        if kind is Group:
+            await self.mark(USERS.name)
         await self._refuse_in_use(kind, name)
         try:
             removed = await self._transaction.execute(sa.delete(shelf.table).where(shelf.table.c.name == name))
@@ -110,7 +114,6 @@ class SqlCatalog:
             await self._check_tree(kind)
         except (InvalidQueues, InvalidTopology) as error:
             raise Conflict(f"{shelf.what} {name!r} is in use: {error.message}") from error
-        await self.mark(shelf.table.name)
 
     async def _put(self, item: CatalogItem) -> None:
         shelf = SHELVES[type(item)]

@@ -13,14 +13,14 @@ from sqlalchemy.exc import IntegrityError
 from sokovan.adapters.sql.repositories import story
 from sokovan.adapters.sql.repositories.session_rows import slots_of
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
-from sokovan.adapters.sql.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, KERNELS, SCALING_GROUPS
+from sokovan.adapters.sql.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, HELD_SLOTS, KERNELS, SCALING_GROUPS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.agent import AgentInfo
 from sokovan.domain.errors import Conflict, NotFound, StaleVersion
 from sokovan.domain.events import AgentEnrolled, AgentMoved
-from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AGENT, AgentStatus, AgentTrigger
-from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.record import AgentRecord, Change, Device, HistoryEntry
 from sokovan.domain.slots import ResourceSlot, total
 
@@ -31,7 +31,14 @@ class SqlFleet:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
-    async def enrol(self, info: AgentInfo, change: Change, *, devices: Sequence[Device] = ()) -> AgentRecord:
+    async def enrol(
+        self,
+        info: AgentInfo,
+        change: Change,
+        *,
+        devices: Sequence[Device] = (),
+        adopted: Sequence[tuple[KernelId, int]] = (),
+    ) -> AgentRecord:
         """See the port."""
         group = sa.select(SCALING_GROUPS.c.name).where(SCALING_GROUPS.c.name == info.scaling_group)
         if await self._transaction.first(group) is None:
@@ -42,6 +49,7 @@ class SqlFleet:
         await self._set_slots(info)
         await self._set_devices(info.agent_id, devices)
         record = await self.get(info.agent_id)
+        await self._adopt(record.info, adopted)
         self._transaction.events.append(
             AgentEnrolled(at_ms=self._transaction.now_ms, agent_id=info.agent_id, incarnation=record.info.incarnation)
         )
@@ -73,6 +81,12 @@ class SqlFleet:
                 name=agent_id,
                 expected=f"{agent.info.status} (version {agent.version})",
                 found=f"{row.status} (version {row.version})",
+            )
+        if trigger is AgentTrigger.LEFT and row.kernel_count:
+            # Its kernels may outlive it; only an operator can say that the machine is gone.
+            raise Conflict(
+                f"agent {agent_id!r} still has {row.kernel_count} kernels",
+                hint="drain it and wait for them to end, or declare the agent gone",
             )
         await self._move(row, trigger, change)
         return await self.get(agent_id)
@@ -150,6 +164,32 @@ class SqlFleet:
                 after=after,
                 trigger=trigger.value,
             )
+        )
+
+    async def _adopt(self, info: AgentInfo, adopted: Sequence[tuple[KernelId, int]]) -> None:
+        """Kernels that this agent holds and found running go over to its new incarnation."""
+        if not adopted:
+            return
+        rows = Rows("adopted", {"id": TEXT, "attempt": WHOLE}, postgresql=self._transaction.postgresql)
+        mine = sa.and_(
+            KERNELS.c.kernel_id == rows.c.id,
+            KERNELS.c.attempt == rows.c.attempt,
+            KERNELS.c.agent_id == info.agent_id,
+            KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS]),
+        )
+        taken_over = await self._transaction.fetch(
+            sa.update(KERNELS)
+            .values(incarnation=info.incarnation, version=KERNELS.c.version + 1)
+            .where(mine)
+            .returning(KERNELS.c.kernel_id),
+            rows.bind(adopted),
+        )
+        wanted = sa.select(ids_table(self._transaction.postgresql).c.id)
+        await self._transaction.execute(
+            sa.update(HELD_SLOTS)
+            .values(incarnation=info.incarnation)
+            .where(HELD_SLOTS.c.kernel_id.in_(wanted), HELD_SLOTS.c.freed_ms.is_(None)),
+            bound_ids(self._transaction, [row.kernel_id for row in taken_over]),
         )
 
     async def _set_slots(self, info: AgentInfo) -> None:

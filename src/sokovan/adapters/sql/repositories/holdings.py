@@ -190,6 +190,12 @@ def _devices(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a k
 _OWNER_KEY = (OWNER_USAGE.c.scope, OWNER_USAGE.c.name, OWNER_USAGE.c.slot)
 
 
+def _as_keyed(rows: Rows, *, postgresql: bool) -> list[sa.ColumnElement[Any]]:
+    """The key in the order that the table has it, byte by byte."""
+    columns = [rows.c.scope, rows.c.name, rows.c.slot]
+    return [sa.collate(column, "C") for column in columns] if postgresql else columns
+
+
 def _of_row(rows: Rows) -> sa.ColumnElement[bool]:
     return sa.and_(*[column == rows.c[column.name] for column in _OWNER_KEY])
 
@@ -217,7 +223,7 @@ def _more_usage(postgresql: bool) -> tuple[Any, Rows]:  # noqa: FBT001  # a key 
     ordered = (
         sa.select(rows.c.scope, rows.c.name, rows.c.slot, rows.c.amount, sa.bindparam("the_stamp", type_=WHOLE))
         .where(sa.true())
-        .order_by(rows.c.scope, rows.c.name, rows.c.slot)
+        .order_by(*_as_keyed(rows, postgresql=postgresql))
     )
     insert = (pg.insert if postgresql else sqlite.insert)(OWNER_USAGE)
     filled = insert.from_select(["scope", "name", "slot", "used", "stamp"], ordered)

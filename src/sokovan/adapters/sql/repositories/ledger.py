@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
 from sokovan.adapters.sql.repositories.holdings import Delta, apply_delta
-from sokovan.adapters.sql.repositories.session_rows import KernelState, SessionState, lock_sessions
+from sokovan.adapters.sql.repositories.session_rows import KernelState, SessionState, lock_sessions, read_kernels
 from sokovan.adapters.sql.repositories.transitions import Transitions
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.tables import AGENTS, HELD_DEVICES, HELD_SLOTS, KERNELS, OWNER_USAGE, SESSIONS_SLOT
@@ -58,6 +58,14 @@ class SqlLedger:
             KERNELS.c.agent_id == agent_id, KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS])
         )
         return await self._lines(HELD_SLOTS.c.kernel_id.in_(living), HELD_SLOTS.c.freed_ms.is_(None))
+
+    async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
+        """See the port."""
+        return await read_kernels(
+            self._transaction,
+            KERNELS.c.agent_id == agent_id,
+            KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS]),
+        )
 
     async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
         """See the port."""

@@ -105,9 +105,11 @@ async def lock_sessions(transaction: Transaction, ids: Sequence[str]) -> dict[st
     return states
 
 
-async def read_records(transaction: Transaction, statement: sa.Select[Any]) -> list[SessionRecord]:
+async def read_records(
+    transaction: Transaction, statement: sa.Select[Any], parameters: Mapping[str, Any] | None = None
+) -> list[SessionRecord]:
     """The records of the sessions that a statement selects, in its order."""
-    rows = await transaction.fetch(statement)
+    rows = await transaction.fetch(statement, parameters)
     wanted = ids_table(transaction.postgresql)
     kernels = (
         sa.select(*_KERNEL_COLUMNS).where(KERNELS.c.session_id.in_(sa.select(wanted.c.id))).order_by(KERNELS.c.index)
@@ -116,6 +118,12 @@ async def read_records(transaction: Transaction, statement: sa.Select[Any]) -> l
     for row in await transaction.fetch(kernels, bound_ids(transaction, list(found))):
         found[row.session_id].append(kernel_record(row))
     return [_session_record(row, found[row.session_id]) for row in rows]
+
+
+async def read_kernels(transaction: Transaction, *where: sa.ColumnElement[bool]) -> list[KernelRecord]:
+    """The kernels of which all this holds, by id."""
+    statement = sa.select(*_KERNEL_COLUMNS).where(*where).order_by(KERNELS.c.kernel_id)
+    return [kernel_record(row) for row in await transaction.fetch(statement)]
 
 
 def kernel_record(row: Row[Any]) -> KernelRecord:
@@ -157,7 +165,7 @@ def slots_text(slots: ResourceSlot) -> str:
     return msgspec.json.encode(dict(slots)).decode()
 
 
-@cache
+@lru_cache(maxsize=100_000)
 def slots_of(text: str) -> ResourceSlot:
     """The slots of a stored text; a cluster has few different ones."""
     return ResourceSlot(msgspec.json.decode(text))

@@ -28,7 +28,7 @@ from sokovan.adapters.sql.tables import (
     SESSION_HISTORY,
     SESSIONS,
 )
-from sokovan.adapters.sql.transaction import Transaction
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import (
     Conflict,
     IdempotencyConflict,
@@ -57,13 +57,16 @@ class SqlSessions:
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
+        self._ids = sa.select(ids_table(transaction.postgresql).c.id)
 
     async def enqueue(self, spec: SessionSpec, change: Change, *, request: RequestKey | None = None) -> SessionRecord:
         """See the port."""
         await self._check_references(spec)
-        if request is not None and not await self._first_time(request, spec.session_id):
-            return await self.get(await self._earlier(request))
-        await self.enqueue_all([spec], change)
+        # The key goes with the session: a refused request leaves neither.
+        async with self._transaction.savepoint():
+            if request is not None and not await self._first_time(request, spec.session_id):
+                return await self.get(await self._earlier(request))
+            await self.enqueue_all([spec], change)
         return await self.get(spec.session_id)
 
     async def enqueue_all(self, specs: Sequence[SessionSpec], change: Change) -> None:
@@ -93,8 +96,9 @@ class SqlSessions:
         if wanted.user:
             statement = statement.where(SESSIONS.c.user == wanted.user)
         if wanted.ids:
-            statement = statement.where(SESSIONS.c.session_id.in_(list(wanted.ids)))
-        return await read_records(self._transaction, statement)
+            statement = statement.where(SESSIONS.c.session_id.in_(self._ids))
+        parameters = bound_ids(self._transaction, list(wanted.ids)) if wanted.ids else None
+        return await read_records(self._transaction, statement, parameters)
 
     async def move_kernels(self, moves: Sequence[KernelMove], change: Change) -> SessionRecord:
         """See the port."""
@@ -174,7 +178,8 @@ class SqlSessions:
         if not spec.dependencies:
             return
         found = await self._transaction.fetch(
-            sa.select(SESSIONS.c.session_id).where(SESSIONS.c.session_id.in_(list(spec.dependencies)))
+            sa.select(SESSIONS.c.session_id).where(SESSIONS.c.session_id.in_(self._ids)),
+            bound_ids(self._transaction, spec.dependencies),
         )
         missing = sorted(set(spec.dependencies) - {row.session_id for row in found})
         if missing:

@@ -22,6 +22,7 @@ from sokovan.adapters.sql.tables import (
     AGENT_SLOTS,
     AGENTS,
     CATALOG_MARKS,
+    COMMITS,
     HYPERNODES,
     OWNER_USAGE,
     POLICIES,
@@ -44,8 +45,8 @@ from sokovan.scheduling.snapshot import SystemSnapshot
 class SqlSnapshots:
     """The snapshot source on SQL."""
 
-    def __init__(self, store: SqlStore, *, fence: Fence | None = None) -> None:
-        self._store, self._fence = store, fence
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
         self._view = SystemView()
         self._since: int | None = None
         self._marks: dict[str, int] = {}
@@ -69,10 +70,12 @@ class SqlSnapshots:
 
     @property
     def topology(self) -> int:
-        """The mark of the topology as of the last refresh."""
+        """See the port."""
         return self._marks.get(HYPERNODES.name, 0)
 
-    async def remember(self, scaling_group: ScalingGroupName, plan: SchedulingPlan) -> None:
+    async def remember(
+        self, scaling_group: ScalingGroupName, plan: SchedulingPlan, *, fence: Fence | None = None
+    ) -> None:
         """See the port."""
         reservations, cursors = self._view.carried(scaling_group)
         if reservations == plan.reservations and cursors == dict(plan.cursors):
@@ -81,67 +84,65 @@ class SqlSnapshots:
         async def work(unit: SqlUnitOfWork) -> None:
             await write_carried(unit, scaling_group, plan)
 
-        await self._store.run_sql(work, fence=self._fence)
+        await self._store.run_sql(work, fence=fence)
         self._view.carry(scaling_group, plan.reservations, dict(plan.cursors))
 
     async def _refresh(self, unit: SqlUnitOfWork) -> bool:
         transaction = unit.transaction
-        self._view.now_ms = transaction.now_ms
         settled, changed = await self._progress(transaction)
         if not changed:
+            self._view.now_ms = transaction.now_ms
             return False
+        # A first load that breaks off must leave nothing: a later one would not hear of what ended meanwhile.
+        view = SystemView() if self._since is None else self._view
+        view.now_ms = transaction.now_ms
         if transaction.postgresql and self._since is not None:
             # Few rows are new, however old the planner's statistics are.
             await transaction.execute(sa.text("SET LOCAL enable_seqscan = off"))
         marks = {row.kind: row.stamp for row in await transaction.fetch(sa.select(CATALOG_MARKS))}
-        await self._refresh_catalog(unit, marks)
-        await refresh_sessions(transaction, self._view, since=self._since)
-        await self._refresh_agents(transaction)
-        await self._refresh_usage(transaction)
-        self._since, self._marks = settled, marks
-        self._view.changed()
+        await self._refresh_catalog(unit, view, marks)
+        await refresh_sessions(transaction, view, since=self._since)
+        await self._refresh_agents(transaction, view)
+        await self._refresh_usage(transaction, view)
+        view.changed()
+        self._view, self._since, self._marks = view, settled, marks
         return True
 
     async def _progress(self, transaction: Transaction) -> tuple[int, bool]:
-        """From where the next refresh must look, and whether there is anything new since the last."""
-        if not transaction.postgresql:
-            sequence = sa.select(sa.func.coalesce(sa.func.max(sa.text("seq")), 0)).select_from(
-                sa.text("sqlite_sequence")
-            )
-            last = (await transaction.connection.execute(sequence.where(sa.text("name = 'commits'")))).scalar_one()
-            return last + 1, self._since is None or last >= self._since
-        settled = sa.cast(sa.cast(sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot()), sa.Text), sa.BigInteger)
+        """From where the next refresh must look, and whether anything is new since the last."""
         # The end of an index each, whatever the planner believes about how many rows are new.
-        latest = [
-            sa.select(sa.func.max(table.c.stamp)).scalar_subquery()
+        ends = [
+            sa.func.coalesce(sa.select(sa.func.max(table.c.stamp)).scalar_subquery(), 0)
             for table in (SESSIONS, AGENTS, OWNER_USAGE, CATALOG_MARKS)
         ]
-        row = await transaction.first(sa.select(settled.label("settled"), sa.func.greatest(*latest).label("latest")))
+        # SQLite calls the largest of several values max, PostgreSQL greatest.
+        latest = sa.func.greatest(*ends) if transaction.postgresql else sa.func.max(*ends)
+        row = await transaction.first(sa.select(_settled(transaction).label("settled"), latest.label("latest")))
         if row is None:
             raise LookupError("a query without a table gives one row")
-        return row.settled, self._since is None or (row.latest or 0) >= self._since
+        return row.settled, self._since is None or row.latest >= self._since
 
     def _new(self, table: sa.Table) -> sa.ColumnElement[bool]:
         return sa.true() if self._since is None else table.c.stamp >= self._since
 
-    async def _refresh_catalog(self, unit: SqlUnitOfWork, marks: dict[str, int]) -> None:
+    async def _refresh_catalog(self, unit: SqlUnitOfWork, view: SystemView, marks: dict[str, int]) -> None:
         def moved(*tables: sa.Table) -> bool:
             return self._since is None or any(marks.get(t.name) != self._marks.get(t.name) for t in tables)
 
         if moved(SCALING_GROUPS):
-            self._view.set_scaling_groups(await unit.catalog.all(ScalingGroup))
+            view.set_scaling_groups(await unit.catalog.all(ScalingGroup))
         if moved(QUEUES):
-            self._view.queues = tuple(await unit.catalog.all(Queue))
+            view.queues = tuple(await unit.catalog.all(Queue))
         if moved(HYPERNODES):
-            self._view.hypernodes = tuple(await unit.catalog.all(HyperNode))
+            view.hypernodes = tuple(await unit.catalog.all(HyperNode))
         if moved(POLICIES, *OWNED.values()):
-            self._view.limits = await policies_by_owner(unit.transaction)
+            view.limits = await policies_by_owner(unit.transaction)
         if moved(RESERVATIONS):
             carried = await read_carried(unit.transaction)
-            for group in self._view.scaling_groups:
-                self._view.carry(group, *carried.get(group, ((), {})))
+            for group in view.scaling_groups:
+                view.carry(group, *carried.get(group, ((), {})))
 
-    async def _refresh_agents(self, transaction: Transaction) -> None:
+    async def _refresh_agents(self, transaction: Transaction, view: SystemView) -> None:
         rows = await transaction.fetch(sa.select(AGENTS).where(self._new(AGENTS)))
         wanted = sa.select(ids_table(transaction.postgresql).c.id)
         slots: dict[str, list[Any]] = {}
@@ -149,8 +150,18 @@ class SqlSnapshots:
         for slot in await transaction.fetch(statement, bound_ids(transaction, [row.agent_id for row in rows])):
             slots.setdefault(slot.agent_id, []).append(slot)
         for row in rows:
-            self._view.put_agent(agent_info(row, slots.get(row.agent_id, ()), ()))
+            view.put_agent(agent_info(row, slots.get(row.agent_id, ()), ()))
 
-    async def _refresh_usage(self, transaction: Transaction) -> None:
+    async def _refresh_usage(self, transaction: Transaction, view: SystemView) -> None:
         for row in await transaction.fetch(sa.select(OWNER_USAGE).where(self._new(OWNER_USAGE))):
-            self._view.put_usage(row.scope, row.name, row.slot, row.used)
+            view.put_usage(row.scope, row.name, row.slot, row.used)
+
+
+def _settled(transaction: Transaction) -> sa.ColumnElement[int]:
+    """The first mark whose transaction may still be under way, or is yet to come."""
+    if transaction.postgresql:
+        oldest = sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot())
+        return sa.cast(sa.cast(oldest, sa.Text), sa.BigInteger)
+    commits = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"))
+    last = sa.select(commits.c.seq).where(commits.c.name == COMMITS.name).scalar_subquery()
+    return sa.func.coalesce(last, 0) + 1

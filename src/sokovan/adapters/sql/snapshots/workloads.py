@@ -11,6 +11,7 @@ import msgspec
 from sokovan.adapters.sql.repositories.session_rows import slots_of
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
+from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.plain import made
 from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint
 from sokovan.domain.tenancy import Owner
@@ -19,6 +20,8 @@ from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 _NOTHING: Mapping[str, str] = {}
 # Kernels of these have ended or were withdrawn; the core does not look at them.
 _OVER = frozenset({KernelStatus.TERMINATED.value, KernelStatus.CANCELLED.value})
+# A session that ends does not grow: its kernels that wait are nobody's to place.
+_OVER_AND_OUT = _OVER | {KernelStatus.PENDING.value}
 _HOLDING = frozenset(status.value for status in HOLDS_SLOTS)
 
 
@@ -29,7 +32,9 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
     return SessionWorkload(
         session_id=SessionId(row.session_id),
         kernels=tuple(
-            _kernel_workload(kernel, specs[kernel.kernel_id]) for kernel in kernels if kernel.status not in _OVER
+            _kernel_workload(kernel, specs[kernel.kernel_id])
+            for kernel in kernels
+            if kernel.status not in (_OVER_AND_OUT if row.status == SessionStatus.TERMINATING.value else _OVER)
         ),
         submitted=row.place,
         session_type=SessionType(spec["session_type"]),

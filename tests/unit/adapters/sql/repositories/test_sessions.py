@@ -87,3 +87,16 @@ async def test_a_move_of_no_kernels_is_refused() -> None:
     async with StoredCluster.open() as cluster:
         with pytest.raises(InvalidSpec, match="names no kernel"):
             await cluster.store.run(lambda unit: unit.sessions.move_kernels([], BY_USER))
+
+
+async def test_a_refused_request_leaves_its_key_free() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.submit("taken")
+        key = RequestKey("alice", "k1", "digest")
+
+        async def work(unit: SqlUnitOfWork) -> None:
+            with pytest.raises(Conflict):
+                await unit.sessions.enqueue(session_spec("taken"), BY_USER, request=key)
+
+        await cluster.store.run(work)
+        assert (await cluster.submit("free", request=key)).session_id == "free"

@@ -63,11 +63,11 @@ async def test_a_refresh_reads_the_specs_of_what_changed_only(postgres_url: str)
 
 async def test_a_leader_that_was_replaced_leaves_nothing_to_the_next() -> None:
     async with StoredCluster.open() as cluster:
-        source = SqlSnapshots(cluster.store, fence=Fence("scheduler", 1))
+        source = SqlSnapshots(cluster.store)
         await source.refresh()
         plan = SchedulingPlan(cursors={"x": AgentId("a1")})
         with pytest.raises(FencedOut):
-            await source.remember(DEFAULT_GROUP, plan)
+            await source.remember(DEFAULT_GROUP, plan, fence=Fence("scheduler", 1))
         await cluster.snapshots.refresh()
         assert (await cluster.snapshots.snapshot(DEFAULT_GROUP)).cursors == {}
 
@@ -98,3 +98,21 @@ async def test_a_refresh_that_fails_is_made_up_for_by_the_next() -> None:
             await connection.commit()
         assert await source.refresh()
         assert len((await source.snapshot(ScalingGroupName("default"))).sessions) == 6
+
+
+async def test_a_first_load_that_breaks_off_leaves_no_ghost(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with StoredCluster.open() as cluster:
+        for name in ("ends", "stays"):
+            await cluster.submit(name)
+        source = SqlSnapshots(cluster.store)
+
+        async def broken(*_: object) -> None:
+            raise RuntimeError("cut")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SqlSnapshots, "_refresh_agents", broken)
+            with pytest.raises(RuntimeError, match="cut"):
+                await source.refresh()
+        await cluster.stop("ends")
+        await source.refresh()
+        assert [one.session_id for one in (await source.snapshot(DEFAULT_GROUP)).sessions] == ["stays"]

@@ -60,6 +60,7 @@ def rows_of(spec: SessionSpec, *statuses: str) -> tuple[Any, list[Any]]:
     row = SimpleNamespace(
         session_id=spec.session_id,
         place=42,
+        status="pending",
         body=body,
         hypernode=None,
         user=owner.user,
