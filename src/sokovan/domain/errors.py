@@ -195,7 +195,7 @@ class StoreUnavailable(SokovanError):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The database went away during a commit: the change was made whole, or not at all."""
+    """The database went away during a commit: all was done, or nothing."""
 
     code = "outcome-unknown"
     hint = (

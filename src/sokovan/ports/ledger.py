@@ -39,7 +39,7 @@ class Ledger(Protocol):
         """Every line of this agent that is not freed."""
 
     async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
-        """Every kernel that holds something of this agent, also of a session that has ended."""
+        """Every kernel that holds something here, also of a session that has ended."""
 
     async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
         """Every line of this kernel, freed ones too."""

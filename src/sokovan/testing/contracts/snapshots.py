@@ -6,7 +6,7 @@ Each check has a store of its own: a snapshot shows all that is in it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TypeAlias
 
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
@@ -17,7 +17,6 @@ from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.policy import ResourcePolicy, Scope
 from sokovan.domain.queue import Queue
-from sokovan.domain.record import Change
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.tenancy import Domain, Keypair, Owner, User
 from sokovan.domain.topology import HyperNode
@@ -91,7 +90,7 @@ async def reasons_and_leases_are_no_news(cluster: StoredCluster) -> None:
     session = await cluster.submit(cluster.new("s"))
     source = SqlSnapshots(cluster.store)
     await settled(source)
-    change = Change("scheduler", BY_COORDINATOR.by, "NOT_ENOUGH_FREE")
+    change = replace(BY_COORDINATOR, code="NOT_ENOUGH_FREE")
     await cluster.store.run(lambda unit: unit.sessions.note([session.session_id], change))
     await cluster.leases.acquire(cluster.new("lease"), holder="m1", ttl_s=10)
     expect(not await source.refresh(), "a reason or a lease counts as a change")
