@@ -36,7 +36,7 @@ async def upgrade(database: Database) -> None:
     """Bring a database to the newest schema.
 
     An empty one gets the tables at once, which is what all migrations together lead
-    to, and ten times as fast.
+    to, and quicker.
     """
     script = ScriptDirectory.from_config(_config())
 
