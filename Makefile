@@ -29,7 +29,7 @@ check: setup ## Format, lint, types, import contracts, tidy
 	@$(BIN)/python -m tools.tidy
 
 test: setup ## Run every test
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto
 
 fuzz: setup ## Let the property tests look at many more examples, other ones each time
 	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property

@@ -24,8 +24,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sokovan.adapters.sql.sessions import SqlSessions
-from sokovan.adapters.sql.snapshots import SqlSnapshots
+from sokovan.adapters.sql.repositories.sessions import SqlSessions
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.agent import AgentInfo
 from sokovan.domain.ids import AccessKey, AgentId, ScalingGroupName, SessionId

@@ -40,7 +40,8 @@ def test_the_lifecycle_page_draws_diagrams_and_tables(needle: str) -> None:
 
 
 def test_every_error_has_a_code_of_its_own_a_hint_and_a_place_on_the_page() -> None:
-    errors: list[type[SokovanError]] = [SokovanError, *_below(SokovanError)]
+    # An error with two parents is one error.
+    errors: list[type[SokovanError]] = list(dict.fromkeys([SokovanError, *_below(SokovanError)]))
     codes = [error.code for error in errors]
 
     assert len(set(codes)) == len(codes)

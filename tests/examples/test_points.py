@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.scheduling.extensions import POINTS
 from sokovan.entrypoints.plugins import GROUPS
+from sokovan.scheduling.extensions import POINTS
 from sokovan.scheduling.registry import PluginRegistry
 from sokovan.simulator.expectations import differences
 from sokovan.simulator.scenario import Scenario

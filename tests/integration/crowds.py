@@ -6,7 +6,7 @@ from typing import Any
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.invariants import audit
+from sokovan.adapters.sql.invariants.auditor import audit
 from sokovan.adapters.sql.store import RetryRule, SqlStore
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, session_spec
 

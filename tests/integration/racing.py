@@ -9,7 +9,7 @@ from random import Random  # noqa: TID251  # seeded: a race that failed is run a
 import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.sql.allocator import RepositoryAllocator
+from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.tables import COMMITS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
@@ -73,7 +73,7 @@ class Racer:
     def __init__(self, store: SqlStore, told: Race) -> None:
         self._store, self._told = store, told
         self._allocator = RepositoryAllocator(store)
-        self._random = Random(told.seed)  # noqa: S311  # no secret
+        self._random = Random(told.seed)  # noqa: S311  # draws for a test, no secret among them
         self._waiting = list(told.entries)
         self._to_stop = list(told.to_stop)
         self._holding: list[str] = []

@@ -71,7 +71,7 @@ async def test_ten_thousand_sessions_on_twenty_hot_agents_are_each_allocated_onc
             Race(postgres_url, number, AGENTS, (*share(entries, number), *hopeless), keep_max=950)
             for number in range(RACERS)
         ]
-        counts = await run_race(postgres_url, races, look_every=25)
+        counts = await run_race(postgres_url, races, look_every=10)
         told = await stories(cluster.store)
         assert await broken_laws(cluster.store) == []
     assert sum(told.values()) == SESSIONS_TOTAL

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database
-from sokovan.adapters.sql.invariants import INVARIANTS, audit
+from sokovan.adapters.sql.invariants.auditor import INVARIANTS, audit
 from sokovan.adapters.sql.store import R, SqlStore, Work
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
@@ -21,7 +21,7 @@ from sokovan.entrypoints.audit import audited
 from sokovan.entrypoints.database import StoreMissing, checked, opened, upgraded
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.busy_cluster import make_busy
-from tests.unit.adapters.sql.test_invariants import EVERY_BREAK
+from tests.unit.adapters.sql.invariants.test_auditor import EVERY_BREAK
 
 CONSTRAINTS = sa.text(
     "SELECT conrelid::regclass::text AS name, conname FROM pg_constraint"

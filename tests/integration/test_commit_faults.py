@@ -8,12 +8,11 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.sql.store import RetryRule, SqlStore
+from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.tables import HELD_SLOTS, KERNEL_HISTORY, OUTBOX, SESSION_HISTORY
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.domain.errors import StoreUnavailable
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
-from sokovan.ports.sessions import RequestKey, SessionFilter
+from sokovan.ports.sessions import RequestKey
 from sokovan.testing.clock import until
 from sokovan.testing.fault_proxy import CommitFault, FaultProxy
 from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster
@@ -184,46 +183,3 @@ async def test_the_same_request_sent_again_after_a_lost_answer_finds_its_session
     again = await steady.submit("another", slots=SLOTS, request=key)
     assert again.session_id == "faulty"
     assert await left_behind(steady, "another") == ([], 0)
-
-
-async def test_connections_that_died_in_the_pool_are_not_the_users_trouble(
-    steady: StoredCluster, shaky: StoredCluster, proxy: FaultProxy
-) -> None:
-    await asyncio.gather(*(shaky.submit(f"before{number}", slots=SLOTS) for number in range(10)))
-    proxy.cut()
-    await asyncio.gather(*(shaky.submit(f"after{number}", slots=SLOTS) for number in range(10)))
-    everything = await steady.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=100))
-    assert len(everything) == 20
-
-
-async def test_a_database_that_stays_away_is_unavailable_and_works_again_when_it_is_back(
-    steady: StoredCluster, proxy: FaultProxy
-) -> None:
-    store = store_at(proxy.url, retry=RetryRule(give_up_s=0.5))
-    cluster = StoredCluster(store)
-    await cluster.submit("before", slots=SLOTS)
-    await proxy.close()
-    with pytest.raises(StoreUnavailable, match=r"for 0\.5 s"):
-        await asyncio.wait_for(cluster.submit("lost", slots=SLOTS), PATIENCE_S)
-    with pytest.raises(StoreUnavailable):
-        await asyncio.wait_for(cluster.session("before"), PATIENCE_S)
-    await proxy.start()
-    await cluster.submit("after", slots=SLOTS)
-    await store.close()
-    assert await left_behind(steady, "lost") == ([], 0)
-
-
-async def test_a_database_that_does_not_answer_is_unavailable_rather_than_waited_for(
-    steady: StoredCluster, proxy: FaultProxy
-) -> None:
-    store = store_at(proxy.url, retry=RetryRule(give_up_s=0.5), statement_timeout_s=0.5)
-    cluster = StoredCluster(store)
-    await cluster.submit("before", slots=SLOTS)
-    proxy.stall()
-    with pytest.raises(StoreUnavailable):
-        await asyncio.wait_for(cluster.submit("lost", slots=SLOTS), PATIENCE_S)
-    proxy.resume()
-    proxy.cut()
-    await asyncio.wait_for(cluster.submit("after", slots=SLOTS), PATIENCE_S)
-    await store.close()
-    assert await broken_laws(steady.store) == []

@@ -128,11 +128,12 @@ async def test_every_write_of_two_managers_that_take_turns_has_the_epoch_of_its_
         first = f"epoch{lease.epoch}"
         assert await outcome_of_enqueue(managers[holder], lease, first) == "written"
         # The term ends, and the other one's begins, while this leader goes on writing.
-        names_written, _, following = await asyncio.gather(
+        turn = asyncio.gather(
             written_until_fenced_out(managers[holder], lease),
             managers[holder].leases.release(lease),
             acquired(managers[other], other),
         )
+        names_written, _, following = await asyncio.wait_for(turn, PATIENCE_S)
         written.update(dict.fromkeys([first, *names_written], (holder, lease.epoch)))
         lease = following
     for manager in managers.values():

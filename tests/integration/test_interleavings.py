@@ -4,9 +4,11 @@ A statement that has to wait for a lock stands where it was tried: trying earlie
 later is another order. How many orders there are follows from the two sequences and
 from the one lock that they fight for (`orders_of`); the walk must find as many.
 
-Two allocations are walked by single statements, commits included. Of the others,
-whose orders would be thousands, the statements that touch shared rows are walked,
-and private ones go with the statement before them.
+Two allocations are walked by single statements, commits included: 456 orders when
+this was written. Of the others, whose orders would be thousands, the statements
+that touch shared rows are walked, and private ones go with the statement before
+them: 230 orders of allocation and cancel, 21 of allocation and enrolment, 30 of
+two frees.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -19,27 +21,19 @@ import sqlalchemy as sa
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.tables import AGENT_SLOTS, AGENTS, KERNEL_HISTORY, SESSIONS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.domain.agent import AgentInfo
-from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof
-from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.record import AgentRecord, KernelRecord, SessionRecord
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.record import AgentRecord, SessionRecord
 from sokovan.ports.allocation import BatchResult
 from sokovan.testing.stored_cluster import (
-    BY_AGENT,
     BY_COORDINATOR,
-    BY_USER,
     StoredCluster,
     assignment,
-    session_spec,
 )
 from tests.integration.crowds import broken_laws, store_at
 from tests.integration.interleaving import Act, Interleaving, Order, next_choices, orders_of
+from tests.integration.stage import ROOM_FOR_ONE, Stage
 
-ROOM_FOR_ONE = ResourceSlot({"cpu": 1000})
 ORDERS_MAX = 2_000
-TOGETHER = 50
 # The unit's own id, what is only read and never written here, savepoints, and the events on their way out.
 PRIVATE = (
     "INTO commits",
@@ -56,42 +50,6 @@ PRIVATE = (
     "SAVEPOINT",
     "INTO outbox",
 )
-
-
-class Stage:
-    """A scene of its own for each order: an agent with room for one kernel, and its sessions."""
-
-    def __init__(self, cluster: StoredCluster, sessions: str, *, ending: bool = False) -> None:
-        self.cluster, self._sessions, self._ending = cluster, sessions, ending
-        self.kernels: dict[str, Sequence[KernelRecord]] = {}
-        self._built = 0
-
-    async def scene(self, number: int) -> str:
-        """The name of a scene that nobody has played in."""
-        if number >= self._built:
-            names = [f"n{one}" for one in range(self._built, self._built + TOGETHER)]
-            await self.cluster.store.run_sql(lambda unit: self._build(unit, names))
-            if self._ending:
-                await self._bring_to_the_end(names)
-            self._built += TOGETHER
-        return f"n{number}"
-
-    async def _build(self, unit: SqlUnitOfWork, names: Sequence[str]) -> None:
-        for name in names:
-            await unit.fleet.enrol(AgentInfo(AgentId(name), ROOM_FOR_ONE), BY_AGENT)
-        specs = [session_spec(f"{name}{letter}", slots=ROOM_FOR_ONE) for name in names for letter in self._sessions]
-        await unit.sessions.enqueue_all(specs, BY_USER)
-
-    async def _bring_to_the_end(self, names: Sequence[str]) -> None:
-        """Allocate every session and ask it to end, so that only its slots are left to be freed."""
-        ids = [SessionId(f"{name}{letter}") for name in names for letter in self._sessions]
-        await self.cluster.place_all([assignment(one, one.rstrip("xy")) for one in ids])
-
-        async def want(unit: SqlUnitOfWork) -> list[SessionRecord]:
-            return [await unit.sessions.want(one, Goal.STOP, BY_USER) for one in ids]
-
-        for record in await self.cluster.store.run_sql(want):
-            self.kernels[record.session_id] = record.kernels
 
 
 @dataclass(frozen=True)

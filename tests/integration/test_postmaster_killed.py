@@ -37,7 +37,7 @@ class Worker:
 
     def __init__(self, store: SqlStore, number: int) -> None:
         self._cluster, self._number = StoredCluster(store), number
-        self._random = Random(number)  # noqa: S311  # no secret
+        self._random = Random(number)  # noqa: S311  # draws for a test, no secret among them
         self.rounds = self.allocated = self.refused = self.unavailable = 0
         self.told_to_end = False
 
@@ -87,7 +87,7 @@ async def everybody_works(workers: list[Worker], *, rounds: int) -> None:
 
 async def test_workers_outlive_a_server_that_is_killed_again_and_again(server: PostgresServer) -> None:
     url = server.create_database("killed")
-    chance = Random(1)  # noqa: S311  # no secret
+    chance = Random(1)  # noqa: S311  # draws for a test, no secret among them
     async with StoredCluster.open(url) as cluster:
         for agent in AGENTS:
             await cluster.agent(agent, slots=ROOM, devices=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.adapters.sql.invariants import INVARIANTS, NOT_JUDGED
+from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_JUDGED
 
 INTRODUCTION = """\
 # Invariants

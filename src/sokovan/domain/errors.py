@@ -14,6 +14,7 @@ SokovanError                 base of every error raised on purpose
 │   └── IdempotencyConflict  the same key was used for another request
 ├── FencedOut                a coordinator wrote after another had taken over
 ├── StoreUnavailable         the database does not answer; nothing was half done
+│   └── OutcomeUnknown       it went away during a commit and did not come back in time
 ├── SlotUnderflow            more would be taken away than is there
 ├── TopologyMismatch         a question about a name that the topology does not have
 └── LifecycleError           a state machine was asked for what it does not offer
@@ -191,6 +192,15 @@ class StoreUnavailable(SokovanError):
 
     code = "store-unavailable"
     hint = "check that the database runs and is reachable, then try again"
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The database went away during a commit: all was done, or nothing."""
+
+    code = "outcome-unknown"
+    hint = (
+        "once the database is back, look before you repeat; a request with an idempotency key may be repeated as it is"
+    )
 
 
 class SlotUnderflow(SokovanError):

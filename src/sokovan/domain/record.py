@@ -37,7 +37,8 @@ class SessionResult(StrEnum):
 class Change:
     """Why something is written: who, in which role, for which reason.
 
-    `code` is a stable word that programs may key on; `detail` is for people.
+    `code` is a stable word that programs may key on; `detail` is for people. A NUL in
+    it, which no database keeps, becomes the sign for what cannot be shown.
     """
 
     who: str
@@ -46,6 +47,7 @@ class Change:
     detail: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "detail", self.detail.replace("\0", "\ufffd"))
         if len(self.detail) > DETAIL_MAX:
             raise InvalidSpec(
                 what="change", field="detail", value=self.detail, problem=f"is longer than {DETAIL_MAX} characters"

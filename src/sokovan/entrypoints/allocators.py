@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from sokovan.adapters.sql.allocator import RepositoryAllocator
+from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.domain.errors import SokovanError
 from sokovan.entrypoints.plugins import maker_of

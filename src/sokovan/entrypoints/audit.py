@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql import schema
-from sokovan.adapters.sql.invariants import INVARIANTS, NOT_JUDGED, Finding, audit
+from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_JUDGED, Finding, audit
 from sokovan.adapters.sql.store import RetryRule, SqlStore
 from sokovan.domain.errors import InvalidInput, listed, quoted
 from sokovan.entrypoints.database import opened, shown

@@ -54,7 +54,6 @@ class OrchestratorSettings:
     mass_loss_percent: int = whole(
         30, "If more of the agents than this are lost at once, nothing is evicted.", least=1, most=100
     )
-    outbox_keep_s: int = whole(DAY_S, "How long events that were sent are kept.", least=60, most=366 * DAY_S)
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Settings that are right by themselves and wrong together."""

@@ -129,7 +129,8 @@ class SchedulingAllocator(ABC):
     async def allocate_batch(self, assignments: Sequence[Assignment], context: AllocationContext) -> BatchResult:
         """Allocate many sessions, each whole or not at all.
 
-        Raises FencedOut, StoreUnavailable.
+        Raises FencedOut, StoreUnavailable; some of the sessions may have been allocated
+        then, and the next look at the store tells which.
         """
 
     async def allocate(

@@ -27,7 +27,7 @@ class Catalog(Protocol):
         """
 
     async def get(self, kind: type[Item], name: str) -> Item:
-        """One item. Raises NotFound."""
+        """One item; an image goes by `name architecture`. Raises NotFound."""
 
     async def all(self, kind: type[Item]) -> Sequence[Item]:
         """Every item of a kind, by name."""

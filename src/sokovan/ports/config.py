@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from sokovan.domain.errors import InvalidInput, SokovanError
+from sokovan.domain.errors import InvalidInput, InvalidName, SokovanError
+from sokovan.domain.ids import is_name
 
 # What a value may be: what both TOML and JSON can hold.
 ConfigValue = bool | int | float | str | list["ConfigValue"] | dict[str, "ConfigValue"]
@@ -71,3 +72,11 @@ class ConfigStore(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and end all watches."""
+
+
+def section_and_entry(name: str) -> tuple[str, str | None]:
+    """`name` or `name.entry`, taken apart at the first dot. Raises InvalidName."""
+    section, dot, entry = name.partition(".")
+    if not is_name(section) or "/" in section or (dot and not is_name(entry)):
+        raise InvalidName(what="section of the configuration", name=name)
+    return section, entry if dot else None

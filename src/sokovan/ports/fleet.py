@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sokovan.domain.agent import AgentInfo
-from sokovan.domain.ids import AgentId
+from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.record import AgentRecord, Change, Device, HistoryEntry
 
@@ -14,11 +14,20 @@ from sokovan.domain.record import AgentRecord, Change, Device, HistoryEntry
 class Fleet(Protocol):
     """Every agent that ever joined, with what it has and what is taken."""
 
-    async def enrol(self, info: AgentInfo, change: Change, *, devices: Sequence[Device] = ()) -> AgentRecord:
+    async def enrol(
+        self,
+        info: AgentInfo,
+        change: Change,
+        *,
+        devices: Sequence[Device] = (),
+        adopted: Sequence[tuple[KernelId, int]] = (),
+    ) -> AgentRecord:
         """A new incarnation of this agent; ALIVE, or DRAINING if it was.
 
         Slots that kernels still hold stay taken: a capacity never falls below them, and
-        shrinks to what was reported as they are freed. Raises Conflict for an agent
+        shrinks to what was reported as they are freed. `adopted` are kernels, by attempt,
+        that the agent found running and took over: they belong to the new incarnation,
+        and only its word frees them. Raises Conflict for an agent
         that has left for good.
         """
 

@@ -27,7 +27,10 @@ class Leases(Protocol):
     """At most one holder per name, by the store's time."""
 
     async def acquire(self, name: str, *, holder: str, ttl_s: float) -> Lease | None:
-        """Take a free or expired lease, or extend one's own; None if another has it."""
+        """Take a free or expired lease, or extend one's own; None if another has it.
+
+        `holder` is unique to one life of one process: the same text is the same holder.
+        """
 
     async def renew(self, lease: Lease, *, ttl_s: float) -> Lease | None:
         """Extend; None if the epoch has moved on, and then the holder must step down."""

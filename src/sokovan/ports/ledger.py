@@ -38,6 +38,9 @@ class Ledger(Protocol):
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:
         """Every line of this agent that is not freed."""
 
+    async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
+        """Every kernel that holds something here, also of a session that has ended."""
+
     async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
         """Every line of this kernel, freed ones too."""
 

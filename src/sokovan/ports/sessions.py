@@ -51,7 +51,7 @@ class Sessions(Protocol):
         """Move kernels of one session; the session follows in the same step.
 
         GONE is not among the moves: only `Ledger.free` makes it. Raises StaleVersion,
-        IllegalTransition, ForbiddenCause.
+        IllegalTransition, ForbiddenCause, and InvalidSpec for no moves at all.
         """
 
     async def want(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:

@@ -71,7 +71,8 @@ class Outbox(Protocol):
         """Give up to `limit` batches to `publish`, oldest first; how many went out.
 
         What `publish` took is removed. If it raises, everything stays: events go out at
-        least once.
+        least once. `publish` must not use the store, which may wait for it. Raises
+        StoreUnavailable.
         """
 
 
@@ -84,11 +85,17 @@ class Store(Protocol):
         `work` may be called again from the beginning after a deadlock, a lost
         connection or a busy database, so it keeps no state outside itself. Its effect
         happens exactly once, even where the outcome of a commit is not known at first.
-        Raises FencedOut, StoreUnavailable, and whatever `work` raises (after a rollback).
+        Raises FencedOut, StoreUnavailable (nothing was done), OutcomeUnknown (the database
+        went away during the commit for longer than we wait), and whatever `work` raises
+        (after a rollback). `work` uses this unit of work only: on SQLite another one would
+        wait for it.
         """
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
         """Do `work`, which only reads, on one consistent state. Raises StoreUnavailable."""
+
+    async def prune(self, *, older_than_s: float) -> int:
+        """Forget the marks of commits that nobody can ask for any more; how many."""
 
     @property
     def outbox(self) -> Outbox:

@@ -26,7 +26,12 @@ _QUERY, _READY = b"Q", b"Z"
 
 
 class CommitFault(StrEnum):
-    """What becomes of a COMMIT; in every case the client's connection ends without an answer."""
+    """What becomes of a COMMIT while its client's connection ends.
+
+    LOST: the server never sees it, and rolls back. UNANSWERED: the server has
+    committed, and its answer is lost. HELD: the server sees it at `release`, which
+    may be after the client has begun to try again.
+    """
 
     LOST = auto()
     UNANSWERED = auto()
@@ -41,12 +46,7 @@ class FaultNotArmed(SokovanError):
 
 
 class FaultProxy:
-    """Clients connect here instead of to the server; one commit at a time can be made to fail.
-
-    LOST: the server never sees it, and rolls back. UNANSWERED: the server has
-    committed. HELD: the server sees it at `release`, which may be after the client
-    has begun to try again.
-    """
+    """Where clients connect instead of to the server, to have a commit fail."""
 
     def __init__(self, server_url: str) -> None:
         parts = urlsplit(server_url)
@@ -58,8 +58,8 @@ class FaultProxy:
         self._armed: CommitFault | None = None
         self._struck = asyncio.Event()
         self._held: asyncio.Future[bool] | None = None
-        self.flowing = asyncio.Event()
-        self.flowing.set()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
 
     @property
     def url(self) -> str:
@@ -99,7 +99,7 @@ class FaultProxy:
         await self._struck.wait()
 
     def release(self, *, committed: bool = True) -> None:
-        """Let the held COMMIT reach the server, or be lost after all. Raises FaultNotArmed."""
+        """Let the held COMMIT go on, or be lost after all. Raises FaultNotArmed."""
         if self._held is None or self._held.done():
             raise FaultNotArmed("no commit is held")
         self._held.set_result(committed)
@@ -110,25 +110,25 @@ class FaultProxy:
             link.end()
 
     def stall(self) -> None:
-        """Let nothing through, while connections stay open and are taken: a network that lost its way."""
-        self.flowing.clear()
+        """Let nothing through, while connections stay open and new ones are taken."""
+        self._flowing.clear()
 
     def resume(self) -> None:
         """End the stall."""
-        self.flowing.set()
+        self._flowing.set()
 
-    def take_fault(self) -> CommitFault | None:
+    def _take_fault(self) -> CommitFault | None:
         """The fault for the COMMIT that has just come; it happens once."""
         fault, self._armed = self._armed, None
         if fault is CommitFault.HELD:
             self._held = asyncio.get_running_loop().create_future()
         return fault
 
-    def strike(self) -> None:
+    def _strike(self) -> None:
         """Tell those who wait for the fault."""
         self._struck.set()
 
-    async def held(self) -> bool:
+    async def _is_released(self) -> bool:
         """Wait for `release`; whether the COMMIT may go on."""
         return self._held is not None and await self._held
 
@@ -178,11 +178,11 @@ class _Link:
     async def _to_server(self) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
             async for message in self._from_client():
-                fault = self._proxy.take_fault() if _is_commit(message) else None
+                fault = self._proxy._take_fault() if _is_commit(message) else None
                 if fault is not None:
                     await self._fail(fault, message)
                     return
-                await self._proxy.flowing.wait()
+                await self._proxy._flowing.wait()
                 self._server.write(message)
                 await self._server.drain()
 
@@ -190,13 +190,13 @@ class _Link:
         self._answers_kept = True
         if fault is CommitFault.HELD:
             self._client.transport.abort()
-            self._proxy.strike()
-        if fault is CommitFault.UNANSWERED or (fault is CommitFault.HELD and await self._proxy.held()):
+            self._proxy._strike()
+        if fault is CommitFault.UNANSWERED or (fault is CommitFault.HELD and await self._proxy._is_released()):
             self._server.write(commit)
             await self._server.drain()
             await self._answered.wait()
         self.end()
-        self._proxy.strike()
+        self._proxy._strike()
 
     async def _to_client(self) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
@@ -206,7 +206,7 @@ class _Link:
                     if message.startswith(_READY):
                         self._answered.set()
                     continue
-                await self._proxy.flowing.wait()
+                await self._proxy._flowing.wait()
                 self._client.write(message)
                 await self._client.drain()
 

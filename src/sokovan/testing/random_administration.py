@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.adapters.sql.snapshots import SqlSnapshots
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.ids import AccessKey, AgentId, QueueName
 from sokovan.domain.lifecycle.agent import AGENT, AgentTrigger
 from sokovan.domain.policy import ResourcePolicy

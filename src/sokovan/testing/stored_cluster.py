@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql import schema
-from sokovan.adapters.sql.allocator import RepositoryAllocator
+from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.leases import SqlLeases
-from sokovan.adapters.sql.snapshots import SqlSnapshots
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import RetryRule, SqlStore
 from sokovan.domain.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId

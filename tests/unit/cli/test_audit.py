@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.sql.invariants import INVARIANTS
+from sokovan.adapters.sql.invariants.auditor import INVARIANTS
 from sokovan.cli.app import app
 from sokovan.cli.audit import audit
 from tests.unit.entrypoints.little_store import little_store, names_in, overcharge, spoil, take_back

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from sokovan.adapters.sql.allocator import RepositoryAllocator
+from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.entrypoints.allocators import GROUP, allocator_named
 from sokovan.entrypoints.plugins import UnloadablePlugin
 from sokovan.scheduling.registry import DuplicatePlugin, UnknownPlugin, UnusablePlugin
@@ -40,7 +40,7 @@ async def test_the_default_is_built_in() -> None:
 async def test_an_installed_allocator_is_chosen_by_its_name_and_works_on_the_store() -> None:
     async with StoredCluster.open() as cluster:
         found = allocator_named("careful", cluster.store, installed=[offered("careful", f"{HERE}:Careful")])
-        cluster.allocator = found  # type: ignore[assignment]  # it is one
+        cluster.allocator = found  # type: ignore[assignment]  # it is a subclass, named by its base
         await cluster.agent("a1")
         await cluster.submit("s")
         assert len((await cluster.place("s", "a1")).allocated) == 1

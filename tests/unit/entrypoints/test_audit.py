@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.sql.invariants import INVARIANTS
+from sokovan.adapters.sql.invariants.auditor import INVARIANTS
 from sokovan.adapters.sql.schema import SchemaMismatch
 from sokovan.entrypoints.audit import UnknownInvariant, audited, chosen
 from sokovan.entrypoints.database import StoreMissing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sokovan.adapters.sql.allocator import RepositoryAllocator
+from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.domain.events import Event, NoticeIssued
 from sokovan.ports.allocation import AllocationResult
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sokovan.domain.errors import InvalidName, quoted
-from sokovan.domain.ids import is_name
-from sokovan.ports.config import ConfigTree, ConfigValue, UnreadableConfig
+from sokovan.ports.config import ConfigTree, ConfigValue, UnreadableConfig, section_and_entry
 
 PREFIX = "/sokovan/config/"
 # No section begins with a dot, so the guard lies among the sections and is read with them.
@@ -120,14 +119,6 @@ def steps(stored: Stored, changes: Mapping[str, ConfigValue | None]) -> list[Ste
         if not _same(before.get(section), after.get(section)):
             found += _section_steps(section, touched, after.get(section), keys)
     return found
-
-
-def section_and_entry(name: str) -> tuple[str, str | None]:
-    """`name` or `name.entry`, taken apart at the first dot. Raises InvalidName."""
-    section, dot, entry = name.partition(".")
-    if not is_name(section) or "/" in section or (dot and not is_name(entry)):
-        raise InvalidName(what="section of the configuration", name=name)
-    return section, entry if dot else None
 
 
 def encoded(value: ConfigValue, *, key: str) -> str:

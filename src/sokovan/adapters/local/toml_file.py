@@ -14,13 +14,19 @@ from sokovan.adapters.local.toml_files import (
     TomlFiles,
     applied,
     look,
-    section_and_entry,
     signature,
     value_at,
 )
 from sokovan.adapters.local.toml_text import written
 from sokovan.adapters.local.whole_file import PRIVATE, remove_unfinished, write_whole
-from sokovan.ports.config import ConfigConflict, ConfigTree, ConfigUnavailable, ConfigValue, UnreadableConfig
+from sokovan.ports.config import (
+    ConfigConflict,
+    ConfigTree,
+    ConfigUnavailable,
+    ConfigValue,
+    UnreadableConfig,
+    section_and_entry,
+)
 from sokovan.ports.environment import Clock
 
 POLL_S = 1.0

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sokovan.adapters.local.toml_text import parsed
-from sokovan.domain.errors import InvalidInput, InvalidName
-from sokovan.domain.ids import is_name
-from sokovan.ports.config import ConfigTree, ConfigUnavailable, ConfigValue, UnreadableConfig
+from sokovan.domain.errors import InvalidInput
+from sokovan.ports.config import ConfigTree, ConfigUnavailable, ConfigValue, UnreadableConfig, section_and_entry
 
 SIZE_MAX = 8 * 1024 * 1024
 
@@ -117,14 +116,6 @@ def applied(values: Mapping[str, ConfigValue], changes: Mapping[str, ConfigValue
         if value is None and (entry is None or not after[section]):
             after.pop(section, None)
     return after
-
-
-def section_and_entry(name: str) -> tuple[str, str | None]:
-    """`name` or `name.entry`, taken apart at the first dot. Raises InvalidName."""
-    section, dot, entry = name.partition(".")
-    if not is_name(section) or "/" in section or (dot and not is_name(entry)):
-        raise InvalidName(what="section of the configuration", name=name)
-    return section, entry if dot else None
 
 
 def value_at(values: Mapping[str, ConfigValue], section: str, entry: str | None) -> ConfigValue | None:

@@ -22,8 +22,17 @@ from sokovan.ports.environment import Clock
 
 # Deadlock and serialization failure: the database asks for another try.
 _TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
-# The server went away or is not there yet: 08 is the class of connection errors.
-_SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300"})
+# The server went away or is not there yet: 08 is the class of connection errors. 57014 is a statement that took too
+# long: whether the server or the driver's own time-out ends it first is chance, and must make no difference.
+_SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300", "57014", "53100", "25006"})
+# A full disk ends SQLite's transaction by itself, and with it the savepoints inside.
+_SQLITE_TRY_AGAIN = (
+    "database is locked",
+    "database table is locked",
+    "database or disk is full",
+    "disk I/O error",
+    "no such savepoint",
+)
 _READ_ONLY = "sokovan_read_only"
 
 
@@ -96,10 +105,12 @@ class Database:
         async with self.engine.connect() as connection:
             if read_only:
                 await connection.execution_options(**self._reading_options())
-            async with connection.begin() as transaction:
+            transaction = await connection.begin()
+            try:
                 yield connection
-                # Left alone, the block would commit at its end what nobody has committed.
-                if transaction.is_active:
+            finally:
+                # Also where a commit failed: the next one must not find itself inside of what is left of this one.
+                if connection.get_transaction() is not None:
                     await transaction.rollback()
 
     def _reading_options(self) -> dict[str, Any]:
@@ -113,18 +124,21 @@ def wants_another_try(error: BaseException) -> bool:
     if not isinstance(error, DBAPIError):
         return False
     text = str(error.orig)
-    return _state_of(error) in _TRY_AGAIN or "database is locked" in text or "database table is locked" in text
+    return _state_of(error) in _TRY_AGAIN or any(sign in text for sign in _SQLITE_TRY_AGAIN)
 
 
 def lost_connection(error: BaseException) -> bool:
-    """Whether the database could not be reached, or went away in the middle."""
-    if isinstance(error, OSError | TimeoutError | asyncio.TimeoutError):
+    """Whether the database could not be reached in time, or went away in the middle."""
+    # SQLAlchemy's own time-out: every connection of the pool was busy for too long.
+    if isinstance(error, OSError | TimeoutError | asyncio.TimeoutError | sa.exc.TimeoutError):
         return True
     if not isinstance(error, DBAPIError):
         return False
     state = _state_of(error)
     gone = state in _SERVER_AWAY or state.startswith("08")
-    return gone or error.connection_invalidated or isinstance(error, InterfaceError)
+    # An InterfaceError may also be a mistake of ours, such as too many parameters: then trying again does not help.
+    closed = isinstance(error, InterfaceError) and "clos" in str(error.orig)
+    return gone or error.connection_invalidated or closed
 
 
 def _state_of(error: DBAPIError) -> str:
@@ -138,10 +152,19 @@ def _driver_url(text: str) -> URL:
         raise UnknownDatabase(f"{quoted(_without_password(text))} is not the address of a database") from error
     backend = url.get_backend_name()
     if backend in {"postgres", "postgresql"}:
-        return url.set(drivername="postgresql+asyncpg")
+        return _postgresql_url(url)
     if backend == "sqlite":
         return url.set(drivername="sqlite+aiosqlite")
     raise UnknownDatabase(f"{quoted(backend)} is not a database that sokovan knows")
+
+
+def _postgresql_url(url: URL) -> URL:
+    """The address for the driver, which knows `sslmode` as `ssl` and fails on options it does not know."""
+    options = {"ssl" if name == "sslmode" else name: value for name, value in url.query.items()}
+    unknown = sorted(set(options) - {"ssl"})
+    if unknown:
+        raise UnknownDatabase(f"{quoted(unknown[0])} is not an option of a PostgreSQL address; sslmode is the only one")
+    return url.set(drivername="postgresql+asyncpg", query=options)
 
 
 def _without_password(text: str) -> str:
@@ -156,6 +179,8 @@ def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
     milliseconds = str(int(settings.statement_timeout_s * 1000))
     return create_async_engine(
         url,
+        # What users wrote must not come out in an error.
+        hide_parameters=True,
         pool_size=settings.pool_size,
         max_overflow=0,
         pool_timeout=settings.statement_timeout_s,
@@ -180,7 +205,9 @@ def _sqlite(url: URL, settings: DatabaseSettings) -> AsyncEngine:
     if settings.read_only and not in_memory:
         path = quote(str(Path(url.database or "").absolute()))
         url = url.set(database=f"file:{path}", query={"mode": "ro", "uri": "true"})
-    engine = create_async_engine(url, connect_args={"timeout": settings.statement_timeout_s}, **options)
+    engine = create_async_engine(
+        url, hide_parameters=True, connect_args={"timeout": settings.statement_timeout_s}, **options
+    )
 
     @event.listens_for(engine.sync_engine, "connect")
     def prepare(connection: Any, _record: object) -> None:

@@ -32,7 +32,7 @@ class SqlLeases:
         """See the port."""
 
         async def work(unit: SqlUnitOfWork) -> Lease | None:
-            row = await _locked(unit.transaction, lease.name)
+            row = await _locked(unit.transaction, lease.name, renewing=True)
             if row is None or (row.epoch, row.holder) != (lease.epoch, lease.holder):
                 return None
             return await _extend(unit.transaction, lease.name, row, ttl_s=ttl_s)
@@ -95,5 +95,7 @@ async def _begin_term(transaction: Transaction, name: str, *, holder: str, epoch
     await transaction.execute(sa.insert(LEASE_TERMS), values)
 
 
-async def _locked(transaction: Transaction, name: str) -> Row[Any] | None:
-    return await transaction.first(sa.select(LEASES).where(LEASES.c.name == name).with_for_update())
+async def _locked(transaction: Transaction, name: str, *, renewing: bool = False) -> Row[Any] | None:
+    """The lease, locked: against writes of its leader too, unless it is only renewed."""
+    statement = sa.select(LEASES).where(LEASES.c.name == name).with_for_update(key_share=renewing)
+    return await transaction.first(statement)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 
-from sokovan.adapters.sql.database import Database
+from sokovan.adapters.sql.database import Database, lost_connection, wants_another_try
 from sokovan.adapters.sql.tables import OUTBOX
+from sokovan.domain.errors import StoreUnavailable
 from sokovan.domain.events import Event, event_from_plain
+from sokovan.domain.plain import InvalidDocument
 
 
 class SqlOutbox:
@@ -19,7 +22,17 @@ class SqlOutbox:
         self._database = database
 
     async def publish_pending(self, publish: Callable[[Sequence[Event]], Awaitable[None]], *, limit: int) -> int:
-        """See the port."""
+        """See the port. Raises StoreUnavailable too; what `publish` raises comes through."""
+        try:
+            return await self._publish_pending(publish, limit)
+        except _NotPublished as stopped:
+            raise stopped.error from None
+        except (SQLAlchemyError, OSError, TimeoutError) as error:
+            if wants_another_try(error) or lost_connection(error):
+                raise StoreUnavailable("the database did not answer; the events stay where they are") from error
+            raise
+
+    async def _publish_pending(self, publish: Callable[[Sequence[Event]], Awaitable[None]], limit: int) -> int:
         async with self._database.writing() as connection:
             lines = (
                 await connection.execute(
@@ -31,12 +44,32 @@ class SqlOutbox:
             ).all()
             if not lines:
                 return 0
-            await publish([event for line in lines for event in _events(line.events)])
+            try:
+                await publish([event for line in lines for event in _events(line.events)])
+            except Exception as error:
+                raise _NotPublished(error) from error
             # Published and not yet removed is published twice, never not at all.
             await connection.execute(sa.delete(OUTBOX).where(OUTBOX.c.sequence.in_([line.sequence for line in lines])))
             await connection.commit()
             return len(lines)
 
 
-def _events(text: str) -> list[Event]:
-    return [event_from_plain({"event": kind, **body}) for kind, body in msgspec.json.decode(text)]
+class _NotPublished(Exception):
+    """Carries what `publish` raised past the handling of the database's errors."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _events(text: str) -> Iterator[Event]:
+    """The events of a line; one that cannot be read here is passed over.
+
+    It was a hint: whoever needs the fact reads the store, and the events behind it
+    must not wait for ever.
+    """
+    for kind, body in msgspec.json.decode(text):
+        try:
+            yield event_from_plain({"event": kind, **body})
+        except InvalidDocument:
+            continue

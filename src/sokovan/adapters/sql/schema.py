@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.tables import METADATA
 from sokovan.domain.errors import SokovanError
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
+# Any number that no other program on the same database is likely to use: "sokovan" in ASCII.
+_UPGRADE_LOCK = int.from_bytes(b"sokovan")
 
 
 class SchemaMismatch(SokovanError):
@@ -32,7 +36,7 @@ async def upgrade(database: Database) -> None:
     """Bring a database to the newest schema.
 
     An empty one gets the tables at once, which is what all migrations together lead
-    to, and ten times as fast.
+    to, and quicker.
     """
     script = ScriptDirectory.from_config(_config())
 
@@ -43,7 +47,7 @@ async def upgrade(database: Database) -> None:
         MigrationContext.configure(connection).stamp(script, "head")
         return True
 
-    async with database.writing() as connection:
+    async with _alone(database) as connection:
         created = await connection.run_sync(create)
         await connection.commit()
     if not created:
@@ -99,9 +103,18 @@ async def _run(database: Database, steps: Callable[[ScriptDirectory, Any], Any])
             context.configure(connection=connection, transactional_ddl=True)
             context.run_migrations()
 
-    async with database.writing() as connection:
+    async with _alone(database) as connection:
         await connection.run_sync(migrate)
         await connection.commit()
+
+
+@asynccontextmanager
+async def _alone(database: Database) -> AsyncIterator[AsyncConnection]:
+    """A transaction that no other upgrade shares; a second one waits, and finds the work done."""
+    async with database.writing() as connection:
+        if database.is_postgresql:
+            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
+        yield connection
 
 
 def _revision(connection: Connection) -> str | None:

@@ -17,7 +17,7 @@ from sokovan.adapters.sql.outbox import SqlOutbox
 from sokovan.adapters.sql.tables import COMMITS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.domain.errors import StoreUnavailable
+from sokovan.domain.errors import OutcomeUnknown, StoreUnavailable
 from sokovan.ports.environment import IdSource
 from sokovan.ports.storage import Fence
 
@@ -52,7 +52,12 @@ class SqlStore:
     async def run_sql(self, work: Work[R], *, fence: Fence | None = None) -> R:
         """Like `run`, for work that needs the transaction itself."""
         attempt = _Attempt(work, fence, self._ids.new("commit"))
-        return await self._until_known(lambda: attempt.once(self.database))
+        try:
+            return await self._until_known(lambda: attempt.once(self.database))
+        except StoreUnavailable as error:
+            if attempt.committing:
+                raise OutcomeUnknown(f"{error.message}, during a commit") from error
+            raise
 
     async def read(self, work: Work[R]) -> R:
         """See the port."""
@@ -111,17 +116,20 @@ class _Attempt(Generic[R]):
     def __init__(self, work: Work[R], fence: Fence | None, commit_id: str) -> None:
         self._work, self._fence, self._commit_id = work, fence, commit_id
         self._results: list[R] = []
+        self.committing = False  # a commit was sent, and no later try has learnt what became of it
 
     async def once(self, database: Database) -> R:
         async with database.writing() as connection:
             transaction = await _begin(database, connection, self._commit_id)
             if transaction is None:
                 return self._results[-1]
+            self.committing = False
             transaction.fence = self._fence
             await transaction.check_fence()
             result = await self._work(SqlUnitOfWork(transaction))
             await transaction.write_outbox()
             self._results.append(result)
+            self.committing = True
             await connection.commit()
             return result
 

@@ -204,7 +204,7 @@ sa.Index(
 # The ledger.
 
 # A line, its kernel, and the row of the agent that it counts against are written together by counted statements
-# (`transitions`, `holdings`), so the lines need no foreign keys; with them, a placement took a seventh longer.
+# (`transitions`, `holdings`), so the lines need no foreign keys; with them, writing the lines took twice as long.
 HELD_SLOTS = sa.Table(
     "held_slots",
     METADATA,

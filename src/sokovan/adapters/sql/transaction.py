@@ -79,12 +79,16 @@ class Transaction:
     async def check_fence(self) -> None:
         """Refuse to write for a leader that has been replaced.
 
-        The row stays locked against a change of leader until this transaction ends, so
-        that the epoch is the current one when it commits.
+        The row stays locked against a change of leader, though not against a renewal,
+        until this transaction ends, so that the epoch is the current one when it commits.
         """
         if self.fence is None:
             return
-        statement = sa.select(LEASES.c.epoch).where(LEASES.c.name == self.fence.lease).with_for_update(read=True)
+        statement = (
+            sa.select(LEASES.c.epoch)
+            .where(LEASES.c.name == self.fence.lease)
+            .with_for_update(read=True, key_share=True)
+        )
         row = await self.first(statement)
         if row is None or row.epoch != self.fence.epoch:
             raise FencedOut(lease=self.fence.lease, epoch=self.fence.epoch, current=None if row is None else row.epoch)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from sokovan.adapters.sql.audit_log import SqlAuditTrail
-from sokovan.adapters.sql.catalog import SqlCatalog
-from sokovan.adapters.sql.fleet import SqlFleet
-from sokovan.adapters.sql.ledger import SqlLedger
-from sokovan.adapters.sql.serving import SqlDeployments, SqlRoutes
-from sokovan.adapters.sql.sessions import SqlSessions
+from sokovan.adapters.sql.repositories.audit_log import SqlAuditTrail
+from sokovan.adapters.sql.repositories.catalog import SqlCatalog
+from sokovan.adapters.sql.repositories.fleet import SqlFleet
+from sokovan.adapters.sql.repositories.ledger import SqlLedger
+from sokovan.adapters.sql.repositories.serving import SqlDeployments, SqlRoutes
+from sokovan.adapters.sql.repositories.sessions import SqlSessions
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.events import Event
 

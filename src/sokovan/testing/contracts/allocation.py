@@ -15,9 +15,7 @@ from sokovan.domain.events import KernelMoved, SessionMoved
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.policy import Scope
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.tenancy import Owner
 from sokovan.ports.allocation import (
     AllocationContext,
     AllocationRefused,
@@ -28,9 +26,10 @@ from sokovan.scheduling.selectors.base import AgentSelection
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.fleet import agent_now
-from sokovan.testing.contracts.ledger import conserved, held, usage
+from sokovan.testing.contracts.ledger import conserved, held
+from sokovan.testing.contracts.sessions import enqueue_together
 from sokovan.testing.contracts.storage import published
-from sokovan.testing.stored_cluster import StoredCluster, assignment, refusal
+from sokovan.testing.stored_cluster import StoredCluster, assignment, refusal, session_spec
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 ONE_CPU = {"cpu": 1000}
@@ -144,8 +143,7 @@ async def a_gang_is_whole_or_not_at_all(cluster: StoredCluster) -> None:
 async def a_session_above_its_minimum_grows(cluster: StoredCluster) -> None:
     """Kernels that wait may follow, one by one, and hold what they ask for."""
     [agent] = await agents(cluster, 1, {"cpu": 3000})
-    owner = Owner(user=cluster.new("u"))
-    [name] = await sessions(cluster, 1, ONE_CPU, kernels=3, min_kernels=1, owner=owner)
+    [name] = await sessions(cluster, 1, ONE_CPU, kernels=3, min_kernels=1)
     await cluster.place(name, agent)
     await cluster.start(name)
     for index in (2, 1):
@@ -155,8 +153,7 @@ async def a_session_above_its_minimum_grows(cluster: StoredCluster) -> None:
         expect(not batch.refused, f"growing was refused: {batch.refused}")
     record = await cluster.session(name)
     expect(record.status is SessionStatus.RUNNING, f"growing made the session {record.status}")
-    found = await usage(cluster, Scope.USER, owner.user)
-    expect(found["cpu"] == 3000, f"the owner uses {found}")
+    expect(len(await held(cluster, agent)) == 3, "a kernel that followed holds nothing")
     await conserved(cluster, agent)
 
 
@@ -179,6 +176,19 @@ async def who_comes_first_in_a_batch_is_served_first(cluster: StoredCluster) -> 
     names = await sessions(cluster, 4, ONE_CPU)
     batch = await cluster.place_all([assignment(name, agent) for name in reversed(names)])
     expect(allocated(batch) == [names[3], names[2]], f"allocated were {allocated(batch)}")
+
+
+async def a_large_batch_is_served_in_its_order_on_every_agent(cluster: StoredCluster) -> None:
+    """However it is divided: as many as fit, the first ones, each told once."""
+    names = await agents(cluster, 6, {"cpu": 15_000})
+    waiting = [cluster.new("s") for _ in range(120)]
+    await enqueue_together(cluster, [session_spec(name, slots=ONE_CPU) for name in waiting])
+    wanted = [assignment(name, names[index % 6]) for index, name in enumerate(waiting)]
+    batch = await cluster.place_all(wanted)
+    expect(allocated(batch) == waiting[:90], "not the first ones of each agent were allocated, in the order given")
+    expect(set(batch.refused) == set(waiting[90:]), "the others were not told")
+    for name in names:
+        await conserved(cluster, name)
 
 
 async def callers_at_once_never_take_more_than_there_is(cluster: StoredCluster) -> None:
@@ -273,6 +283,7 @@ CHECKS: tuple[Check, ...] = (
     a_session_above_its_minimum_grows,
     a_loser_disturbs_nobody_else,
     who_comes_first_in_a_batch_is_served_first,
+    a_large_batch_is_served_in_its_order_on_every_agent,
     callers_at_once_never_take_more_than_there_is,
     callers_at_once_for_one_session_make_one_allocation,
     a_caller_that_is_refused_leaves_the_session_to_the_next,

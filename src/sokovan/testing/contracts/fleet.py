@@ -144,6 +144,17 @@ async def an_agent_that_left_for_good_stays_away(cluster: StoredCluster) -> None
         expect(await agent_now(cluster, name) == record, "a refused enrolment changed the agent")
 
 
+async def an_agent_that_has_kernels_cannot_leave(cluster: StoredCluster) -> None:
+    """They may outlive it; an operator may declare the machine gone."""
+    name = cluster.new("a")
+    await cluster.agent(name)
+    session = await running_on(cluster, name, {"cpu": 1000})
+    await refusal(moved(cluster, await agent_now(cluster, name), AgentTrigger.LEFT, BY_AGENT), Conflict)
+    await ended(cluster, session, FreeProof.AGENT_TOMBSTONE)
+    left = await moved(cluster, await agent_now(cluster, name), AgentTrigger.LEFT, BY_AGENT)
+    expect(left.info.status is AgentStatus.TERMINATED, f"it is {left.info.status}")
+
+
 async def an_agent_joins_a_scaling_group_that_is_there(cluster: StoredCluster) -> None:
     """NotFound otherwise, and nothing is stored."""
     name = cluster.new("a")
@@ -297,6 +308,7 @@ CHECKS: tuple[Check, ...] = (
     an_agent_that_was_silent_or_lost_comes_back_alive,
     draining_survives_silence_loss_and_a_restart,
     an_agent_that_left_for_good_stays_away,
+    an_agent_that_has_kernels_cannot_leave,
     an_agent_joins_a_scaling_group_that_is_there,
     a_capacity_never_falls_below_what_is_held,
     a_slot_that_is_gone_stays_while_it_is_held,

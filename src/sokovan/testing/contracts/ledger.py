@@ -20,7 +20,7 @@ from sokovan.domain.tenancy import Owner
 from sokovan.ports.ledger import UnprovenFree
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.fleet import agent_now, walked
-from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster, refusal
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster, refusal
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 SLOTS = {"cpu": 1000, "mem": 1 << 30, "cuda.device": 1}
@@ -188,6 +188,32 @@ async def a_new_incarnation_proves_the_end_of_the_old_one(cluster: StoredCluster
     await cluster.free(record.session_id, FreeProof.INCARNATION_FENCED)
 
 
+async def an_adopted_kernel_belongs_to_the_new_incarnation(cluster: StoredCluster) -> None:
+    """Its process may live, so that only the new incarnation's word frees it."""
+    agent, first = await running(cluster, kernels=2)
+    info = (await agent_now(cluster, agent)).info
+    found = [(first.kernels[0].kernel_id, first.kernels[0].attempt)]
+    await cluster.store.run(lambda unit: unit.fleet.enrol(info, BY_AGENT, adopted=found))
+    adopted, lost = (await cluster.stop(first.session_id)).kernels
+    expect((adopted.incarnation, lost.incarnation) == (2, 1), "the wrong kernels went over")
+    await refusal(freed(cluster, [adopted], FreeProof.INCARNATION_FENCED), UnprovenFree)
+    await freed(cluster, [adopted], FreeProof.AGENT_TOMBSTONE)
+    await refusal(freed(cluster, [lost], FreeProof.AGENT_TOMBSTONE), UnprovenFree)
+    await freed(cluster, [lost], FreeProof.INCARNATION_FENCED)
+    await conserved(cluster, agent)
+
+
+async def kernels_that_hold_something_are_listed_by_agent(cluster: StoredCluster) -> None:
+    """Also those of a session that was ended by force."""
+    agent, forced = await running(cluster)
+    await cluster.stop(forced.session_id, Goal.FORCE)
+    listed = await cluster.store.read(lambda unit: unit.ledger.kernels_on(AgentId(agent)))
+    expect([kernel.session_id for kernel in listed] == [forced.session_id], f"{listed} are listed")
+    await freed(cluster, listed, FreeProof.AGENT_TOMBSTONE)
+    left = await cluster.store.read(lambda unit: unit.ledger.kernels_on(AgentId(agent)))
+    expect(not left, f"{left} are listed after they were freed")
+
+
 async def a_host_that_was_declared_gone_proves_the_end(cluster: StoredCluster) -> None:
     """One that is only lost proves nothing: it may still run."""
     agent, record = await running(cluster)
@@ -289,6 +315,8 @@ CHECKS: tuple[Check, ...] = (
     a_kernel_that_was_never_sent_is_freed_by_that,
     the_agent_that_ran_a_kernel_may_tell_of_its_end,
     a_new_incarnation_proves_the_end_of_the_old_one,
+    an_adopted_kernel_belongs_to_the_new_incarnation,
+    kernels_that_hold_something_are_listed_by_agent,
     a_host_that_was_declared_gone_proves_the_end,
     one_kernel_without_proof_keeps_all,
     kernels_of_many_sessions_and_agents_are_freed_together,

@@ -263,6 +263,19 @@ async def a_route_takes_the_moves_of_its_table(cluster: StoredCluster) -> None:
     expect(is_whole(entries), "the story has a gap or a jump")
 
 
+async def a_route_that_ended_gives_its_addresses_back(cluster: StoredCluster) -> None:
+    """Another route may have them from then on."""
+    deployment = (await created(cluster)).spec.deployment_id
+    address = endpoint(cluster)
+    record = await routed(cluster, deployment, address)
+    await refusal(routed(cluster, deployment, address), Conflict)
+    for trigger in (_R.CONFIGURED, _R.DELETE_REQUESTED, _R.FORCED):
+        record = await route_moved(cluster, record, trigger)
+    expect(record.spec.endpoints == (), f"it still has {record.spec.endpoints}")
+    later = await routed(cluster, deployment, address)
+    expect(later.spec.endpoints == (address,), "the address is not the new route's")
+
+
 CHECKS: tuple[Check, ...] = (
     a_new_deployment_waits_with_what_was_asked_for,
     a_deployment_needs_a_name_of_its_own_and_a_scaling_group,
@@ -278,4 +291,5 @@ CHECKS: tuple[Check, ...] = (
     an_address_leads_to_one_route,
     one_address_twice_in_a_route_is_refused,
     a_route_takes_the_moves_of_its_table,
+    a_route_that_ended_gives_its_addresses_back,
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from sokovan.adapters.sql.invariants import audit
-from sokovan.adapters.sql.snapshots import SqlSnapshots
+from sokovan.adapters.sql.invariants.auditor import audit
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.errors import SokovanError
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.snapshots import same_as_fresh

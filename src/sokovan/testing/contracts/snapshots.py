@@ -6,10 +6,10 @@ Each check has a store of its own: a snapshot shows all that is in it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TypeAlias
 
-from sokovan.adapters.sql.snapshots import SqlSnapshots
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.errors import NotFound
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
@@ -25,7 +25,7 @@ from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
 from sokovan.testing.clock import until
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.fleet import walked
-from sokovan.testing.stored_cluster import BY_AGENT, DEFAULT_GROUP, StoredCluster, assignment, refusal
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, DEFAULT_GROUP, StoredCluster, assignment, refusal
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 ONE_CPU = {"cpu": 1000}
@@ -83,6 +83,30 @@ async def a_store_at_rest_has_nothing_new(cluster: StoredCluster) -> None:
     await cluster.submit("s1")
     expect(await source.refresh(), "a refresh after a write says that there is nothing")
     await settled(source)
+
+
+async def reasons_and_leases_are_no_news(cluster: StoredCluster) -> None:
+    """Else whoever notes why sessions wait would wake itself for ever."""
+    session = await cluster.submit(cluster.new("s"))
+    source = SqlSnapshots(cluster.store)
+    await settled(source)
+    change = replace(BY_COORDINATOR, code="NOT_ENOUGH_FREE")
+    await cluster.store.run(lambda unit: unit.sessions.note([session.session_id], change))
+    await cluster.leases.acquire(cluster.new("lease"), holder="m1", ttl_s=10)
+    expect(not await source.refresh(), "a reason or a lease counts as a change")
+
+
+async def what_waits_of_a_session_that_ends_is_not_offered(cluster: StoredCluster) -> None:
+    """A kernel beyond the minimum that never started is not to be placed any more."""
+    agent, name = cluster.new("a"), cluster.new("s")
+    await cluster.agent(agent)
+    await cluster.submit(name, kernels=2, min_kernels=1)
+    await cluster.place(name, agent)
+    await cluster.start(name)
+    await cluster.move(name, KernelTrigger.EXITED, BY_AGENT, exit_code=0)
+    source = SqlSnapshots(cluster.store)
+    shown = {one.session_id: one for one in (await seen(source)).sessions}[SessionId(name)]
+    expect([kernel.kernel_id for kernel in shown.kernels] == [f"{name}.0"], f"{shown.kernels} are shown")
 
 
 async def a_snapshot_stands_still_until_it_is_refreshed(cluster: StoredCluster) -> None:
@@ -303,6 +327,8 @@ async def remembering_the_same_again_writes_nothing(cluster: StoredCluster) -> N
 
 CHECKS: tuple[Check, ...] = (
     a_store_at_rest_has_nothing_new,
+    reasons_and_leases_are_no_news,
+    what_waits_of_a_session_that_ends_is_not_offered,
     a_snapshot_stands_still_until_it_is_refreshed,
     what_was_rolled_back_is_not_seen,
     an_unknown_scaling_group_is_not_found,

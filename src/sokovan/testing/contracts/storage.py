@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
-from sokovan.domain.errors import FencedOut, NotFound
+from sokovan.domain.errors import Conflict, FencedOut, InvalidTopology, NotFound
 from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, NoticeIssued, SessionMoved
 from sokovan.domain.ids import SessionId
+from sokovan.domain.topology import HyperNode
 from sokovan.ports.leases import Lease
 from sokovan.ports.storage import Fence, UnitOfWork
 from sokovan.testing.clock import until
@@ -168,6 +170,25 @@ async def a_unit_that_is_cancelled_leaves_nothing(cluster: StoredCluster) -> Non
     await asyncio.gather(task, return_exceptions=True)
     expect(not await is_there(cluster, name), "a unit of work that was cancelled left a row")
     await cluster.submit(name)
+
+
+async def a_refusal_that_is_caught_spoils_nothing_else(cluster: StoredCluster) -> None:
+    """What was refused leaves nothing; what came before and after it is committed."""
+    first, second, taken, rack = (cluster.new(kind) for kind in ("s", "s", "s", "rack"))
+    await cluster.submit(taken)
+    half = replace(session_spec(taken), session_id=SessionId(cluster.new("s")))
+
+    async def work(unit: UnitOfWork) -> None:
+        await unit.sessions.enqueue(session_spec(first), BY_USER)
+        await refusal(unit.sessions.enqueue(half, BY_USER), Conflict)
+        await refusal(unit.catalog.put(HyperNode(rack, 1, (cluster.new("a"),))), InvalidTopology)
+        await unit.sessions.enqueue(session_spec(second), BY_USER)
+
+    await cluster.store.run(work)
+    there = [await is_there(cluster, name) for name in (first, second, half.session_id)]
+    expect(there == [True, True, False], f"of the first, the last and the refused session are there: {there}")
+    racks = await cluster.store.read(lambda unit: unit.catalog.all(HyperNode))
+    expect(rack not in {node.name for node in racks}, "a HyperNode that was refused is there")
 
 
 async def the_time_of_a_unit_is_the_stores_and_stands_still(cluster: StoredCluster) -> None:
@@ -328,6 +349,7 @@ CHECKS: tuple[Check, ...] = (
     a_read_sees_one_state,
     a_unit_that_fails_leaves_nothing,
     a_unit_that_is_cancelled_leaves_nothing,
+    a_refusal_that_is_caught_spoils_nothing_else,
     the_time_of_a_unit_is_the_stores_and_stands_still,
     units_side_by_side_each_happen_once,
     the_leader_writes_and_history_says_so,

@@ -20,12 +20,11 @@ from sokovan.adapters.etcd.keys import (
     decoded,
     encoded,
     guard_with,
-    section_and_entry,
     steps,
     tokens,
 )
 from sokovan.domain.errors import InvalidName
-from sokovan.ports.config import ConfigValue, UnreadableConfig
+from sokovan.ports.config import ConfigValue, UnreadableConfig, section_and_entry
 
 
 def stored(pairs: dict[str, object], at: int = 10) -> Stored:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sokovan.adapters.local import toml_files
-from sokovan.adapters.local.toml_files import applied, look, merged, section_and_entry, signature, value_at
+from sokovan.adapters.local.toml_files import applied, look, merged, signature, value_at
 from sokovan.domain.errors import InvalidName
-from sokovan.ports.config import ConfigUnavailable, UnreadableConfig
+from sokovan.ports.config import ConfigUnavailable, UnreadableConfig, section_and_entry
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.invariants import Finding, audit
+from sokovan.adapters.sql.invariants.auditor import Finding, audit
 from sokovan.adapters.sql.store import SqlStore
 
 

@@ -157,7 +157,8 @@ async def _leaders(cluster: StoredCluster) -> None:
 
 async def _serving(cluster: StoredCluster) -> None:
     await _deploy(cluster, "chat", port=9000)
-    await _deploy(cluster, "old", port=9001)
+    await _deploy(cluster, "code", port=9001)
+    await _deploy(cluster, "old", port=9002)
     chat = await cluster.store.read(lambda unit: unit.deployments.get(DeploymentId("chat")))
     await cluster.store.run(lambda unit: unit.deployments.scale(chat, 3, BY_USER))
     await _move_deployment(cluster, "old", DeploymentTrigger.DELETE_REQUESTED, BY_USER)

@@ -115,6 +115,27 @@ async def rolls_back_what_is_not_committed(cluster: StoredCluster) -> None:
     assert [await count(cluster, kind) for kind in ("forgotten", "failed", "kept")] == [0, 0, 1]
 
 
+async def goes_on_after_a_commit_that_was_refused(cluster: StoredCluster) -> None:
+    async with cluster.store.database.writing() as connection:
+        await connection.execute(sa.text("INSERT INTO idempotency_keys VALUES ('u', 'k', 'd', 'nobody', 0)"))
+        # That there is no such session is noticed at the commit.
+        with pytest.raises(IntegrityError):
+            await connection.commit()
+    for kind in ("first", "second"):
+        await mark(cluster, kind, commit=True)
+    assert [await count(cluster, kind) for kind in ("first", "second")] == [1, 1]
+
+
+async def test_sqlite_goes_on_after_a_commit_that_was_refused() -> None:
+    async with StoredCluster.open() as cluster:
+        await goes_on_after_a_commit_that_was_refused(cluster)
+
+
+async def test_postgresql_goes_on_after_a_commit_that_was_refused(postgres_url: str) -> None:
+    async with StoredCluster.open(postgres_url) as cluster:
+        await goes_on_after_a_commit_that_was_refused(cluster)
+
+
 async def test_sqlite_rolls_back_what_is_not_committed() -> None:
     async with StoredCluster.open() as cluster:
         await rolls_back_what_is_not_committed(cluster)

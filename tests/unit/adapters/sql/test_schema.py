@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -108,3 +109,13 @@ async def test_a_migration_that_fails_leaves_the_schema_as_it_was(monkeypatch: p
         assert await tables(database) == before
     finally:
         await database.close()
+
+
+async def test_two_upgrades_at_once_do_not_collide(postgres_url: str) -> None:
+    databases = [await _opened(postgres_url) for _ in range(4)]
+    try:
+        await asyncio.gather(*[schema.upgrade(database) for database in databases])
+        await schema.check(databases[0])
+    finally:
+        for database in databases:
+            await database.close()

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.local.clock import SystemClock
@@ -17,6 +17,7 @@ from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.store import RetryRule, SqlStore
+from sokovan.adapters.sql.tables import OUTBOX
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.domain.events import NoticeIssued
@@ -215,3 +216,14 @@ async def test_a_closed_store_opens_again_when_it_is_used(tmp_path_factory: pyte
         await cluster.submit("s1")
         await cluster.store.close()
         assert (await cluster.session("s1")).session_id == "s1"
+
+
+async def test_what_users_wrote_does_not_come_out_in_an_error() -> None:
+    async with StoredCluster.open() as cluster:
+
+        async def work(unit: SqlUnitOfWork) -> None:
+            await unit.transaction.execute(sa.insert(OUTBOX), {"at_ms": None, "events": "geheim"})
+
+        with pytest.raises(IntegrityError) as refused:
+            await cluster.store.run_sql(work)
+        assert "geheim" not in str(refused.value)

@@ -49,8 +49,10 @@ ATTEMPTS: dict[str, Sequence[str]] = {
     "a result without a cause": ["UPDATE sessions SET result = 'success'"],
     "an epoch before the first": ["INSERT INTO leases VALUES ('l', 'h', 0, 0)"],
     "a device with two exclusive holders": [
-        ("INSERT INTO held_devices SELECT 's.1', device_id, agent_id, units, exclusive, freed_ms FROM held_devices "
-        "WHERE kernel_id = 's.0'")
+        (
+            "INSERT INTO held_devices SELECT 's.1', device_id, agent_id, units, exclusive, freed_ms FROM held_devices "
+            "WHERE kernel_id = 's.0'"
+        )
     ],
 }
 

@@ -1,0 +1,1 @@
+"""The allocator: lock, verify again, write."""

@@ -1,0 +1,238 @@
+"""What is verified again at commit time: a pure function of locked rows.
+
+The snapshot that a decision was made on may be old. Whoever no longer fits is
+refused with a reason; the others are not disturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sokovan.adapters.sql.allocation.devices import DeviceShelf
+from sokovan.adapters.sql.repositories.holdings import scopes_of
+from sokovan.adapters.sql.repositories.limits import OwnerLimits
+from sokovan.adapters.sql.repositories.session_rows import SessionState
+from sokovan.adapters.sql.tables import SESSIONS_SLOT
+from sokovan.domain.ids import KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.allocation import (
+    AgentChanged,
+    AllocationError,
+    AllocationRefused,
+    Assignment,
+    DependencyUnmet,
+    IncompleteGang,
+    QuotaPassed,
+    SessionNotWaiting,
+)
+
+_CLOSED = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
+
+
+@dataclass(slots=True)
+class AgentFacts:
+    """One locked agent; `free` and `places` go down as kernels are accepted."""
+
+    alive: bool
+    incarnation: int
+    architecture: str
+    labels: Mapping[str, str]
+    free: dict[str, int]
+    places: int | None
+    scaling_group: str
+    shelf: DeviceShelf = field(default_factory=DeviceShelf)
+
+
+@dataclass(slots=True)
+class Facts:
+    """Everything that the verification looks at. It belongs to one transaction."""
+
+    agents: Mapping[str, AgentFacts]
+    sessions: Mapping[str, SessionState]
+    used: dict[tuple[str, str, str], int]
+    limits: OwnerLimits
+    unmet: Collection[str]
+    topology_moved: bool = False
+    _limits_of: dict[tuple[str, ...], list[tuple[str, str, str, int]]] = field(default_factory=dict)
+
+    def limits_of(self, row: Any) -> list[tuple[str, str, str, int]]:
+        """The limits that bind the owner of a session, as (scope, name, slot, limit)."""
+        names = (row.access_key, row.user, row.group, row.domain)
+        known = self._limits_of.get(names)
+        if known is None:
+            known = limits_on(scopes_of(row), self.limits)
+            self._limits_of[names] = known
+        return known
+
+
+def limits_on(scopes: Iterable[tuple[str, str]], limits: OwnerLimits) -> list[tuple[str, str, str, int]]:
+    """The limits of these scopes, as (scope, name, slot, limit)."""
+    return [(*scope, slot, limit) for scope in scopes for slot, limit in limits.get(scope, {}).items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An assignment that holds: its session, and the devices each kernel gets."""
+
+    assignment: Assignment
+    session: SessionState
+    devices: Mapping[KernelId, Mapping[str, tuple[tuple[str, int], ...]]]
+    # What is new for the owner: slots, and a session if it held nothing before.
+    amounts: Mapping[str, int]
+
+
+def verify(assignments: Sequence[Assignment], facts: Facts) -> tuple[list[Accepted], dict[SessionId, AllocationError]]:
+    """Who can be allocated, in this order, each seeing what those before it took."""
+    accepted: list[Accepted] = []
+    refused: dict[SessionId, AllocationError] = {}
+    taken: set[str] = set()
+    for assignment in assignments:
+        try:
+            if assignment.session_id in taken:
+                raise SessionNotWaiting(session_id=assignment.session_id, problem="it is assigned twice")
+            accepted.append(_verified(assignment, facts))
+            taken.add(assignment.session_id)
+        except AllocationError as error:
+            refused.setdefault(assignment.session_id, error)
+    return accepted, refused
+
+
+def _verified(assignment: Assignment, facts: Facts) -> Accepted:
+    session = _waiting_session(assignment, facts)
+    amounts = _amounts(assignment, session)
+    if facts.limits:
+        _check_quota(session, amounts, facts)
+    devices = _check_agents(assignment, session, facts)
+    if facts.limits:
+        _take_quota(session, amounts, facts)
+    return Accepted(assignment=assignment, session=session, devices=devices, amounts=amounts)
+
+
+def _waiting_session(assignment: Assignment, facts: Facts) -> SessionState:
+    session = facts.sessions.get(assignment.session_id)
+    if session is None:
+        raise SessionNotWaiting(session_id=assignment.session_id, problem="it is not there")
+    if session.goal is not Goal.RUN or session.status in _CLOSED:
+        raise SessionNotWaiting(session_id=assignment.session_id, problem=f"it is {session.status} now")
+    named = dict(assignment.kernels)
+    if not named or len(named) != len(assignment.kernels):
+        raise IncompleteGang(session_id=assignment.session_id, problem="a kernel is named twice, or none is")
+    for kernel_id in named:
+        kernel = session.kernels.get(kernel_id)
+        if kernel is None or kernel.status is not KernelStatus.PENDING:
+            found = "not there" if kernel is None else str(kernel.status)
+            raise SessionNotWaiting(session_id=assignment.session_id, problem=f"its kernel {kernel_id} is {found}")
+    bound = len(named) + sum(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values())
+    if bound < session.row.required:
+        problem = f"{bound} kernels would start, {session.row.required} must start together"
+        raise IncompleteGang(session_id=assignment.session_id, problem=problem)
+    if assignment.session_id in facts.unmet:
+        raise DependencyUnmet(session_id=assignment.session_id, problem="a session it depends on has not ended well")
+    if assignment.hypernode is not None and facts.topology_moved:
+        raise AgentChanged(session_id=assignment.session_id, problem="the topology has changed since the decision")
+    return session
+
+
+def _check_agents(
+    assignment: Assignment, session: SessionState, facts: Facts
+) -> dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]]:
+    """Take room kernel by kernel; give everything back if one finds none."""
+    done: list[tuple[AgentFacts, ResourceSlot, Mapping[str, tuple[tuple[str, int], ...]]]] = []
+    devices: dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]] = {}
+    try:
+        for kernel_id, agent_id in assignment.kernels:
+            kernel = session.kernels[kernel_id]
+            agent = _fitting_agent(assignment, agent_id, facts, session.row.scaling_group)
+            if kernel.architecture != agent.architecture or not _labelled(kernel.require, agent.labels):
+                problem = f"agent {agent_id} no longer has what kernel {kernel_id} requires"
+                raise AgentChanged(session_id=assignment.session_id, problem=problem)
+            picked = _take(assignment, agent_id, agent, kernel.slots)
+            done.append((agent, kernel.slots, picked))
+            devices[kernel_id] = picked
+    except AllocationError:
+        for agent, slots, picked in done:
+            _give_back(agent, slots, picked)
+        raise
+    return devices
+
+
+def _fitting_agent(assignment: Assignment, agent_id: str, facts: Facts, scaling_group: str) -> AgentFacts:
+    agent = facts.agents.get(agent_id)
+    problem = ""
+    if agent is None:
+        problem = f"agent {agent_id} is not there"
+    elif not agent.alive:
+        problem = f"agent {agent_id} takes no new work"
+    elif assignment.incarnations.get(agent_id, agent.incarnation) != agent.incarnation:  # type: ignore[call-overload]  # a plain text is an id here
+        problem = f"agent {agent_id} has enrolled anew"
+    elif agent.scaling_group != scaling_group:
+        problem = f"agent {agent_id} is in scaling group {agent.scaling_group}"
+    if problem or agent is None:
+        raise AgentChanged(session_id=assignment.session_id, problem=problem)
+    return agent
+
+
+def _take(
+    assignment: Assignment, agent_id: str, agent: AgentFacts, slots: ResourceSlot
+) -> Mapping[str, tuple[tuple[str, int], ...]]:
+    if agent.places is not None and agent.places < 1:
+        raise AllocationRefused(session_id=assignment.session_id, problem=f"agent {agent_id} is at its kernel limit")
+    for slot, amount in slots.items():
+        if agent.free.get(slot, 0) < amount:
+            problem = f"agent {agent_id} has {agent.free.get(slot, 0)} {slot} free, {amount} are needed"
+            raise AllocationRefused(session_id=assignment.session_id, problem=problem)
+    picked = agent.shelf.take(slots)
+    if picked is None:
+        problem = f"agent {agent_id} has too few devices free"
+        raise AllocationRefused(session_id=assignment.session_id, problem=problem)
+    for slot, amount in slots.items():
+        agent.free[slot] -= amount
+    if agent.places is not None:
+        agent.places -= 1
+    return picked
+
+
+def _give_back(agent: AgentFacts, slots: ResourceSlot, picked: Mapping[str, tuple[tuple[str, int], ...]]) -> None:
+    for slot, amount in slots.items():
+        agent.free[slot] += amount
+    if agent.places is not None:
+        agent.places += 1
+    agent.shelf.put_back(picked)
+
+
+def _labelled(require: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    return all(labels.get(name) == value for name, value in require.items())
+
+
+def _amounts(assignment: Assignment, session: SessionState) -> dict[str, int]:
+    """What is new for the owner; a session that holds something already is no new session."""
+    amounts: dict[str, int] = {}
+    for kernel_id, _ in assignment.kernels:
+        for slot, amount in session.kernels[kernel_id].slots.items():
+            amounts[slot] = amounts.get(slot, 0) + amount
+    if not any(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values()):
+        amounts[SESSIONS_SLOT] = 1
+    return amounts
+
+
+def _check_quota(session: SessionState, amounts: Mapping[str, int], facts: Facts) -> None:
+    for scope, name, slot, limit in facts.limits_of(session.row):
+        amount = amounts.get(slot)
+        if amount is None:
+            continue
+        used = facts.used.get((scope, name, slot), 0)
+        if used + amount > limit:
+            what = "sessions" if slot == SESSIONS_SLOT else slot
+            problem = f"{scope} {name} uses {used} of {limit} {what}, {amount} more are asked for"
+            raise QuotaPassed(session_id=session.session_id, problem=problem)
+
+
+def _take_quota(session: SessionState, amounts: Mapping[str, int], facts: Facts) -> None:
+    for scope, name, slot, _ in facts.limits_of(session.row):
+        if slot in amounts:
+            key = (scope, name, slot)
+            facts.used[key] = facts.used.get(key, 0) + amounts[slot]

@@ -1,0 +1,1 @@
+"""The laws of the store as queries that name whoever breaks one."""

@@ -1,0 +1,179 @@
+"""The catalog: small tables with a name, what it refers to, and the rest as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from sokovan.adapters.sql.tables import (
+    AGENTS,
+    CATALOG_MARKS,
+    DEPLOYMENTS,
+    DOMAINS,
+    GROUPS,
+    HYPERNODES,
+    IMAGES,
+    KEYPAIRS,
+    POLICIES,
+    QUEUES,
+    SCALING_GROUPS,
+    SESSIONS,
+    USERS,
+)
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, NotFound
+from sokovan.domain.image import Image
+from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.plain import made, plain
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueTree
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.tenancy import Domain, Group, Keypair, User
+from sokovan.domain.topology import HyperNode, HyperNodeTree
+from sokovan.ports.catalog import CatalogItem, Item
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Where one kind of item is kept, and which of its fields refer to other items."""
+
+    table: sa.Table
+    what: str
+    refers: tuple[tuple[str, sa.Table, str], ...] = ()
+    key: Callable[[Any], str] = lambda item: str(item.name)
+
+
+_POLICY = ("policy", POLICIES, "resource policy")
+SHELVES: dict[type, Shelf] = {
+    Domain: Shelf(DOMAINS, "domain", (_POLICY,)),
+    Group: Shelf(GROUPS, "group", (("domain", DOMAINS, "domain"), _POLICY)),
+    User: Shelf(USERS, "user", (("domain", DOMAINS, "domain"), _POLICY)),
+    Keypair: Shelf(KEYPAIRS, "keypair", (("user", USERS, "user"), _POLICY), key=lambda item: str(item.access_key)),
+    ResourcePolicy: Shelf(POLICIES, "resource policy"),
+    ScalingGroup: Shelf(SCALING_GROUPS, "scaling group"),
+    Queue: Shelf(QUEUES, "queue"),
+    HyperNode: Shelf(HYPERNODES, "HyperNode"),
+    # One image may be there for several architectures.
+    Image: Shelf(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
+}
+
+
+class SqlCatalog:
+    """The catalog on SQL."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    async def put(self, *items: CatalogItem) -> None:
+        """See the port."""
+        async with self._transaction.savepoint():
+            for item in items:
+                await self._put(item)
+            for kind in {type(item) for item in items}:
+                await self._check_tree(kind)
+
+    async def get(self, kind: type[Item], name: str) -> Item:
+        """See the port."""
+        shelf = SHELVES[kind]
+        row = await self._transaction.first(sa.select(shelf.table.c.body).where(shelf.table.c.name == name))
+        if row is None:
+            raise NotFound(what=shelf.what, name=name)
+        return _item(kind, row.body)
+
+    async def all(self, kind: type[Item]) -> Sequence[Item]:
+        """See the port."""
+        table = SHELVES[kind].table
+        rows = await self._transaction.fetch(sa.select(table.c.body).order_by(table.c.name))
+        return [_item(kind, row.body) for row in rows]
+
+    async def remove(self, kind: type[Item], name: str) -> None:
+        """See the port."""
+        async with self._transaction.savepoint():
+            await self._remove(kind, name)
+
+    async def _remove(self, kind: type, name: str) -> None:
+        shelf = SHELVES[kind]
+        # First, so that whoever writes to the same table now is waited for, and seen by what follows.
+        await self.mark(shelf.table.name)
+        if kind is Group:
+            await self.mark(USERS.name)
+        await self._refuse_in_use(kind, name)
+        try:
+            removed = await self._transaction.execute(sa.delete(shelf.table).where(shelf.table.c.name == name))
+        except IntegrityError as error:
+            raise Conflict(f"{shelf.what} {name!r} is in use") from error
+        if not removed:
+            raise NotFound(what=shelf.what, name=name)
+        try:
+            await self._check_tree(kind)
+        except (InvalidQueues, InvalidTopology) as error:
+            raise Conflict(f"{shelf.what} {name!r} is in use: {error.message}") from error
+
+    async def _put(self, item: CatalogItem) -> None:
+        shelf = SHELVES[type(item)]
+        values: dict[str, Any] = {"body": msgspec.json.encode(plain(item)).decode()}
+        for field, table, what in shelf.refers:
+            name = getattr(item, field)
+            values[field] = name
+            found = sa.select(table.c.name).where(table.c.name == name)
+            if name is not None and await self._transaction.first(found) is None:
+                raise NotFound(what=what, name=name)
+            if table is POLICIES and name is not None:
+                await self._touch_policy(name)
+        for group in item.groups if isinstance(item, User) else ():
+            await self.get(Group, group)
+        if shelf.table is POLICIES:
+            values["changed_ms"] = self._transaction.now_ms
+        await self._upsert(shelf.table, {"name": shelf.key(item)}, values)
+        await self.mark(shelf.table.name)
+
+    async def _touch_policy(self, name: str) -> None:
+        """Whom a limit applies to is part of it: whoever holds more than that already may keep it."""
+        update = sa.update(POLICIES).where(POLICIES.c.name == name)
+        await self._transaction.execute(update.values(changed_ms=self._transaction.now_ms))
+
+    async def _check_tree(self, kind: type) -> None:
+        """Queues and HyperNodes stand in a tree; others stand alone."""
+        if kind is Queue:
+            QueueTree(await self.all(Queue))
+        if kind is HyperNode:
+            agents = await self._transaction.fetch(sa.select(AGENTS.c.agent_id))
+            HyperNodeTree([row.agent_id for row in agents], await self.all(HyperNode))
+
+    async def _refuse_in_use(self, kind: type, name: str) -> None:
+        """What refers to an item by name alone, without a foreign key."""
+        if kind is Queue and name != ROOT_QUEUE:
+            waiting = sa.select(SESSIONS.c.session_id).where(
+                SESSIONS.c.queue == name, SESSIONS.c.status.not_in([status.value for status in SESSION.terminal])
+            )
+            row = await self._transaction.first(waiting.limit(1))
+            if row is not None:
+                raise Conflict(f"queue {name!r} has sessions, {row.session_id} among them")
+        if kind is Group:
+            members = [user.name for user in await self.all(User) if name in user.groups]
+            if members:
+                raise Conflict(f"group {name!r} has members, {members[0]} among them")
+        if kind is ScalingGroup:
+            for table, what in ((AGENTS, "agents"), (SESSIONS, "sessions"), (DEPLOYMENTS, "deployments")):
+                used = sa.select(table.c.scaling_group).where(table.c.scaling_group == name)
+                if await self._transaction.first(used.limit(1)) is not None:
+                    raise Conflict(f"scaling group {name!r} has {what}")
+
+    async def mark(self, kind: str) -> None:
+        """Let readers know that one of the small tables has changed."""
+        await self._upsert(CATALOG_MARKS, {"kind": kind}, {"stamp": self._transaction.stamp})
+
+    async def _upsert(self, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:
+        insert = (postgresql.insert if self._transaction.postgresql else sqlite.insert)(table)
+        statement = insert.values({**key, **values}).on_conflict_do_update(index_elements=list(key), set_=values)
+        await self._transaction.execute(statement)
+
+
+def _item(kind: type[Item], text: str) -> Item:
+    return made(kind, msgspec.json.decode(text), key=SHELVES[kind].what)

@@ -1,0 +1,171 @@
+"""The ledger: lines of what kernels hold, and the one function that frees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Row
+
+from sokovan.adapters.sql.repositories.holdings import Delta, apply_delta
+from sokovan.adapters.sql.repositories.session_rows import KernelState, SessionState, lock_sessions, read_kernels
+from sokovan.adapters.sql.repositories.transitions import Transitions
+from sokovan.adapters.sql.rows import TEXT
+from sokovan.adapters.sql.tables import AGENTS, HELD_DEVICES, HELD_SLOTS, KERNELS, OWNER_USAGE, SESSIONS_SLOT
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.errors import StaleVersion
+from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
+from sokovan.domain.policy import Scope
+from sokovan.domain.record import Change, HeldSlot, KernelRecord
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.ports.ledger import UnprovenFree
+
+
+class SqlLedger:
+    """The ledger on SQL."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    async def free(self, kernels: Sequence[KernelRecord], proof: FreeProof, change: Change) -> None:
+        """See the port."""
+        agents = sorted({kernel.agent_id for kernel in kernels if kernel.agent_id is not None})
+        known = await self._locked_agents(agents)
+        sessions = await lock_sessions(self._transaction, sorted({kernel.session_id for kernel in kernels}))
+        each = {kernel.kernel_id: kernel for kernel in kernels}.values()
+        to_free = [pair for kernel in each if (pair := _to_free(kernel, sessions)) is not None]
+        for _, kernel in to_free:
+            problem = _hole(kernel, known.get(kernel.agent_id or ""), proof)
+            if problem:
+                raise UnprovenFree(kernel=kernel.kernel_id, proof=proof.value, problem=problem)
+        if not to_free:
+            return
+        transitions = Transitions(self._transaction, change)
+        for session, kernel in to_free:
+            transitions.move_kernel(session, kernel, KernelTrigger.GONE)
+        for session in {session.session_id: session for session, _ in to_free}.values():
+            transitions.settle(session, KernelTrigger.GONE)
+        await transitions.write()
+        await self._give_back(to_free, proof)
+
+    async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:
+        """See the port."""
+        living = sa.select(KERNELS.c.kernel_id).where(
+            KERNELS.c.agent_id == agent_id, KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS])
+        )
+        return await self._lines(HELD_SLOTS.c.kernel_id.in_(living), HELD_SLOTS.c.freed_ms.is_(None))
+
+    async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
+        """See the port."""
+        return await read_kernels(
+            self._transaction,
+            KERNELS.c.agent_id == agent_id,
+            KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS]),
+        )
+
+    async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
+        """See the port."""
+        return await self._lines(HELD_SLOTS.c.kernel_id == kernel_id)
+
+    async def usage(self, scope: Scope, name: str) -> Mapping[str, int]:
+        """See the port."""
+        statement = sa.select(OWNER_USAGE.c.slot, OWNER_USAGE.c.used).where(
+            OWNER_USAGE.c.scope == scope.value, OWNER_USAGE.c.name == name
+        )
+        return {row.slot: row.used for row in await self._transaction.fetch(statement) if row.used}
+
+    async def _lines(self, *where: sa.ColumnElement[bool]) -> list[HeldSlot]:
+        statement = sa.select(HELD_SLOTS).where(*where).order_by(HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot)
+        return [
+            HeldSlot(
+                kernel_id=KernelId(row.kernel_id),
+                agent_id=AgentId(row.agent_id),
+                incarnation=row.incarnation,
+                slot=row.slot,
+                amount=row.amount,
+                held_ms=row.held_ms,
+                freed_ms=row.freed_ms,
+                proof=None if row.proof is None else FreeProof(row.proof),
+            )
+            for row in await self._transaction.fetch(statement)
+        ]
+
+    async def _locked_agents(self, ids: Sequence[str]) -> Mapping[str, Row[Any]]:
+        """The agents, locked in the order of their ids; a proof must hold by what they are."""
+        wanted = sa.select(ids_table(self._transaction.postgresql).c.id)
+        statement = (
+            sa.select(AGENTS.c.agent_id, AGENTS.c.incarnation, AGENTS.c.status)
+            .where(AGENTS.c.agent_id.in_(wanted))
+            .order_by(AGENTS.c.agent_id)
+            .with_for_update()
+        )
+        rows = await self._transaction.fetch(statement, bound_ids(self._transaction, ids))
+        return {row.agent_id: row for row in rows}
+
+    async def _give_back(self, freed: Sequence[tuple[SessionState, KernelState]], proof: FreeProof) -> None:
+        ids = bound_ids(self._transaction, [kernel.kernel_id for _, kernel in freed])
+        slots, devices = _free_statements(self._transaction.postgresql)
+        bound = {**ids, "the_freed_ms": self._transaction.now_ms, "the_proof": proof.value}
+        lines = await self._transaction.fetch(slots, bound)
+        held: dict[str, dict[str, int]] = {}
+        for line in lines:
+            held.setdefault(line.kernel_id, {})[line.slot] = line.amount
+        delta = Delta()
+        for session, kernel in freed:
+            amounts = ResourceSlot(held[kernel.kernel_id]) if kernel.kernel_id in held else NO_SLOTS
+            delta.add_kernel(str(kernel.agent_id), amounts, sign=-1)
+            delta.add_owner(session.row, amounts, sign=-1)
+        for session in {session.session_id: session for session, _ in freed}.values():
+            if not any(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values()):
+                delta.add_owner(session.row, {SESSIONS_SLOT: 1}, sign=-1)
+        for device in await self._transaction.fetch(devices, {**ids, "the_freed_ms": self._transaction.now_ms}):
+            delta.devices[device.agent_id, device.device_id] -= device.units
+        await apply_delta(self._transaction, delta, incarnations={})
+
+
+def _to_free(kernel: KernelRecord, sessions: Mapping[str, SessionState]) -> tuple[SessionState, KernelState] | None:
+    """The locked kernel, or None if it has been freed already."""
+    session = sessions.get(kernel.session_id)
+    found = None if session is None else session.kernels.get(kernel.kernel_id)
+    if session is None or found is None or (found.agent_id, found.attempt) != (kernel.agent_id, kernel.attempt):
+        raise StaleVersion(what="kernel", name=kernel.kernel_id, expected=kernel.status, found="another attempt")
+    if found.status is KernelStatus.TERMINATED:
+        return None
+    return session, found
+
+
+def _hole(kernel: KernelState, agent: Any, proof: FreeProof) -> str:
+    """What is wrong with a proof; nothing if it holds."""
+    if proof is FreeProof.NEVER_SENT:
+        return "its creation was asked for" if kernel.sent else ""
+    if agent is None:
+        return "its agent is not there"
+    if proof is FreeProof.AGENT_TOMBSTONE:
+        # Only the incarnation that was asked to create it can know.
+        return "" if agent.incarnation == kernel.incarnation else "another incarnation of the agent reports it"
+    if proof is FreeProof.INCARNATION_FENCED:
+        return "" if agent.incarnation > (kernel.incarnation or 0) else "the agent has not enrolled anew"
+    return "" if agent.status == AgentStatus.TERMINATED else f"the agent is {agent.status}, not declared gone"
+
+
+@cache
+def _free_statements(postgresql: bool) -> tuple[Any, Any]:  # noqa: FBT001  # a key of the cache
+    wanted = sa.select(ids_table(postgresql).c.id)
+    freed = sa.bindparam("the_freed_ms", type_=sa.BigInteger())
+    slots = (
+        sa.update(HELD_SLOTS)
+        .values(freed_ms=freed, proof=sa.bindparam("the_proof", type_=TEXT))
+        .where(HELD_SLOTS.c.kernel_id.in_(wanted), HELD_SLOTS.c.freed_ms.is_(None))
+        .returning(HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot, HELD_SLOTS.c.amount)
+    )
+    devices = (
+        sa.update(HELD_DEVICES)
+        .values(freed_ms=freed)
+        .where(HELD_DEVICES.c.kernel_id.in_(wanted), HELD_DEVICES.c.freed_ms.is_(None))
+        .returning(HELD_DEVICES.c.agent_id, HELD_DEVICES.c.device_id, HELD_DEVICES.c.units)
+    )
+    return slots, devices

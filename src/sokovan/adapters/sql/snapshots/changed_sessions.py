@@ -1,0 +1,80 @@
+"""Reads sessions that changed, with their kernels, into the system's view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.repositories.session_rows import slots_of
+from sokovan.adapters.sql.snapshots.system_view import SystemView
+from sokovan.adapters.sql.tables import DEPENDENCIES, KERNELS, SESSIONS
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.record import SessionResult
+
+_ENDED = [status.value for status in SESSION.terminal]
+_SESSION_COLUMNS = [
+    SESSIONS.c[name]
+    for name in (
+        "session_id", "place", "status", "scaling_group", "user", "group", "domain", "access_key", "result",
+        "hypernode", "body",
+    )
+]  # fmt: skip
+_KERNEL_COLUMNS = [KERNELS.c[name] for name in ("kernel_id", "session_id", "status", "agent_id", "slots")]
+
+
+async def refresh_sessions(transaction: Transaction, view: SystemView, *, since: int | None) -> None:
+    """Take in every session that was written since the mark.
+
+    Without a mark, all that have not ended.
+    """
+    where = SESSIONS.c.status.not_in(_ENDED) if since is None else SESSIONS.c.stamp >= since
+    rows = await transaction.fetch(sa.select(*_SESSION_COLUMNS).where(where))
+    kernels = await _kernels(transaction, rows, since)
+    for row in rows:
+        view.put_session(row, kernels.get(row.session_id, ()), ended=row.status in _ENDED)
+    if since is None:
+        await _lingering(transaction, view)
+    await _outcomes(transaction, view, [row.session_id for row in rows if row.status not in _ENDED])
+
+
+async def _kernels(transaction: Transaction, rows: Sequence[Any], since: int | None) -> dict[str, list[Any]]:
+    statement = sa.select(*_KERNEL_COLUMNS).order_by(KERNELS.c.session_id, KERNELS.c.index)
+    if since is None:
+        live = sa.select(SESSIONS.c.session_id).where(SESSIONS.c.status.not_in(_ENDED))
+        found = await transaction.fetch(statement.where(KERNELS.c.session_id.in_(live)))
+    else:
+        wanted = sa.select(ids_table(transaction.postgresql).c.id)
+        bound = bound_ids(transaction, [row.session_id for row in rows])
+        found = await transaction.fetch(statement.where(KERNELS.c.session_id.in_(wanted)), bound)
+    kernels: dict[str, list[Any]] = {}
+    for kernel in found:
+        kernels.setdefault(kernel.session_id, []).append(kernel)
+    return kernels
+
+
+async def _lingering(transaction: Transaction, view: SystemView) -> None:
+    """Kernels of sessions that were ended by force: they hold their slots until there is a proof."""
+    statement = (
+        sa.select(KERNELS.c.kernel_id, KERNELS.c.agent_id, KERNELS.c.slots)
+        .join(SESSIONS, SESSIONS.c.session_id == KERNELS.c.session_id)
+        .where(KERNELS.c.status == KernelStatus.TERMINATING.value, SESSIONS.c.status.in_(_ENDED))
+    )
+    for row in await transaction.fetch(statement):
+        view.set_releasing(row.kernel_id, row.agent_id, slots_of(row.slots))
+
+
+async def _outcomes(transaction: Transaction, view: SystemView, ids: Sequence[str]) -> None:
+    """How the sessions ended that these wait for."""
+    wanted = sa.select(ids_table(transaction.postgresql).c.id)
+    statement = (
+        sa.select(SESSIONS.c.session_id, SESSIONS.c.result)
+        .join(DEPENDENCIES, DEPENDENCIES.c.depends_on == SESSIONS.c.session_id)
+        .where(DEPENDENCIES.c.session_id.in_(wanted), SESSIONS.c.status.in_(_ENDED))
+    )
+    for row in await transaction.fetch(statement, bound_ids(transaction, ids)):
+        view.outcomes[SessionId(row.session_id)] = row.result == SessionResult.SUCCESS.value

@@ -1,0 +1,167 @@
+"""Snapshots for the core, kept in memory and brought up to date by what changed.
+
+Every row that matters to scheduling carries the mark of the transaction that
+wrote it last. A refresh asks for rows whose mark was not settled at the refresh
+before: nothing written, nothing read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.repositories.fleet import agent_info
+from sokovan.adapters.sql.repositories.limits import OWNED, policies_by_owner
+from sokovan.adapters.sql.snapshots.carried import read_carried, write_carried
+from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
+from sokovan.adapters.sql.snapshots.system_view import SystemView
+from sokovan.adapters.sql.store import SqlStore
+from sokovan.adapters.sql.tables import (
+    AGENT_SLOTS,
+    AGENTS,
+    CATALOG_MARKS,
+    COMMITS,
+    HYPERNODES,
+    OWNER_USAGE,
+    POLICIES,
+    QUEUES,
+    RESERVATIONS,
+    SCALING_GROUPS,
+    SESSIONS,
+)
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.queue import Queue
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.topology import HyperNode
+from sokovan.ports.storage import Fence
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.snapshot import SystemSnapshot
+
+
+class SqlSnapshots:
+    """The snapshot source on SQL."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self._view = SystemView()
+        self._since: int | None = None
+        self._marks: dict[str, int] = {}
+
+    async def refresh(self) -> bool:
+        """See the port."""
+        return await self._store.read(self._refresh)
+
+    async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
+        """See the port."""
+        return self._view.snapshot(scaling_group)
+
+    def scaling_groups(self) -> Sequence[ScalingGroupName]:
+        """See the port."""
+        return sorted(self._view.scaling_groups)
+
+    def incarnation(self, agent_id: AgentId) -> int | None:
+        """See the port."""
+        agent = self._view.agents.get(agent_id)
+        return None if agent is None else agent.incarnation
+
+    @property
+    def topology(self) -> int:
+        """See the port."""
+        return self._marks.get(HYPERNODES.name, 0)
+
+    async def remember(
+        self, scaling_group: ScalingGroupName, plan: SchedulingPlan, *, fence: Fence | None = None
+    ) -> None:
+        """See the port."""
+        reservations, cursors = self._view.carried(scaling_group)
+        if reservations == plan.reservations and cursors == dict(plan.cursors):
+            return
+
+        async def work(unit: SqlUnitOfWork) -> None:
+            await write_carried(unit, scaling_group, plan)
+
+        await self._store.run_sql(work, fence=fence)
+        self._view.carry(scaling_group, plan.reservations, dict(plan.cursors))
+
+    async def _refresh(self, unit: SqlUnitOfWork) -> bool:
+        transaction = unit.transaction
+        settled, changed = await self._progress(transaction)
+        if not changed:
+            self._view.now_ms = transaction.now_ms
+            return False
+        # A first load that breaks off must leave nothing: a later one would not hear of what ended meanwhile.
+        view = SystemView() if self._since is None else self._view
+        view.now_ms = transaction.now_ms
+        if transaction.postgresql and self._since is not None:
+            # Few rows are new, however old the planner's statistics are.
+            await transaction.execute(sa.text("SET LOCAL enable_seqscan = off"))
+        marks = {row.kind: row.stamp for row in await transaction.fetch(sa.select(CATALOG_MARKS))}
+        await self._refresh_catalog(unit, view, marks)
+        await refresh_sessions(transaction, view, since=self._since)
+        await self._refresh_agents(transaction, view)
+        await self._refresh_usage(transaction, view)
+        view.changed()
+        self._view, self._since, self._marks = view, settled, marks
+        return True
+
+    async def _progress(self, transaction: Transaction) -> tuple[int, bool]:
+        """From where the next refresh must look, and whether anything is new since the last."""
+        # The end of an index each, whatever the planner believes about how many rows are new.
+        ends = [
+            sa.func.coalesce(sa.select(sa.func.max(table.c.stamp)).scalar_subquery(), 0)
+            for table in (SESSIONS, AGENTS, OWNER_USAGE, CATALOG_MARKS)
+        ]
+        # SQLite calls the largest of several values max, PostgreSQL greatest.
+        latest = sa.func.greatest(*ends) if transaction.postgresql else sa.func.max(*ends)
+        row = await transaction.first(sa.select(_settled(transaction).label("settled"), latest.label("latest")))
+        if row is None:
+            raise LookupError("a query without a table gives one row")
+        return row.settled, self._since is None or row.latest >= self._since
+
+    def _new(self, table: sa.Table) -> sa.ColumnElement[bool]:
+        return sa.true() if self._since is None else table.c.stamp >= self._since
+
+    async def _refresh_catalog(self, unit: SqlUnitOfWork, view: SystemView, marks: dict[str, int]) -> None:
+        def moved(*tables: sa.Table) -> bool:
+            return self._since is None or any(marks.get(t.name) != self._marks.get(t.name) for t in tables)
+
+        if moved(SCALING_GROUPS):
+            view.set_scaling_groups(await unit.catalog.all(ScalingGroup))
+        if moved(QUEUES):
+            view.queues = tuple(await unit.catalog.all(Queue))
+        if moved(HYPERNODES):
+            view.hypernodes = tuple(await unit.catalog.all(HyperNode))
+        if moved(POLICIES, *OWNED.values()):
+            view.limits = await policies_by_owner(unit.transaction)
+        if moved(RESERVATIONS):
+            carried = await read_carried(unit.transaction)
+            for group in view.scaling_groups:
+                view.carry(group, *carried.get(group, ((), {})))
+
+    async def _refresh_agents(self, transaction: Transaction, view: SystemView) -> None:
+        rows = await transaction.fetch(sa.select(AGENTS).where(self._new(AGENTS)))
+        wanted = sa.select(ids_table(transaction.postgresql).c.id)
+        slots: dict[str, list[Any]] = {}
+        statement = sa.select(AGENT_SLOTS).where(AGENT_SLOTS.c.agent_id.in_(wanted))
+        for slot in await transaction.fetch(statement, bound_ids(transaction, [row.agent_id for row in rows])):
+            slots.setdefault(slot.agent_id, []).append(slot)
+        for row in rows:
+            view.put_agent(agent_info(row, slots.get(row.agent_id, ()), ()))
+
+    async def _refresh_usage(self, transaction: Transaction, view: SystemView) -> None:
+        for row in await transaction.fetch(sa.select(OWNER_USAGE).where(self._new(OWNER_USAGE))):
+            view.put_usage(row.scope, row.name, row.slot, row.used)
+
+
+def _settled(transaction: Transaction) -> sa.ColumnElement[int]:
+    """The first mark whose transaction may still be under way, or is yet to come."""
+    if transaction.postgresql:
+        oldest = sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot())
+        return sa.cast(sa.cast(oldest, sa.Text), sa.BigInteger)
+    commits = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"))
+    last = sa.select(commits.c.seq).where(commits.c.name == COMMITS.name).scalar_subquery()
+    return sa.func.coalesce(last, 0) + 1

@@ -1,0 +1,201 @@
+"""The system in memory, object by object, from which snapshots are put together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sokovan.adapters.sql.repositories.session_rows import slots_of
+from sokovan.adapters.sql.snapshots.workloads import session_workload
+from sokovan.adapters.sql.tables import SESSIONS_SLOT
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.errors import NotFound
+from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.policy import ResourcePolicy, Scope
+from sokovan.domain.queue import Queue
+from sokovan.domain.record import SessionResult
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.slots import ResourceSlot, total
+from sokovan.domain.topology import HyperNode
+from sokovan.scheduling.snapshot import OwnerUsage, Reservation, SessionWorkload, SystemSnapshot
+
+_RELEASING = KernelStatus.TERMINATING.value
+
+
+class SystemView:
+    """What the last refresh knew. Changing one object costs that object."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.scaling_groups: dict[ScalingGroupName, ScalingGroup] = {}
+        self.queues: tuple[Queue, ...] = ()
+        self.hypernodes: tuple[HyperNode, ...] = ()
+        self.limits: Mapping[Scope, Mapping[str, ResourcePolicy]] = {}
+        self.agents: dict[AgentId, AgentInfo] = {}
+        self.outcomes: dict[SessionId, bool] = {}
+        self._waiting_for: Counter[SessionId] = Counter()
+        self._sessions: dict[str, dict[SessionId, SessionWorkload]] = {}
+        self._group_of: dict[SessionId, str] = {}
+        self._releasing: dict[str, tuple[AgentId, ResourceSlot]] = {}
+        self._releasing_on: dict[AgentId, dict[str, ResourceSlot]] = {}
+        self._used: dict[tuple[str, str], dict[str, int]] = {}
+        self._usage: dict[Scope, dict[str, OwnerUsage]] = {scope: {} for scope in Scope}
+        self._carried: dict[str, tuple[tuple[Reservation, ...], dict[str, AgentId]]] = {}
+        self._made: dict[str, SystemSnapshot] = {}
+        self._current: set[str] = set()
+
+    def changed(self) -> None:
+        """Something was taken in: snapshots must be put together anew."""
+        self._current.clear()
+
+    def set_scaling_groups(self, groups: Iterable[ScalingGroup]) -> None:
+        """Replace the scaling groups."""
+        self.scaling_groups = {group.name: group for group in groups}
+
+    def put_session(self, row: Any, kernels: Sequence[Any], *, ended: bool) -> None:
+        """Take in a session as it is now; one that ended leaves, and its result stays."""
+        session_id = SessionId(row.session_id)
+        for kernel in kernels:
+            if kernel.status == _RELEASING:
+                self.set_releasing(kernel.kernel_id, kernel.agent_id, slots_of(kernel.slots))
+            else:
+                self._forget_releasing(kernel.kernel_id)
+        self._drop_session(session_id)
+        if ended:
+            if session_id in self._waiting_for:
+                self.outcomes[session_id] = row.result == SessionResult.SUCCESS.value
+            return
+        session = session_workload(row, kernels)
+        self._group_of[session_id] = row.scaling_group
+        self._sessions.setdefault(row.scaling_group, {})[session_id] = session
+        self._waiting_for.update(session.dependencies)
+
+    def _drop_session(self, session_id: SessionId) -> None:
+        """Forget a session, and results that nobody waits for any more."""
+        known = self._sessions.get(self._group_of.pop(session_id, ""), {}).pop(session_id, None)
+        for dependency in () if known is None else known.dependencies:
+            self._waiting_for[dependency] -= 1
+            if not self._waiting_for[dependency]:
+                del self._waiting_for[dependency]
+                self.outcomes.pop(dependency, None)
+
+    def set_releasing(self, kernel_id: str, agent_id: str, slots: ResourceSlot) -> None:
+        """A kernel is on its way out and still holds its slots."""
+        agent = AgentId(agent_id)
+        self._releasing[kernel_id] = (agent, slots)
+        self._releasing_on.setdefault(agent, {})[kernel_id] = slots
+
+    def _forget_releasing(self, kernel_id: str) -> None:
+        known = self._releasing.pop(kernel_id, None)
+        if known is not None:
+            self._releasing_on[known[0]].pop(kernel_id, None)
+
+    def put_agent(self, info: AgentInfo) -> None:
+        """Take in an agent, without what is being released on it."""
+        self.agents[info.agent_id] = info
+
+    def put_usage(self, scope: str, name: str, slot: str, used: int) -> None:
+        """Take in how much of a slot an owner uses."""
+        amounts = self._used.setdefault((scope, name), {})
+        amounts[slot] = used
+        slots = ResourceSlot({key: amount for key, amount in amounts.items() if key != SESSIONS_SLOT})
+        self._usage[Scope(scope)][name] = OwnerUsage(slots=slots, sessions=amounts.get(SESSIONS_SLOT, 0))
+
+    def carry(
+        self, group: ScalingGroupName, reservations: tuple[Reservation, ...], cursors: dict[str, AgentId]
+    ) -> None:
+        """Take in what a cycle left to the next."""
+        self._carried[group] = (reservations, cursors)
+        self._current.discard(group)
+
+    def carried(self, group: ScalingGroupName) -> tuple[tuple[Reservation, ...], dict[str, AgentId]]:
+        """What the last cycle of a scaling group left."""
+        return self._carried.get(group, ((), {}))
+
+    def snapshot(self, group: ScalingGroupName) -> SystemSnapshot:
+        """Everything that a cycle of this scaling group may look at."""
+        if group not in self.scaling_groups:
+            raise NotFound(what="scaling group", name=group)
+        known = self._made.get(group)
+        made = replace(known, now_ms=self.now_ms) if known and group in self._current else self._put_together(group)
+        if known is not None and "tree" in vars(known) and _same_ground(known, made):
+            # The tree takes longer to make than the rest of the snapshot, and changes only with the ground.
+            vars(made)["tree"] = known.tree
+        self._made[group] = made
+        self._current.add(group)
+        return made
+
+    def _put_together(self, group: ScalingGroupName) -> SystemSnapshot:
+        sessions = self._sessions.get(group, {})
+        reservations, cursors = self.carried(group)
+        agents = tuple(self._with_releasing(one) for one in self.agents.values() if one.scaling_group == group)
+        return SystemSnapshot(
+            agents=agents,
+            sessions=tuple(sessions.values()),
+            hypernodes=self._hypernodes_of(agents),
+            queues=self.queues,
+            scaling_group=self.scaling_groups[group],
+            now_ms=self.now_ms,
+            usage={scope: dict(owners) for scope, owners in self._usage.items()},
+            limits=self.limits,
+            pending_elsewhere=self._pending_elsewhere(group),
+            outcomes=dict(self.outcomes),
+            reservations=tuple(one for one in reservations if one.session_id in sessions),
+            cursors=dict(cursors),
+        )
+
+    def _with_releasing(self, info: AgentInfo) -> AgentInfo:
+        kernels = self._releasing_on.get(info.agent_id)
+        if not kernels:
+            return info
+        return replace(info, releasing_slots=total(kernels.values()), releasing_count=len(kernels))
+
+    def _hypernodes_of(self, agents: Sequence[AgentInfo]) -> tuple[HyperNode, ...]:
+        """The part of the topology that these agents stand in.
+
+        A HyperNode may span scaling groups; a cycle sees the members it can use, and
+        no HyperNode that has none.
+        """
+        if not self.hypernodes:
+            return ()
+        known = {str(agent.agent_id) for agent in agents}
+        found: list[HyperNode] = []
+        for node in sorted(self.hypernodes, key=lambda node: node.tier):
+            members = tuple(member for member in node.members if member in known)
+            if members:
+                found.append(node if members == node.members else replace(node, members=members))
+                known.add(node.name)
+        return tuple(found)
+
+    def _pending_elsewhere(self, group: ScalingGroupName) -> dict[str, OwnerUsage]:
+        """How much each keypair has waiting in other scaling groups, where a limit asks for it."""
+        limited = {
+            name
+            for name, policy in self.limits.get(Scope.KEYPAIR, {}).items()
+            if policy.pending_sessions_max is not None or len(policy.pending_slots_max)
+        }
+        found: dict[str, OwnerUsage] = {}
+        if not limited:
+            return found
+        for other, sessions in self._sessions.items():
+            if other == group:
+                continue
+            for session in sessions.values():
+                key = str(session.owner.access_key)
+                if key in limited and all(kernel.agent is None for kernel in session.kernels):
+                    known = found.get(key, OwnerUsage())
+                    slots = total([known.slots, *(kernel.slots for kernel in session.kernels)])
+                    found[key] = OwnerUsage(slots=slots, sessions=known.sessions + 1)
+        return found
+
+
+def _same_ground(first: SystemSnapshot, second: SystemSnapshot) -> bool:
+    """Whether two snapshots have the same agents under the same HyperNodes."""
+    return (
+        first.hypernodes == second.hypernodes
+        and len(first.agents) == len(second.agents)
+        and all(one.agent_id == other.agent_id for one, other in zip(first.agents, second.agents, strict=True))
+    )

@@ -1,0 +1,80 @@
+"""Rows made into what the core looks at; equal parts are shared, not repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from sokovan.adapters.sql.repositories.session_rows import slots_of
+from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.plain import made
+from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint
+from sokovan.domain.tenancy import Owner
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
+
+_NOTHING: Mapping[str, str] = {}
+# Kernels of these have ended or were withdrawn; the core does not look at them.
+_OVER = frozenset({KernelStatus.TERMINATED.value, KernelStatus.CANCELLED.value})
+# A session that ends does not grow: its kernels that wait are nobody's to place.
+_OVER_AND_OUT = _OVER | {KernelStatus.PENDING.value}
+_HOLDING = frozenset(status.value for status in HOLDS_SLOTS)
+
+
+def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
+    """One session of the store as the core sees it. The rows are those of `snapshots`."""
+    spec = msgspec.json.decode(row.body)
+    specs = {kernel["kernel_id"]: kernel for kernel in spec["kernels"]}
+    return SessionWorkload(
+        session_id=SessionId(row.session_id),
+        kernels=tuple(
+            _kernel_workload(kernel, specs[kernel.kernel_id])
+            for kernel in kernels
+            if kernel.status not in (_OVER_AND_OUT if row.status == SessionStatus.TERMINATING.value else _OVER)
+        ),
+        submitted=row.place,
+        session_type=SessionType(spec["session_type"]),
+        owner=_owner(row.user, row.group, row.domain, row.access_key),
+        queue=QueueName(spec["queue"]),
+        priority=spec["priority"],
+        min_kernels=spec["min_kernels"],
+        group_minimums=spec["group_minimums"],
+        partitions=made(tuple[Partition, ...], spec["partitions"], key="partitions") if spec["partitions"] else (),
+        topology=_topology(spec["topology"]),
+        hypernode=row.hypernode,
+        dependencies=tuple(SessionId(one) for one in spec["dependencies"]),
+        starts_at_ms=spec["starts_at_ms"],
+        preemptible=spec["preemptible"],
+        preemption=Preemption(spec["preemption"]),
+    )
+
+
+def _kernel_workload(row: Any, spec: Mapping[str, Any]) -> KernelWorkload:
+    holds = row.status in _HOLDING
+    return KernelWorkload(
+        kernel_id=KernelId(row.kernel_id),
+        slots=slots_of(row.slots),
+        group=spec["group"],
+        image=spec["image"],
+        architecture=spec["architecture"],
+        labels=spec["labels"] or _NOTHING,
+        require=spec["require"] or _NOTHING,
+        priority=spec["priority"],
+        preemptible=spec["preemptible"],
+        nominated=spec["nominated"],
+        agent=AgentId(row.agent_id) if holds else None,
+        releasing=row.status == KernelStatus.TERMINATING.value,
+    )
+
+
+@lru_cache(maxsize=100_000)
+def _owner(user: str, group: str, domain: str, access_key: str) -> Owner:
+    return Owner(user=user, group=group, domain=domain, access_key=AccessKey(access_key))
+
+
+def _topology(value: Mapping[str, Any] | None) -> TopologyConstraint | None:
+    return None if value is None else made(TopologyConstraint, value, key="topology")

@@ -1,0 +1,125 @@
+"""A database that is away, slow or busy: the store says so after a bounded wait, and works again later."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sokovan.adapters.sql.store import RetryRule
+from sokovan.domain.errors import NotFound, StoreUnavailable
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.storage import UnitOfWork
+from sokovan.testing.fault_proxy import FaultProxy
+from sokovan.testing.stored_cluster import BY_USER, StoredCluster
+from tests.integration.crowds import broken_laws, store_at
+
+PATIENCE_S = 30.0
+SLOTS = {"cpu": 1000}
+
+
+@pytest.fixture
+async def steady(postgres_url: str) -> AsyncIterator[StoredCluster]:
+    """The cluster without any fault, with one agent."""
+    async with StoredCluster.open(postgres_url) as cluster:
+        await cluster.agent("a1")
+        yield cluster
+
+
+@pytest.fixture
+async def proxy(postgres_url: str, steady: StoredCluster) -> AsyncIterator[FaultProxy]:
+    del steady
+    async with FaultProxy(postgres_url) as proxy:
+        yield proxy
+
+
+async def test_connections_that_died_in_the_pool_are_not_the_users_trouble(
+    steady: StoredCluster, proxy: FaultProxy
+) -> None:
+    shaky = StoredCluster(store_at(proxy.url))
+    await asyncio.gather(*(shaky.submit(f"before{number}", slots=SLOTS) for number in range(10)))
+    proxy.cut()
+    await asyncio.gather(*(shaky.submit(f"after{number}", slots=SLOTS) for number in range(10)))
+    everything = await steady.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=100))
+    assert len(everything) == 20
+    await shaky.store.close()
+
+
+async def test_a_database_that_stays_away_is_unavailable_and_works_again_when_it_is_back(
+    steady: StoredCluster, proxy: FaultProxy
+) -> None:
+    store = store_at(proxy.url, retry=RetryRule(give_up_s=0.5))
+    cluster = StoredCluster(store)
+    await cluster.submit("before", slots=SLOTS)
+    await proxy.close()
+    with pytest.raises(StoreUnavailable, match=r"for 0\.5 s"):
+        await asyncio.wait_for(cluster.submit("lost", slots=SLOTS), PATIENCE_S)
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(cluster.session("before"), PATIENCE_S)
+    await proxy.start()
+    await cluster.submit("after", slots=SLOTS)
+    await store.close()
+    with pytest.raises(NotFound):
+        await steady.session("lost")
+
+
+async def test_a_database_that_does_not_answer_is_unavailable_rather_than_waited_for(
+    steady: StoredCluster, proxy: FaultProxy
+) -> None:
+    store = store_at(proxy.url, retry=RetryRule(give_up_s=0.5), statement_timeout_s=0.5)
+    cluster = StoredCluster(store)
+    await cluster.submit("before", slots=SLOTS)
+    proxy.stall()
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(cluster.submit("lost", slots=SLOTS), PATIENCE_S)
+    proxy.resume()
+    proxy.cut()
+    await asyncio.wait_for(cluster.submit("after", slots=SLOTS), PATIENCE_S)
+    await store.close()
+    assert await broken_laws(steady.store) == []
+
+
+async def test_a_pool_whose_connections_are_all_busy_is_unavailable_after_a_while(
+    steady: StoredCluster, postgres_url: str
+) -> None:
+    del steady
+    store = store_at(postgres_url, retry=RetryRule(give_up_s=0.1), pool_size=1, statement_timeout_s=0.5)
+    busy, may_end = asyncio.Event(), asyncio.Event()
+
+    async def hold(_unit: object) -> None:
+        busy.set()
+        await may_end.wait()
+
+    holding = asyncio.ensure_future(store.read(hold))
+    await busy.wait()
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(store.read(lambda unit: unit.fleet.all()), PATIENCE_S)
+    may_end.set()
+    # The server ended the idle transaction meanwhile; that is what the time-out is for.
+    await asyncio.gather(holding, return_exceptions=True)
+    assert len(await store.read(lambda unit: unit.fleet.all())) == 1
+    await store.close()
+
+
+async def test_a_statement_that_waits_too_long_for_a_lock_makes_the_store_unavailable(
+    steady: StoredCluster, postgres_url: str
+) -> None:
+    await steady.submit("wanted", slots=SLOTS)
+    store = store_at(postgres_url, retry=RetryRule(give_up_s=0.1), statement_timeout_s=0.2)
+    locked, may_end = asyncio.Event(), asyncio.Event()
+
+    async def hold(unit: UnitOfWork) -> None:
+        await unit.sessions.want(SessionId("wanted"), Goal.STOP, BY_USER)
+        locked.set()
+        await may_end.wait()
+
+    holding = asyncio.ensure_future(steady.store.run(hold))
+    await locked.wait()
+    for _ in range(5):
+        with pytest.raises(StoreUnavailable):
+            await asyncio.wait_for(StoredCluster(store).stop("wanted"), PATIENCE_S)
+    may_end.set()
+    await holding
+    assert (await StoredCluster(store).stop("wanted")).status is SessionStatus.CANCELLED
+    await store.close()

@@ -1,0 +1,95 @@
+"""Rows and states as the store has them, made by hand for what is a pure function of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from sokovan.adapters.sql.allocation.verification import AgentFacts, Facts
+from sokovan.adapters.sql.repositories.session_rows import KernelState, SessionState, slots_text
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.slots import ResourceSlot
+
+OWNER = {"access_key": "k", "user": "u", "group": "g", "domain": "d"}
+
+
+def kernel_state(name: str, *, slots: dict[str, int] | None = None, **options: Any) -> KernelState:
+    """A kernel that waits, unless told otherwise."""
+    values: dict[str, Any] = {
+        "kernel_id": KernelId(name),
+        "index": 0,
+        "status": KernelStatus.PENDING,
+        "version": 1,
+        "history_sequence": 1,
+        "since_ms": 0,
+        "attempt": 1,
+        "agent_id": None,
+        "incarnation": None,
+        "sent": False,
+        "exit_code": None,
+        "slots_text": slots_text(ResourceSlot({"cpu": 1} if slots is None else slots)),
+        "devices_text": "{}",
+        "architecture": "x86_64",
+        "require_text": msgspec.json.encode(options.pop("require", {})).decode(),
+    }
+    return KernelState(**{**values, **options})
+
+
+def session_state(
+    name: str, *kernels: KernelState, status: SessionStatus = SessionStatus.PENDING, goal: Goal = Goal.RUN, **row: Any
+) -> SessionState:
+    """A session with these kernels; what it is asked of its row can be given by name."""
+    values = {
+        "session_id": name,
+        "required": len(kernels),
+        "scaling_group": "default",
+        "cause": None,
+        "cause_detail": None,
+        "result": None,
+        "scheduled_ms": None,
+        "ended_ms": None,
+        "hypernode": None,
+        **OWNER,
+    }
+    stored: Any = SimpleNamespace(**{**values, **row})
+    by_id: dict[str, KernelState] = {kernel.kernel_id: kernel for kernel in kernels}
+    return SessionState(
+        row=stored,
+        session_id=SessionId(name),
+        status=status,
+        version=1,
+        history_sequence=1,
+        since_ms=0,
+        goal=goal,
+        kernels=by_id,
+    )
+
+
+def agent_facts(**options: Any) -> AgentFacts:
+    """An agent with room for ten cpu, unless told otherwise."""
+    values: dict[str, Any] = {
+        "alive": True,
+        "incarnation": 1,
+        "architecture": "x86_64",
+        "labels": {},
+        "free": {"cpu": 10},
+        "places": None,
+        "scaling_group": "default",
+    }
+    return AgentFacts(**{**values, **options})
+
+
+def facts(*sessions: SessionState, **options: Any) -> Facts:
+    """What is locked: these sessions, and agent a1, unless told otherwise."""
+    values: dict[str, Any] = {
+        "agents": {AgentId("a1"): agent_facts()},
+        "sessions": {session.session_id: session for session in sessions},
+        "used": {},
+        "limits": {},
+        "unmet": (),
+    }
+    return Facts(**{**values, **options})

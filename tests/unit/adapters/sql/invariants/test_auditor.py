@@ -1,0 +1,123 @@
+"""The laws that a store must keep: all are asked, of one state, and a healthy store keeps them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_JUDGED, audit
+from sokovan.adapters.sql.invariants.offences import ROWS_MAX
+from sokovan.adapters.sql.store import R, SqlStore, Work
+from sokovan.adapters.sql.tables import KERNELS, SESSIONS
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.testing.stored_cluster import StoredCluster
+from tests.unit.adapters.sql.broken import Break, change, copied, each, findings, see
+from tests.unit.adapters.sql.invariants import (
+    test_freeing_laws,
+    test_holding_laws,
+    test_quota_laws,
+    test_session_laws,
+    test_story_laws,
+)
+
+BREAKS = [
+    Break(
+        "I29",
+        "an entry was changed",
+        "UPDATE audit_log SET entry = replace(entry, 'admin', 'nobody') WHERE sequence = 2",
+        {"sequence": 2},
+    ),
+    Break("I29", "an entry was removed", "DELETE FROM audit_log WHERE sequence = 2", {"sequence": 2}),
+]
+EVERY_BREAK = [
+    *BREAKS,
+    *test_freeing_laws.BREAKS,
+    *test_holding_laws.BREAKS,
+    *test_quota_laws.BREAKS,
+    *test_session_laws.BREAKS,
+    *test_story_laws.BREAKS,
+]
+
+
+@each(BREAKS)
+async def test_what_breaks_it_is_found_and_named(broken: Break, busy_file: Path) -> None:
+    await see(broken, busy_file)
+
+
+async def test_a_busy_cluster_keeps_every_law(busy_file: Path) -> None:
+    found = await findings(copied(busy_file))
+    assert [finding.invariant.id for finding in found] == [invariant.id for invariant in INVARIANTS]
+    assert [(finding.invariant.id, finding.rows) for finding in found if not finding.holds] == []
+
+
+async def test_an_empty_store_keeps_every_law() -> None:
+    async with StoredCluster.open() as cluster:
+        assert all(finding.holds for finding in await audit(cluster.store))
+
+
+async def test_the_busy_cluster_has_something_in_every_status(busy_file: Path) -> None:
+    async with StoredCluster.open(f"sqlite:///{copied(busy_file)}") as cluster:
+
+        async def statuses(unit: SqlUnitOfWork) -> list[set[str]]:
+            tables = (sa.select(SESSIONS.c.status), sa.select(KERNELS.c.status))
+            return [{row.status for row in await unit.transaction.fetch(table)} for table in tables]
+
+        assert await cluster.store.read(statuses) == [set(SessionStatus), set(KernelStatus)]
+
+
+def test_every_law_is_judged_or_it_is_said_why_not() -> None:
+    judged = [invariant.id for invariant in INVARIANTS]
+    assert sorted([*judged, *NOT_JUDGED], key=lambda law: int(law[1:])) == [f"I{n}" for n in range(1, 33)]
+
+
+def test_every_law_that_is_judged_is_broken_by_a_test() -> None:
+    assert {one.law for one in EVERY_BREAK} == {invariant.id for invariant in INVARIANTS}
+
+
+def test_what_a_law_means_is_one_sentence() -> None:
+    assert all(invariant.meaning.count(". ") == 0 and invariant.meaning.endswith(".") for invariant in INVARIANTS)
+    assert all(invariant.title == invariant.title.lower() for invariant in INVARIANTS)
+
+
+async def test_only_the_laws_that_are_named_are_asked(busy_file: Path) -> None:
+    async with StoredCluster.open(f"sqlite:///{copied(busy_file)}") as cluster:
+        found = await audit(cluster.store, only={"I7", "I1"})
+    assert [finding.invariant.id for finding in found] == ["I1", "I7"]
+
+
+async def test_a_flood_of_offences_is_counted_and_not_listed(busy_file: Path) -> None:
+    file = copied(busy_file)
+    change(
+        file,
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250)"
+        " INSERT INTO owner_usage SELECT 'user', 'nobody' || i, 'cpu', 1, 0 FROM n",
+    )
+    [broken] = [finding for finding in await findings(file) if not finding.holds]
+    assert (broken.invariant.id, broken.count, len(broken.rows)) == ("I1", 250, ROWS_MAX)
+
+
+async def test_several_laws_may_be_broken_at_once(busy_file: Path) -> None:
+    file = copied(busy_file)
+    for broken in (*test_story_laws.BREAKS[:1], *test_session_laws.BREAKS[:1]):
+        change(file, *broken.statements)
+    assert [finding.invariant.id for finding in await findings(file) if not finding.holds] == ["I7", "I9"]
+
+
+class CountedReads(SqlStore):
+    """A store that counts how often it is read."""
+
+    reads = 0
+
+    async def read(self, work: Work[R]) -> R:
+        self.reads += 1
+        return await super().read(work)
+
+
+async def test_all_laws_see_one_state() -> None:
+    async with StoredCluster.open() as cluster:
+        store = CountedReads(cluster.store.database, ids=cluster.store._ids)
+        await audit(store)
+    assert store.reads == 1

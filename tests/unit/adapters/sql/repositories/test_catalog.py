@@ -1,0 +1,54 @@
+"""Where items of the catalog are kept, and what tells readers of a change."""
+
+from typing import get_args
+
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.repositories.catalog import SHELVES
+from sokovan.adapters.sql.tables import CATALOG_MARKS, POLICIES
+from sokovan.domain.image import Image
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.tenancy import Domain
+from sokovan.ports.catalog import CatalogItem
+from sokovan.testing.clock import VirtualClock
+from sokovan.testing.stored_cluster import StoredCluster
+
+
+def test_every_kind_of_item_has_its_shelf() -> None:
+    assert set(SHELVES) == set(get_args(CatalogItem))
+    assert len({shelf.table.name for shelf in SHELVES.values()}) == len(SHELVES)
+    for shelf in SHELVES.values():
+        assert {field for field, _, _ in shelf.refers} <= set(shelf.table.c.keys())
+
+
+async def marks(cluster: StoredCluster) -> dict[str, int]:
+    rows = await cluster.store.read(lambda unit: unit.transaction.fetch(sa.select(CATALOG_MARKS)))
+    return {row.kind: row.stamp for row in rows}
+
+
+async def test_a_change_marks_its_own_table_only() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.put(Domain("d"), Image("python"))
+        before = await marks(cluster)
+        await cluster.put(Domain("e"))
+        after = await marks(cluster)
+        assert {kind for kind in after if after[kind] != before.get(kind)} == {"domains"}
+        await cluster.store.run(lambda unit: unit.catalog.remove(Image, "python x86_64"))
+        assert (await marks(cluster))["images"] > before["images"]
+
+
+async def test_a_policy_remembers_when_it_last_changed() -> None:
+    clock = VirtualClock()
+    async with StoredCluster.open(clock=clock) as cluster:
+        await cluster.put(ResourcePolicy("p"))
+        first = await changed_ms(cluster)
+        await clock.advance(5)
+        await cluster.put(Domain("d"))
+        assert await changed_ms(cluster) == first
+        await cluster.put(ResourcePolicy("p", sessions_max=1))
+        assert await changed_ms(cluster) == first + 5_000
+
+
+async def changed_ms(cluster: StoredCluster) -> int:
+    [row] = await cluster.store.read(lambda unit: unit.transaction.fetch(sa.select(POLICIES.c.changed_ms)))
+    return int(row.changed_ms)

@@ -1,0 +1,61 @@
+"""Which proof holds, as a pure function of what the store knows."""
+
+from types import SimpleNamespace
+
+import pytest
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.repositories.holdings import LedgerMismatch
+from sokovan.adapters.sql.repositories.ledger import _hole
+from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.lifecycle.kernel import FreeProof
+from sokovan.testing.stored_cluster import StoredCluster
+from tests.unit.adapters.sql.cluster_rows import kernel_state
+
+_P = FreeProof
+
+
+# A kernel of incarnation 2: the proof, whether it was sent, its agent's incarnation and status, and whether that holds.
+Case = tuple[FreeProof, bool, int, str, bool]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (_P.NEVER_SENT, False, 2, "alive", True),
+        (_P.NEVER_SENT, True, 2, "terminated", False),
+        (_P.AGENT_TOMBSTONE, True, 2, "alive", True),
+        (_P.AGENT_TOMBSTONE, True, 2, "lost", True),
+        (_P.AGENT_TOMBSTONE, True, 3, "alive", False),
+        (_P.AGENT_TOMBSTONE, True, 1, "alive", False),
+        (_P.INCARNATION_FENCED, True, 3, "alive", True),
+        (_P.INCARNATION_FENCED, True, 2, "alive", False),
+        (_P.INCARNATION_FENCED, True, 1, "alive", False),
+        (_P.HOST_GONE, True, 2, "terminated", True),
+        *[(_P.HOST_GONE, True, 3, status.value, False) for status in AgentStatus if status != "terminated"],
+    ],
+)
+def test_a_proof_holds_by_what_the_store_knows(case: Case) -> None:
+    proof, sent, incarnation, status, holds = case
+    kernel = kernel_state("s.0", sent=sent, incarnation=2)
+    agent = SimpleNamespace(incarnation=incarnation, status=status)
+    assert (_hole(kernel, agent, proof) == "") is holds
+
+
+def test_an_agent_that_is_not_there_proves_nothing() -> None:
+    for proof in (_P.AGENT_TOMBSTONE, _P.INCARNATION_FENCED, _P.HOST_GONE):
+        assert _hole(kernel_state("s.0", sent=True, incarnation=1), None, proof)
+
+
+async def test_what_was_freed_by_hand_is_not_freed_again_silently() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s1", slots={"cpu": 1000})
+        await cluster.place("s1", "a1")
+        await cluster.stop("s1")
+        async with cluster.store.database.writing() as connection:
+            await connection.execute(sa.text("UPDATE agent_slots SET used = 0"))
+            await connection.commit()
+        with pytest.raises(LedgerMismatch):
+            await cluster.free("s1", FreeProof.NEVER_SENT)
+        assert (await cluster.session("s1")).kernels[0].status == "terminating"

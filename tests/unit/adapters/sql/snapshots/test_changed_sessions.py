@@ -1,0 +1,63 @@
+"""Which sessions a refresh reads: all that live at first, then those that were written."""
+
+from __future__ import annotations
+
+from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
+from sokovan.adapters.sql.snapshots.system_view import SystemView
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.testing.stored_cluster import DEFAULT_GROUP, StoredCluster
+
+
+async def _read(cluster: StoredCluster, view: SystemView, *, since: int | None) -> list[str]:
+    async def work(unit: SqlUnitOfWork) -> None:
+        await refresh_sessions(unit.transaction, view, since=since)
+
+    await cluster.store.read(work)
+    view.changed()
+    return sorted(session.session_id for session in view.snapshot(DEFAULT_GROUP).sessions)
+
+
+async def _mark(cluster: StoredCluster) -> int:
+    async def work(unit: SqlUnitOfWork) -> int:
+        return unit.transaction.stamp
+
+    return await cluster.store.run_sql(work)
+
+
+def _view() -> SystemView:
+    view = SystemView()
+    view.set_scaling_groups([ScalingGroup(name=DEFAULT_GROUP)])
+    return view
+
+
+async def test_at_first_every_session_that_has_not_ended_is_read() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.submit("waits")
+        await cluster.submit("over")
+        await cluster.stop("over")
+        assert await _read(cluster, _view(), since=None) == ["waits"]
+
+
+async def test_after_that_only_what_was_written_since_the_mark() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.submit("before")
+        mark = await _mark(cluster)
+        await cluster.submit("after")
+        assert await _read(cluster, _view(), since=mark) == ["after"]
+
+
+async def test_a_session_ended_by_force_leaves_and_its_kernels_are_still_being_released() -> None:
+    async with StoredCluster.open() as cluster:
+        agent = await cluster.agent("a1")
+        await cluster.submit("s")
+        await cluster.place("s", "a1")
+        await cluster.start("s")
+        await cluster.stop("s", Goal.FORCE)
+        view = _view()
+        view.put_agent((await cluster.store.read(lambda unit: unit.fleet.get(agent.info.agent_id))).info)
+        assert await _read(cluster, view, since=None) == []
+        (seen,) = view.snapshot(DEFAULT_GROUP).agents
+        assert seen.releasing_slots == seen.occupied_slots
+        assert seen.releasing_count == 1

@@ -1,0 +1,118 @@
+"""What a refresh reads, and what it does not."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
+from sokovan.domain.errors import FencedOut
+from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.ports.storage import Fence
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.testing.contracts.snapshots import settled
+from sokovan.testing.stored_cluster import DEFAULT_GROUP, StoredCluster
+
+
+@contextmanager
+def statements(cluster: StoredCluster) -> Iterator[list[str]]:
+    """The statements that are run meanwhile."""
+    seen: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        seen.append(statement)
+
+    engine = cluster.store.database.engine.sync_engine
+    event.listen(engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(engine, "before_cursor_execute", note)
+
+
+async def a_busy_cluster(cluster: StoredCluster) -> SqlSnapshots:
+    await cluster.agent("a1")
+    for number in range(5):
+        await cluster.submit(f"s{number}")
+    source = SqlSnapshots(cluster.store)
+    await settled(source)
+    return source
+
+
+async def test_a_refresh_with_nothing_new_reads_next_to_nothing(postgres_url: str) -> None:
+    for url in ("sqlite://", postgres_url):
+        async with StoredCluster.open(url) as cluster:
+            source = await a_busy_cluster(cluster)
+            with statements(cluster) as seen:
+                assert not await source.refresh()
+            assert not any("body" in statement for statement in seen), seen
+            assert len([statement for statement in seen if statement.startswith("SELECT")]) <= 2
+
+
+async def test_a_refresh_reads_the_specs_of_what_changed_only(postgres_url: str) -> None:
+    for url in ("sqlite://", postgres_url):
+        async with StoredCluster.open(url) as cluster:
+            source = await a_busy_cluster(cluster)
+            await cluster.stop("s3")
+            with statements(cluster) as seen:
+                assert await source.refresh()
+            assert not any("FROM queues" in statement or "FROM hypernodes" in statement for statement in seen)
+            shown = {one.session_id for one in (await source.snapshot(DEFAULT_GROUP)).sessions}
+            assert shown == {"s0", "s1", "s2", "s4"}
+
+
+async def test_a_leader_that_was_replaced_leaves_nothing_to_the_next() -> None:
+    async with StoredCluster.open() as cluster:
+        source = SqlSnapshots(cluster.store)
+        await source.refresh()
+        plan = SchedulingPlan(cursors={"x": AgentId("a1")})
+        with pytest.raises(FencedOut):
+            await source.remember(DEFAULT_GROUP, plan, fence=Fence("scheduler", 1))
+        await cluster.snapshots.refresh()
+        assert (await cluster.snapshots.snapshot(DEFAULT_GROUP)).cursors == {}
+
+
+async def test_a_source_that_was_never_refreshed_knows_nothing() -> None:
+    async with StoredCluster.open() as cluster:
+        source = SqlSnapshots(cluster.store)
+        assert list(source.scaling_groups()) == []
+        assert source.incarnation(AgentId("a1")) is None
+        assert source.topology == 0
+
+
+async def test_a_refresh_that_fails_is_made_up_for_by_the_next() -> None:
+    async with StoredCluster.open() as cluster:
+        source = await a_busy_cluster(cluster)
+        await cluster.submit("late")
+        statement = "UPDATE sessions SET body = 'no json' WHERE session_id = 'late'"
+        async with cluster.store.database.writing() as connection:
+            body = (
+                await connection.exec_driver_sql("SELECT body FROM sessions WHERE session_id = 'late'")
+            ).scalar_one()
+            await connection.exec_driver_sql(statement)
+            await connection.commit()
+        with pytest.raises(ValueError, match="JSON"):
+            await source.refresh()
+        async with cluster.store.database.writing() as connection:
+            await connection.exec_driver_sql("UPDATE sessions SET body = ? WHERE session_id = 'late'", (body,))
+            await connection.commit()
+        assert await source.refresh()
+        assert len((await source.snapshot(ScalingGroupName("default"))).sessions) == 6
+
+
+async def test_a_first_load_that_breaks_off_leaves_no_ghost(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with StoredCluster.open() as cluster:
+        for name in ("ends", "stays"):
+            await cluster.submit(name)
+        source = SqlSnapshots(cluster.store)
+
+        async def broken(*_: object) -> None:
+            raise RuntimeError("cut")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(SqlSnapshots, "_refresh_agents", broken)
+            with pytest.raises(RuntimeError, match="cut"):
+                await source.refresh()
+        await cluster.stop("ends")
+        await source.refresh()
+        assert [one.session_id for one in (await source.snapshot(DEFAULT_GROUP)).sessions] == ["stays"]

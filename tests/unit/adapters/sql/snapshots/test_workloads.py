@@ -1,0 +1,108 @@
+"""Rows made into what the core looks at."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from sokovan.adapters.sql.snapshots.workloads import session_workload
+from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.plain import plain
+from sokovan.domain.session import (
+    KernelSpec,
+    Partition,
+    Preemption,
+    SessionSpec,
+    SessionType,
+    TopologyConstraint,
+    TopologyMode,
+)
+from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.tenancy import Owner
+from sokovan.scheduling.snapshot import workload_of
+
+KERNELS = tuple(
+    KernelSpec(
+        KernelId(f"s.{index}"),
+        ResourceSlot({"cpu": 1000 + index}),
+        group=group,
+        image="python:3.11",
+        architecture="aarch64",
+        labels={"rank": group},
+        require={"zone": "a"},
+        priority=3,
+        preemptible=False,
+        nominated=AgentId("a9"),
+    )
+    for index, group in enumerate(("main", "worker", "worker"))
+)
+RICH = SessionSpec(
+    SessionId("s"),
+    KERNELS,
+    session_type=SessionType.BATCH,
+    owner=Owner("u", "g", "d", AccessKey("k")),
+    queue=QueueName("q"),
+    priority=7,
+    min_kernels=2,
+    group_minimums={"worker": 1},
+    partitions=(Partition("p", by="rank", min_groups=2, topology=TopologyConstraint(TopologyMode.SOFT, 2)),),
+    topology=TopologyConstraint(TopologyMode.HARD, highest_tier="rack"),
+    dependencies=(SessionId("before"),),
+    starts_at_ms=5,
+    preemptible=False,
+    preemption=Preemption.NEVER,
+)
+
+
+def rows_of(spec: SessionSpec, *statuses: str) -> tuple[Any, list[Any]]:
+    body = msgspec.json.encode(plain(spec)).decode()
+    owner = spec.owner
+    row = SimpleNamespace(
+        session_id=spec.session_id,
+        place=42,
+        status="pending",
+        body=body,
+        hypernode=None,
+        user=owner.user,
+        group=owner.group,
+        domain=owner.domain,
+        access_key=owner.access_key,
+    )
+    kernels = [
+        SimpleNamespace(
+            kernel_id=kernel.kernel_id,
+            status=status,
+            agent_id=None if status in {"pending", "cancelled"} else "a1",
+            slots=msgspec.json.encode(dict(kernel.slots)).decode(),
+        )
+        for kernel, status in zip(spec.kernels, statuses or ["pending"] * len(spec.kernels), strict=True)
+    ]
+    return row, kernels
+
+
+def test_a_waiting_session_is_what_was_submitted() -> None:
+    assert session_workload(*rows_of(RICH)) == workload_of(RICH, submitted=42)
+
+
+def test_a_plain_session_is_what_was_submitted_too() -> None:
+    spec = SessionSpec(SessionId("s"), (KernelSpec(KernelId("s.0"), ResourceSlot()),))
+    assert session_workload(*rows_of(spec)) == workload_of(spec, submitted=42)
+
+
+def test_kernels_say_where_they_are_and_whether_they_leave() -> None:
+    session = session_workload(*rows_of(RICH, "running", "terminating", "pending"))
+    assert [(kernel.agent, kernel.releasing) for kernel in session.kernels] == [
+        ("a1", False),
+        ("a1", True),
+        (None, False),
+    ]
+
+
+def test_kernels_that_are_over_are_left_out() -> None:
+    session = session_workload(*rows_of(RICH, "terminated", "cancelled", "scheduled"))
+    assert [kernel.kernel_id for kernel in session.kernels] == ["s.2"]
+
+
+def test_equal_owners_are_one_object() -> None:
+    first, second = session_workload(*rows_of(RICH)), session_workload(*rows_of(RICH))
+    assert first.owner is second.owner
