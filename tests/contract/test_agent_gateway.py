@@ -47,8 +47,7 @@ async def emptied(runtime: KernelRuntime) -> None:
     await until(is_empty, elapse=SystemClock().sleep)
 
 
-# "process" belongs here too, as soon as the runtime's look at its folders leaves those alone that are being made.
-@pytest.fixture(params=["tiny"])
+@pytest.fixture(params=["tiny", "process"])
 async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[GatewaySubject]:
     tiny = TinyRuntime(tmp_path)
     tiny.pull_may_end.set()

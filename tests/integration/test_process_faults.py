@@ -21,7 +21,8 @@ from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.shim.records import read_record
 from sokovan.adapters.process.surroundings import RUNTIME, marks_of
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import KernelState, Mount, RuntimeFailure
+from sokovan.domain.session import Mount
+from sokovan.ports.runtime import KernelState, RuntimeFailure
 from tests.kernels import (
     SLEEP,
     ended,
@@ -415,7 +416,7 @@ async def test_forgetting_a_kernel_removes_nothing_outside_its_folder(runtime: P
     outside.mkdir()
     (outside / "precious").write_text("precious")
     script = f"import os\nos.symlink({str(outside)!r}, 'out')\nos.makedirs('shut/below')\nos.chmod('shut', 0)"
-    await runtime.create(launch("k", script, mounts=(Mount(str(outside), "data/mounted"),)))
+    await runtime.create(launch("k", script, mounts=(Mount(str(outside), str(outside)),)))
     assert (await ended(runtime, "k")).exit_code == 0
     await runtime.forget(KernelId("k"), 1)
     assert (outside / "precious").read_text() == "precious"
@@ -425,13 +426,10 @@ async def test_forgetting_a_kernel_removes_nothing_outside_its_folder(runtime: P
 @pytest.mark.parametrize(
     "mount",
     [
-        Mount("/", "../out"),
-        Mount("relative", "data"),
-        Mount("/usr/../etc", "data"),
-        Mount("/there/is/no/such/folder", "data"),
+        Mount("/there/is/no/such/folder", "/data"),
         Mount("/usr", "/etc/mounted"),
         Mount("/usr", "/"),
-        Mount("/usr", "/data/../etc"),
+        Mount("/usr", "/data"),
     ],
 )
 async def test_a_mount_that_reaches_out_is_refused(runtime: ProcessRuntime, mount: Mount) -> None:

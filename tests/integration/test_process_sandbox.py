@@ -11,7 +11,7 @@ import pytest
 
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import Mount
+from sokovan.domain.session import Mount
 from tests.kernels import SLEEP, ended, kill, launch, needs_sandbox, output, place, relatives, runtime_in, said
 
 pytestmark = needs_sandbox
@@ -114,11 +114,11 @@ async def test_a_mount_is_where_it_was_asked_for_and_may_be_read_only(runtime: P
         {
             "read": "open('/data/sets/file').read()",
             "read_only": "open('/data/sets/new', 'w').close()",
-            "write": "open('shared/new', 'w').write('x')",
+            "write": "open('/shared/new', 'w').write('x')",
         },
         mounts=(
             Mount(str(tmp_path / "read"), "/data/sets"),
-            Mount(str(tmp_path / "write"), "shared", read_only=False),
+            Mount(str(tmp_path / "write"), "/shared", read_only=False),
         ),
     )
     assert found["read"] == "read"

@@ -10,8 +10,9 @@ from sokovan.agent.holdings import Holdings, Token, reports
 from sokovan.agent.inventory import Inventory
 from sokovan.agent.journal_records import KernelKey
 from sokovan.domain.ids import KernelId, SessionId
+from sokovan.domain.session import Mount
 from sokovan.ports.agent_gateway import Gone, ImageReport
-from sokovan.ports.runtime import Launch, LogPart, Mount
+from sokovan.ports.runtime import Launch, LogPart
 from sokovan.wire import frames
 
 DETAIL_MAX = 2_000

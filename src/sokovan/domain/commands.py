@@ -50,7 +50,7 @@ def require_environment(environment: object, *, what: str) -> None:
 
 
 def is_plain_path(path: object) -> bool:
-    """An absolute path that says where it leads: no . or .., no NUL, no control characters."""
+    """An absolute path that says where it leads: no .., no control characters."""
     return (
         isinstance(path, str)
         and path.startswith("/")

@@ -49,6 +49,14 @@ class LostPolicy(StrEnum):
     REQUEUE = auto()
 
 
+class EndPolicy(StrEnum):
+    """Which kernels' own end is the end of the session. A failure ends it in any case."""
+
+    ALL = auto()
+    MAIN = auto()
+    ANY = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     """A folder of the machine that the kernels see at `target`."""
@@ -178,6 +186,8 @@ class SessionSpec:
     mounts: tuple[Mount, ...] = ()
     stop_grace_s: int = 10
     on_agent_lost: LostPolicy = LostPolicy.END
+    ends_with: EndPolicy = EndPolicy.ANY
+    tolerates_failures: bool = False
 
     def __post_init__(self) -> None:
         checked_name(self.session_id, what="session")
@@ -216,6 +226,8 @@ class SessionSpec:
         require_tuple(self.dependencies, str, what=what, field="dependencies")
         require_tuple(self.mounts, Mount, what=what, field="mounts")
         require_kind(self.on_agent_lost, LostPolicy, what=what, field="on_agent_lost")
+        require_kind(self.ends_with, EndPolicy, what=what, field="ends_with")
+        require_kind(self.tolerates_failures, bool, what=what, field="tolerates_failures")
         require_int(self.stop_grace_s, what=what, field="stop_grace_s", least=0, most=3600)
         if self.name != "":
             checked_name(self.name, what="session")

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from sokovan.domain.checks import require_kind, require_tuple
 from sokovan.domain.ids import AccessKey, checked_name
 
 DEFAULT_OWNER_NAME = "default"
+
+
+class Role(StrEnum):
+    """What a user may do: everything, everything in the own domain, or own things."""
+
+    ADMIN = "admin"
+    DOMAIN_ADMIN = "domain-admin"
+    USER = "user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +53,11 @@ class User:
     domain: str
     groups: tuple[str, ...] = ()
     policy: str | None = None
+    role: Role = Role.USER
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="user")
+        require_kind(self.role, Role, what=f"user {self.name}", field="role")
         checked_name(self.domain, what="domain")
         _check_policy(self.policy)
         require_tuple(self.groups, str, what=f"user {self.name}", field="groups")

@@ -1,4 +1,4 @@
-"""One pass over objects: load, handle each by itself, apply; history decides about retries.
+"""One pass over objects: each is handled by itself, and delays nobody.
 
 An object whose handler raises or hangs delays nobody: its failure is noted in its
 own history, it is tried again later, and after too many failures it is given up

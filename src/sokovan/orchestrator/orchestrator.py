@@ -1,4 +1,4 @@
-"""The orchestrator: creates the coordinators' tasks, runs them, and owns nothing else."""
+"""The orchestrator: runs the coordinators' tasks, and owns nothing else."""
 
 from __future__ import annotations
 

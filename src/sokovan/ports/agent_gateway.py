@@ -7,14 +7,14 @@ with that, so a lost request or answer costs a period and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import Protocol
 
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.ports.runtime import Launch, LogPart
+from sokovan.ports.runtime import Execution, Launch, LogPart
 
 
 class AgentUnreachable(SokovanError):
@@ -29,7 +29,7 @@ class AgentUnreachable(SokovanError):
 
 
 class AgentRefused(SokovanError):
-    """An agent will not do what it was asked: another incarnation, a tombstone, no room."""
+    """An agent will not do it: another incarnation, a tombstone, no room."""
 
     code = "agent-refused"
     hint = "the detail says why; the next cycle decides again on what is true now"
@@ -59,7 +59,7 @@ class ImageReport:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """An agent's word on a kernel that was to end: whether nothing of it runs, for good.
+    """An agent's word on a kernel that was to end: whether nothing of it runs.
 
     `gone` is a proof: the agent has written a tombstone, and refuses to create this
     attempt ever again.
@@ -94,6 +94,14 @@ class AgentGateway(Protocol):
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, *, offset: int, limit: int
     ) -> LogPart:
         """A part of a kernel's output."""
+
+    def execute(
+        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
+    ) -> Execution:
+        """Run a further command inside a running kernel.
+
+        Raises AgentUnreachable, AgentRefused when entered.
+        """
 
     def connected(self, agent_id: AgentId) -> bool:
         """Whether the agent has a link to this manager now."""

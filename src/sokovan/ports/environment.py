@@ -1,4 +1,4 @@
-"""Time and identity: what a decision may not read for itself."""
+"""Time, identity, figures: what a decision may not touch by itself."""
 
 from __future__ import annotations
 
@@ -27,3 +27,20 @@ class IdSource(Protocol):
 
     def new(self, prefix: str) -> str:
         """`prefix`, a hyphen, and a text that sorts by the time of its making."""
+
+
+class Telemetry(Protocol):
+    """Figures about the work, for whoever watches. Nothing is decided by them.
+
+    A name is without prefix and unit suffix rules of any system: `placements_total`,
+    `cycle_seconds`. Labels have few values each.
+    """
+
+    def count(self, name: str, amount: int = 1, **labels: str) -> None:
+        """Something happened, so many times."""
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        """Something took so long, or was so much."""
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        """There is so much of something now."""

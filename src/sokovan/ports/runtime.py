@@ -13,6 +13,7 @@ from typing import Protocol, Self
 
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import KernelId, SessionId
+from sokovan.domain.session import Mount
 
 
 class RuntimeFailure(SokovanError):
@@ -40,15 +41,6 @@ class KernelState(StrEnum):
     RUNNING = auto()
     STOPPING = auto()
     EXITED = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A folder of the machine that a kernel sees at `target`."""
-
-    source: str
-    target: str
-    read_only: bool = True
 
 
 @dataclass(frozen=True, slots=True)

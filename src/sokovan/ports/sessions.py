@@ -29,6 +29,10 @@ class SessionFilter:
     scaling_group: str = ""
     user: str = ""
     ids: Collection[SessionId] = ()
+    group: str = ""
+    domain: str = ""
+    queue: str = ""
+    name: str = ""
 
 
 class Sessions(Protocol):
@@ -44,14 +48,31 @@ class Sessions(Protocol):
     async def get(self, session_id: SessionId) -> SessionRecord:
         """One session. Raises NotFound."""
 
-    async def page(self, wanted: SessionFilter, *, limit: int, after: int = 0) -> Sequence[SessionRecord]:
-        """The oldest `limit` sessions that were submitted after the place `after`."""
+    async def page(
+        self, wanted: SessionFilter, *, limit: int, after: int | None = None, newest: bool = False
+    ) -> Sequence[SessionRecord]:
+        """At most `limit` sessions after the place `after`, the oldest first or the newest."""
+
+    async def named(self, text: str, wanted: SessionFilter) -> Sequence[SessionRecord]:
+        """The sessions that `text` may mean, among those wanted; two are enough to doubt.
+
+        An id; else a name, of a session that has not ended before one that has, the newest
+        first and alone; else the beginning of ids or of names of sessions that have not
+        ended.
+        """
 
     async def move_kernels(self, moves: Sequence[KernelMove], change: Change) -> SessionRecord:
         """Move kernels of one session; the session follows in the same step.
 
         GONE is not among the moves: only `Ledger.free` makes it. Raises StaleVersion,
         IllegalTransition, ForbiddenCause, and InvalidSpec for no moves at all.
+        """
+
+    async def move_many(self, moves: Sequence[KernelMove], change: Change) -> Sequence[SessionRecord]:
+        """Like `move_kernels`, for many sessions at once, each whole or not at all.
+
+        Gives the sessions that moved, by id. One that was changed since it was read is left
+        out, and disturbs no other. Raises IllegalTransition, ForbiddenCause.
         """
 
     async def want(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:

@@ -9,10 +9,12 @@ from typing import Protocol, TypeVar
 from sokovan.domain.events import Event
 from sokovan.ports.audit import AuditTrail
 from sokovan.ports.catalog import Catalog
+from sokovan.ports.credentials import Credentials
 from sokovan.ports.fleet import Fleet
 from sokovan.ports.ledger import Ledger
 from sokovan.ports.serving import Deployments, Routes
 from sokovan.ports.sessions import Sessions
+from sokovan.ports.verdicts import Verdicts
 
 R = TypeVar("R")
 
@@ -59,6 +61,14 @@ class UnitOfWork(Protocol):
     @property
     def audit(self) -> AuditTrail:
         """Who did what, in a chain that shows tampering."""
+
+    @property
+    def verdicts(self) -> Verdicts:
+        """Why sessions wait."""
+
+    @property
+    def credentials(self) -> Credentials:
+        """Digests of tokens."""
 
     async def emit(self, events: Sequence[Event]) -> None:
         """Have these events published if, and only if, this unit of work commits."""

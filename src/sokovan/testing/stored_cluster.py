@@ -94,6 +94,7 @@ class StoredCluster:
     async def submit(
         self,
         name: str,
+        /,
         *,
         kernels: int = 1,
         slots: Mapping[str, int] | None = None,
@@ -144,7 +145,9 @@ class StoredCluster:
         return await self.session(name)
 
 
-def session_spec(name: str, *, kernels: int = 1, slots: Mapping[str, int] | None = None, **options: Any) -> SessionSpec:
+def session_spec(
+    name: str, /, *, kernels: int = 1, slots: Mapping[str, int] | None = None, **options: Any
+) -> SessionSpec:
     """A session `name` of equal kernels `name.0`, `name.1`, ..."""
     asked = ResourceSlot({"cpu": 1000, "mem": 1 << 30} if slots is None else slots)
     specs = tuple(KernelSpec(KernelId(f"{name}.{index}"), asked) for index in range(kernels))

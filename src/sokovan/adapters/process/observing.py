@@ -24,6 +24,8 @@ from sokovan.ports.runtime import KernelState, Observation
 NEVER_STARTED = "never started"
 SHIM_LOST = "shim lost"
 MACHINE_RESTARTED = "machine restarted"
+# Nobody takes so long to make or remove a folder.
+LEFTOVER_AGE_MS = 60_000
 KILLED = 137
 NOT_STARTED = 127
 
@@ -39,7 +41,7 @@ class Observer:
 
     def all(self) -> list[Observation]:
         """Every kernel that was not forgotten, by id and attempt."""
-        self.places.clear_leftovers()
+        self.places.clear_leftovers(self.clock.now_ms() - LEFTOVER_AGE_MS)
         found = (self.one(name) for name in self.places.names())
         kept = [observation for observation in found if observation is not None]
         return sorted(kept, key=lambda observation: (observation.kernel_id, observation.attempt))

@@ -7,10 +7,10 @@ import errno
 import fcntl
 import hashlib
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
@@ -25,7 +25,6 @@ DISCARDED = ".gone-"
 PRIVATE = 0o700
 
 _NAME_MAX = 160
-_numbers = count(1)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -83,20 +82,34 @@ class Places:
 
     def discard(self, name: str) -> None:
         """Remove a kernel's folder: out of sight in one step, then piece by piece."""
-        gone = self.kernels / f"{DISCARDED}{os.getpid()}-{next(_numbers)}"
+        gone = self.kernels / f"{DISCARDED}{secrets.token_hex(8)}"
         with contextlib.suppress(FileNotFoundError):
             (self.kernels / name).rename(gone)
             remove_tree(gone)
 
-    def clear_leftovers(self) -> None:
-        """Remove what a runtime that was killed was making or removing."""
+    def fresh(self, name: str) -> Path:
+        """Where a kernel's folder is made before it appears under its own name."""
+        return self.kernels / f"{UNFINISHED}{name}-{secrets.token_hex(8)}"
+
+    def clear_leftovers(self, older_than_ms: int) -> None:
+        """Remove what a runtime that was killed was making or removing.
+
+        A folder that is being made has no lock for a moment; what is younger stays.
+        """
         for entry in list(os.scandir(self.kernels)):
-            if entry.name.startswith(DISCARDED):
-                remove_tree(self.kernels / entry.name)
-            elif entry.name.startswith(UNFINISHED):
-                with locked_if_free(self.kernels / entry.name) as free:
-                    if free:
-                        remove_tree(self.kernels / entry.name)
+            if not entry.name.startswith((DISCARDED, UNFINISHED)):
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                if entry.stat(follow_symlinks=False).st_mtime_ns < older_than_ms * 1_000_000:
+                    self._clear(entry.name)
+
+    def _clear(self, name: str) -> None:
+        if name.startswith(DISCARDED):
+            remove_tree(self.kernels / name)
+            return
+        with locked_if_free(self.kernels / name) as free:
+            if free:
+                remove_tree(self.kernels / name)
 
 
 @contextmanager

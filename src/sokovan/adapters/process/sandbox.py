@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from sokovan.adapters.process.surroundings import CUDA_SLOT
 from sokovan.ports.runtime import Launch
@@ -37,7 +37,7 @@ class Sandbox:
             *_shown([Path(sys.base_prefix), Path(sys.prefix), *shown], self.hidden),
             *["--bind", str(work), str(work)],
             *_devices(launch),
-            *_mounts(launch, work),
+            *_mounts(launch),
             *[part for place in ("/", *map(str, self.hidden)) for part in ("--remount-ro", place)],
             *["--chdir", folder, "--clearenv"],
         ]
@@ -120,10 +120,8 @@ def _devices(launch: Launch) -> list[str]:
     return options
 
 
-def _mounts(launch: Launch, work: Path) -> list[str]:
+def _mounts(launch: Launch) -> list[str]:
     options: list[str] = []
     for mount in launch.mounts:
-        is_absolute = PurePosixPath(mount.target).is_absolute()
-        target = mount.target if is_absolute else str(work / mount.target)
-        options += ["--ro-bind" if mount.read_only else "--bind", mount.source, target]
+        options += ["--ro-bind" if mount.read_only else "--bind", mount.source, mount.target]
     return options

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 from sokovan.adapters.process.confinement import Confinement
@@ -16,7 +15,6 @@ from sokovan.adapters.process.places import (
     LAUNCH,
     PRIVATE,
     TEMPORARY,
-    UNFINISHED,
     WORK,
     Places,
     folder_name,
@@ -32,7 +30,6 @@ from sokovan.adapters.process.surroundings import RUNTIME, marks_of
 from sokovan.ports.runtime import Launch, RuntimeFailure
 
 _ATTEMPTS = 5
-_numbers = count(1)
 
 
 class KernelForgotten(RuntimeFailure):
@@ -81,9 +78,12 @@ class Starter:
 
     def _made_folder(self, launch: Launch, name: str) -> int | None:
         """Appears whole and locked, so that nobody takes it for one that was given up."""
-        fresh = self.places.kernels / f"{UNFINISHED}{name}-{os.getpid()}-{next(_numbers)}"
+        fresh = self.places.fresh(name)
         fresh.mkdir(mode=PRIVATE)
-        lock = open_lock(fresh, wait=True)
+        try:
+            lock = open_lock(fresh, wait=True)
+        except FileNotFoundError:  # somebody's clock runs ahead, and it was taken for a leftover
+            return None
         try:
             for below in (WORK, TEMPORARY):
                 (fresh / below).mkdir(mode=PRIVATE)

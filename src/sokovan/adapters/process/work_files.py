@@ -1,4 +1,4 @@
-"""What lies in a work folder before a kernel starts: files, and links to mounts."""
+"""What a kernel finds when it starts: files in its work folder, and its mounts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 
 from sokovan.adapters.process.places import opened
 from sokovan.domain.errors import quoted
-from sokovan.ports.runtime import Mount, RuntimeFailure
+from sokovan.domain.session import Mount
+from sokovan.ports.runtime import RuntimeFailure
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
@@ -17,6 +18,8 @@ FILE_MODE = 0o644
 SYSTEM = frozenset(
     {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}
 )
+# What lies here may be shown where it is: nothing that the sandbox runs comes from there.
+SCRATCH = frozenset({"tmp", "var"})
 
 
 def parts_below(path: str, *, what: str) -> tuple[str, ...]:
@@ -62,42 +65,29 @@ def _opened_below(work: Path, parts: Sequence[str]) -> Iterator[int]:
 
 
 def check_mounts(mounts: Sequence[Mount]) -> None:
-    """Raise RuntimeFailure for a mount that is not there or reaches where it must not."""
+    """Raise RuntimeFailure for a mount that is not there or covers a place of the system."""
     for mount in mounts:
-        source, target = PurePosixPath(mount.source), PurePosixPath(mount.target)
-        if "\0" in mount.source or not source.is_absolute() or ".." in source.parts:
-            raise RuntimeFailure(f"mount source {quoted(mount.source)} is not an absolute path without ..")
         if not Path(mount.source).exists():
             raise RuntimeFailure(f"mount source {quoted(mount.source)} is not on this machine")
-        if not target.is_absolute():
-            parts_below(mount.target, what="mount target")
-        elif "\0" in mount.target or ".." in target.parts or len(target.parts) < 2 or target.parts[1] in SYSTEM:
+        parts = PurePosixPath(mount.target).parts
+        if len(parts) < 2 or (parts[1] in SYSTEM and not _stays_in_place(mount, parts[1])):
             raise RuntimeFailure(
-                f"mount target {quoted(mount.target)} is a place of the system",
-                hint="choose a place such as /data, or a relative one below the working folder",
+                f"mount target {quoted(mount.target)} is a place of the system", hint="choose a place such as /data"
             )
 
 
-def link_mounts(work: Path, mounts: Sequence[Mount]) -> None:
-    """Make mounts reachable where nothing can be mounted; raises RuntimeFailure.
+def _stays_in_place(mount: Mount, top: str) -> bool:
+    return top in SCRATCH and mount.source == mount.target
 
-    A target below the work folder becomes a link; an absolute one must be the source
-    itself, since a kernel without a sandbox sees the machine as it is.
+
+def require_in_place(mounts: Sequence[Mount]) -> None:
+    """Raise RuntimeFailure for a mount that is to appear elsewhere than it is.
+
+    A kernel without a sandbox sees the machine as it is, and nothing can be mounted for it.
     """
     for mount in mounts:
-        if PurePosixPath(mount.target).is_absolute():
-            if os.path.realpath(mount.target) != os.path.realpath(mount.source):
-                raise RuntimeFailure(
-                    f"{quoted(mount.source)} cannot be mounted at {quoted(mount.target)} without a sandbox",
-                    hint="install bubblewrap, or choose a target that is relative or the same as the source",
-                )
-            continue
-        _link(work, parts_below(mount.target, what="mount target"), mount.source)
-
-
-def _link(work: Path, parts: Sequence[str], source: str) -> None:
-    try:
-        with _opened_below(work, parts[:-1]) as folder:
-            os.symlink(source, parts[-1], dir_fd=folder)
-    except OSError as error:
-        raise RuntimeFailure(f"mount target {quoted('/'.join(parts))} cannot be made: {error}") from error
+        if os.path.realpath(mount.target) != os.path.realpath(mount.source):
+            raise RuntimeFailure(
+                f"{quoted(mount.source)} cannot be mounted at {quoted(mount.target)} without a sandbox",
+                hint="install bubblewrap, or mount it where it is",
+            )

@@ -85,10 +85,17 @@ def test_what_is_discarded_is_out_of_sight_and_gone(places: Places) -> None:
 def test_leftovers_of_a_killed_runtime_are_removed_unless_somebody_works_on_them(places: Places) -> None:
     for name in (f"{DISCARDED}1", f"{UNFINISHED}given-up", f"{UNFINISHED}under-way", "k-1"):
         (places.kernels / name).mkdir()
+        os.utime(places.kernels / name, (1, 1))
+    (places.kernels / f"{UNFINISHED}young").mkdir()
     lock = open_lock(places.kernels / f"{UNFINISHED}under-way", wait=False)
-    places.clear_leftovers()
+    os.utime(places.kernels / f"{UNFINISHED}under-way", (1, 1))
+    places.clear_leftovers(older_than_ms=5_000)
     os.close(lock)
-    assert sorted(entry.name for entry in places.kernels.iterdir()) == [f"{UNFINISHED}under-way", "k-1"]
+    assert sorted(entry.name for entry in places.kernels.iterdir()) == [
+        f"{UNFINISHED}under-way",
+        f"{UNFINISHED}young",
+        "k-1",
+    ]
     assert places.names() == ["k-1"]
 
 

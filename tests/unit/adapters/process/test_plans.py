@@ -12,7 +12,8 @@ from sokovan.adapters.process.images import Images
 from sokovan.adapters.process.places import Places
 from sokovan.adapters.process.plans import check_launch, plan_of
 from sokovan.adapters.process.sandbox import Sandbox
-from sokovan.ports.runtime import Launch, Mount, RuntimeFailure
+from sokovan.domain.session import Mount
+from sokovan.ports.runtime import Launch, RuntimeFailure
 from tests.kernels import launch
 
 MARKS = {"SOKOVAN_KERNEL_ID": "k"}
@@ -28,14 +29,13 @@ def plan(tmp_path: Path, asked: Launch, sandbox: Sandbox | None = None) -> dict[
 
 
 def test_without_a_sandbox_a_program_runs_as_it_is(tmp_path: Path) -> None:
-    made = plan(tmp_path, launch("k", "sh", "-c", "exit", files={"f": "x"}, mounts=(Mount("/usr", "u"),)))
+    made = plan(tmp_path, launch("k", "sh", "-c", "exit", files={"f": "x"}, mounts=(Mount("/usr", "/usr"),)))
     work = tmp_path / "root" / "kernels" / "k-1" / "work"
     assert made["arguments"] == ["sh", "-c", "exit"]
     assert made["sandbox"] is None
     assert made["folder"] == str(work)
     assert made["environment"]["TMPDIR"] == str(work.parent / "tmp")
     assert (work / "f").read_text() == "x"
-    assert (work / "u").readlink() == Path("/usr")
 
 
 def test_in_a_sandbox_variables_are_not_among_its_options(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_program_that_a_mount_may_bring_is_left_to_be_seen(tmp_path: Path) -> 
         launch("../k", "pass"),
         launch("k", "pass", attempt=-1),
         launch("k"),
-        launch("k", "pass", mounts=(Mount("x", "y"),)),
+        launch("k", "pass", mounts=(Mount("/there/is/nothing", "/data"),)),
     ],
 )
 def test_what_no_machine_could_start_is_refused(asked: Launch) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from sokovan.adapters.process import sandbox as module
 from sokovan.adapters.process.sandbox import Sandbox, found_sandbox
-from sokovan.ports.runtime import Launch, Mount
+from sokovan.domain.session import Mount
+from sokovan.ports.runtime import Launch
 from tests.kernels import launch, needs_sandbox
 
 
@@ -69,10 +70,10 @@ def test_the_interpreter_can_be_seen_wherever_it_lies(monkeypatch: pytest.Monkey
 
 
 def test_mounts_are_read_only_unless_said_otherwise() -> None:
-    mounts = (Mount("/a", "/data"), Mount("/b", "below", read_only=False))
+    mounts = (Mount("/a", "/data"), Mount("/b", "/scratch", read_only=False))
     found = options(launch("k", "pass", mounts=mounts))
     assert found[found.index("/a") - 1 :][:3] == ["--ro-bind", "/a", "/data"]
-    assert found[found.index("/b") - 1 :][:3] == ["--bind", "/b", "/runtime/kernels/k-1/work/below"]
+    assert found[found.index("/b") - 1 :][:3] == ["--bind", "/b", "/scratch"]
 
 
 def test_only_granted_devices_are_there() -> None:

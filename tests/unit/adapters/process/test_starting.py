@@ -12,12 +12,14 @@ from sokovan.adapters.process import starting
 from sokovan.adapters.process.confinement import Confinement, confinement
 from sokovan.adapters.process.hierarchies import Hierarchies
 from sokovan.adapters.process.images import Images
-from sokovan.adapters.process.places import Places
+from sokovan.adapters.process.observing import LEFTOVER_AGE_MS, Observer
+from sokovan.adapters.process.places import Places, open_lock
 from sokovan.adapters.process.sandbox import Sandbox
 from sokovan.adapters.process.starting import KernelForgotten, Starter
 from sokovan.adapters.process.surroundings import RUNTIME, marks_of
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import RuntimeFailure
+from sokovan.testing.clock import VirtualClock
 from tests.kernels import SLEEP, launch, relatives, runtime_in
 
 
@@ -60,6 +62,23 @@ async def test_a_start_that_fails_leaves_neither_folder_nor_groups(
     own = marks_of(KernelId("k"), 1, root=tmp_path)[RUNTIME]
     assert [path for parent in groups for path in parent.glob(f"sokovan/{own}-*")] == []
     starter.start(launch("k", SLEEP))
+
+
+@pytest.mark.parametrize("ahead_ms", [0, LEFTOVER_AGE_MS + 60_000])
+async def test_a_look_that_comes_in_between_does_not_disturb_a_start(
+    starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_ms: int
+) -> None:
+    looks = [Observer(starter.places, VirtualClock(now_ms=SystemClock().now_ms() + ahead_ms))]
+
+    def looked_at_first(folder: Path, *, wait: bool) -> int:
+        while folder.name.startswith(".") and looks:
+            looks.pop().all()
+        return open_lock(folder, wait=wait)
+
+    monkeypatch.setattr(starting, "open_lock", looked_at_first)
+    starter.start(launch("k", SLEEP))
+    assert looks == []
+    assert [path.name for path in (tmp_path / "kernels").iterdir()] == ["k-1"]
 
 
 async def test_limits_that_cannot_be_set_leave_nothing(starter: Starter, tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.process.work_files import check_mounts, link_mounts, parts_below, write_files
-from sokovan.ports.runtime import Mount, RuntimeFailure
+from sokovan.adapters.process.work_files import check_mounts, parts_below, require_in_place, write_files
+from sokovan.domain.session import Mount
+from sokovan.ports.runtime import RuntimeFailure
 
 
 def test_files_are_written_with_the_folders_they_need(tmp_path: Path) -> None:
@@ -44,38 +45,34 @@ def test_a_text_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         write_files(tmp_path, {"a": "\ud800"})
 
 
-def test_without_a_sandbox_a_mount_is_a_link(tmp_path: Path) -> None:
-    work, source = tmp_path / "work", tmp_path / "source"
-    work.mkdir()
-    source.mkdir()
-    link_mounts(work, [Mount(str(source), "data/set"), Mount(str(source), str(source))])
-    assert (work / "data" / "set").readlink() == source
+def test_without_a_sandbox_a_mount_stays_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    require_in_place([Mount(str(tmp_path), str(tmp_path)), Mount(str(tmp_path), str(tmp_path / "link"))])
     with pytest.raises(RuntimeFailure, match="without a sandbox"):
-        link_mounts(work, [Mount(str(source), "/data")])
-    with pytest.raises(RuntimeFailure, match="cannot be made"):
-        link_mounts(work, [Mount(str(source), "data/set")])
+        require_in_place([Mount(str(tmp_path), "/data")])
 
 
-@pytest.mark.parametrize("target", ["data", "a/b", "/data", "/workspace/sets"])
-def test_a_mount_may_be_below_the_work_folder_or_at_a_place_of_its_own(target: str) -> None:
+@pytest.mark.parametrize("target", ["/data", "/workspace/sets", "/home/work/sets"])
+def test_a_mount_may_be_at_a_place_of_its_own(target: str) -> None:
     check_mounts([Mount("/usr", target)])
+
+
+def test_a_folder_for_scratch_may_be_shown_where_it_is(tmp_path: Path) -> None:
+    check_mounts([Mount("/var", "/var"), Mount("/tmp", "/tmp")])  # noqa: S108  # only looked at
+    with pytest.raises(RuntimeFailure):
+        check_mounts([Mount(str(tmp_path), "/tmp")])  # noqa: S108  # only looked at
 
 
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        ("usr", "data"),
-        ("/usr/../etc", "data"),
-        ("/usr\0", "data"),
-        ("/there/is/nothing", "data"),
-        ("/usr", "../data"),
+        ("/there/is/nothing", "/data"),
         ("/usr", "/"),
         ("/usr", "/etc"),
+        ("/etc", "/etc"),
         ("/usr", "/proc/1"),
-        ("/usr", "/data/../etc"),
-        ("/usr", "/da\0ta"),
     ],
 )
-def test_a_mount_that_is_not_there_or_reaches_out_is_refused(source: str, target: str) -> None:
+def test_a_mount_that_is_not_there_or_covers_the_system_is_refused(source: str, target: str) -> None:
     with pytest.raises(RuntimeFailure):
         check_mounts([Mount(source, target)])

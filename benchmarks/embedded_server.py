@@ -1,0 +1,106 @@
+"""A real `sokovan up` in a process of its own, for benchmarks to talk to."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+READY_LIMIT_S = 120
+
+
+def clock() -> float:
+    """Seconds, for durations."""
+    return time.perf_counter()  # noqa: TID251  # a benchmark reads the clock
+
+
+def wait(seconds: float) -> None:
+    """Let others work."""
+    time.sleep(seconds)  # noqa: TID251  # a benchmark waits in real time
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that is up: where, with which key, and how long it took."""
+
+    url: str
+    token: str
+    pid: int
+    ready_s: float
+    environment: dict[str, str]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request carries."""
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def memory_mb(self) -> int:
+        """The memory of the server's process that is really there, in MB."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) // 1024
+
+    def command(self, *arguments: str) -> float:
+        """The seconds that a `sokovan` command takes, from start to end."""
+        begun = clock()
+        subprocess.run([*SOKOVAN, *arguments], env=self.environment, check=True, capture_output=True)
+        return clock() - begun
+
+
+SOKOVAN = (str(Path(sys.executable).with_name("sokovan")),)
+
+
+@contextmanager
+def server(*options: str) -> Iterator[Server]:
+    """A server on a folder of its own, stopped afterwards."""
+    with tempfile.TemporaryDirectory(prefix="sokovan-bench-") as folder:
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("SOKOVAN_")},
+            "HOME": folder,
+            "XDG_DATA_HOME": f"{folder}/data",
+            "XDG_CONFIG_HOME": f"{folder}/config",
+        }
+        begun = clock()
+        process = subprocess.Popen(
+            [*SOKOVAN, "up", "--port", "0", *options],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            about = _ready(process, Path(folder) / "data" / "sokovan" / "up.json")
+            token = (Path(folder) / "data" / "sokovan" / "token").read_text(encoding="ascii").strip()
+            yield Server(about["url"], token, process.pid, clock() - begun, environment)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=60)
+
+
+def _ready(process: subprocess.Popen[bytes], file: Path) -> dict[str, Any]:
+    deadline = clock() + READY_LIMIT_S
+    while not file.exists():
+        if process.poll() is not None or clock() > deadline:
+            raise RuntimeError(f"`sokovan up` ended with {process.returncode} before it was ready")
+        wait(0.01)
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value that `percent` of the values do not pass."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def milliseconds(seconds: float) -> float:
+    """Rounded for a table."""
+    return round(seconds * 1000, 1)

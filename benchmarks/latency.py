@@ -1,0 +1,191 @@
+"""How long people wait: `python -m benchmarks.latency [CASE...] [--json]`.
+
+Every case starts a real `sokovan up` on a folder of its own, and talks to it over
+HTTP as a client does. A session counts as running when the client was told so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import httpx2
+
+from benchmarks.embedded_server import Server, clock, milliseconds, percentile, server
+
+SMALL = {"cpu": 0.05, "mem": "32MiB"}
+Figures = dict[str, Any]
+
+
+def client_of(found: Server, connections: int = 100) -> httpx2.AsyncClient:
+    """A client with the server's key."""
+    limits = httpx2.Limits(max_connections=connections)
+    return httpx2.AsyncClient(
+        base_url=f"{found.url}/api/v1", headers=found.headers, limits=limits, timeout=60, trust_env=False
+    )
+
+
+async def submitted(client: httpx2.AsyncClient, **body: Any) -> str:
+    """Submit a session; its id."""
+    answer = await client.post("/sessions", json=body)
+    answer.raise_for_status()
+    return str(answer.json()["id"])
+
+
+async def told(client: httpx2.AsyncClient, session: str, *statuses: str) -> None:
+    """Wait until the server tells that the session has one of the statuses."""
+    async with client.stream("GET", f"/sessions/{session}/events") as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data:") and json.loads(line[5:]).get("status") in statuses:
+                return
+    raise RuntimeError(f"the stream of {session} ended before {statuses}")
+
+
+async def run_once(client: httpx2.AsyncClient) -> float:
+    """From the request to the news that it runs; the session is ended afterwards."""
+    begun = clock()
+    session = await submitted(client, type="interactive", command=["sleep", "600"], resources=SMALL)
+    await told(client, session, "running")
+    took = clock() - begun
+    await client.delete(f"/sessions/{session}", params={"forced": "true"})
+    await told(client, session, "terminated")
+    return took
+
+
+async def sequential(times: int) -> Figures:
+    """Submit, wait until it runs, end it; one after the other."""
+    with server() as found:
+        async with client_of(found) as client:
+            await run_once(client)
+            taken = [await run_once(client) for _ in range(times)]
+    return spread(taken)
+
+
+async def steady(rate: int, seconds: int) -> Figures:
+    """Submit at a steady rate, whatever becomes of the ones before; each runs for a second."""
+    with server() as found:
+        async with client_of(found) as client:
+            taken: list[float] = []
+
+            async def one(number: int) -> None:
+                await asyncio.sleep(number / rate)  # noqa: TID251  # the rate is in real time
+                begun = clock()
+                session = await submitted(client, command=["sleep", "0.5"], resources=SMALL)
+                await told(client, session, "running", "terminating", "terminated")
+                taken.append(clock() - begun)
+
+            await asyncio.gather(*[one(number) for number in range(rate * seconds)])
+            return {**spread(taken), "memory_mb": found.memory_mb()}
+
+
+def spread(taken: list[float]) -> Figures:
+    """Median, tail and number of some durations."""
+    return {
+        "runs": len(taken),
+        "p50_ms": milliseconds(statistics.median(taken)),
+        "p99_ms": milliseconds(percentile(taken, 99)),
+        "max_ms": milliseconds(max(taken)),
+    }
+
+
+async def commands() -> Figures:
+    """What the commands cost, each the median of nine; and the server itself."""
+    with server() as found:
+
+        def median(*arguments: str) -> float:
+            return milliseconds(statistics.median(found.command(*arguments) for _ in range(9)))
+
+        return {
+            "up_ready_ms": milliseconds(found.ready_s),
+            "help_ms": median("--help"),
+            "ps_ms": median("ps"),
+            "memory_mb": found.memory_mb(),
+        }
+
+
+async def crowd(*, sessions: int, size: int, callers: int = 16) -> Figures:
+    """Submit many sessions against 1,000 pretended agents, and see when all are placed."""
+    with server("--fake", "1000x8", "--no-agent") as found:
+        async with client_of(found) as client, client_of(found, 4) as other:
+            begun = clock()
+            waits: list[float] = []
+            probing = asyncio.create_task(probe(other, waits))
+            todo = iter(range(sessions))
+
+            async def caller() -> None:
+                for _ in todo:
+                    await submitted(client, size=size, command=["sleep", "3600"], resources={"cpu": 1, "mem": "1GiB"})
+
+            await asyncio.gather(*[caller() for _ in range(callers)])
+            accepted = clock() - begun
+            await all_placed(client)
+            placed = clock() - begun
+            probing.cancel()
+            return {
+                "sessions": sessions,
+                "kernels": sessions * size,
+                "submissions_per_s": round(sessions / accepted),
+                "all_accepted_s": round(accepted, 1),
+                "all_placed_s": round(placed, 1),
+                "api_p50_ms": milliseconds(statistics.median(waits)),
+                "api_p99_ms": milliseconds(percentile(waits, 99)),
+                "api_probes": len(waits),
+                "memory_mb": found.memory_mb(),
+            }
+
+
+async def probe(client: httpx2.AsyncClient, waits: list[float]) -> None:
+    """Ask for a page of sessions again and again, and note how long each answer takes."""
+    while True:
+        begun = clock()
+        (await client.get("/sessions", params={"limit": 20})).raise_for_status()
+        waits.append(clock() - begun)
+        await asyncio.sleep(0.02)  # noqa: TID251  # a person's pace, in real time
+
+
+async def all_placed(client: httpx2.AsyncClient) -> None:
+    """Return when no session waits."""
+    waiting = True
+    while waiting:
+        await asyncio.sleep(0.05)  # noqa: TID251  # the moment is measured in real time
+        waiting = bool((await client.get("/sessions", params={"status": "pending", "limit": 1})).json()["items"])
+
+
+CASES: dict[str, tuple[str, Callable[[], Coroutine[None, None, Figures]]]] = {
+    "commands": ("up <= 3 s, ps <= 350 ms, --help <= 150 ms, memory <= 250 MB", commands),
+    "sequential": ("p50 <= 150 ms, p99 <= 500 ms", lambda: sequential(200)),
+    "steady-20": ("none", lambda: steady(20, 60)),
+    "crowd-10k": ("API p99 <= 100 ms", lambda: crowd(sessions=10_000, size=1)),
+    "crowd-gangs": ("API p99 <= 100 ms", lambda: crowd(sessions=1_250, size=8)),
+}
+
+
+def main() -> int:
+    """Run the named cases, or all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__.partition("\n")[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--json", action="store_true", help="one JSON object per case")
+    options = parser.parse_args()
+    unknown = set(options.cases) - set(CASES)
+    if unknown:
+        parser.error(f"no such case: {', '.join(sorted(unknown))}")
+    for name in options.cases or list(CASES):
+        goal, work = CASES[name]
+        figures = {"case": name, **asyncio.run(work()), "goal": goal}
+        print(json.dumps(figures) if options.json else _row(figures), flush=True)
+    return 0
+
+
+def _row(figures: Figures) -> str:
+    return "  ".join(
+        [f"{figures['case']:12}", *(f"{name} {value}" for name, value in figures.items() if name != "case")]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""An agent on this machine: found out, put together, and run until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sokovan.adapters.local.chance import fraction
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.process.confinement import Confinement
+from sokovan.adapters.process.runtime import ProcessRuntime
+from sokovan.agent.inventory import Inventory, InventoryWish, take_inventory
+from sokovan.agent.journal import Journal
+from sokovan.agent.link import ManagerAddress
+from sokovan.agent.runner import AgentRunner, Surroundings
+
+JOURNAL = "journal"
+KERNELS = "kernels"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What an operator says of an agent; `root` is its folder, private to it."""
+
+    manager: str
+    token: str = field(repr=False)
+    root: Path = Path()
+    name: str = ""
+    scaling_group: str = "default"
+    fake_gpus: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentParts:
+    """An agent that is ready to run, and what there is to say about it."""
+
+    inventory: Inventory
+    runtime: ProcessRuntime
+    runner: AgentRunner
+    address: ManagerAddress
+    confinement: Confinement
+
+    async def run(self) -> None:
+        """Work until cancelled; kernels go on after that."""
+        await self.runner.run([self.address])
+
+
+async def agent_of(options: AgentOptions, stack: contextlib.ExitStack, *, tell: Callable[[str], None]) -> AgentParts:
+    """Find out what this machine has, and put an agent together on it.
+
+    What must be closed goes onto `stack`. Raises JournalInUse, RuntimeFailure.
+    """
+    clock = SystemClock()
+    wish = InventoryWish(
+        agent_id=options.name,
+        scaling_group=options.scaling_group,
+        labels=options.labels,
+        fake_gpus=options.fake_gpus,
+    )
+    inventory = await asyncio.to_thread(take_inventory, wish)
+    journal = stack.enter_context(contextlib.closing(Journal.open(options.root / JOURNAL)))
+    runtime = ProcessRuntime(options.root / KERNELS, clock, hidden=(options.root.parent,))
+    held = await runtime.confinement()
+    around = Surroundings(root=options.root, clock=clock, chance=fraction, tell=tell)
+    runner = AgentRunner(inventory, runtime, journal, around)
+    address = ManagerAddress(options.manager, options.token)
+    return AgentParts(inventory, runtime, runner, address, held)
+
+
+def run_agent(options: AgentOptions, tell: Callable[[str], None]) -> int:
+    """Run an agent until it is told to stop; its kernels go on."""
+
+    async def work() -> None:
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        with contextlib.ExitStack() as stack:
+            parts = await agent_of(options, stack, tell=tell)
+            tell(f"agent {parts.inventory.agent_id} dials {options.manager}; {parts.confinement.in_words()}")
+            running = asyncio.create_task(parts.run())
+            waiting = asyncio.create_task(stopped.wait())
+            await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+
+    asyncio.run(work())
+    return 0

@@ -1,0 +1,109 @@
+"""What this machine has for running kernels, and what it lacks, in words."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sqlite3
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sokovan.adapters.process.confinement import confinement
+from sokovan.agent.devices import nvidia_devices
+from sokovan.entrypoints.embedded.data_folder import data_home
+
+PORT = 7646
+SPACE_LEAST = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One question about this machine: `ok` is None where the answer is a matter of taste."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    hint: str = ""
+
+
+def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
+    """Every question, each answered by trying; nothing is changed."""
+    around = os.environ if environment is None else environment
+    home = data_home(around)
+    questions: list[Callable[[], Finding]] = [
+        _python,
+        _sqlite,
+        _sandbox,
+        _limits,
+        _devices,
+        lambda: _data(home),
+        lambda: _space(home),
+        _port,
+        _docker,
+    ]
+    return [question() for question in questions]
+
+
+def _python() -> Finding:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
+
+
+def _sqlite() -> Finding:
+    # Upserts with RETURNING and partial indexes, which the store is built on.
+    good = sqlite3.sqlite_version_info >= (3, 35)
+    return Finding("sqlite", good, sqlite3.sqlite_version, "Python needs an SQLite of 3.35 or newer")
+
+
+def _sandbox() -> Finding:
+    words = confinement().sandbox
+    present = bool(words.program)
+    hint = "install bubblewrap (bwrap); without it a kernel can read whatever your user can"
+    return Finding("sandbox", None if not present else True, words.in_words(), "" if present else hint)
+
+
+def _limits() -> Finding:
+    from sokovan.adapters.process.limits import limits_in_words  # noqa: PLC0415  # beside its one use
+
+    words = limits_in_words(confinement(bubblewrap="").hierarchies)
+    held = "rlimits" not in words.lower() or "cgroup" in words.lower()
+    return Finding(
+        "limits", None if not held else True, words, "" if held else "delegate a control group for hard limits"
+    )
+
+
+def _devices() -> Finding:
+    devices, labels = nvidia_devices()
+    if not devices:
+        return Finding("nvidia", None, "no NVIDIA device, or no driver", "try `--fake-gpus 4` to play with devices")
+    return Finding("nvidia", True, f"{len(devices)} x {labels.get('nvidia.model', 'device')}")
+
+
+def _data(home: Path) -> Finding:
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    good = os.access(place, os.W_OK)
+    return Finding("data", good, str(home), f"{place} cannot be written; name another folder with --data")
+
+
+def _space(home: Path) -> Finding:
+    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    return Finding("disk", free >= SPACE_LEAST, f"{free / (1 << 30):.1f} GiB free", "make at least 2 GiB of space")
+
+
+def _port() -> Finding:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", PORT))
+        except OSError:
+            return Finding("port", None, f"{PORT} is taken", "`sokovan up` takes the next free one, and says so")
+    return Finding("port", True, f"{PORT} is free")
+
+
+def _docker() -> Finding:
+    there = Path("/var/run/docker.sock").exists()
+    return Finding("docker", None, "its socket is there" if there else "not found: kernels run as processes")

@@ -1,0 +1,69 @@
+"""What a fresh store needs before anybody can use it: owners, a pool, a first key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sokovan.api.authentication import new_token, token_digest
+from sokovan.domain.errors import NotFound
+from sokovan.domain.ids import AccessKey, QueueName, ScalingGroupName
+from sokovan.domain.queue import Queue
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Domain, Group, Keypair, Role, User
+from sokovan.domain.topology import HyperNode
+from sokovan.ports.environment import IdSource
+from sokovan.ports.storage import Store, UnitOfWork
+
+ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class AdminKey:
+    """The token of the first administrator; `fresh` if it was made just now."""
+
+    token: str
+    fresh: bool
+
+
+async def furnish(store: Store, *, hypernodes: tuple[HyperNode, ...] = ()) -> None:
+    """Put the defaults there that are missing; what an administrator changed stays."""
+
+    async def work(unit: UnitOfWork) -> None:
+        defaults = (
+            (Domain, DEFAULT_OWNER_NAME, Domain(DEFAULT_OWNER_NAME)),
+            (Group, DEFAULT_OWNER_NAME, Group(DEFAULT_OWNER_NAME, DEFAULT_OWNER_NAME)),
+            (User, ADMIN, User(ADMIN, DEFAULT_OWNER_NAME, groups=(DEFAULT_OWNER_NAME,), role=Role.ADMIN)),
+            (ScalingGroup, "default", ScalingGroup(ScalingGroupName("default"))),
+            (Queue, "default", Queue(QueueName("default"))),
+        )
+        for kind, name, item in defaults:
+            if not await _has(unit, kind, name):
+                await unit.catalog.put(item)
+        if hypernodes:
+            await unit.catalog.put(*hypernodes)
+
+    await store.run(work)
+
+
+async def admin_key(store: Store, kept: str | None, *, ids: IdSource, pepper: bytes) -> AdminKey:
+    """The key that was kept from an earlier start if it still opens, or a new one."""
+    if kept and await store.read(lambda unit: unit.credentials.find(token_digest(kept, pepper))) is not None:
+        return AdminKey(kept, fresh=False)
+    access_key = AccessKey(ids.new("AK"))
+    token = new_token(access_key)
+
+    async def work(unit: UnitOfWork) -> None:
+        await unit.catalog.put(Keypair(access_key, ADMIN))
+        await unit.credentials.put(access_key, token_digest(token, pepper))
+
+    await store.run(work)
+    return AdminKey(token, fresh=True)
+
+
+async def _has(unit: UnitOfWork, kind: Callable[..., object], name: str) -> bool:
+    try:
+        await unit.catalog.get(kind, name)  # type: ignore[type-var]  # the kinds are listed above
+    except NotFound:
+        return False
+    return True

@@ -1,0 +1,33 @@
+"""The Python client: the same names as the command line, sync and async.
+
+Nothing here prints, and nothing heavy loads before it is used: `sokovan.sdk.config`
+alone costs no HTTP client.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sokovan.sdk.async_client import AsyncClient
+    from sokovan.sdk.client import Client
+    from sokovan.sdk.errors import ApiProblem, ClientProblem
+    from sokovan.sdk.handle import SessionHandle
+
+__all__ = ["ApiProblem", "AsyncClient", "Client", "ClientProblem", "SessionHandle"]
+
+_PLACES = {
+    "ApiProblem": "sokovan.sdk.errors",
+    "AsyncClient": "sokovan.sdk.async_client",
+    "Client": "sokovan.sdk.client",
+    "ClientProblem": "sokovan.sdk.errors",
+    "SessionHandle": "sokovan.sdk.handle",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name the first time somebody asks for it."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)

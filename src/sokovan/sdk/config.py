@@ -1,0 +1,182 @@
+"""The client's own file: which servers there are, and which key opens each.
+
+    current = "local"
+
+    [contexts.local]
+    url = "http://127.0.0.1:7646"
+    token = "sk-..."
+
+It holds keys, so it is written whole or not at all, for its owner only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sokovan.sdk.errors import InvalidSetting
+
+NAME_MAX = 64
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+_HEADING = "# Written by sokovan; comments of your own are not kept. See: sokovan context --help\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One server and the key for it."""
+
+    url: str
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """Every context that is known, and the one in use."""
+
+    contexts: Mapping[str, Context] = field(default_factory=dict)
+    current: str = ""
+
+
+def config_path(environment: Mapping[str, str] | None = None) -> Path:
+    """Where the file is: under XDG_CONFIG_HOME, or under ~/.config."""
+    given = os.environ if environment is None else environment
+    home = given.get("XDG_CONFIG_HOME", "")
+    # A relative XDG_CONFIG_HOME is to be ignored, says its specification.
+    folder = (
+        Path(home) if home and Path(home).is_absolute() else Path(given.get("HOME") or "~").expanduser() / ".config"
+    )
+    return folder / "sokovan" / "config.toml"
+
+
+def read_config(path: Path) -> ClientConfig:
+    """What the file says; nothing if there is none. Raises InvalidSetting."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ClientConfig()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidSetting(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidSetting(f"{path} is not TOML: {error}") from error
+    contexts = document.get("contexts", {})
+    current = document.get("current", "")
+    if not isinstance(contexts, dict) or not isinstance(current, str):
+        raise InvalidSetting(f"{path}: contexts must be a table and current a text")
+    return ClientConfig({name: _context(path, name, value) for name, value in contexts.items()}, current)
+
+
+def save_context(
+    name: str, url: str, token: str, *, make_current: bool = True, path: Path | None = None
+) -> ClientConfig:
+    """Add or replace one context and keep the others; returns what the file says now."""
+    file = path or config_path()
+    known = read_config(file)
+    contexts = {**known.contexts, checked_context_name(name): Context(checked_url(url), token)}
+    current = name if make_current or not known.current else known.current
+    return write_config(ClientConfig(contexts, current), file)
+
+
+def use_context(name: str, *, path: Path | None = None) -> ClientConfig:
+    """Make a context the current one."""
+    file = path or config_path()
+    known = read_config(file)
+    _expect(name, known)
+    return write_config(replace(known, current=name), file)
+
+
+def remove_context(name: str, *, path: Path | None = None) -> ClientConfig:
+    """Forget a context; if it was the current one, none is."""
+    file = path or config_path()
+    known = read_config(file)
+    _expect(name, known)
+    contexts = {each: context for each, context in known.contexts.items() if each != name}
+    return write_config(ClientConfig(contexts, "" if known.current == name else known.current), file)
+
+
+def write_config(config: ClientConfig, path: Path) -> ClientConfig:
+    """Write the file whole or not at all, readable by its owner only."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # mkstemp makes a file of mode 0600, and a rename puts it in place in one step.
+        descriptor, temporary = tempfile.mkstemp(prefix=".config-", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(_text(config))
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InvalidSetting(
+            f"cannot write {path}: {error.strerror or error}", hint="make its folder writable, or set XDG_CONFIG_HOME"
+        ) from error
+    return config
+
+
+def checked_context_name(name: str) -> str:
+    """The name, if it may name a context."""
+    if len(name) > NAME_MAX or _NAME.fullmatch(name) is None:
+        raise InvalidSetting(
+            f"{name[:NAME_MAX]!r} is not a name for a context",
+            hint=f"use 1 to {NAME_MAX} letters, digits and . _ - beginning with a letter or digit",
+        )
+    return name
+
+
+def checked_url(url: str) -> str:
+    """The address without a slash at its end, if it is one of a server."""
+    scheme, separator, rest = url.partition("://")
+    host = rest.partition("/")[0]
+    if (
+        not separator
+        or scheme not in {"http", "https"}
+        or not host
+        or "@" in host
+        or not url.isprintable()
+        or " " in url
+    ):
+        raise InvalidSetting(
+            f"{url[:200]!r} is not the address of a server", hint="write it as http://HOST:PORT or https://HOST"
+        )
+    return url.rstrip("/")
+
+
+def _context(path: Path, name: str, value: object) -> Context:
+    if not isinstance(value, dict):
+        raise InvalidSetting(f"{path}: contexts.{name} must be a table")
+    url, token = value.get("url", ""), value.get("token", "")
+    if not isinstance(url, str) or not isinstance(token, str) or not url:
+        raise InvalidSetting(f"{path}: contexts.{name} needs url, and url and token must be texts")
+    return Context(url, token)
+
+
+def _expect(name: str, config: ClientConfig) -> None:
+    if name not in config.contexts:
+        known = ", ".join(sorted(config.contexts)) or "none"
+        raise InvalidSetting(
+            f"there is no context {name!r}", hint=f"known are: {known}; add one with sokovan context add NAME URL"
+        )
+
+
+def _text(config: ClientConfig) -> str:
+    lines = [_HEADING]
+    if config.current:
+        lines.append(f"current = {_quoted(config.current)}\n")
+    for name, context in sorted(config.contexts.items()):
+        lines.append(f"\n[contexts.{_quoted(name)}]\nurl = {_quoted(context.url)}\ntoken = {_quoted(context.token)}\n")
+    return "".join(lines)
+
+
+def _quoted(text: str) -> str:
+    """A text as a basic string of TOML."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in escaped) + '"'

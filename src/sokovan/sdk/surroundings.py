@@ -1,0 +1,56 @@
+"""Clock, waiting and chance: the only place where the SDK meets them.
+
+A client runs in programs that know nothing of our ports, so it brings its own;
+tests put another in its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random  # noqa: TID251  # the SDK has no port to take chance from
+import time
+import uuid
+from typing import Protocol
+
+
+class Surroundings(Protocol):
+    """What a client needs from the world besides the network."""
+
+    def now_s(self) -> float:
+        """Seconds that only ever grow, from an unnamed beginning."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait in this thread."""
+
+    async def pause(self, seconds: float) -> None:
+        """Wait in this task."""
+
+    def chance(self) -> float:
+        """A number between 0 and 1, so that many clients do not come back at once."""
+
+    def key(self) -> str:
+        """A new name that nobody else uses."""
+
+
+class RealSurroundings:
+    """The real ones."""
+
+    def now_s(self) -> float:
+        """Seconds of the monotonic clock."""
+        return time.monotonic()  # noqa: TID251  # the one clock of the SDK
+
+    def sleep(self, seconds: float) -> None:
+        """Wait in this thread."""
+        time.sleep(seconds)  # noqa: TID251  # the one place where the SDK waits
+
+    async def pause(self, seconds: float) -> None:
+        """Wait in this task."""
+        await asyncio.sleep(seconds)  # noqa: TID251  # the one place where the SDK waits
+
+    def chance(self) -> float:
+        """A number between 0 and 1; nothing secret hangs on it."""
+        return random.random()  # noqa: S311, TID251  # jitter of a retry
+
+    def key(self) -> str:
+        """A random name."""
+        return uuid.uuid4().hex  # noqa: TID251  # the idempotency key of a client

@@ -1,0 +1,1 @@
+"""What travels between the API and its clients, as JSON, version 1."""

@@ -1,0 +1,37 @@
+"""A socket on the wished port, or on the next one; an app that is served on it."""
+
+from __future__ import annotations
+
+import socket
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from sokovan.entrypoints.embedded.web import NoFreePort, bound_socket, served
+
+
+def test_a_taken_port_gives_the_next_free_one() -> None:
+    with bound_socket("127.0.0.1", 0) as first:
+        taken = first.getsockname()[1]
+        with bound_socket("127.0.0.1", taken) as second:
+            assert second.getsockname()[1] > taken
+
+
+def test_an_address_of_another_machine_is_an_error_with_a_hint() -> None:
+    with pytest.raises(NoFreePort) as caught:
+        bound_socket("203.0.113.1", 7646)
+    assert "--port" in str(caught.value)
+
+
+async def test_an_app_answers_while_it_is_served_and_not_afterwards() -> None:
+    app = FastAPI()
+    app.get("/livez")(lambda: {"status": "ok"})
+    listener = bound_socket("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/livez"
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        async with served(app, listener):
+            assert (await client.get(url)).json() == {"status": "ok"}
+        with pytest.raises(httpx2.ConnectError):
+            await client.get(url)
+    assert listener.fileno() == -1 or listener.family == socket.AF_INET
