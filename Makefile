@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help setup check test fuzz bench docs format lock clean
+.PHONY: help setup up check test fuzz bench docs format lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -21,6 +21,10 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# OPTIONS are those of `sokovan up`, for example: make up OPTIONS="--fake 64x8"
+up: setup ## Start manager, agent and API on this machine, until Ctrl-C
+	@$(BIN)/sokovan up $(OPTIONS)
+
 check: setup ## Format, lint, types, import contracts, tidy
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -34,9 +38,10 @@ test: setup ## Run every test
 fuzz: setup ## Let the property tests look at many more examples, other ones each time
 	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property
 
-bench: setup ## Measure how fast the core decides, and how fast decisions become facts
+bench: setup ## Measure how fast the core decides, decisions become facts, and sessions run
 	@$(BIN)/python -m benchmarks.decide
 	@$(BIN)/python -m benchmarks.durable
+	@$(BIN)/python -m benchmarks.latency
 
 docs: setup ## Write the reference pages that are generated from the code
 	@$(BIN)/python -m tools.reference

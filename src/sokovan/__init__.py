@@ -1,3 +1,32 @@
-"""Sokovan: an orchestrator for AI compute."""
+"""Sokovan: an orchestrator for AI compute.
+
+    import sokovan
+
+    session = sokovan.run("python train.py", gpus=8, size=4, topology="hard:rack")
+    session.wait("RUNNING")
+
+The client loads when it is first asked for: `import sokovan` costs nothing. Its types
+are in `__init__.pyi`, so that no layer below the client comes to depend on it.
+"""
+
+from __future__ import annotations
 
 __version__ = "0.1.0"
+
+_CLIENT = frozenset({"AsyncClient", "Client", "ClientProblem", "SessionHandle"})
+
+
+def run(command: object = (), **options: object) -> object:
+    """Ask the server of the current context for a session; returns its handle."""
+    client: object = __getattr__("Client")
+    return client().run(command, **options)  # type: ignore[operator]  # a class, loaded by its name
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name the first time somebody asks for it."""
+    if name not in _CLIENT:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415  # only for those who ask
+
+    found: object = getattr(import_module("sokovan.sdk"), name)
+    return found

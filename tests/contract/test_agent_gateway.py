@@ -10,11 +10,15 @@ import pytest
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.runtime import ProcessRuntime
+from sokovan.agent.watcher import Sight
 from sokovan.ports.runtime import KernelRuntime, KernelState, Launch
 from sokovan.testing.clock import until
 from sokovan.testing.contracts.agent_gateway import CHECKS, GatewaySubject
+from sokovan.testing.contracts.agent_gateway_commands import COMMAND_CHECKS
 from tests.integration.agent_rig import AGENT, INVENTORY, Agent, Manager, Register, comes_true, launch
 from tests.integration.tiny_runtime import TinyRuntime
+
+Check = Callable[[GatewaySubject], Awaitable[None]]
 
 
 def lasting(image: str) -> Callable[[str], Launch]:
@@ -22,10 +26,10 @@ def lasting(image: str) -> Callable[[str], Launch]:
 
 
 @asynccontextmanager
-async def managed(root: Path, runtime: KernelRuntime) -> AsyncIterator[Manager]:
+async def managed(root: Path, runtime: KernelRuntime, sight: Sight) -> AsyncIterator[Manager]:
     manager = Manager(Register())
     await manager.start()
-    agent = Agent(root, manager.address, runtime=runtime)
+    agent = Agent(root, manager.address, runtime=runtime, sight=sight)
     try:
         await comes_true(lambda: manager.agents.connected(AGENT))
         yield manager
@@ -47,27 +51,54 @@ async def emptied(runtime: KernelRuntime) -> None:
     await until(is_empty, elapse=SystemClock().sleep)
 
 
-@pytest.fixture(params=["tiny", "process"])
-async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[GatewaySubject]:
-    tiny = TinyRuntime(tmp_path)
-    tiny.pull_may_end.set()
-    is_tiny = request.param == "tiny"
-    runtime = tiny if is_tiny else ProcessRuntime(tmp_path / "machine", SystemClock())
-    async with managed(tmp_path, runtime) as manager:
+@asynccontextmanager
+async def subject_on(
+    runtime: KernelRuntime, root: Path, *, image: str, new_image: str, sight: Sight
+) -> AsyncIterator[GatewaySubject]:
+    async with managed(root, runtime, sight) as manager:
         yield GatewaySubject(
             gateway=manager.agents,
             agent_id=AGENT,
             incarnation=manager.agents.incarnation(AGENT),
-            lasting=lasting("python" if is_tiny else "host"),
+            lasting=lasting(image),
             capacity=INVENTORY.slots["cpu"],
-            image="new-image" if is_tiny else "host",
+            image=new_image,
             elapse=SystemClock().sleep,
         )
-    await tiny.close()
+
+
+@asynccontextmanager
+async def tiny(root: Path) -> AsyncIterator[GatewaySubject]:
+    runtime = TinyRuntime(root)
+    runtime.pull_may_end.set()
+    async with subject_on(runtime, root, image="python", new_image="new-image", sight=Sight()) as subject:
+        yield subject
+    await runtime.close()
+
+
+@asynccontextmanager
+async def process(root: Path) -> AsyncIterator[GatewaySubject]:
+    runtime = ProcessRuntime(root / "machine", SystemClock())
+    sight = Sight(changes=runtime.changes)
+    async with subject_on(runtime, root, image="host", new_image="host", sight=sight) as subject:
+        yield subject
+
+
+SUBJECTS = {"tiny": tiny, "process": process}
+
+
+@pytest.fixture(params=SUBJECTS)
+async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[GatewaySubject]:
+    async with SUBJECTS[request.param](tmp_path) as ready:
+        yield ready
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_the_gateway_keeps_its_promise(
-    check: Callable[[GatewaySubject], Awaitable[None]], subject: GatewaySubject
-) -> None:
+async def test_the_gateway_keeps_its_promise(check: Check, subject: GatewaySubject) -> None:
+    await check(subject)
+
+
+@pytest.mark.parametrize("check", COMMAND_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("subject", ["process"], indirect=True)
+async def test_the_gateway_keeps_its_promise_about_commands(check: Check, subject: GatewaySubject) -> None:
     await check(subject)

@@ -1,4 +1,4 @@
-"""An agent as a process of its own: `python -m tests.integration.agent_process ROOT PORT`."""
+"""An agent as a process of its own: `python -m tests.integration.agent_process ROOT PORT tiny|process`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ import asyncio
 import sys
 from pathlib import Path
 
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.process.runtime import ProcessRuntime
+from sokovan.agent.watcher import Sight
 from tests.integration.agent_rig import Agent, Manager, Register
 
 
-async def work(root: Path, port: int) -> None:
-    Agent(root, Manager(Register(), port=port).address)
+async def work(root: Path, port: int, kind: str) -> None:
+    address = Manager(Register(), port=port).address
+    if kind == "process":
+        runtime = ProcessRuntime(root / "machine", SystemClock(), bubblewrap="")
+        Agent(root, address, runtime=runtime, sight=Sight(changes=runtime.changes))
+    else:
+        Agent(root, address)
     await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(work(Path(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(work(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
-
 from sokovan.adapters.agentlink.connection import LinkLimits
+from sokovan.adapters.agentlink.duplex import Duplex
 from sokovan.adapters.agentlink.linked_agents import SUPERSEDED, LinkedAgents
+from sokovan.adapters.agentlink.listener import LinkListener, serve_links
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.inventory import Inventory
 from sokovan.agent.journal import Journal
-from sokovan.agent.link import PATH, ManagerAddress
+from sokovan.agent.link import ManagerAddress
 from sokovan.agent.runner import AgentRunner, Surroundings
+from sokovan.agent.watcher import Sight
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.record import Device
 from sokovan.domain.slots import ResourceSlot
@@ -58,64 +58,45 @@ class Register:
         return Welcome(incarnation=known, heartbeat_s=0.5)
 
 
-class SocketDuplex:
-    """A Duplex on a WebSocket that was accepted."""
+class NotingAgents(LinkedAgents):
+    """Remembers why links ended."""
 
-    def __init__(self, socket: ServerConnection) -> None:
-        self._socket = socket
+    ends: list[str]
 
-    async def receive(self) -> bytes | None:
-        with suppress(ConnectionClosed):
-            content = await self._socket.recv(decode=False)
-            return content if isinstance(content, bytes) else content.encode()
-        return None
-
-    async def send(self, content: bytes) -> None:
-        try:
-            await self._socket.send(content)
-        except ConnectionClosed as problem:
-            raise ConnectionError(str(problem)) from None
+    async def serve(self, duplex: Duplex, token: str) -> str:
+        self.ends.append(await super().serve(duplex, token))
+        return self.ends[-1]
 
 
 class Manager:
     """One manager: it listens, and remembers what it hears."""
 
     def __init__(self, register: Register, *, port: int = 0) -> None:
-        self.agents = LinkedAgents(SystemClock(), admit=register.admit, heard=self._heard, limits=LIMITS)
+        self.agents = NotingAgents(SystemClock(), admit=register.admit, heard=self._heard, limits=LIMITS)
         self.states: dict[AgentId, AgentState] = {}
         self.images: tuple[ImageReport, ...] = ()
-        self.ends: list[str] = []
+        self.ends = self.agents.ends = []
         self.port = port
-        self.sockets: set[ServerConnection] = set()
-        self._server: Server | None = None
+        self._listening = AsyncExitStack()
+        self._listener: LinkListener | None = None
 
     @property
     def address(self) -> ManagerAddress:
         return ManagerAddress(f"ws://127.0.0.1:{self.port}", TOKEN)
 
     async def start(self) -> None:
-        self._server = await serve(self._serve, "127.0.0.1", self.port, compression=None, close_timeout=1)
-        self.port = next(iter(self._server.sockets)).getsockname()[1]
+        listening = serve_links(self.agents, host="127.0.0.1", port=self.port)
+        self._listener = await self._listening.enter_async_context(listening)
+        self.port = self._listener.port
 
     async def stop(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        await self._server.wait_closed()
+        await self._listening.aclose()
 
     def cut(self) -> None:
         """End every connection without a word."""
-        for socket in self.sockets:
+        assert self._listener is not None
+        for socket in self._listener.server.connections:
             socket.transport.abort()
-
-    async def _serve(self, socket: ServerConnection) -> None:
-        assert socket.request is not None
-        assert socket.request.path == PATH
-        token = socket.request.headers.get("Authorization", "").removeprefix("Bearer ")
-        self.sockets.add(socket)
-        try:
-            self.ends.append(await self.agents.serve(SocketDuplex(socket), token))
-        finally:
-            self.sockets.discard(socket)
 
     async def _heard(self, agent_id: AgentId, state: AgentState, images: tuple[ImageReport, ...]) -> None:
         self.states[agent_id] = state
@@ -135,7 +116,13 @@ class Manager:
 class Agent:
     """One agent in this process, on a runtime of the test's choice or on the tiny one."""
 
-    def __init__(self, root: Path, *managers: ManagerAddress, runtime: KernelRuntime | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *managers: ManagerAddress,
+        runtime: KernelRuntime | None = None,
+        sight: Sight | None = None,
+    ) -> None:
         self.root = root
         self.runtime = TinyRuntime(root)
         self.told: list[str] = []
@@ -149,6 +136,7 @@ class Agent:
                 clock=SystemClock(),
                 chance=lambda: 0.0,
                 tell=self.told.append,
+                sight=sight or Sight(),
             ),
         )
         self._task = asyncio.ensure_future(self.runner.run(managers))
@@ -162,10 +150,12 @@ class Agent:
 
 
 @asynccontextmanager
-async def agent_process(root: Path, manager: Manager) -> AsyncIterator[asyncio.subprocess.Process]:
+async def agent_process(
+    root: Path, manager: Manager, *, kind: str = "tiny"
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """An agent in a process of its own, which can be killed."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.integration.agent_process", str(root), str(manager.port)
+        sys.executable, "-m", "tests.integration.agent_process", str(root), str(manager.port), kind
     )
     try:
         yield process

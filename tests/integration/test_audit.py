@@ -15,7 +15,7 @@ from sokovan.adapters.sql.invariants.auditor import INVARIANTS, audit
 from sokovan.adapters.sql.store import R, SqlStore, Work
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.cli.audit import audit as audit_command
+from sokovan.cli.local.audit import audit as audit_command
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.entrypoints.audit import audited
 from sokovan.entrypoints.database import StoreMissing, checked, opened, upgraded

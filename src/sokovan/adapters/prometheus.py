@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+M = TypeVar("M", Counter, Gauge, Histogram)
 
 PREFIX = "sokovan_"
 # From a hash lookup to a pull of an image.
@@ -24,27 +26,24 @@ class Figure:
 
 FIGURES: Mapping[str, Figure] = {
     "agents": Figure("gauge", "Agents by status.", ("status",)),
-    "agents_lost_total": Figure("counter", "Agents that were declared lost."),
+    "agents_held_back": Figure("gauge", "Lost agents whose sessions are not ended, because too many were lost at once."),
+    "api_failures_total": Figure("counter", "Requests that ended in an error of ours."),
     "api_seconds": Figure("histogram", "Time to answer a request.", ("method", "route", "status")),
-    "cycle_seconds": Figure("histogram", "Time of one scheduling cycle, from look to facts.", ("scaling_group",)),
-    "decide_seconds": Figure("histogram", "Time of one decision of the core.", ("scaling_group",)),
-    "evictions_total": Figure("counter", "Sessions asked to stop for another one."),
-    "handler_failures_total": Figure("counter", "Objects that a handler could not handle.", ("handler",)),
-    "handler_seconds": Figure("histogram", "Time of one handler's part of a tick.", ("handler",)),
-    "invariant_violations": Figure("gauge", "Laws of the store that the last audit found broken.", ("invariant",)),
-    "leader": Figure("gauge", "1 while this process leads the coordinator.", ("coordinator",)),
-    "mass_loss": Figure("gauge", "1 while so many agents are lost that nothing is ended for it."),
-    "placements_total": Figure("counter", "Kernels that were placed.", ("scaling_group",)),
-    "quarantined_total": Figure("counter", "Sessions given up because their handler kept failing."),
-    "queue_sessions": Figure("gauge", "Sessions that wait, by queue.", ("queue",)),
-    "refused_allocations_total": Figure("counter", "Placements that lost to another change.", ("code",)),
+    "cycle_seconds": Figure("histogram", "Time of one round of a coordinator.", ("coordinator",)),
+    "decide_seconds": Figure("histogram", "Time of one decision of the core."),
+    "handler_failures_total": Figure("counter", "Objects or rounds that a handler could not handle.", ("handler", "kind")),
+    "invariant_violations": Figure("gauge", "Rows that break a law of the store, as of the last audit.", ("invariant",)),
+    "mass_losses_total": Figure("counter", "Times that so many agents were lost at once that nothing was ended for it."),
+    "orphans_total": Figure("counter", "Kernels found on agents that nobody wants."),
+    "placements_total": Figure("counter", "Kernels that were placed."),
+    "queue_length": Figure("gauge", "Sessions that wait for a kind of work.", ("queue",)),
+    "requests_failed_total": Figure("counter", "Requests to agents that came to nothing, by kind.", ("kind",)),
+    "requests_under_way": Figure("gauge", "Requests to agents that have no answer yet."),
     "sessions": Figure("gauge", "Sessions that have not ended, by status.", ("status",)),
     "sessions_ended_total": Figure("counter", "Sessions that ended, by result.", ("result",)),
-    "state_seconds": Figure("histogram", "Time that sessions spent in a status.", ("status",)),
-    "submissions_total": Figure("counter", "Sessions that were accepted.", ("type",)),
-    "tick_seconds": Figure("histogram", "Time of one round of a task.", ("task",)),
+    "sessions_waiting": Figure("gauge", "Sessions that the last decision left waiting."),
+    "state_seconds": Figure("histogram", "Time that sessions spent in a status.", ("state",)),
     "task_failures_total": Figure("counter", "Rounds of a task that raised.", ("task",)),
-    "waiting_sessions": Figure("gauge", "Sessions that wait, by reason.", ("code",)),
 }
 
 
@@ -71,19 +70,22 @@ class PrometheusTelemetry:
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
         """Something happened, so many times. Raises KeyError for an undeclared figure."""
-        counter = self._counters[name]
-        (counter.labels(**labels) if labels else counter).inc(amount)
+        _told_by(self._counters[name], name, labels).inc(amount)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Something took so long. Raises KeyError for an undeclared figure."""
-        histogram = self._histograms[name]
-        (histogram.labels(**labels) if labels else histogram).observe(value)
+        _told_by(self._histograms[name], name, labels).observe(value)
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
         """There is so much of something now. Raises KeyError for an undeclared figure."""
-        gauge = self._gauges[name]
-        (gauge.labels(**labels) if labels else gauge).set(value)
+        _told_by(self._gauges[name], name, labels).set(value)
 
     def exposition(self) -> bytes:
         """Every figure, in Prometheus' text format."""
         return generate_latest(self._registry)
+
+
+def _told_by(metric: M, name: str, labels: Mapping[str, str]) -> M:
+    """The metric for these labels; one that is not given is empty."""
+    declared = FIGURES[name].labels
+    return metric.labels(*(labels.get(label, "") for label in declared)) if declared else metric

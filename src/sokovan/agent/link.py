@@ -20,11 +20,10 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from sokovan.agent.backoff import Backoff
 from sokovan.domain.errors import InvalidInput
 from sokovan.ports.environment import Clock
-from sokovan.wire.frames import Frame, Heartbeat, Hello, Refusal, Reply, Request, Welcome
+from sokovan.wire.frames import LINK_PATH, Frame, Heartbeat, Hello, Refusal, Reply, Request, Welcome
 from sokovan.wire.link_codec import FRAME_BYTES_MAX, MalformedFrame, decode, encode
 from sokovan.wire.link_session import AgentEnd, Asked, Ended, Nudged, Opened, Overfull
 
-PATH = "/agent/v1/link"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_S = 10.0
 SEND_S = 10.0
@@ -63,6 +62,21 @@ class ManagerAddress:
             raise UnsafeAddress(f"{self.url!r} would carry the agent's credential in the clear")
 
 
+def dialled(address: ManagerAddress, path: str) -> connect:
+    """A socket to a manager, to be entered; raises OSError, WebSocketException."""
+    return connect(
+        address.url.rstrip("/") + path,
+        additional_headers={"Authorization": f"Bearer {address.token}"},
+        user_agent_header="sokovan-agent",
+        ssl=address.tls,
+        proxy=address.proxy,
+        compression=None,
+        max_size=FRAME_BYTES_MAX,
+        open_timeout=OPEN_S,
+        close_timeout=1,
+    )
+
+
 class LinkDuty(Protocol):
     """The agent, as its links see it."""
 
@@ -93,7 +107,7 @@ class ManagerLink:
 
     def __init__(self, address: ManagerAddress, duty: LinkDuty, clock: Clock, *, chance: Callable[[], float]) -> None:
         self.number = 0
-        self._address, self._duty, self._clock, self._chance = address, duty, clock, chance
+        self.address, self._duty, self._clock, self._chance = address, duty, clock, chance
         self._session = AgentEnd()
         self._answers: deque[Frame] = deque()
         self._beat_wanted = False
@@ -130,10 +144,10 @@ class ManagerLink:
         self._session, self._answers, self._beat_wanted = AgentEnd(), deque(), False
         opened_ms: int | None = None
         try:
-            async with self._dialled() as socket:
+            async with dialled(self.address, LINK_PATH) as socket:
                 ended = await self._greet(socket)
                 if ended is not None:
-                    self._duty.tell(f"{self._address.url} refuses this agent: {ended.reason}")
+                    self._duty.tell(f"{self.address.url} refuses this agent: {ended.reason}")
                     return None, ended.refusal
                 opened_ms = self._clock.monotonic_ms()
                 try:
@@ -141,22 +155,8 @@ class ManagerLink:
                 finally:
                     self._duty.closed(self)
         except (OSError, TimeoutError, WebSocketException, MalformedFrame) as problem:
-            self._duty.tell(f"{self._address.url}: {str(problem) or type(problem).__name__}")
+            self._duty.tell(f"{self.address.url}: {str(problem) or type(problem).__name__}")
         return opened_ms, None
-
-    def _dialled(self) -> connect:
-        address = self._address
-        return connect(
-            address.url.rstrip("/") + PATH,
-            additional_headers={"Authorization": f"Bearer {address.token}"},
-            user_agent_header="sokovan-agent",
-            ssl=address.tls,
-            proxy=address.proxy,
-            compression=None,
-            max_size=FRAME_BYTES_MAX,
-            open_timeout=OPEN_S,
-            close_timeout=1,
-        )
 
     async def _greet(self, socket: ClientConnection) -> Ended | None:
         async with asyncio.timeout(OPEN_S):
@@ -194,7 +194,7 @@ class ManagerLink:
                     case Nudged():
                         self.beat()
                     case Ended():
-                        self._duty.tell(f"{self._address.url}: {event.reason}")
+                        self._duty.tell(f"{self.address.url}: {event.reason}")
                         return
                     case _:
                         pass

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sokovan.agent import machine
+from sokovan.agent.bulk import BulkService
 from sokovan.agent.events import Leaving, LinkClosed, LinkOpened, ObstacleSeen
 from sokovan.agent.executor import Executor
 from sokovan.agent.holdings import Token, restored
@@ -16,14 +17,12 @@ from sokovan.agent.inventory import Inventory, empty_holdings
 from sokovan.agent.journal import Journal
 from sokovan.agent.judge import Judge
 from sokovan.agent.link import ManagerAddress, ManagerLink
-from sokovan.agent.translation import event_of, heartbeat_of, hello_of, key_of, reply_of
+from sokovan.agent.translation import event_of, heartbeat_of, hello_of, reply_of
 from sokovan.agent.watcher import Sight, Watcher
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KernelRuntime
-from sokovan.wire.frames import CreateKernel, Heartbeat, Hello, ReadLog, Request, Welcome
-
-LOG_BYTES_MAX = 256 << 10
+from sokovan.wire.frames import CreateKernel, Heartbeat, Hello, OpenStream, ReadLog, Request, Welcome
 
 
 def _say_nothing(_line: str) -> None:
@@ -63,6 +62,7 @@ class AgentRunner:
             tell=surroundings.tell,
         )
         self._executor = Executor(runtime, submit=self._judge.submit, look=self._watcher.look, tell=surroundings.tell)
+        self._bulk = BulkService(runtime)
         self._links: dict[int, ManagerLink] = {}
         self._links_ever = 0
         self._sequence = 0
@@ -89,7 +89,7 @@ class AgentRunner:
 
     def hello(self) -> Hello:
         """What to begin a link with."""
-        return hello_of(self._inventory, incarnation=self._judge.holdings.incarnation)
+        return hello_of(self._inventory, self._judge.holdings)
 
     def heartbeat(self) -> Heartbeat:
         """What runs now."""
@@ -110,14 +110,18 @@ class AgentRunner:
     def asked(self, link: ManagerLink, request: Request) -> None:
         """A manager wants something."""
         token = Token(link.number, request.number)
-        if isinstance(request.ask, ReadLog):
-            self._executor.begin(self._read_log(token, request.ask))
+        if isinstance(request.ask, ReadLog | OpenStream):
+            self._executor.begin(self._bulk.serve(link, request))
             return
         if isinstance(request.ask, CreateKernel):
             obstacle = machine.disk_obstacle(self._around.root)
             if obstacle != self._judge.holdings.obstacle:
                 self._judge.submit(ObstacleSeen(obstacle))
-        event = event_of(request, token)
+        try:
+            event = event_of(request, token)
+        except SokovanError as problem:  # a launch that cannot be
+            self._problem(token, problem.code, problem.message)
+            return
         if event is not None:
             self._judge.submit(event)
 
@@ -148,18 +152,3 @@ class AgentRunner:
         link = self._links.get(token.link)
         if link is not None:
             link.problem(token.number, code, message)
-
-    async def _read_log(self, token: Token, ask: ReadLog) -> None:
-        key = key_of(ask)
-        try:
-            part = await self._runtime.read_log(
-                key.kernel_id, key.attempt, offset=ask.offset, limit=min(ask.limit, LOG_BYTES_MAX)
-            )
-        except SokovanError as problem:
-            self._problem(token, problem.code, problem.message)
-        except Exception as problem:  # noqa: BLE001  # a defect of a runtime ends no agent, and the asker hears of it
-            self._problem(token, "runtime-failure", repr(problem))
-        else:
-            link = self._links.get(token.link)
-            if link is not None:
-                link.answer(token.number, reply_of(part))

@@ -75,18 +75,27 @@ def image_word(report: ImageReport) -> frames.ImageWord:
     return frames.ImageWord(report.image, report.state.value, report.detail[:DETAIL_MAX])
 
 
-def hello_of(inventory: Inventory, *, incarnation: int) -> frames.Hello:
-    """How this machine presents itself."""
+def hello_of(inventory: Inventory, holdings: Holdings) -> frames.Hello:
+    """How this machine presents itself, with all that it answers for."""
     return frames.Hello(
         agent_id=inventory.agent_id,
         software=__version__,
-        incarnation=incarnation,
+        incarnation=holdings.incarnation,
         architecture=inventory.architecture,
         scaling_group=inventory.scaling_group,
         slots=dict(inventory.slots.items()),
         devices=tuple(frames.DeviceEntry(device.device_id, device.slot, device.units) for device in inventory.devices),
         labels=dict(inventory.labels),
         kernels_max=inventory.kernels_max,
+        kernels=kernel_entries(holdings),
+    )
+
+
+def kernel_entries(holdings: Holdings) -> tuple[frames.KernelEntry, ...]:
+    """Every kernel of the agent, in the words of the link."""
+    return tuple(
+        frames.KernelEntry(report.kernel_id, report.attempt, report.running, report.exit_code)
+        for report in reports(holdings)
     )
 
 
@@ -95,10 +104,7 @@ def heartbeat_of(holdings: Holdings, *, sequence: int, load: Mapping[str, int]) 
     return frames.Heartbeat(
         incarnation=holdings.incarnation,
         sequence=sequence,
-        kernels=tuple(
-            frames.KernelEntry(report.kernel_id, report.attempt, report.running, report.exit_code)
-            for report in reports(holdings)
-        ),
+        kernels=kernel_entries(holdings),
         images=tuple(image_word(report) for report in holdings.images.values()),
         load=dict(load),
     )

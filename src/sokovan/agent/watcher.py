@@ -16,8 +16,9 @@ Claims: TypeAlias = Callable[[Sequence[Observation]], Awaitable[Mapping[KernelKe
 
 QUICK_S = 0.01
 SLOWER = 1.5
-# A look may take one part in so many of the time.
+# A look may take one part in so many of the time: as a rule, and when there is news all the time.
 REST_TIMES = 20
+BREATH_TIMES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,13 @@ class Sight:
     Every `period_s` while something runs, every `idle_s` while nothing does, and
     quickly after something was started or stopped; but a look that takes long is
     followed by a long rest. `changes` returns when a kernel has ended, where the
-    runtime can tell. `claims` says which of the kernels that are shown were launched by
-    this agent, and with what.
+    runtime can tell: then a look every `idle_s` is for good measure only. `claims` says
+    which of the kernels that are shown were launched by this agent, and with what.
     """
 
     period_s: float = 0.05
     idle_s: float = 1.0
-    changes: Callable[[], Awaitable[None]] | None = None
+    changes: Callable[[], Awaitable[object]] | None = None
     claims: Claims | None = None
 
 
@@ -53,11 +54,14 @@ class Watcher:
         self._runtime, self._clock, self._sight = runtime, clock, sight
         self._tick, self._submit, self._tell = tick, submit, tell
         self._pace_s = self._rest_s = sight.period_s
+        self._breath_s = 0.0
+        self._is_told = sight.changes is not None
         self._wake = asyncio.Event()
 
     def look(self) -> None:
         """Look at once, and again soon: something is about to change."""
-        self._pace_s = QUICK_S
+        if not self._is_told:
+            self._pace_s = QUICK_S
         self._wake.set()
 
     async def run(self) -> None:
@@ -82,11 +86,13 @@ class Watcher:
             self._pace_s = self._rest_s = self._sight.idle_s
             return
         took_s = (self._clock.monotonic_ms() - began_ms) / 1000
-        busy = any(seen.state is not KernelState.EXITED for seen in observations)
+        busy = any(seen.state is not KernelState.EXITED for seen in observations) and not self._is_told
         self._rest_s = max(self._sight.period_s if busy else self._sight.idle_s, took_s * REST_TIMES)
+        self._breath_s = took_s * BREATH_TIMES
         self._submit(Observed(observations, begun, self._clock.monotonic_ms(), claims))
 
     async def _pause(self) -> None:
+        await self._clock.sleep(self._breath_s)
         signalled = asyncio.ensure_future(self._wake.wait())
         elapsed = asyncio.ensure_future(self._clock.sleep(self._pace_s))
         try:
@@ -103,5 +109,6 @@ class Watcher:
                 await self._sight.changes()
             except Exception as problem:  # noqa: BLE001  # looking by the clock goes on without it
                 self._tell(f"changes of the machine are not told any more: {problem!r}")
+                self._is_told = False
                 return
             self.look()

@@ -1,138 +1,49 @@
-"""The commands, as the argument parser sees them.
-
-Heavy parts load only where they are used.
-"""
+"""The commands, as the argument parser sees them; each loads when it runs."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 
 from sokovan import __version__
-from sokovan.cli.output import complain
-from sokovan.domain.errors import InvalidInput
-
-app = App(
-    name="sokovan",
-    version=__version__,
-    help="An orchestrator for AI compute.",
-    help_format="plaintext",
-)
+from sokovan.cli.catalogue import COMMANDS, NOUNS
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.problems import CommandProblem
 
 
-@app.command
-def simulate(
-    *files: Annotated[str, Parameter(negative=())],
-    json: Annotated[bool, Parameter(negative=())] = False,
-    explain: Annotated[bool, Parameter(negative=())] = False,
-    snapshot: Annotated[bool, Parameter(negative=())] = False,
-    save: str | None = None,
-) -> int:
-    """Try a policy before you apply it: run scenario files through the core.
-
-    A scenario is a small cluster, the work offered to it, and what must be decided. Exit status: 0 every expectation
-    holds, 1 one does not, 2 a file cannot be read.
-
-    Examples:
-      sokovan simulate cluster.yaml                 which expectations hold
-      sokovan simulate cluster.yaml --explain       why each session got what it got
-      sokovan simulate --snapshot snapshot.json     the plan for a saved snapshot
-
-    Parameters
-    ----------
-    files
-        Scenario files (YAML), or snapshot files with --snapshot; - is standard input.
-    json
-        Print one JSON document instead of a table.
-    explain
-        Print the verdict of every session: code, sentence, funnel of agents, checks.
-    snapshot
-        The files are saved snapshots: replay each and print its plan.
-    save
-        A folder to write the snapshot of each scenario's first cycle to, for --snapshot.
-    """
-    from sokovan.cli.simulate import simulate as run  # noqa: PLC0415  # numpy and friends load only here
-
-    if not files:
-        complain(InvalidInput("name at least one file", hint="see sokovan simulate --help"), json_too=json)
-        return 2
-    return run(list(files), json=json, explain=explain, snapshot=snapshot, save=save)
+def make_app() -> App:
+    """The parser with every command of the catalogue."""
+    app = App(
+        name="sokovan",
+        version=__version__,
+        help="An orchestrator for AI compute.",
+        help_format="plaintext",
+        help_formatter="plain",
+        default_parameter=Parameter(show_default=False),
+        suppress_keyboard_interrupt=False,
+    )
+    above = {"": app} | {name: App(name=name, help=meaning) for name, meaning in NOUNS.items()}
+    for name in NOUNS:
+        app.command(above[name])
+    for words, (place, summary) in COMMANDS.items():
+        noun, _, verb = words.rpartition(" ")
+        above[noun].command(place, name=verb, help=summary)
+    return app
 
 
-@app.command
-def audit(
-    *,
-    store: str | None = None,
-    json: Annotated[bool, Parameter(negative=())] = False,
-    only: str | None = None,
-) -> int:
-    """Check that the store keeps its laws: nothing is lost, doubled or half done.
-
-    Reads one state of the store and changes nothing. Exit status: 0 every law holds, 1 one is broken, 2 usage, 3 there
-    is no such store, 5 it has another schema, 7 it cannot be reached.
-
-    Examples:
-      sokovan audit                                        the store of the embedded server
-      sokovan audit --store postgresql://db.example/sokovan
-      sokovan audit --only I1,I7 --json
-
-    Parameters
-    ----------
-    store
-        The address of the store; otherwise SOKOVAN_STORE, otherwise the file of the embedded server.
-    json
-        Print one JSON document instead of lines.
-    only
-        The numbers of the laws to check, with commas; otherwise all.
-    """
-    from sokovan.cli.audit import audit as run  # noqa: PLC0415  # SQLAlchemy loads only here
-
-    return run(store, json=json, only=only)
+def run_command(words: list[str]) -> int:
+    """Run a command line; its status. Raises what the command raises."""
+    try:
+        status = make_app()(words, print_error=False, exit_on_error=False, result_action="return_value")
+    except CycloptsError as error:
+        raise CommandProblem(_sentence(error), code="usage", hint=_help_for(words)) from error
+    return status if isinstance(status, int) else OK
 
 
-db = App(name="db", help="Look at the schema of the store, or bring it up to date.", help_format="plaintext")
-app.command(db)
+def _sentence(error: CycloptsError) -> str:
+    return " ".join(str(error).split())
 
 
-@db.command
-def upgrade(*, store: str | None = None, json: Annotated[bool, Parameter(negative=())] = False) -> int:
-    """Bring the store to the newest schema, in one step or not at all.
-
-    Exit status: 0 it is there, 2 usage, 3 there is no such store, 5 it was written by a version that this one does not
-    know, 7 it cannot be reached.
-
-    Examples:
-      sokovan db upgrade --store postgresql://db.example/sokovan
-
-    Parameters
-    ----------
-    store
-        The address of the store; otherwise SOKOVAN_STORE, otherwise the file of the embedded server.
-    json
-        Print one JSON document instead of a line.
-    """
-    from sokovan.cli.db import upgrade as run  # noqa: PLC0415  # SQLAlchemy loads only here
-
-    return run(store, json=json)
-
-
-@db.command
-def check(*, store: str | None = None, json: Annotated[bool, Parameter(negative=())] = False) -> int:
-    """Say which schema the store has, and whether it is the newest.
-
-    Exit status: 0 it is, 1 it is not, 2 usage, 3 there is no such store, 7 it cannot be reached.
-
-    Examples:
-      sokovan db check --store postgresql://db.example/sokovan
-
-    Parameters
-    ----------
-    store
-        The address of the store; otherwise SOKOVAN_STORE, otherwise the file of the embedded server.
-    json
-        Print one JSON document instead of a line.
-    """
-    from sokovan.cli.db import check as run  # noqa: PLC0415  # SQLAlchemy loads only here
-
-    return run(store, json=json)
+def _help_for(words: list[str]) -> str:
+    two, one = " ".join(words[:2]), words[0]
+    known = two if two in COMMANDS else one if one in COMMANDS or one in NOUNS else ""
+    return f"see sokovan {known} --help" if known else "sokovan --help lists every command"

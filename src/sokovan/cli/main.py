@@ -4,69 +4,101 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 
 from sokovan import __version__
-from sokovan.cli.output import complain, say
-from sokovan.domain.errors import SokovanError
-
-# What `sokovan --help` says of each command. The parser itself takes longer to load than all of this.
-COMMANDS = {
-    "audit": "Check that the store keeps its laws: nothing is lost, doubled or half done.",
-    "db": "Look at the schema of the store, or bring it up to date.",
-    "simulate": "Try a policy before you apply it: run scenario files through the core.",
-}
-
-
-class UnwritableOutput(SokovanError):
-    """What a command says could not be written."""
-
-    code = "unwritable-output"
-    hint = "see whether the disk is full or the other side has closed"
+from sokovan.cli.catalogue import first_words, overview
+from sokovan.cli.exit_codes import FAILED, INTERRUPTED, USAGE, exit_code_of
+from sokovan.cli.output import complain, say, talk
+from sokovan.cli.problems import CommandProblem
 
 
 def main() -> None:
     """Entry point of the console script."""
     try:
-        _run(["/dev/stdin" if argument == "-" else argument for argument in sys.argv[1:]])
+        status = run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has enough of it; what is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        _silence()
+        status = FAILED
     except OSError as error:
-        complain(UnwritableOutput(f"cannot write the output: {error.strerror or error}"), json_too=False)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        problem = CommandProblem(
+            f"cannot write the output: {error.strerror or error}",
+            code="unwritable-output",
+            hint="see whether the disk is full or the other side has closed",
+        )
+        complain(problem, json_too=False)
+        _silence()
+        status = FAILED
+    sys.exit(status)
 
 
-def _run(asked: list[str]) -> None:
-    if asked in ([], ["-h"], ["--help"]):
+def run(words: list[str]) -> int:
+    """Run a command line; the status with which it ends."""
+    if words in ([], ["-h"], ["--help"]):
         say(overview())
-    elif asked == ["--version"]:
+        return 0
+    if words == ["--version"]:
         say(__version__)
-    else:
-        from sokovan.cli.app import app  # noqa: PLC0415  # see COMMANDS
+        return 0
+    if words[0] not in first_words() and not words[0].startswith("-"):
+        complain(_unknown(words[0]), json_too=wants_json(words))
+        return USAGE
+    from sokovan.cli.app import run_command  # noqa: PLC0415  # the parser takes longer to load than all of this
 
-        sys.exit(app(asked))
+    try:
+        return run_command(_with_standard_input(words))
+    except KeyboardInterrupt:
+        talk("interrupted")
+        return INTERRUPTED
+    except OSError:  # commands tell of the files they read; what is left is our own output
+        raise
+    except Exception as error:  # noqa: BLE001  # whatever it is, it becomes a message and a status
+        return _told(error, json_too=wants_json(words))
 
 
-def overview() -> str:
-    """What `sokovan --help` prints."""
-    commands = [f"  {name:12}{summary}" for name, summary in COMMANDS.items()]
-    return "\n".join(
-        [
-            "Usage: sokovan COMMAND [OPTIONS]",
-            "",
-            "An orchestrator for AI compute.",
-            "",
-            "Commands:",
-            *commands,
-            "",
-            "Options:",
-            "  -h, --help  Show this, or the help of a command: sokovan simulate --help",
-            "  --version   Show the version.",
-            "",
-            "Example:",
-            "  sokovan simulate cluster.yaml --explain",
-        ]
+def wants_json(words: list[str]) -> bool:
+    """Whether errors are for programs; it may be the parser that complains."""
+    ours = words[: words.index("--")] if "--" in words else words
+    if "--json" in ours or any(word in {"-ojson", "--output=json", "-o=json"} for word in ours):
+        return True
+    chosen = [value for option, value in pairwise(ours) if option in {"-o", "--output"}]
+    return (chosen[-1] if chosen else os.environ.get("SOKOVAN_OUTPUT", "")) in {"json", "jsonl"}
+
+
+def _told(error: Exception, *, json_too: bool) -> int:
+    if os.environ.get("SOKOVAN_DEBUG"):
+        import traceback  # noqa: PLC0415  # only for those who ask
+
+        traceback.print_exception(error)
+    if all(hasattr(error, name) for name in ("code", "message", "hint")):
+        complain(error, json_too=json_too)  # type: ignore[arg-type]  # just looked at
+        return exit_code_of(error)
+    problem = CommandProblem(
+        f"{type(error).__name__}: {error}",
+        code="internal",
+        hint="this is a defect of sokovan; set SOKOVAN_DEBUG=1 and report what it prints",
     )
+    complain(problem, json_too=json_too)
+    return FAILED
+
+
+def _unknown(word: str) -> CommandProblem:
+    from difflib import get_close_matches  # noqa: PLC0415  # only for those who mistype
+
+    close = get_close_matches(word, first_words(), n=1)
+    told = f"; did you mean {close[0]!r}?" if close else ""
+    return CommandProblem(
+        f"there is no command {word[:60]!r}{told}", code="usage", hint="sokovan --help lists every command"
+    )
+
+
+def _with_standard_input(words: list[str]) -> list[str]:
+    """The parser takes a lone - for an option; what follows -- is not ours to change."""
+    end = words.index("--") if "--" in words else len(words)
+    return ["/dev/stdin" if word == "-" else word for word in words[:end]] + words[end:]
+
+
+def _silence() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -25,11 +25,12 @@ def require_command(command: object, *, what: str) -> None:
     """A tuple of texts without NUL, of bounded size; empty means the image's own."""
     if not isinstance(command, tuple) or not all(isinstance(part, str) for part in command):
         raise InvalidSpec(what=what, field="command", value=command, problem="must be a list of texts")
-    if len(command) > ARGUMENTS_MAX or sum(len(part.encode()) for part in command) > COMMAND_BYTES_MAX:
+    if len(command) > ARGUMENTS_MAX or sum(_size(part) for part in command) > COMMAND_BYTES_MAX:
         problem = f"is more than {ARGUMENTS_MAX} arguments or {COMMAND_BYTES_MAX} bytes"
         raise InvalidSpec(what=what, field="command", value=len(command), problem=problem)
-    if any("\0" in part for part in command) or (command and not command[0]):
-        raise InvalidSpec(what=what, field="command", value=command, problem="has a NUL or an empty program name")
+    if not all(_is_text(part) for part in command) or (command and not command[0]):
+        problem = "has a NUL, half a character or an empty program name"
+        raise InvalidSpec(what=what, field="command", value=command, problem=problem)
 
 
 def require_environment(environment: object, *, what: str) -> None:
@@ -41,9 +42,9 @@ def require_environment(environment: object, *, what: str) -> None:
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name) or name.startswith(RESERVED_PREFIX):
             problem = f"is not a name for a variable (letters, digits, _, not {RESERVED_PREFIX}...)"
             raise InvalidSpec(what=what, field="environment", value=name, problem=problem)
-        if not isinstance(value, str) or "\0" in value:
+        if not isinstance(value, str) or not _is_text(value):
             raise InvalidSpec(what=what, field=f"environment.{name}", value=value, problem="must be a text without NUL")
-        size += len(name) + len(value.encode())
+        size += len(name) + _size(value)
     if size > ENVIRONMENT_BYTES_MAX:
         problem = f"is more than {ENVIRONMENT_BYTES_MAX} bytes"
         raise InvalidSpec(what=what, field="environment", value=size, problem=problem)
@@ -58,3 +59,15 @@ def is_plain_path(path: object) -> bool:
         and path.isprintable()
         and not any(part in {".", ".."} for part in path.split("/"))
     )
+
+
+def _is_text(text: str) -> bool:
+    """Whether a program can be given it: no NUL, and nothing that UTF-8 cannot write."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))

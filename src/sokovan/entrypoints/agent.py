@@ -45,6 +45,13 @@ class AgentParts:
     address: ManagerAddress
     confinement: Confinement
 
+    def in_words(self) -> str:
+        """What this agent has, and what holds its kernels."""
+        slots = self.inventory.slots
+        devices = sum(amount for slot, amount in slots.items() if slot not in {"cpu", "mem"})
+        amounts = f"{slots['cpu'] / 1000:g} cpu, {slots['mem'] / (1 << 30):.1f} GiB, {devices} devices"
+        return f"{self.inventory.agent_id}: {amounts}; {self.confinement.in_words()}"
+
     async def run(self) -> None:
         """Work until cancelled; kernels go on after that."""
         await self.runner.run([self.address])

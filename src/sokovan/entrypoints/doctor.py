@@ -79,7 +79,7 @@ def _devices() -> Finding:
     devices, labels = nvidia_devices()
     if not devices:
         return Finding("nvidia", None, "no NVIDIA device, or no driver", "try `--fake-gpus 4` to play with devices")
-    return Finding("nvidia", True, f"{len(devices)} x {labels.get('nvidia.model', 'device')}")
+    return Finding("nvidia", ok=True, detail=f"{len(devices)} x {labels.get('nvidia.model', 'device')}")
 
 
 def _data(home: Path) -> Finding:
@@ -101,7 +101,7 @@ def _port() -> Finding:
             probe.bind(("127.0.0.1", PORT))
         except OSError:
             return Finding("port", None, f"{PORT} is taken", "`sokovan up` takes the next free one, and says so")
-    return Finding("port", True, f"{PORT} is free")
+    return Finding("port", ok=True, detail=f"{PORT} is free")
 
 
 def _docker() -> Finding:

@@ -3,34 +3,206 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from fastapi import FastAPI
+
 from sokovan import __version__
-from sokovan.adapters.local.chance import number, secret_text
+from sokovan.adapters.local.chance import number
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.prometheus import PrometheusTelemetry
+from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
-from sokovan.api.app import make_app
+from sokovan.api.app import close_streams, make_app
 from sokovan.api.parts import ApiParts
 from sokovan.api.settings import ApiSettings
-from sokovan.domain.errors import InvalidInput
-from sokovan.entrypoints.embedded.control_plane import ControlPlane, ControlPlaneWish
+from sokovan.entrypoints.agent import AgentOptions
+from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import AlreadyUp, DataFolder, data_home
+from sokovan.entrypoints.embedded.first_start import admin_key, furnish
+from sokovan.entrypoints.embedded.log_file import log_to
+from sokovan.entrypoints.embedded.plant import PlantWish, decide_aside
+from sokovan.entrypoints.embedded.telling_store import TellingStore
 from sokovan.entrypoints.embedded.web import bound_socket, served
+from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.orchestrator.sessions.controller import SchedulingController
+from sokovan.orchestrator.sessions.dry_runs import DryRuns
+from sokovan.orchestrator.sessions.parts import Pace
 from sokovan.orchestrator.sessions.preparation.names import name_of
+from sokovan.sdk.config import save_context
 
 HOST = "127.0.0.1"
 PORT = 7646
+LINK_PORT = 7647
+CONTEXT = "local"
+UP_FILE = "up.json"
+KEY_FILE = "token"
+AGENT_KEY_FILE = "agent-token"
+PEPPER_FILE = "pepper"
 # Threads take turns this often: a scheduling cycle must not make the API wait for long.
 TURN_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What somebody says to `sokovan up`.
+
+    `pretended` are how many agents only act as if, and how many devices each has;
+    `fake_gpus` are devices in name only, of the agent that runs kernels for real.
+    """
+
+    port: int = PORT
+    data: Path | None = None
+    pretended: tuple[int, int] | None = None
+    fake_gpus: int = 0
+    agent: bool = True
+
+
+def run_up(options: UpOptions, *, say: Callable[[str], None]) -> int:
+    """Be up until told to stop; kernels go on after that. Raises SokovanError."""
+    folder = DataFolder(options.data or data_home(os.environ))
+    try:
+        with folder.held():
+            return asyncio.run(_up(options, folder, say))
+    except AlreadyUp as already:
+        say(f"{already.message}; nothing to do")
+        return 0
+
+
+async def _up(options: UpOptions, folder: DataFolder, say: Callable[[str], None]) -> int:
+    clock = SystemClock()
+    began_ms = clock.monotonic_ms()
+    sys.setswitchinterval(TURN_S)
+    stopped = _stop_signal()
+    tell = log_to(folder.root / "logs" / "sokovan.log")
+    async with AsyncExitStack() as stack:
+        database = Database(DatabaseSettings(folder.store_url), clock=clock)
+        stack.push_async_callback(database.close)
+        await schema.upgrade(database)
+        store = SqlStore(database, ids=SortableIds(clock))
+        token = await _furnished(store, folder, options)
+        listener = bound_socket(HOST, options.port)
+        telemetry = PrometheusTelemetry()
+        plane = ControlPlane(_wish(options, folder, telemetry, tell))
+        stack.callback(plane.stop)
+        ports = await asyncio.wrap_future(plane.start())
+        app = _app(store, ports, folder, telemetry)
+        await stack.enter_async_context(served(app, listener))
+        stack.callback(close_streams, app)
+        url = f"http://{HOST}:{listener.getsockname()[1]}"
+        _leave_word(folder, url, ports, token)
+        stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
+        for line in ready_lines(options, folder, url, ports, ready_s=(clock.monotonic_ms() - began_ms) / 1000):
+            say(line)
+        await stopped.wait()
+        say("stopping; kernels that run go on, and the next `sokovan up` finds them again")
+    return 0
+
+
+def _stop_signal() -> asyncio.Event:
+    stopped = asyncio.Event()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stopped.set)
+    return stopped
+
+
+async def _furnished(store: SqlStore, folder: DataFolder, options: UpOptions) -> str:
+    """Make the store ready for its first user; the administrator's token."""
+    await furnish(store)
+    pepper = folder.secret(PEPPER_FILE).encode()
+    key = await admin_key(store, folder.read(KEY_FILE), ids=SortableIds(SystemClock()), pepper=pepper)
+    if key.fresh:
+        folder.write_private(KEY_FILE, key.token)
+    return key.token
+
+
+def _wish(
+    options: UpOptions, folder: DataFolder, telemetry: PrometheusTelemetry, tell: Callable[[str], None]
+) -> PlantWish:
+    token = folder.secret(AGENT_KEY_FILE)
+
+    def agent(manager: str) -> AgentOptions:
+        return AgentOptions(manager, token, root=folder.root / "agent", fake_gpus=options.fake_gpus)
+
+    return PlantWish(
+        database=DatabaseSettings(folder.store_url),
+        agent_token=token,
+        link_host=HOST,
+        link_port=LINK_PORT if options.port else 0,
+        telemetry=telemetry,
+        tell=tell,
+        agent=agent if options.agent else None,
+        pretended=options.pretended,
+        pace=Pace(),
+    )
+
+
+def _app(store: SqlStore, ports: ManagerPorts, folder: DataFolder, telemetry: PrometheusTelemetry) -> FastAPI:
+    clock = SystemClock()
+    ids = SortableIds(clock)
+    plugins = installed_plugins()
+    telling = TellingStore(store, ports.nudge)
+    controller = SchedulingController(
+        telling,
+        hints=ports.hints,
+        ids=ids,
+        clock=clock,
+        names=lambda: name_of(number()),
+        dry_runs=DryRuns(SqlSnapshots(store), partial(decide_aside, plugins)),
+    )
+    parts = ApiParts(
+        store=telling,
+        controller=controller,
+        hints=ports.hints,
+        events=ports.events,
+        agents=ports.agents,
+        gateway=ports.gateway,
+        clock=clock,
+        ids=ids,
+        telemetry=telemetry,
+        metrics=telemetry.exposition,
+        plugins=plugins,
+    )
+    return make_app(parts, ApiSettings(pepper=folder.secret(PEPPER_FILE).encode()))
+
+
+def _leave_word(folder: DataFolder, url: str, ports: ManagerPorts, token: str) -> None:
+    """For the command line, for a second `up`, and for agents of this machine."""
+    save_context(CONTEXT, url, token)
+    about = {"url": url, "links": f"ws://{HOST}:{ports.link_port}", "pid": os.getpid(), "version": __version__}
+    folder.write_private(UP_FILE, json.dumps(about))
+
+
+def ready_lines(options: UpOptions, folder: DataFolder, url: str, ports: ManagerPorts, *, ready_s: float) -> list[str]:
+    """What a person sees when everything is up."""
+    taken = f"   (port {options.port} was taken)" if options.port and not url.endswith(f":{options.port}") else ""
+    pretended = (
+        [f"  pretended  {options.pretended[0]} agents of {options.pretended[1]} devices"] if options.pretended else []
+    )
+    return [
+        f"sokovan {__version__}, embedded, data in {folder.root}",
+        "",
+        f"  api        {url}{taken}",
+        "  database   sqlite (wal)",
+        f"  agent      {ports.agent or 'none on this machine'}",
+        *pretended,
+        f'  cli        context "{CONTEXT}" is active, you are admin',
+        "",
+        "Try in another terminal:",
+        "  sokovan run -- python -c \"print('hello')\"     run something",
+        "  sokovan shell                                 an interactive session",
+        "  sokovan ps                                    what there is",
+        "Ctrl-C stops it; kernels that run go on, and data stays.",
+        f"ready in {ready_s:.1f} s",
+    ]

@@ -1,86 +1,74 @@
-"""One pass over objects: each is handled by itself, and delays nobody.
+"""What every coordinator has: tasks, and a lease that makes it the only one at work.
 
-An object whose handler raises or hangs delays nobody: its failure is noted in its
-own history, it is tried again later, and after too many failures it is given up
-with the reason for everybody to see.
+Any number of managers may run. Each write of a coordinator carries the epoch of its
+lease, so that one who was paused and believes to lead still changes nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import Protocol
 
-from sokovan.domain.errors import FencedOut, SokovanError, StaleVersion, StoreUnavailable
+from sokovan.orchestrator.tasks import TaskSpec
 from sokovan.ports.environment import Clock
+from sokovan.ports.leases import Lease, Leases
+from sokovan.ports.storage import Fence
 
-T = TypeVar("T")
-
-# How many objects of one pass are handled at a time; each waits for agents, not for the processor.
-AT_A_TIME = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Failure(Generic[T]):
-    """An object that could not be handled in this pass."""
-
-    subject: T
-    code: str
-    detail: str
+LEASE_TTL_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Pass(Generic[T]):
-    """What came of one pass."""
+class Coordinator(Protocol):
+    """Works towards what is wanted in one domain: sessions, deployments, routes."""
 
-    handled: int
-    failures: tuple[Failure[T], ...]
+    def tasks(self) -> Sequence[TaskSpec]:
+        """What it wants to be called for, and when."""
+
+    async def close(self) -> None:
+        """Let go: of the lease, and of requests that are under way."""
 
 
-async def handle_each(
-    subjects: Iterable[T], handle: Callable[[T], Awaitable[None]], *, clock: Clock, deadline_s: float
-) -> Pass[T]:
-    """Handle objects concurrently, each by itself. Raises FencedOut, StoreUnavailable.
+class Leadership:
+    """The right to do the work of one coordinator, for as long as it is renewed.
 
-    Losing a race (StaleVersion) is no failure: whoever won has done the work, and the
-    next pass reads again.
+    `holder` is unique to one life of one process.
     """
-    gate = asyncio.Semaphore(AT_A_TIME)
-    failures: list[Failure[T]] = []
-    handled = 0
 
-    async def one(subject: T) -> None:
-        nonlocal handled
-        async with gate:
-            failure = await _outcome(subject, handle, clock=clock, deadline_s=deadline_s)
-        handled += 1
-        if failure is not None:
-            failures.append(failure)
+    def __init__(self, leases: Leases, *, name: str, holder: str, clock: Clock, ttl_s: float = LEASE_TTL_S) -> None:
+        self.name, self.ttl_s = name, ttl_s
+        self._leases, self._holder, self._clock = leases, holder, clock
+        self._lease: Lease | None = None
+        self._asked_ms: float | None = None
+        self._asking = asyncio.Lock()
 
-    await asyncio.gather(*[one(subject) for subject in subjects])
-    return Pass(handled=handled, failures=tuple(failures))
+    @property
+    def fence(self) -> Fence | None:
+        """What a write carries now; None if another leads."""
+        return None if self._lease is None else self._lease.fence
 
+    async def held(self) -> Fence | None:
+        """Take or renew the lease if it is time for that. Raises StoreUnavailable."""
+        async with self._asking:
+            now_ms = self._clock.monotonic_ms()
+            if self._asked_ms is None or now_ms - self._asked_ms >= self.ttl_s * 1000 / 3:
+                await self._ask()
+                self._asked_ms = now_ms
+        return self.fence
 
-async def _outcome(
-    subject: T, handle: Callable[[T], Awaitable[None]], *, clock: Clock, deadline_s: float
-) -> Failure[T] | None:
-    work = asyncio.ensure_future(handle(subject))
-    timer = asyncio.ensure_future(clock.sleep(deadline_s))
-    try:
-        await asyncio.wait({work, timer}, return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            return Failure(subject, "handler-timeout", f"the handler did not answer within {deadline_s:g} s")
-        work.result()
-    except StaleVersion:
-        return None
-    except (FencedOut, StoreUnavailable):
-        raise
-    except SokovanError as error:
-        return Failure(subject, error.code, error.message)
-    except Exception as error:  # noqa: BLE001  # one object must not stop the others
-        return Failure(subject, "internal", f"{type(error).__name__}: {error}"[:500])
-    finally:
-        timer.cancel()
-        work.cancel()
-    return None
+    def step_down(self) -> None:
+        """Another has taken over; try again when it is time."""
+        self._lease = None
+        self._asked_ms = self._clock.monotonic_ms()
+
+    async def release(self) -> None:
+        """Give the lease back, so that another need not wait for its end."""
+        async with self._asking:
+            lease, self._lease = self._lease, None
+            if lease is not None:
+                await self._leases.release(lease)
+
+    async def _ask(self) -> None:
+        if self._lease is not None:
+            self._lease = await self._leases.renew(self._lease, ttl_s=self.ttl_s)
+        if self._lease is None:
+            self._lease = await self._leases.acquire(self.name, holder=self._holder, ttl_s=self.ttl_s)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from sokovan.orchestrator.tasks import PeriodicTask, TaskFailure, TaskSpec
+from sokovan.orchestrator.coordinator import Coordinator
+from sokovan.orchestrator.tasks import PeriodicTask, TaskFailure
 from sokovan.ports.environment import Clock
 from sokovan.ports.hints import Hints
 
@@ -15,25 +16,26 @@ class SokovanOrchestrator:
 
     def __init__(
         self,
-        specs: Iterable[TaskSpec],
+        coordinators: Iterable[Coordinator],
         *,
         clock: Clock,
         hints: Hints,
         failed: Callable[[TaskFailure], None],
     ) -> None:
-        self.tasks = tuple(PeriodicTask(spec, clock=clock, hints=hints, failed=failed) for spec in specs)
-        self._hints = hints
+        self._coordinators = tuple(coordinators)
+        specs = [spec for coordinator in self._coordinators for spec in coordinator.tasks()]
+        self._tasks = tuple(PeriodicTask(spec, clock=clock, hints=hints, failed=failed) for spec in specs)
         self._running: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Begin all tasks; each has its first round at once."""
-        self._running = [asyncio.create_task(task.run(), name=task.spec.name) for task in self.tasks]
+        self._running = [asyncio.create_task(task.run(), name=task.spec.name) for task in self._tasks]
 
     async def stop(self) -> None:
-        """Let every task finish its round, and wait for that."""
-        for task in self.tasks:
+        """Let every task finish its round, then have the coordinators let go."""
+        for task in self._tasks:
             task.stop()
-            for hint in task.spec.hints:
-                await self._hints.set(hint)
-        await asyncio.gather(*self._running)
-        self._running = []
+        running, self._running = self._running, []
+        await asyncio.gather(*running, return_exceptions=True)
+        for coordinator in self._coordinators:
+            await coordinator.close()

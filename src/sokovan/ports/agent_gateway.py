@@ -29,13 +29,16 @@ class AgentUnreachable(SokovanError):
 
 
 class AgentRefused(SokovanError):
-    """An agent will not do it: another incarnation, a tombstone, no room."""
+    """An agent will not do it: another incarnation, a tombstone, no room.
+
+    `reason` is the agent's word for it, for programs.
+    """
 
     code = "agent-refused"
     hint = "the detail says why; the next cycle decides again on what is true now"
 
-    def __init__(self, *, agent_id: str, problem: str) -> None:
-        self.agent_id, self.problem = agent_id, problem
+    def __init__(self, *, agent_id: str, problem: str, reason: str = "") -> None:
+        self.agent_id, self.problem, self.reason = agent_id, problem, reason
         super().__init__(f"agent {quoted(agent_id)} refuses: {problem}")
 
 

@@ -29,7 +29,8 @@ class Ledger(Protocol):
     async def free(self, kernels: Sequence[KernelRecord], proof: FreeProof, change: Change) -> None:
         """End TERMINATING kernels with a proof and free what they hold.
 
-        Their sessions follow.
+        Their sessions follow. An exit code that a record brings, and the store does not
+        have yet, is kept.
 
         A kernel that was freed already is passed over, so that a repeated report does
         no harm. Raises UnprovenFree, StaleVersion.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,7 +42,8 @@ class Sessions(Protocol):
         """Store a new session, PENDING, with its kernels.
 
         The same request again gives the session it made. Raises IdempotencyConflict,
-        Conflict (the id is taken), NotFound (scaling group, dependency).
+        Conflict (the id is taken, or the name by a session of the same user that has not
+        ended), NotFound (scaling group, dependency).
         """
 
     async def get(self, session_id: SessionId) -> SessionRecord:
@@ -51,14 +52,14 @@ class Sessions(Protocol):
     async def page(
         self, wanted: SessionFilter, *, limit: int, after: int | None = None, newest: bool = False
     ) -> Sequence[SessionRecord]:
-        """At most `limit` sessions after the place `after`, the oldest first or the newest."""
+        """At most `limit` sessions after the place `after`, oldest or newest first."""
 
     async def named(self, text: str, wanted: SessionFilter) -> Sequence[SessionRecord]:
         """The sessions that `text` may mean, among those wanted; two are enough to doubt.
 
-        An id; else a name, of a session that has not ended before one that has, the newest
-        first and alone; else the beginning of ids or of names of sessions that have not
-        ended.
+        An id; else a name of sessions that have not ended, which one user has only once; else
+        a name of the newest that has; else the beginning of ids or of names of sessions that
+        have not ended.
         """
 
     async def move_kernels(self, moves: Sequence[KernelMove], change: Change) -> SessionRecord:
@@ -87,3 +88,10 @@ class Sessions(Protocol):
 
     async def history(self, session_id: SessionId, *, kernels: bool = False) -> Sequence[tuple[str, HistoryEntry]]:
         """The story of a session, and of its kernels, as (id, entry) in the order of time."""
+
+    async def changed(self, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
+        """The next mark, and the sessions written since the mark `since`, by version.
+
+        For a unit of work that reads only. Without a mark nothing is named: it is where
+        to begin. A session may be named again, and is never left out.
+        """

@@ -18,6 +18,9 @@ from sokovan.ports.verdicts import Verdicts
 
 R = TypeVar("R")
 
+# A request may be repeated with its key for a week; after that the key is free again.
+REQUESTS_KEPT_S = 7 * 24 * 3600
+
 
 @dataclass(frozen=True, slots=True)
 class Fence:
@@ -105,7 +108,11 @@ class Store(Protocol):
         """Do `work`, which only reads, on one consistent state. Raises StoreUnavailable."""
 
     async def prune(self, *, older_than_s: float) -> int:
-        """Forget the marks of commits that nobody can ask for any more; how many."""
+        """Forget what nobody can ask for any more; how many things.
+
+        Marks of commits older than `older_than_s`, idempotency keys older than
+        `REQUESTS_KEPT_S`, and verdicts on sessions that wait no longer.
+        """
 
     @property
     def outbox(self) -> Outbox:

@@ -30,16 +30,17 @@ class Verdicts(Protocol):
     """One verdict per session that waits; a session that started has none."""
 
     async def put(self, verdicts: Sequence[StoredVerdict]) -> None:
-        """Keep these, each in the place of the one before it.
+        """Keep these, each in the place of the one before it; the time is the store's.
 
-        The same code as before is counted. Sessions that are not there are passed over.
+        The same code as before is counted. Sessions that are not there, or do not wait
+        any more, are passed over.
         """
 
     async def get(self, session_id: SessionId) -> StoredVerdict | None:
-        """The last verdict on a session; None if there is none."""
+        """The last verdict on a session; None if there is none, or it waits no longer."""
 
     async def of(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, StoredVerdict]:
-        """The last verdicts on these sessions, those that have one."""
+        """The last verdicts on these sessions, those that wait and have one."""
 
     async def remove(self, session_ids: Sequence[SessionId]) -> None:
         """These sessions wait no longer."""

@@ -1,4 +1,4 @@
-"""Snapshots and plans as JSON and back, without loss.
+"""Snapshots, plans and verdicts as JSON and back, without loss.
 
 A decision can be replayed from a file: every scheduling question begins with a
 snapshot, and the same snapshot gives the same plan.
@@ -13,6 +13,7 @@ from sokovan.domain.errors import InvalidInput, quoted
 from sokovan.domain.plain import InvalidDocument, made, plain
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SystemSnapshot
+from sokovan.scheduling.trace import Verdict
 
 VERSION = 1
 
@@ -20,7 +21,7 @@ T = TypeVar("T")
 
 
 class InvalidSnapshot(InvalidInput):
-    """A file that is not a snapshot or plan of this version."""
+    """A text that is not a snapshot, plan or verdict of this version."""
 
     code = "invalid-snapshot"
     hint = "write the file with the same version of sokovan that reads it"
@@ -48,6 +49,16 @@ def plan_to_json(plan: SchedulingPlan, *, indent: int | None = None) -> str:
 def plan_from_json(text: str) -> SchedulingPlan:
     """The plan of a text. Raises InvalidSnapshot."""
     return _read("plan", SchedulingPlan, text)
+
+
+def verdict_to_json(verdict: Verdict) -> str:
+    """A verdict as text."""
+    return _written("verdict", verdict, None)
+
+
+def verdict_from_json(text: str) -> Verdict:
+    """The verdict of a text. Raises InvalidSnapshot."""
+    return _read("verdict", Verdict, text)
 
 
 def _written(kind: str, value: object, indent: int | None) -> str:

@@ -11,6 +11,7 @@ ClientProblem           base of every error that the SDK raises on purpose
 ├── UnexpectedAnswer    somebody answered, but not a Sokovan API of our version
 ├── NotLoggedIn         no key is known for the server
 ├── InvalidSetting      a setting, or a file of settings, cannot be taken as it is
+├── InvalidName         a name that no object can have
 ├── InvalidSpec         a spec file cannot be taken as it is
 ├── NeverReached        a session ended before it came to the state that was waited for
 └── StillWaiting        time ran out while waiting for a session
@@ -88,6 +89,10 @@ class Unreachable(ClientProblem):
     code = "server-unreachable"
     hint = "check that the server runs (sokovan up) and that the address is right (sokovan config show --origin)"
 
+    def __init__(self, message: str, *, sent: bool = True, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.sent = sent  # whether the request may have arrived
+
 
 class UnexpectedAnswer(ClientProblem):
     """Somebody answered, but not as a Sokovan API of our version would."""
@@ -108,6 +113,13 @@ class InvalidSetting(ClientProblem):
 
     code = "invalid-setting"
     hint = "mend the value named above; sokovan config show --origin tells where each value comes from"
+
+
+class InvalidName(ClientProblem):
+    """A name that no object can have; nothing was sent."""
+
+    code = "invalid-name"
+    hint = "use 1 to 128 letters, digits and . _ - / : @ + beginning with a letter or digit"
 
 
 class InvalidSpec(ClientProblem):
@@ -153,6 +165,7 @@ def api_problem(problem: ProblemView, *, retry_after_s: float | None = None) -> 
 
 
 def _sentence(problem: ProblemView) -> str:
-    lines = [problem.detail or problem.title]
-    lines.extend(f"  {line.where}: {line.problem}" if line.where else f"  {line.problem}" for line in problem.problems)
-    return "\n".join(lines)
+    told = problem.detail or problem.title
+    if len(problem.problems) < 2:  # the detail says it already
+        return told
+    return "\n".join([told, *(f"  {line.where}: {line.problem}" for line in problem.problems)])

@@ -11,6 +11,9 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta, Struct
 
 PROTOCOL = 1
+# Where agents dial: for a link, and for each stream with its id after this.
+LINK_PATH = "/agent/v1/link"
+STREAM_PATH = "/agent/v1/stream/"
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 Word: TypeAlias = Annotated[str, Meta(max_length=512)]
@@ -91,6 +94,19 @@ class ReadLog(Struct, frozen=True, tag="read-log"):
     limit: Count
 
 
+class OpenStream(Struct, frozen=True, kw_only=True, tag="open-stream"):
+    """Run a further command in a kernel, and dial a socket of its own for it.
+
+    `stream_id` is good for one socket, and for the agent that was asked.
+    """
+
+    stream_id: Word
+    kernel_id: Word
+    attempt: Count
+    command: tuple[str, ...]
+    terminal: bool = False
+
+
 class Done(Struct, frozen=True, tag="done"):
     """It is as was asked, and there is nothing to say about it."""
 
@@ -119,7 +135,7 @@ class LogWord(Struct, frozen=True, tag="log", omit_defaults=True):
     end: bool = False
 
 
-Ask: TypeAlias = CreateKernel | StopKernel | ForgetKernel | PrepareImage | ReadLog
+Ask: TypeAlias = CreateKernel | StopKernel | ForgetKernel | PrepareImage | ReadLog | OpenStream
 Reply: TypeAlias = Done | GoneWord | ImageWord | LogWord
 
 
@@ -127,7 +143,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     """The first frame of a link, from the agent: who it is and what it has.
 
     `incarnation` is the one that this process was welcomed as before; 0 says that it
-    has just started, and wants a new one.
+    has just started, and wants a new one. `kernels` are those that it answers for: what
+    it found running, and what ended while no agent was there.
     """
 
     agent_id: Word
@@ -139,6 +156,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     devices: tuple[DeviceEntry, ...] = ()
     labels: dict[Word, Word] = {}
     kernels_max: Count | None = None
+    kernels: tuple[KernelEntry, ...] = ()
 
 
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):

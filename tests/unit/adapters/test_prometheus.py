@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import ast
 from pathlib import Path
 
 import pytest
@@ -10,26 +10,25 @@ import pytest
 from sokovan.adapters.prometheus import FIGURES, PREFIX, PrometheusTelemetry
 
 SOURCES = Path(__file__).parents[3] / "src" / "sokovan"
-_TOLD = re.compile(r"telemetry\.(count|observe|gauge)\(\s*\"([a-z_]+)\"")
 
 
 def test_what_was_counted_observed_and_gauged_is_exposed() -> None:
     telemetry = PrometheusTelemetry()
-    telemetry.count("agents_lost_total")
-    telemetry.count("placements_total", 3, scaling_group="default")
+    telemetry.count("orphans_total")
+    telemetry.count("handler_failures_total", 3, handler="watch")
     telemetry.gauge("sessions", 7, status="running")
-    telemetry.observe("decide_seconds", 0.004, scaling_group="default")
+    telemetry.observe("cycle_seconds", 0.004, coordinator="sessions")
     text = telemetry.exposition().decode()
-    assert "sokovan_agents_lost_total 1.0" in text
-    assert 'sokovan_placements_total{scaling_group="default"} 3.0' in text
+    assert "sokovan_orphans_total 1.0" in text
+    assert 'sokovan_handler_failures_total{handler="watch",kind=""} 3.0' in text
     assert 'sokovan_sessions{status="running"} 7.0' in text
-    assert 'sokovan_decide_seconds_bucket{le="0.005",scaling_group="default"} 1.0' in text
+    assert 'sokovan_cycle_seconds_bucket{coordinator="sessions",le="0.005"} 1.0' in text
 
 
 def test_two_of_them_do_not_share_their_figures() -> None:
     first, second = PrometheusTelemetry(), PrometheusTelemetry()
-    first.count("agents_lost_total")
-    assert b"sokovan_agents_lost_total 0.0" in second.exposition()
+    first.count("orphans_total")
+    assert b"sokovan_orphans_total 0.0" in second.exposition()
 
 
 def test_a_figure_that_was_not_declared_is_refused() -> None:
@@ -45,11 +44,34 @@ def test_every_figure_has_a_meaning_and_the_name_of_its_kind() -> None:
         assert name.endswith("_seconds") == (figure.kind == "histogram"), name
 
 
-def test_every_figure_that_the_code_tells_is_declared_with_its_kind() -> None:
-    kinds = {"count": "counter", "observe": "histogram", "gauge": "gauge"}
-    told = {
-        (kinds[kind], name)
+KINDS = {"count": "counter", "observe": "histogram", "gauge": "gauge"}
+
+
+def told() -> list[tuple[str, str, frozenset[str]]]:
+    """Every figure that the code tells: its kind, its name, its labels."""
+    calls = [
+        node
         for path in SOURCES.rglob("*.py")
-        for kind, name in _TOLD.findall(path.read_text(encoding="utf-8"))
-    }
-    assert {(kind, name) for kind, name in told if name not in FIGURES or FIGURES[name].kind != kind} == set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in KINDS
+    ]
+    return [
+        (KINDS[call.func.attr], str(call.args[0].value), frozenset(str(keyword.arg) for keyword in call.keywords))
+        for call in calls
+        if isinstance(call.func, ast.Attribute)
+        and "telemetry" in ast.unparse(call.func.value)
+        and isinstance(call.args[0], ast.Constant)
+    ]
+
+
+def test_every_figure_that_the_code_tells_is_declared_with_its_kind_and_labels() -> None:
+    wrong = [
+        (kind, name, labels)
+        for kind, name, labels in told()
+        if name not in FIGURES or FIGURES[name].kind != kind or not labels <= set(FIGURES[name].labels)
+    ]
+    assert wrong == []
+
+
+def test_every_declared_figure_is_told_somewhere() -> None:
+    assert set(FIGURES) - {name for _, name, _ in told()} == set()

@@ -17,8 +17,9 @@ from websockets.exceptions import ConnectionClosed
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.backoff import Backoff
-from sokovan.agent.link import PATH, ManagerAddress, ManagerLink, UnsafeAddress
+from sokovan.agent.link import ManagerAddress, ManagerLink, UnsafeAddress
 from sokovan.wire.frames import (
+    LINK_PATH,
     PROTOCOL,
     Answer,
     Done,
@@ -85,7 +86,7 @@ class Far:
 
     async def serve(self, socket: ServerConnection) -> None:
         assert socket.request is not None
-        assert socket.request.path == PATH
+        assert socket.request.path == LINK_PATH
         self.headers.append(socket.request.headers["Authorization"])
         self.heard.append(decode(_bytes(await socket.recv(decode=False))))
         await socket.send(self.first if isinstance(self.first, bytes) else encode(self.first))

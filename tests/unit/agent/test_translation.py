@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sokovan.agent.events import CreateAsked, ForgetAsked, PrepareAsked, StopAsked
@@ -46,11 +48,14 @@ def test_an_agent_says_who_it_is_and_what_it_has() -> None:
         labels={"rack": "r1"},
         kernels_max=5,
     )
-    hello = hello_of(inventory, incarnation=4)
+    story = Story()
+    story.creates(launch("k1"))
+    hello = hello_of(inventory, replace(story.holdings, incarnation=4))
 
     assert (hello.agent_id, hello.incarnation, hello.slots) == ("a1", 4, {"cpu": 4000})
     assert hello.devices == (frames.DeviceEntry("gpu0", "cuda.device", 1),)
     assert (hello.labels, hello.kernels_max, hello.scaling_group) == ({"rack": "r1"}, 5, "default")
+    assert hello.kernels == (frames.KernelEntry("k1", 1, running=False),)
     assert hello.software
 
 

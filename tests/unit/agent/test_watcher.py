@@ -161,3 +161,27 @@ async def test_claims_come_with_the_observation() -> None:
 
     assert rig.heard[0].claims == {key(): Claim({"cpu": 1})}
     await rig.end()
+
+
+async def test_a_runtime_that_tells_of_changes_is_looked_at_seldom_otherwise() -> None:
+    rig = Rig(Sight(period_s=0.05, idle_s=2.0, changes=asyncio.Event().wait))
+    await rig.clock.advance(20)
+    before = rig.eyes.looks
+    rig.watcher.look()
+    await rig.clock.advance(0)
+    assert rig.eyes.looks == before + 1
+    await rig.clock.advance(20)
+
+    assert rig.eyes.looks <= before + 12
+    await rig.end()
+
+
+async def test_news_without_end_leave_the_machine_time_for_its_work() -> None:
+    rig = Rig(Sight())
+    rig.eyes.takes_s, rig.eyes.clock = 0.1, rig.clock
+    for _ in range(300):
+        rig.watcher.look()
+        await rig.clock.advance(0.01)
+
+    assert 8 <= rig.eyes.looks <= 11
+    await rig.end()

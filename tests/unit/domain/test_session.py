@@ -9,7 +9,10 @@ import pytest
 from sokovan.domain.errors import InvalidName, InvalidSpec
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.session import (
+    EndPolicy,
     KernelSpec,
+    LostPolicy,
+    Mount,
     Partition,
     SessionSpec,
     SessionType,
@@ -172,3 +175,83 @@ def test_a_group_or_image_is_a_name_or_left_blank(field: str, wrong: Any) -> Non
     named: dict[str, Any] = {field: wrong}
     with pytest.raises(InvalidName, match=f"is not a name for a {field}"):
         KernelSpec(KernelId("k"), CPU, **named)
+
+
+def test_what_is_not_said_about_the_end_is_ordinary() -> None:
+    spec = session()
+    assert (spec.name, spec.mounts, spec.stop_grace_s) == ("", (), 10)
+    assert (spec.on_agent_lost, spec.ends_with, spec.tolerates_failures) == (LostPolicy.END, EndPolicy.ANY, False)
+    assert (spec.kernels[0].command, spec.kernels[0].environment) == ((), {})
+
+
+def test_a_session_may_say_what_it_is_called_and_how_it_ends() -> None:
+    mounts = (Mount("/data", "/mnt"), Mount("/scratch", "/work", read_only=False))
+    spec = session(
+        name="train-1",
+        mounts=mounts,
+        stop_grace_s=0,
+        on_agent_lost=LostPolicy.REQUEUE,
+        ends_with=EndPolicy.ALL,
+        tolerates_failures=True,
+    )
+    assert (spec.name, spec.mounts, spec.ends_with) == ("train-1", mounts, "all")
+    assert mounts[0].read_only
+    assert session(stop_grace_s=3600).stop_grace_s == 3600
+
+
+@pytest.mark.parametrize("name", ["a b", "-x", "x\0", "ä", "x" * 129, 3, None])
+def test_a_session_is_called_by_a_name_or_not_at_all(name: Any) -> None:
+    with pytest.raises(InvalidName, match="is not a name for a session"):
+        session(name=name)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("stop_grace_s", -1),
+        ("stop_grace_s", 3601),
+        ("stop_grace_s", 1.5),
+        ("stop_grace_s", True),
+        ("on_agent_lost", "requeue"),
+        ("ends_with", "all"),
+        ("ends_with", None),
+        ("tolerates_failures", 1),
+        ("mounts", [Mount("/a", "/b")]),
+        ("mounts", ("/a",)),
+    ],
+)
+def test_how_a_session_ends_is_said_in_the_right_words(field: str, wrong: Any) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        session(**{field: wrong})
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "field"),
+    [
+        ("data", "/mnt", "source"),
+        ("/data/../etc", "/mnt", "source"),
+        ("", "/mnt", "source"),
+        ("/data", "mnt", "target"),
+        ("/data", "/mnt/../../etc", "target"),
+        ("/data", "/mnt\0", "target"),
+    ],
+)
+def test_a_mount_leads_from_a_plain_path_to_a_plain_path(source: str, target: str, field: str) -> None:
+    with pytest.raises(InvalidSpec, match="must be an absolute path") as refused:
+        Mount(source, target)
+    assert refused.value.field == field
+
+
+def test_a_mount_is_read_only_or_not() -> None:
+    with pytest.raises(InvalidSpec, match="read_only"):
+        Mount("/a", "/b", read_only="no")  # type: ignore[arg-type]  # a caller without a type checker
+
+
+def test_a_kernel_is_told_what_to_do() -> None:
+    (kernel,) = kernels("", command=("python", "train.py"), environment={"LR": "0.1"})
+    assert (kernel.command, kernel.environment) == (("python", "train.py"), {"LR": "0.1"})
+    with pytest.raises(InvalidSpec, match="kernel k0: command"):
+        kernels("", command="python train.py")
+    with pytest.raises(InvalidSpec, match="kernel k0: environment"):
+        kernels("", environment={"SOKOVAN_RANK": "1"})

@@ -6,14 +6,23 @@ from collections.abc import Callable
 
 import pytest
 
-from sokovan.domain.errors import InvalidName
+from sokovan.domain.errors import InvalidName, InvalidSpec
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, User
+from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
 
 
 def test_a_user_is_in_one_domain_and_in_several_groups_of_it() -> None:
     alice = User("alice", domain="research", groups=("nlp", "vision"), policy="large")
     assert (alice.domain, alice.groups, alice.policy) == ("research", ("nlp", "vision"), "large")
+
+
+def test_a_user_is_a_plain_one_unless_a_role_is_given() -> None:
+    assert User("alice", "research").role is Role.USER
+    assert User("root", "research", role=Role.ADMIN).role == "admin"
+    assert [role.value for role in Role] == ["admin", "domain-admin", "user"]
+    # A text that looks like a role is none: nobody becomes an administrator by a slip.
+    with pytest.raises(InvalidSpec, match="user alice: role = 'admin': must be one of admin, domain-admin, user"):
+        User("alice", "research", role="admin")  # type: ignore[arg-type]  # a caller without a type checker
 
 
 def test_a_keypair_is_active_until_it_is_revoked_and_holds_no_secret() -> None:

@@ -22,6 +22,8 @@ from sokovan.scheduling.codec import (
     plan_to_json,
     snapshot_from_json,
     snapshot_to_json,
+    verdict_from_json,
+    verdict_to_json,
 )
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
 from sokovan.scheduling.snapshot import (
@@ -223,3 +225,29 @@ def test_a_malformed_plan_is_refused_by_its_key() -> None:
     with pytest.raises(InvalidSnapshot, match="'FEDUP'") as refused:
         plan_from_json(text)
     assert refused.value.key == "plan.verdicts[0].code"
+
+
+def test_a_verdict_comes_back_as_it_was() -> None:
+    verdict = Verdict(
+        SessionId("s1"),
+        Code.TOPOLOGY_NO_ROOM,
+        "no rack has room for 4 kernels",
+        checks=(Check("topology", "short", "the best has room for 3"),),
+        funnel=Funnel(9, 8, 8, 7, 6, 3, 0),
+        shortfall=parse_slots("cuda.device=1"),
+        best_agent="a1",
+        kernels_fit=3,
+        kernels_needed=4,
+        position=2,
+        ahead=(SessionId("s0"),),
+    )
+
+    assert verdict_from_json(verdict_to_json(verdict)) == verdict
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"sokovan": "plan", "version": 1}', '{"sokovan": "verdict", "version": 9}']
+)
+def test_what_is_no_verdict_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSnapshot):
+        verdict_from_json(text)

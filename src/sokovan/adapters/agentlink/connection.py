@@ -39,6 +39,7 @@ class AgentConnection:
 
     def __init__(self, duplex: Duplex, clock: Clock, limits: LinkLimits) -> None:
         self.incarnation = 0
+        self.token = ""
         self.ended = ""
         self._duplex, self._clock, self._limits = duplex, clock, limits
         self._session = ManagerEnd(

@@ -1,4 +1,4 @@
-"""A connection as a link needs it, whoever has accepted it."""
+"""Connections as links and streams need them, whoever has accepted them."""
 
 from __future__ import annotations
 
@@ -13,3 +13,16 @@ class Duplex(Protocol):
 
     async def send(self, content: bytes) -> None:
         """Send a message. Raises ConnectionError when the peer has hung up."""
+
+
+class Stream(Protocol):
+    """Like a Duplex, with messages of two kinds: bytes, and words about them as text."""
+
+    async def receive(self) -> bytes | str | None:
+        """The next message; None when the peer has hung up."""
+
+    async def send(self, content: bytes | str) -> None:
+        """Send a message, as fast as the peer takes it.
+
+        Raises ConnectionError when the peer has hung up.
+        """

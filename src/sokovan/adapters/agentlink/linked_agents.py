@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from sokovan.adapters.agentlink import translation
 from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits
-from sokovan.adapters.agentlink.duplex import Duplex
+from sokovan.adapters.agentlink.duplex import Duplex, Stream
+from sokovan.adapters.agentlink.execution import LinkedExecution
+from sokovan.adapters.agentlink.streams import AwaitedStreams
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageReport
 from sokovan.ports.agents import AgentState
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import Launch, LogPart
+from sokovan.ports.runtime import Execution, Launch, LogPart
 from sokovan.wire import frames
 from sokovan.wire.link_codec import MalformedFrame
 from sokovan.wire.link_session import BUSY, LinkBusy, LinkNotOpen
@@ -35,7 +39,10 @@ def _say_nothing(_line: str) -> None:
 
 
 class LinkedAgents:
-    """The AgentGateway port over the links that agents have opened to this manager."""
+    """The AgentGateway port over the links that agents have opened to this manager.
+
+    `streams` are the sockets that agents were asked for; whoever accepts one hands it in.
+    """
 
     def __init__(
         self,
@@ -49,6 +56,7 @@ class LinkedAgents:
         self._clock, self._admit, self._heard, self._tell = clock, admit, heard, tell
         self._limits = limits or LinkLimits()
         self._links: dict[AgentId, AgentConnection] = {}
+        self.streams = AwaitedStreams()
 
     async def serve(self, duplex: Duplex, token: str) -> str:
         """Keep a link for as long as it lasts; why it ended. The caller then hangs up."""
@@ -102,6 +110,30 @@ class LinkedAgents:
         ask = frames.ReadLog(kernel_id, attempt, offset, limit)
         return translation.log_of(await self._ask(agent_id, 0, ask, frames.LogWord))
 
+    def execute(
+        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
+    ) -> Execution:
+        """See the port."""
+        ask = frames.OpenStream(
+            stream_id="", kernel_id=kernel_id, attempt=attempt, command=tuple(command), terminal=terminal
+        )
+        return LinkedExecution(agent_id, self._stream(agent_id, ask))
+
+    @asynccontextmanager
+    async def _stream(self, agent_id: AgentId, ask: frames.OpenStream) -> AsyncIterator[Stream]:
+        """A stream that the agent dials for us, for as long as it is used."""
+        connection = self._links.get(agent_id)
+        call = self.streams.call(connection.token if connection else "")
+        try:
+            await self._ask(agent_id, 0, replace(ask, stream_id=call.stream_id), frames.Done)
+            async with asyncio.timeout(self._limits.request_s):
+                stream = await call.arrived
+            yield stream
+        except TimeoutError:
+            raise AgentUnreachable(agent_id=agent_id, problem="it did not dial the stream it was asked for") from None
+        finally:
+            self.streams.leave(call)
+
     async def _talk(self, connection: AgentConnection, token: str) -> None:
         """A link from its Hello to its last heartbeat."""
         hello = await connection.greeted()
@@ -110,7 +142,7 @@ class LinkedAgents:
         agent_id = AgentId(hello.agent_id)
         verdict = await self._verdict(hello, token)
         if isinstance(verdict, frames.Welcome):
-            verdict = self._placed(agent_id, connection, verdict)
+            verdict = self._placed(agent_id, connection, verdict, token)
         if isinstance(verdict, frames.Refusal):
             await connection.refuse(verdict)
             return
@@ -131,14 +163,14 @@ class LinkedAgents:
             return frames.Refusal(code=UNAVAILABLE, message="the manager cannot admit agents now")
 
     def _placed(
-        self, agent_id: AgentId, connection: AgentConnection, welcome: frames.Welcome
+        self, agent_id: AgentId, connection: AgentConnection, welcome: frames.Welcome, token: str
     ) -> frames.Welcome | frames.Refusal:
         """Make this the link of the agent, unless a later incarnation is here."""
         older = self._links.get(agent_id)
         if older is not None and older.incarnation > welcome.incarnation:
             message = f"incarnation {older.incarnation} of this agent is here, this is {welcome.incarnation}"
             return frames.Refusal(code=SUPERSEDED, message=message, final=True)
-        connection.incarnation = welcome.incarnation
+        connection.incarnation, connection.token = welcome.incarnation, token
         self._links[agent_id] = connection
         if older is not None:
             older.close(f"incarnation {welcome.incarnation} of this agent has taken over")
@@ -173,7 +205,8 @@ class LinkedAgents:
             case frames.Problem() if outcome.code == BUSY:
                 raise AgentUnreachable(agent_id=agent_id, problem=outcome.message)
             case frames.Problem():
-                raise AgentRefused(agent_id=agent_id, problem=f"{outcome.message} [{outcome.code}]")
+                words = f"{outcome.message} [{outcome.code}]"
+                raise AgentRefused(agent_id=agent_id, problem=words, reason=outcome.code)
         if not isinstance(outcome.reply, expected):
             raise AgentUnreachable(agent_id=agent_id, problem=f"it answered with {type(outcome.reply).__name__}")
         return outcome.reply

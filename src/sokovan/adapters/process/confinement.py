@@ -9,8 +9,12 @@ from pathlib import Path
 from sokovan.adapters.process.hierarchies import Hierarchies, found_hierarchies
 from sokovan.adapters.process.limits import limits_in_words
 from sokovan.adapters.process.sandbox import Sandbox, found_sandbox
+from sokovan.domain.checks import LABEL_TEXT_MAX
 
 BUBBLEWRAP = "bwrap"
+SANDBOX_LABEL = "sokovan.sandbox"
+LIMITS_LABEL = "sokovan.limits"
+CONFINEMENT_LABEL = "sokovan.confinement"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,15 @@ class Confinement:
     def in_words(self) -> str:
         """For people: what confines a kernel here, and what does not."""
         return f"{self.sandbox.in_words()}; {limits_in_words(self.hierarchies)}"
+
+    def labels(self) -> dict[str, str]:
+        """For the agent's labels: the same, in words that programs can key on."""
+        version = self.hierarchies.version if self.hierarchies.controllers else 0
+        return {
+            SANDBOX_LABEL: "bubblewrap" if self.sandbox.program else "none",
+            LIMITS_LABEL: f"cgroup-v{version}" if version else "rlimits",
+            CONFINEMENT_LABEL: " ".join(self.in_words().split())[:LABEL_TEXT_MAX],
+        }
 
 
 def confinement(*, hidden: Sequence[Path] = (), bubblewrap: str = BUBBLEWRAP) -> Confinement:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from sokovan.adapters.process.leftovers import Remains
 from sokovan.adapters.process.places import LAUNCH, Places, locked_if_free, opened
 from sokovan.adapters.process.shim.control_groups import ControlGroups
-from sokovan.adapters.process.shim.main import STATE
+from sokovan.adapters.process.shim.main import LOG, STATE
 from sokovan.adapters.process.shim.processes import boot_id, is_alive
 from sokovan.adapters.process.shim.records import read_record, write_record
 from sokovan.adapters.process.surroundings import marks_of
@@ -53,6 +53,8 @@ class Observer:
         if not folder.is_dir():
             return None
         state = state or self._without_state(folder, launch or {})
+        if state is None and not folder.is_dir():
+            return None
         if state is not None and "ended_ms" not in state and "shim_pid" in state:
             state = self._checked(folder, launch or {}, state)
         if state is not None and "ended_ms" in state and self.places.is_forgotten(name):
@@ -68,13 +70,20 @@ class Observer:
             self.places.discard(name)
 
     def _without_state(self, folder: Path, launch: Record) -> Record | None:
-        """Nothing is written about a start: it is under way, or it was given up."""
+        """Nothing is written about a start: it is under way, or it was given up.
+
+        One that was given up before any shim began is as good as never asked for: it
+        leaves nothing, and may be asked for again.
+        """
         with locked_if_free(folder) as free:
             state = _read(folder)[1]
             if state is not None or not free:
                 return state
             # Its record may also have been lost; only looking proves that nothing runs.
             left = self._end_remains(folder, launch, {})
+            if left is None and not (folder / LOG).exists():
+                self.places.discard(folder.name)
+                return None
             return left or self._ended(folder, {}, exit_code=NOT_STARTED, reason=NEVER_STARTED)
 
     def _checked(self, folder: Path, launch: Record, state: Record) -> Record:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sokovan.adapters.process.callers import ShimSilent, request_stop
 from sokovan.adapters.process.confinement import BUBBLEWRAP, Confinement, confinement
+from sokovan.adapters.process.ends import Ends
 from sokovan.adapters.process.execution import ProcessExecution
 from sokovan.adapters.process.images import Images
 from sokovan.adapters.process.observing import Observer
@@ -53,6 +54,7 @@ class ProcessRuntime:
         self._clock = clock
         self._images = Images(self._places, clock, requirements or {})
         self._observer = Observer(self._places, clock)
+        self._ends = Ends(self._places)
         self._hidden = tuple(Path(os.path.realpath(folder)) for folder in (root, *hidden))
         self._bubblewrap = bubblewrap
         self._confinement: Confinement | None = None
@@ -93,7 +95,14 @@ class ProcessRuntime:
 
     async def observe(self) -> Sequence[Observation]:
         """Every kernel of this machine that was not forgotten, by id."""
-        return await asyncio.to_thread(self._observer.all)
+        found = await asyncio.to_thread(self._observer.all)
+        running = (one for one in found if one.state in {KernelState.RUNNING, KernelState.STOPPING})
+        self._ends.follow([folder_name(one.kernel_id, one.attempt) for one in running])
+        return found
+
+    async def changes(self) -> None:
+        """Return when a kernel has ended since the last call, of those that were observed."""
+        await self._ends.next()
 
     async def forget(self, kernel_id: KernelId, attempt: int) -> None:
         """Remove what is kept of an ended kernel."""

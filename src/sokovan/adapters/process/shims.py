@@ -15,8 +15,14 @@ import sokovan
 from sokovan.ports.runtime import RuntimeFailure
 
 START_LIMIT_S = 60.0
-_BOOT = "import sys; sys.path.append(sys.argv[1]); from sokovan.adapters.process.shim.main import main; main()"
+_BOOT = "from sokovan.adapters.process.shim.main import main; main()"
 _IMPORT_ROOT = str(Path(sokovan.__file__).parent.parent)
+
+
+def light_command(program: str) -> list[str]:
+    """How to run a piece of Python with nothing loaded but what it imports."""
+    reach = "import sys; sys.path.append(sys.argv[1]); "
+    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", reach + program, _IMPORT_ROOT]
 
 
 def run_shim(plan: dict[str, Any], lock: int) -> None:
@@ -24,9 +30,8 @@ def run_shim(plan: dict[str, Any], lock: int) -> None:
 
     The shim holds `lock` as we do, until it has written down that the kernel runs.
     """
-    command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, _IMPORT_ROOT]
     with subprocess.Popen(  # noqa: S603  # our own interpreter and a constant
-        command,
+        light_command(_BOOT),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -42,6 +47,11 @@ def run_shim(plan: dict[str, Any], lock: int) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
+    require_started(told, trouble)
+
+
+def require_started(told: bytes, trouble: bytes) -> None:
+    """Raise RuntimeFailure unless the shim has said that its kernel runs."""
     answer = json.loads(told or b"{}")
     if "done" not in answer:
         detail = answer.get("error") or trouble.decode(errors="replace").strip()[-2000:] or "its shim ended"

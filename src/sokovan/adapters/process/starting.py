@@ -11,6 +11,7 @@ from sokovan.adapters.process.confinement import Confinement
 from sokovan.adapters.process.images import Images
 from sokovan.adapters.process.leftovers import Remains
 from sokovan.adapters.process.limits import Limits, set_limits
+from sokovan.adapters.process.nursery import NURSERY
 from sokovan.adapters.process.places import (
     LAUNCH,
     PRIVATE,
@@ -25,7 +26,6 @@ from sokovan.adapters.process.plans import check_launch, plan_of
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.main import STATE
 from sokovan.adapters.process.shim.records import read_record, write_record
-from sokovan.adapters.process.shims import run_shim
 from sokovan.adapters.process.surroundings import RUNTIME, marks_of
 from sokovan.ports.runtime import Launch, RuntimeFailure
 
@@ -121,7 +121,7 @@ class Starter:
             plan["rlimits"] = limits.rlimits
             with opened(self.places.kernels / name) as folder:
                 write_record(folder, LAUNCH, self._kept(launch, limits))
-            run_shim(plan, lock)
+            NURSERY.run_shim(plan, lock)
         except BaseException:
             # Nothing may run after a refusal, and the next attempt finds a clean place.
             groups = ControlGroups(limits.version, limits.folders)

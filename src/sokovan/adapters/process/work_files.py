@@ -65,7 +65,7 @@ def _opened_below(work: Path, parts: Sequence[str]) -> Iterator[int]:
 
 
 def check_mounts(mounts: Sequence[Mount]) -> None:
-    """Raise RuntimeFailure for a mount that is not there or covers a place of the system."""
+    """Raise RuntimeFailure for a mount that is not there or covers the system."""
     for mount in mounts:
         if not Path(mount.source).exists():
             raise RuntimeFailure(f"mount source {quoted(mount.source)} is not on this machine")

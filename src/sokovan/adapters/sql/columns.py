@@ -22,3 +22,8 @@ def status_check(column: str, kinds: type[StrEnum]) -> sa.CheckConstraint:
 def quoted_words(kinds: type[StrEnum]) -> str:
     """The words of an enumeration as SQL lists them."""
     return ", ".join(f"'{kind.value}'" for kind in kinds)
+
+
+def server_time() -> sa.ColumnElement[int]:
+    """PostgreSQL's time at this moment, in milliseconds; not that of the transaction's beginning."""
+    return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()) * 1000, sa.BigInteger)

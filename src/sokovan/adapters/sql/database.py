@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
 
+from sokovan.adapters.sql.columns import server_time
+from sokovan.adapters.sql.sqlite_driver import connector
+from sokovan.adapters.sql.turns import Turns, turns_of
 from sokovan.domain.errors import InvalidInput, quoted
 from sokovan.ports.environment import Clock
 
@@ -65,40 +68,40 @@ class Database:
         self.is_postgresql = self.url.get_backend_name() == "postgresql"
         self.in_memory = not self.is_postgresql and self.url.database in {None, "", ":memory:"}
         self.engine = _postgresql(self.url, settings) if self.is_postgresql else _sqlite(self.url, settings)
-        # SQLite has one writer; waiting here is fair and instant, waiting in the database is polling.
-        self._writer = None if self.is_postgresql else asyncio.Lock()
+        self._turns = self._queue()
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """A connection in a transaction that may write. Rolls back unless it is committed."""
-        if self._writer is None:
-            async with self._transaction(read_only=False) as connection:
-                yield connection
-            return
-        async with self._writer, self._transaction(read_only=False) as connection:
+        async with self._turn(), self._transaction(read_only=False) as connection:
             yield connection
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A connection that sees one state of the database."""
-        if self.in_memory and self._writer is not None:
-            # There is only one connection, and a transaction on it is one for everybody.
-            async with self._writer, self._transaction(read_only=True) as connection:
-                yield connection
-            return
-        async with self._transaction(read_only=True) as connection:
+        # In memory there is only one connection, and a transaction on it is one for everybody.
+        alone = self._turn() if self.in_memory else nullcontext()
+        async with alone, self._transaction(read_only=True) as connection:
             yield connection
 
-    def now(self) -> sa.ColumnElement[int]:
+    async def now_ms(self, connection: AsyncConnection) -> int:
         """The database's time. For SQLite that is this machine's, and so the clock's."""
         if self.is_postgresql:
-            milliseconds = sa.extract("epoch", sa.func.clock_timestamp()) * 1000
-            return sa.cast(milliseconds, sa.BigInteger)
-        return sa.literal(self.clock.now_ms(), sa.BigInteger)
+            return int((await connection.execute(sa.select(server_time()))).scalar_one())
+        return self.clock.now_ms()
 
     async def close(self) -> None:
         """Close every connection."""
         await self.engine.dispose()
+
+    def _queue(self) -> Turns | None:
+        """Who writes next: SQLite has one writer, PostgreSQL sees to it itself."""
+        if self.is_postgresql:
+            return None
+        return Turns() if self.in_memory else turns_of(str(self.url.database))
+
+    def _turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._turns is None else self._turns.turn()
 
     @asynccontextmanager
     async def _transaction(self, *, read_only: bool) -> AsyncIterator[AsyncConnection]:
@@ -205,24 +208,15 @@ def _sqlite(url: URL, settings: DatabaseSettings) -> AsyncEngine:
     if settings.read_only and not in_memory:
         path = quote(str(Path(url.database or "").absolute()))
         url = url.set(database=f"file:{path}", query={"mode": "ro", "uri": "true"})
-    engine = create_async_engine(
-        url, hide_parameters=True, connect_args={"timeout": settings.statement_timeout_s}, **options
-    )
-
-    @event.listens_for(engine.sync_engine, "connect")
-    def prepare(connection: Any, _record: object) -> None:
-        # Transactions are begun by us; the driver's own idea of when to begin one is switched off.
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        for pragma in _pragmas(settings):
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
+    connect = connector(url, timeout_s=settings.statement_timeout_s, pragmas=_pragmas(settings))
+    engine = create_async_engine(url, hide_parameters=True, async_creator=connect, **options)
 
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Connection) -> None:
         # IMMEDIATE: a transaction that will write takes its turn at once, and cannot fail at its first write.
         reading = connection.get_execution_options().get(_READ_ONLY, False)
-        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+        # Without a statement of SQLAlchemy's around it: each transaction begins with this one.
+        connection.connection.cursor().execute("BEGIN" if reading else "BEGIN IMMEDIATE")
 
     return engine
 

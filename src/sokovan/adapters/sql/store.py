@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import cache
+from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from sokovan.adapters.sql import retention
+from sokovan.adapters.sql.columns import server_time
 from sokovan.adapters.sql.database import Database, lost_connection, wants_another_try
 from sokovan.adapters.sql.outbox import SqlOutbox
 from sokovan.adapters.sql.tables import COMMITS
@@ -64,22 +67,14 @@ class SqlStore:
 
         async def once() -> R:
             async with self.database.reading() as connection:
-                now = (await connection.execute(sa.select(self.database.now()))).scalar_one()
+                now = await self.database.now_ms(connection)
                 return await work(SqlUnitOfWork(_transaction(self.database, connection, now_ms=now)))
 
         return await self._until_known(once)
 
     async def prune(self, *, older_than_s: float) -> int:
-        """Forget the marks of old commits; how many.
-
-        Nobody asks for one after the retries of its unit of work have ended.
-        """
-
-        async def work(unit: SqlUnitOfWork) -> int:
-            before = unit.now_ms - int(older_than_s * 1000)
-            return await unit.transaction.execute(sa.delete(COMMITS).where(COMMITS.c.at_ms < before))
-
-        return await self.run_sql(work)
+        """See the port. Nobody asks for a commit after its unit of work has ended its tries."""
+        return await retention.prune(self.run_sql, older_than_s=older_than_s)
 
     async def close(self) -> None:
         """See the port."""
@@ -136,19 +131,25 @@ class _Attempt(Generic[R]):
 
 async def _begin(database: Database, connection: AsyncConnection, commit_id: str) -> Transaction | None:
     """Take the id and learn time and mark; None if the id was taken by an earlier try."""
-    insert = (postgresql.insert if database.is_postgresql else sqlite.insert)(COMMITS)
-    # The mark of a row: PostgreSQL's own number of the transaction; on SQLite, where writers take turns, its place.
-    stamp = sa.cast(sa.cast(sa.func.pg_current_xact_id(), sa.Text), sa.BigInteger)
-    statement = (
-        insert.values(commit_id=commit_id, at_ms=database.now())
-        .on_conflict_do_nothing()
-        .returning(COMMITS.c.at_ms, COMMITS.c.sequence, *([stamp.label("stamp")] if database.is_postgresql else []))
-    )
-    row = (await connection.execute(statement)).first()
+    bound = {"the_id": commit_id, **({} if database.is_postgresql else {"the_now_ms": database.clock.now_ms()})}
+    row = (await connection.execute(_take_id(database.is_postgresql), bound)).first()
     if row is None:
         return None
     mark = row.stamp if database.is_postgresql else row.sequence
     return _transaction(database, connection, now_ms=row.at_ms, stamp=mark, number=row.sequence)
+
+
+@cache
+def _take_id(is_postgresql: bool) -> Any:  # noqa: FBT001  # a key of the cache
+    insert = (postgresql.insert if is_postgresql else sqlite.insert)(COMMITS)
+    now = server_time() if is_postgresql else sa.bindparam("the_now_ms")
+    # The mark of a row: PostgreSQL's own number of the transaction; on SQLite, where writers take turns, its place.
+    stamp = sa.cast(sa.cast(sa.func.pg_current_xact_id(), sa.Text), sa.BigInteger).label("stamp")
+    return (
+        insert.values(commit_id=sa.bindparam("the_id"), at_ms=now)
+        .on_conflict_do_nothing()
+        .returning(COMMITS.c.at_ms, COMMITS.c.sequence, *([stamp] if is_postgresql else []))
+    )
 
 
 def _transaction(

@@ -64,6 +64,14 @@ USERS = _catalog("users", _refers("domain", "domains.name"), _refers("policy", "
 KEYPAIRS = _catalog(
     "keypairs", _refers("user", "users.name"), _refers("policy", "resource_policies.name", nullable=True)
 )
+# A keyed digest of a token; the token itself comes nowhere near the store. It goes with its keypair.
+CREDENTIALS = sa.Table(
+    "credentials",
+    METADATA,
+    sa.Column("access_key", Name, sa.ForeignKey("keypairs.name", ondelete="CASCADE"), primary_key=True),
+    sa.Column("digest", Name, nullable=False, unique=True),
+    sa.Column("created_ms", Amount, nullable=False),
+)
 SCALING_GROUPS = _catalog("scaling_groups")
 QUEUES = _catalog("queues")
 HYPERNODES = _catalog("hypernodes")
@@ -131,6 +139,8 @@ SESSIONS = sa.Table(
     "sessions",
     METADATA,
     sa.Column("session_id", Name, primary_key=True),
+    # What the owner calls it, or nothing.
+    sa.Column("name", Name, nullable=False, server_default=""),
     # The order of submission, and the place in a listing.
     sa.Column("place", Amount, nullable=False, unique=True),
     *follows_history(SESSION, "session_id"),
@@ -162,6 +172,37 @@ SESSIONS = sa.Table(
     sa.CheckConstraint("(ended_ms IS NULL) = (status NOT IN ('terminated', 'cancelled'))", name="ended"),
 )
 sa.Index("ix_sessions_status_place", SESSIONS.c.status, SESSIONS.c.place)
+sa.Index("ix_sessions_user_place", SESSIONS.c.user, SESSIONS.c.place)
+# Written out, not bound: a database uses a partial index only where it sees that the rows asked for are in it.
+NAMED = SESSIONS.c.name != sa.literal_column("''")
+_NAMED = sa.text("name <> ''")
+sa.Index("ix_sessions_name_place", SESSIONS.c.name, SESSIONS.c.place, postgresql_where=_NAMED, sqlite_where=_NAMED)
+# One user's sessions that go on have different names; a name is free again at the end.
+_NAMED_AND_LIVE = sa.text("name <> '' AND ended_ms IS NULL")
+sa.Index(
+    "uq_sessions_user_name",
+    SESSIONS.c.user,
+    SESSIONS.c.name,
+    unique=True,
+    postgresql_where=_NAMED_AND_LIVE,
+    sqlite_where=_NAMED_AND_LIVE,
+)
+# People write the beginning of an id, and mean a session that goes on: there are few of these among all.
+_LIVE = sa.text("ended_ms IS NULL")
+sa.Index("ix_sessions_live", SESSIONS.c.session_id, postgresql_where=_LIVE, sqlite_where=_LIVE)
+VERDICTS = sa.Table(
+    "verdicts",
+    METADATA,
+    sa.Column("session_id", Name, sa.ForeignKey("sessions.session_id"), primary_key=True),
+    sa.Column("code", Name, nullable=False),
+    sa.Column("summary", sa.Text, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+    # Since when, until when and how often in a row the code has been the answer.
+    sa.Column("first_ms", Amount, nullable=False),
+    sa.Column("last_ms", Amount, nullable=False),
+    sa.Column("times", Amount, nullable=False),
+    sa.CheckConstraint("times >= 1", name="times"),
+)
 DEPENDENCIES = sa.Table(
     "session_dependencies",
     METADATA,
@@ -313,7 +354,7 @@ REQUESTS = sa.Table(
         sa.ForeignKey("sessions.session_id", deferrable=True, initially="DEFERRED"),
         nullable=False,
     ),
-    sa.Column("at_ms", Amount, nullable=False),
+    sa.Column("at_ms", Amount, nullable=False, index=True),
 )
 LEASES = sa.Table(
     "leases",

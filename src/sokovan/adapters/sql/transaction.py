@@ -14,6 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from sokovan.adapters.sql.columns import server_time
 from sokovan.adapters.sql.rows import TEXT, Rows
 from sokovan.adapters.sql.tables import LEASES, OUTBOX
 from sokovan.domain.errors import FencedOut
@@ -64,6 +65,18 @@ class Transaction:
             del self.events[told:]
             raise
 
+    @asynccontextmanager
+    async def looked_at(self) -> AsyncIterator[None]:
+        """A part that was looked at first: only another writer could make it fail.
+
+        SQLite has no other writer, so it needs no savepoint.
+        """
+        if not self.postgresql:
+            yield
+            return
+        async with self.savepoint():
+            yield
+
     async def insert_new(self, table: sa.Table, values: Mapping[str, Any]) -> bool:
         """Insert a row unless one with its key is there; whether it was inserted."""
         insert = (postgresql.insert if self.postgresql else sqlite.insert)(table)
@@ -73,8 +86,7 @@ class Transaction:
         """The store's time at this moment, after whatever had to be waited for."""
         if not self.postgresql:
             return self.now_ms  # writers take turns: nobody else wrote since
-        milliseconds = sa.cast(sa.extract("epoch", sa.func.clock_timestamp()) * 1000, sa.BigInteger)
-        return int((await self.connection.execute(sa.select(milliseconds))).scalar_one())
+        return int((await self.connection.execute(sa.select(server_time()))).scalar_one())
 
     async def check_fence(self) -> None:
         """Refuse to write for a leader that has been replaced.

@@ -7,10 +7,12 @@ from functools import cached_property
 
 from sokovan.adapters.sql.repositories.audit_log import SqlAuditTrail
 from sokovan.adapters.sql.repositories.catalog import SqlCatalog
+from sokovan.adapters.sql.repositories.credentials import SqlCredentials
 from sokovan.adapters.sql.repositories.fleet import SqlFleet
 from sokovan.adapters.sql.repositories.ledger import SqlLedger
 from sokovan.adapters.sql.repositories.serving import SqlDeployments, SqlRoutes
 from sokovan.adapters.sql.repositories.sessions import SqlSessions
+from sokovan.adapters.sql.repositories.verdicts import SqlVerdicts
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.events import Event
 
@@ -60,6 +62,16 @@ class SqlUnitOfWork:
     def audit(self) -> SqlAuditTrail:
         """See the port."""
         return SqlAuditTrail(self.transaction)
+
+    @cached_property
+    def verdicts(self) -> SqlVerdicts:
+        """See the port."""
+        return SqlVerdicts(self.transaction)
+
+    @cached_property
+    def credentials(self) -> SqlCredentials:
+        """See the port."""
+        return SqlCredentials(self.transaction)
 
     async def emit(self, events: Sequence[Event]) -> None:
         """See the port."""

@@ -43,7 +43,6 @@ def bound_socket(host: str, port: int) -> socket.socket:
             if error.errno not in {errno.EADDRINUSE, errno.EACCES}:
                 raise NoFreePort(f"{host}:{candidate}: {error.strerror or error}") from error
             continue
-        found.setblocking(False)
         return found
     raise NoFreePort(f"{host}: no port is free from {port} to {port + PORTS_TRIED - 1}")
 

@@ -14,7 +14,7 @@ from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.queue import Queue, QueueState
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.domain.tenancy import Domain, Group, Keypair, User
+from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.domain.topology import HyperNode
 from sokovan.ports.catalog import CatalogItem
 from sokovan.testing.contracts import expect
@@ -58,7 +58,7 @@ def tenants(cluster: StoredCluster) -> list[CatalogItem]:
     )
     domain = Domain(cluster.new("d"), policy.name)
     group = Group(cluster.new("g"), domain.name, policy.name)
-    user = User(cluster.new("u"), domain.name, (group.name,), policy.name)
+    user = User(cluster.new("u"), domain.name, (group.name,), policy.name, Role.DOMAIN_ADMIN)
     keypair = Keypair(AccessKey(cluster.new("k")), user.name, policy.name, active=False)
     return [policy, domain, group, user, keypair]
 

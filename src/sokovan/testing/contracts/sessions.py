@@ -14,7 +14,10 @@ from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.record import HistoryEntry, SessionRecord
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import (
+    EndPolicy,
     KernelSpec,
+    LostPolicy,
+    Mount,
     Partition,
     Preemption,
     SessionSpec,
@@ -82,6 +85,8 @@ async def a_spec_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
             priority=-5,
             preemptible=False,
             nominated=AgentId("a1"),
+            command=("python", "-c", "print('ü\n')", ""),
+            environment={"RANK": group, "EMPTY": ""},
         )
         for index, group in enumerate(("main", "worker", "worker"))
     )
@@ -101,9 +106,16 @@ async def a_spec_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
         time_limit_s=6,
         preemptible=False,
         preemption=Preemption.NEVER,
+        name=cluster.new("n"),
+        mounts=(Mount("/data/sets", "/mnt/a b", read_only=False), Mount("/", "/host")),
+        stop_grace_s=0,
+        on_agent_lost=LostPolicy.REQUEUE,
+        ends_with=EndPolicy.MAIN,
+        tolerates_failures=True,
     )
     record = await cluster.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER))
-    expect(record.spec == spec, "a spec was changed in the store")
+    expect(record.spec == spec, "a new session has another spec than was given")
+    expect(await cluster.session(name) == record, "a spec was changed in the store")
     expect([kernel.slots for kernel in record.kernels] == [one.slots for one in kernels], "slots were changed")
 
 

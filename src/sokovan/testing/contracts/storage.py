@@ -16,7 +16,9 @@ from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, NoticeIssue
 from sokovan.domain.ids import SessionId
 from sokovan.domain.topology import HyperNode
 from sokovan.ports.leases import Lease
+from sokovan.ports.sessions import RequestKey
 from sokovan.ports.storage import Fence, UnitOfWork
+from sokovan.ports.verdicts import StoredVerdict
 from sokovan.testing.clock import until
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, refusal, session_spec
@@ -342,6 +344,18 @@ async def many_events_of_one_unit_all_go_out(cluster: StoredCluster) -> None:
     expect(await published(cluster) == sent, "a large number of events did not come out as it went in")
 
 
+async def pruning_forgets_nothing_that_can_be_asked_for(cluster: StoredCluster) -> None:
+    """Neither the key of a request nor why a session waits."""
+    name, key = cluster.new("s"), RequestKey("u", cluster.new("key"), "digest")
+    record = await cluster.submit(name, request=key)
+    verdict = StoredVerdict(record.session_id, "no-slots", "it waits", "{}")
+    await cluster.store.run(lambda unit: unit.verdicts.put([verdict]))
+    await cluster.store.prune(older_than_s=0)
+    expect(await cluster.submit(cluster.new("s"), request=key) == record, "the key of a request was forgotten")
+    kept = await cluster.store.read(lambda unit: unit.verdicts.get(record.session_id))
+    expect(kept is not None, "why a session waits was forgotten")
+
+
 CHECKS: tuple[Check, ...] = (
     a_unit_of_work_gives_what_its_work_gave,
     a_unit_sees_what_it_wrote_itself,
@@ -362,4 +376,5 @@ CHECKS: tuple[Check, ...] = (
     a_publish_that_fails_loses_nothing,
     batches_go_out_in_the_order_of_their_making,
     many_events_of_one_unit_all_go_out,
+    pruning_forgets_nothing_that_can_be_asked_for,
 )

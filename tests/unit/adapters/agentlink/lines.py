@@ -66,3 +66,20 @@ class Door:
         self.tokens.append(token)
         await self.open.wait()
         return self.verdict or Welcome(incarnation=self.incarnation, heartbeat_s=self.heartbeat_s)
+
+
+class Pipe:
+    """A Stream; the test is at its far end."""
+
+    def __init__(self) -> None:
+        self.to_manager: asyncio.Queue[bytes | str | None] = asyncio.Queue()
+        self.to_agent: list[bytes | str] = []
+        self.broken = False
+
+    async def receive(self) -> bytes | str | None:
+        return await self.to_manager.get()
+
+    async def send(self, content: bytes | str) -> None:
+        if self.broken:
+            raise ConnectionError("the stream is broken")
+        self.to_agent.append(content)

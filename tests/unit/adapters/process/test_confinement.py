@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sokovan.adapters.process import confinement as module
-from sokovan.adapters.process.confinement import confinement
+from sokovan.adapters.process.confinement import Confinement, confinement
 from sokovan.adapters.process.hierarchies import Hierarchies
+from sokovan.adapters.process.sandbox import Sandbox
+from sokovan.domain.checks import require_labels
 
 
 def test_a_machine_says_what_it_has() -> None:
@@ -19,6 +23,16 @@ def test_a_sandbox_can_be_switched_off() -> None:
     found = confinement(bubblewrap="")
     assert found.sandbox.program == ""
     assert found.in_words().startswith("no sandbox: it is switched off; ")
+
+
+def test_what_holds_kernels_is_told_in_labels_too() -> None:
+    bare = Confinement(Sandbox(absence="bubblewrap\ndoes not run " + "x" * 500), Hierarchies())
+    labels = bare.labels()
+    assert (labels["sokovan.sandbox"], labels["sokovan.limits"]) == ("none", "rlimits")
+    assert labels["sokovan.confinement"].startswith("no sandbox: bubblewrap does not run")
+    require_labels(labels, what="agent")
+    held = Confinement(Sandbox("/usr/bin/bwrap"), Hierarchies(2, {"memory": Path("/sys/fs/cgroup")}))
+    assert (held.labels()["sokovan.sandbox"], held.labels()["sokovan.limits"]) == ("bubblewrap", "cgroup-v2")
 
 
 @pytest.mark.parametrize("trouble", [FileNotFoundError("/proc"), ValueError("another form")])

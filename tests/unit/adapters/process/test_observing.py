@@ -105,6 +105,13 @@ def test_a_folder_without_a_state_is_starting_while_it_is_locked(observer: Obser
     assert found is not None
     assert found.state is KernelState.STARTING
     os.close(lock)
+    assert observer.one(name) is None
+    assert not (observer.places.kernels / name).exists()
+
+
+def test_a_start_that_was_given_up_after_a_shim_had_begun_has_ended(observer: Observer) -> None:
+    name = kept(observer)
+    (observer.places.kernels / name / "log").mkdir()
     found = observer.one(name)
     assert found is not None
     assert (found.state, found.reason, found.exit_code) == (KernelState.EXITED, "never started", 127)

@@ -12,6 +12,7 @@ from sokovan.adapters.process import starting
 from sokovan.adapters.process.confinement import Confinement, confinement
 from sokovan.adapters.process.hierarchies import Hierarchies
 from sokovan.adapters.process.images import Images
+from sokovan.adapters.process.nursery import NURSERY
 from sokovan.adapters.process.observing import LEFTOVER_AGE_MS, Observer
 from sokovan.adapters.process.places import Places, open_lock
 from sokovan.adapters.process.sandbox import Sandbox
@@ -54,7 +55,7 @@ async def test_a_start_that_fails_leaves_neither_folder_nor_groups(
         raise trouble
 
     with monkeypatch.context() as patch:
-        patch.setattr(starting, "run_shim", fail)
+        patch.setattr(NURSERY, "run_shim", fail)
         with pytest.raises((RuntimeFailure, KeyboardInterrupt)):
             starter.start(launch("k", SLEEP))
     assert list((tmp_path / "kernels").iterdir()) == []

@@ -1,5 +1,7 @@
 """What an address means, what an error means, and when a transaction begins and ends."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from sokovan.adapters.sql.database import (
     lost_connection,
     wants_another_try,
 )
+from sokovan.adapters.sql.store import RetryRule
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -168,6 +171,40 @@ async def test_readers_of_a_file_do_not_wait_for_the_writer(tmp_path: Path) -> N
         assert await count(cluster, "x") == 1
 
 
+def test_two_threads_write_to_one_file_in_turns(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    asyncio.run(made(url))
+
+    async def write(prefix: str) -> None:
+        # Nobody is told that the file is busy, although neither would wait for it.
+        async with StoredCluster.open(url, retry=RetryRule(give_up_s=0)) as cluster:
+            for number in range(30):
+                await cluster.submit(f"{prefix}{number}")
+
+    with ThreadPoolExecutor(2) as threads:
+        for written in [threads.submit(asyncio.run, write(prefix)) for prefix in "ab"]:
+            written.result(timeout=60)
+    assert asyncio.run(stored(url)) == 60
+
+
+async def made(url: str) -> None:
+    async with StoredCluster.open(url):
+        pass
+
+
+async def stored(url: str) -> int:
+    async with StoredCluster.open(url) as cluster, cluster.store.database.reading() as connection:
+        return int((await connection.execute(sa.text("SELECT count(*) FROM sessions"))).scalar_one())
+
+
+def test_databases_of_one_file_share_a_queue_and_those_in_memory_do_not(tmp_path: Path) -> None:
+    first, second, other = (database(f"sqlite:///{tmp_path}/{name}.db") for name in ("a", "a", "b"))
+    assert first._turns is second._turns
+    assert first._turns is not other._turns
+    assert database("sqlite://")._turns is not database("sqlite://")._turns
+    assert database("postgresql://u@h/d")._turns is None
+
+
 async def test_sqlite_keeps_foreign_keys_and_survives_a_power_cut(tmp_path: Path) -> None:
     async with StoredCluster.open(f"sqlite:///{tmp_path}/state.db") as cluster:
         async with cluster.store.database.reading() as connection:
@@ -181,12 +218,12 @@ async def test_sqlite_keeps_foreign_keys_and_survives_a_power_cut(tmp_path: Path
 async def test_the_time_of_sqlite_is_the_clocks() -> None:
     clock = VirtualClock(now_ms=5_000)
     async with StoredCluster.open(clock=clock) as cluster, cluster.store.database.reading() as connection:
-        assert (await connection.execute(sa.select(cluster.store.database.now()))).scalar_one() == 5_000
+        assert await cluster.store.database.now_ms(connection) == 5_000
 
 
 async def test_the_time_of_postgresql_is_its_own(postgres_url: str) -> None:
     clock = VirtualClock(now_ms=5_000)
     async with StoredCluster.open(postgres_url, clock=clock) as cluster:
         async with cluster.store.database.reading() as connection:
-            now = (await connection.execute(sa.select(cluster.store.database.now()))).scalar_one()
+            now = await cluster.store.database.now_ms(connection)
         assert now > 1_700_000_000_000

@@ -47,6 +47,22 @@ ATTEMPTS: dict[str, Sequence[str]] = {
     "a kernel that waits on an agent": ["UPDATE kernels SET agent_id = NULL"],
     "a session that ended without a time": ["UPDATE sessions SET ended_ms = 5"],
     "a result without a cause": ["UPDATE sessions SET result = 'success'"],
+    "two sessions of one user that go on with one name": [
+        "UPDATE sessions SET name = 'train'",
+        (
+            "INSERT INTO session_history SELECT 's2', sequence, previous, before, after, trigger, who, cause, code,"
+            " detail, at_ms, last_ms, times, lease, epoch FROM session_history"
+        ),
+        (
+            "INSERT INTO sessions (session_id, name, place, status, version, history_sequence, goal, session_type,"
+            ' scaling_group, queue, "user", "group", domain, access_key, required, submitted_ms, since_ms, stamp, body)'
+            " SELECT 's2', name, place + 1, status, version, history_sequence, goal, session_type, scaling_group,"
+            ' queue, "user", "group", domain, access_key, required, submitted_ms, since_ms, stamp, body FROM sessions'
+        ),
+    ],
+    "a verdict that was given no time": ["INSERT INTO verdicts VALUES ('s', 'c', '', '', 0, 0, 0)"],
+    "a verdict on nobody": ["INSERT INTO verdicts VALUES ('nobody', 'c', '', '', 0, 0, 1)"],
+    "a credential of nobody": ["INSERT INTO credentials VALUES ('nobody', 'digest', 0)"],
     "an epoch before the first": ["INSERT INTO leases VALUES ('l', 'h', 0, 0)"],
     "a device with two exclusive holders": [
         (

@@ -50,6 +50,16 @@ async def test_a_part_that_fails_takes_its_writes_and_its_events_with_it() -> No
         assert "lost" not in kinds
 
 
+async def test_what_was_looked_at_needs_a_savepoint_only_where_others_write(postgres_url: str) -> None:
+    async def work(unit: SqlUnitOfWork) -> bool:
+        async with unit.transaction.looked_at():
+            return unit.transaction.connection.in_nested_transaction()
+
+    async with StoredCluster.open() as alone, StoredCluster.open(postgres_url) as among_others:
+        assert not await alone.store.run_sql(work)
+        assert await among_others.store.run_sql(work)
+
+
 async def test_a_new_row_is_inserted_once() -> None:
     async with StoredCluster.open() as cluster:
 

@@ -31,9 +31,9 @@ class Caller:
         self.line = line
         self.command = 0
 
-    def receive(self) -> tuple[dict[str, Any] | None, list[int]]:
+    def receive(self, files_max: int = STREAMS_MAX) -> tuple[dict[str, Any] | None, list[int]]:
         """The next message and its files; None at the end of the line."""
-        space = socket.CMSG_SPACE(STREAMS_MAX * _FILE_BYTES)
+        space = socket.CMSG_SPACE(files_max * _FILE_BYTES)
         text, extras, _, _ = self.line.recvmsg(MESSAGE_MAX, space, socket.MSG_CMSG_CLOEXEC)
         files = array.array("i")
         for level, kind, content in extras:

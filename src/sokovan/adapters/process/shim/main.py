@@ -7,7 +7,6 @@ import json
 import os
 import select
 import signal
-import sys
 import time
 
 from sokovan.adapters.process.shim import processes, system_calls
@@ -31,6 +30,8 @@ _UNKILLABLE_AFTER_S = 10.0
 _RETRY_S = 1.0
 _SIGNALLED = 128
 _SANDBOX_LIMIT_S = 5.0
+# A start that takes longer hangs, and ends by itself; who waits for it waits a little longer.
+START_LIMIT_S = 50
 _DEAF_TO = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -302,12 +303,27 @@ def _drain(handle: int) -> None:
             pass
 
 
+def read_plan() -> dict[str, Any]:
+    """The plan that comes on standard input."""
+    pieces = []
+    while piece := os.read(0, _READ_BYTES):
+        pieces.append(piece)
+    plan: dict[str, Any] = json.loads(b"".join(pieces))
+    return plan
+
+
 def main() -> None:
     """Read the plan from standard input, answer on standard output, and stay."""
-    plan = json.loads(sys.stdin.buffer.read())
+    plan = read_plan()
     os.set_inheritable(plan["lock"], False)  # noqa: FBT003  # the standard library's own signature
     if os.fork():
         os._exit(0)  # whoever started us waits for this process only; the shim belongs to nobody
+    hold_kernel(plan, plan["lock"])
+
+
+def hold_kernel(plan: dict[str, Any], lock: int) -> None:
+    """Start the kernel, say how that went, and stay with it to its end."""
+    signal.alarm(START_LIMIT_S)
     os.umask(0o077)
     os.chdir("/")
     system_calls.adopt_orphans()
@@ -320,8 +336,9 @@ def main() -> None:
     except (NotStarted, OSError) as error:
         _answer({"error": str(error)})
         return
+    signal.alarm(0)
     # The lock says that a start is under way; from here on the record says it.
-    os.close(plan["lock"])
+    os.close(lock)
     _leave_streams(folder)
     shim.hold()
 

@@ -84,13 +84,13 @@ class SqlCatalog:
         row = await self._transaction.first(sa.select(shelf.table.c.body).where(shelf.table.c.name == name))
         if row is None:
             raise NotFound(what=shelf.what, name=name)
-        return _item(kind, row.body)
+        return item_of(kind, row.body)
 
     async def all(self, kind: type[Item]) -> Sequence[Item]:
         """See the port."""
         table = SHELVES[kind].table
         rows = await self._transaction.fetch(sa.select(table.c.body).order_by(table.c.name))
-        return [_item(kind, row.body) for row in rows]
+        return [item_of(kind, row.body) for row in rows]
 
     async def remove(self, kind: type[Item], name: str) -> None:
         """See the port."""
@@ -175,5 +175,6 @@ class SqlCatalog:
         await self._transaction.execute(statement)
 
 
-def _item(kind: type[Item], text: str) -> Item:
+def item_of(kind: type[Item], text: str) -> Item:
+    """An item of a stored text."""
     return made(kind, msgspec.json.decode(text), key=SHELVES[kind].what)

@@ -36,8 +36,8 @@ class SqlLedger:
         agents = sorted({kernel.agent_id for kernel in kernels if kernel.agent_id is not None})
         known = await self._locked_agents(agents)
         sessions = await lock_sessions(self._transaction, sorted({kernel.session_id for kernel in kernels}))
-        each = {kernel.kernel_id: kernel for kernel in kernels}.values()
-        to_free = [pair for kernel in each if (pair := _to_free(kernel, sessions)) is not None]
+        given = {kernel.kernel_id: kernel for kernel in kernels}
+        to_free = [pair for kernel in given.values() if (pair := _to_free(kernel, sessions)) is not None]
         for _, kernel in to_free:
             problem = _hole(kernel, known.get(kernel.agent_id or ""), proof)
             if problem:
@@ -46,6 +46,8 @@ class SqlLedger:
             return
         transitions = Transitions(self._transaction, change)
         for session, kernel in to_free:
+            if kernel.exit_code is None:
+                kernel.exit_code = given[kernel.kernel_id].exit_code
             transitions.move_kernel(session, kernel, KernelTrigger.GONE)
         for session in {session.session_id: session for session, _ in to_free}.values():
             transitions.settle(session, KernelTrigger.GONE)

@@ -13,10 +13,11 @@ from sqlalchemy.engine import Row
 
 from sokovan.adapters.sql.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, session_status
-from sokovan.domain.plain import made, plain
+from sokovan.domain.plain import InvalidDocument
 from sokovan.domain.record import KernelRecord, SessionRecord, SessionResult
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.slots import ResourceSlot
@@ -150,14 +151,32 @@ def record_of(session_id: SessionId, state: KernelState) -> KernelRecord:
     )
 
 
+def _mapping(value: Any) -> dict[str, Any]:
+    """Slots, and other mappings that are no dict."""
+    return dict(value)
+
+
+def _slots(_kind: type, value: Any) -> ResourceSlot:
+    """Slots are the one part of a spec that is neither JSON's nor a dataclass."""
+    return ResourceSlot(value)
+
+
+# Whoever reads a session reads its spec, which is most of the work: by `domain.plain` it took seven times as long.
+_SPEC_ENCODER = msgspec.json.Encoder(enc_hook=_mapping)
+_SPEC_DECODER = msgspec.json.Decoder(SessionSpec, dec_hook=_slots)
+
+
 def spec_text(spec: SessionSpec) -> str:
     """A spec as it is stored."""
-    return msgspec.json.encode(plain(spec)).decode()
+    return _SPEC_ENCODER.encode(spec).decode()
 
 
 def spec_of(text: str) -> SessionSpec:
     """The spec of a stored text."""
-    return made(SessionSpec, msgspec.json.decode(text), key="session")
+    try:
+        return _SPEC_DECODER.decode(text)
+    except (msgspec.MsgspecError, SokovanError) as error:
+        raise InvalidDocument(key="session", problem=getattr(error, "message", str(error))) from error
 
 
 def slots_text(slots: ResourceSlot) -> str:

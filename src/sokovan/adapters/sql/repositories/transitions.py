@@ -20,7 +20,7 @@ from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.adapters.sql.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import StaleVersion
-from sokovan.domain.events import KernelMoved, SessionMoved
+from sokovan.domain.events import Event, KernelMoved, SessionMoved
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger, following_trigger
 from sokovan.domain.record import Change, SessionResult, result_of
@@ -57,6 +57,7 @@ class Transitions:
     _session_lines: list[story.Line] = field(default_factory=list)
     _endings: dict[str, Ending] = field(default_factory=dict)
     _hypernodes: dict[str, str] = field(default_factory=dict)
+    _events: list[Event] = field(default_factory=list)
 
     def move_kernel(self, session: SessionState, kernel: KernelState, trigger: KernelTrigger) -> None:
         """Move one kernel. Raises IllegalTransition, ForbiddenCause."""
@@ -70,7 +71,7 @@ class Transitions:
             self._kernels[kernel.kernel_id] = (kernel, kernel.version)
             kernel.version += 1
         self._kernel_lines.append(story.Line(kernel.kernel_id, kernel.history_sequence, before, after, trigger))
-        self.transaction.events.append(
+        self._events.append(
             KernelMoved(
                 at_ms=self.transaction.now_ms,
                 kernel_id=kernel.kernel_id,
@@ -109,7 +110,7 @@ class Transitions:
         if after in _ENDING and session.row.cause is None and session.session_id not in self._endings:
             cause = self.change.code or session_trigger.value
             self._endings[session.session_id] = Ending(cause, self.change.detail, result_of(trigger, exit_codes))
-        self.transaction.events.append(
+        self._events.append(
             SessionMoved(
                 at_ms=self.transaction.now_ms,
                 session_id=session.session_id,
@@ -125,6 +126,8 @@ class Transitions:
         await story.append(self.transaction, SESSION.name, self._session_lines, self.change)
         await self._write_kernels()
         await self._write_sessions()
+        # Told once they are written: moves that were given up are nobody's to hear of.
+        self.transaction.events.extend(self._events)
 
     async def _write_kernels(self) -> None:
         if not self._kernels:

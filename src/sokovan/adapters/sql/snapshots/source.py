@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.repositories.changes import settled_mark
 from sokovan.adapters.sql.repositories.fleet import agent_info
 from sokovan.adapters.sql.repositories.limits import OWNED, policies_by_owner
 from sokovan.adapters.sql.snapshots.carried import read_carried, write_carried
@@ -22,7 +23,6 @@ from sokovan.adapters.sql.tables import (
     AGENT_SLOTS,
     AGENTS,
     CATALOG_MARKS,
-    COMMITS,
     HYPERNODES,
     OWNER_USAGE,
     POLICIES,
@@ -117,7 +117,7 @@ class SqlSnapshots:
         ]
         # SQLite calls the largest of several values max, PostgreSQL greatest.
         latest = sa.func.greatest(*ends) if transaction.postgresql else sa.func.max(*ends)
-        row = await transaction.first(sa.select(_settled(transaction).label("settled"), latest.label("latest")))
+        row = await transaction.first(sa.select(settled_mark(transaction).label("settled"), latest.label("latest")))
         if row is None:
             raise LookupError("a query without a table gives one row")
         return row.settled, self._since is None or row.latest >= self._since
@@ -155,13 +155,3 @@ class SqlSnapshots:
     async def _refresh_usage(self, transaction: Transaction, view: SystemView) -> None:
         for row in await transaction.fetch(sa.select(OWNER_USAGE).where(self._new(OWNER_USAGE))):
             view.put_usage(row.scope, row.name, row.slot, row.used)
-
-
-def _settled(transaction: Transaction) -> sa.ColumnElement[int]:
-    """The first mark whose transaction may still be under way, or is yet to come."""
-    if transaction.postgresql:
-        oldest = sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot())
-        return sa.cast(sa.cast(oldest, sa.Text), sa.BigInteger)
-    commits = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"))
-    last = sa.select(commits.c.seq).where(commits.c.name == COMMITS.name).scalar_subquery()
-    return sa.func.coalesce(last, 0) + 1

@@ -9,8 +9,9 @@ from sokovan.adapters.sql.repositories.holdings import LedgerMismatch
 from sokovan.adapters.sql.repositories.ledger import _hole
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import FreeProof
-from sokovan.testing.stored_cluster import StoredCluster
+from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster, assignment
 from tests.unit.adapters.sql.cluster_rows import kernel_state
+from tests.unit.adapters.sql.statements import told_to
 
 _P = FreeProof
 
@@ -59,3 +60,22 @@ async def test_what_was_freed_by_hand_is_not_freed_again_silently() -> None:
         with pytest.raises(LedgerMismatch):
             await cluster.free("s1", FreeProof.NEVER_SENT)
         assert (await cluster.session("s1")).kernels[0].status == "terminating"
+
+
+async def statements_to_free(cluster: StoredCluster, count: int) -> int:
+    """How many statements it takes to free so many sessions."""
+    names = [f"s{count}.{number:02}" for number in range(count)]
+    for name in names:
+        await cluster.submit(name)
+    await cluster.place_all([assignment(name, "a1") for name in names])
+    kernels = [kernel for name in names for kernel in (await cluster.stop(name)).kernels]
+    with told_to(cluster) as statements:
+        await cluster.store.run(lambda unit: unit.ledger.free(kernels, _P.NEVER_SENT, BY_COORDINATOR))
+    return len(statements)
+
+
+async def test_freeing_many_sessions_takes_as_many_statements_as_freeing_two() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 50}, devices=False)
+        two, many = [await statements_to_free(cluster, count) for count in (2, 40)]
+        assert two == many < 20

@@ -1,5 +1,9 @@
 """Texts that are stored, and the states of sessions that are locked."""
 
+from dataclasses import replace
+from types import MappingProxyType
+
+import msgspec
 import pytest
 
 from sokovan.adapters.sql.repositories.session_rows import (
@@ -14,8 +18,9 @@ from sokovan.adapters.sql.repositories.session_rows import (
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.plain import InvalidDocument
+from sokovan.domain.plain import InvalidDocument, made, plain
 from sokovan.domain.record import KernelRecord
+from sokovan.domain.session import Mount, SessionSpec, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.stored_cluster import StoredCluster, session_spec
 from tests.unit.adapters.sql.cluster_rows import kernel_state, session_state
@@ -36,8 +41,17 @@ def test_devices_are_tuples_by_slot() -> None:
 def test_a_spec_survives_its_text_and_another_text_is_refused() -> None:
     spec = session_spec("s", kernels=2)
     assert spec_of(spec_text(spec)) == spec
-    with pytest.raises(InvalidDocument):
-        spec_of('{"session_id":"s"}')
+    for text in ('{"session_id":"s"}', spec_text(spec).replace('"s.1"', '"s 1"'), "{", spec_text(spec) + "x"):
+        with pytest.raises(InvalidDocument):
+            spec_of(text)
+
+
+def test_a_spec_is_stored_as_the_rest_of_the_system_writes_values() -> None:
+    spec = session_spec("s", kernels=2, mounts=(Mount("/a", "/b"),), topology=TopologyConstraint(TopologyMode.HARD, 2))
+    labelled = replace(spec, kernels=(replace(spec.kernels[0], labels=MappingProxyType({"a": "b"})),))
+    for one in (spec, labelled):
+        assert msgspec.json.decode(spec_text(one)) == plain(one)
+        assert made(SessionSpec, plain(one), key="session") == spec_of(spec_text(one))
 
 
 def test_a_state_is_shown_as_a_record() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sokovan.adapters.sql.repositories.sessions import PLACES_PER_UNIT, _ended_by
+from sokovan.adapters.sql.repositories.enqueueing import PLACES_PER_UNIT
+from sokovan.adapters.sql.repositories.sessions import _ended_by
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import Conflict, IdempotencyConflict, InvalidSpec, NotFound
 from sokovan.domain.ids import KernelId, SessionId
@@ -10,7 +11,8 @@ from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.record import KernelMove, KernelRecord
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.sessions import RequestKey, SessionFilter
-from sokovan.testing.stored_cluster import BY_USER, StoredCluster, session_spec
+from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, assignment, session_spec
+from tests.unit.adapters.sql.statements import told_to
 
 _T = KernelTrigger
 
@@ -100,3 +102,25 @@ async def test_a_refused_request_leaves_its_key_free() -> None:
 
         await cluster.store.run(work)
         assert (await cluster.submit("free", request=key)).session_id == "free"
+
+
+async def statements_to_move(cluster: StoredCluster, count: int) -> int:
+    """How many statements it takes to move so many sessions."""
+    names = [f"s{count}.{number:02}" for number in range(count)]
+    for name in names:
+        await cluster.submit(name)
+    await cluster.place_all([assignment(name, "a1") for name in names])
+    wanted = SessionFilter(ids=[SessionId(name) for name in names])
+    found = await cluster.store.read(lambda unit: unit.sessions.page(wanted, limit=99))
+    moves = [KernelMove(kernel, _T.IMAGE_READY) for one in found for kernel in one.kernels]
+    with told_to(cluster) as statements:
+        moved = await cluster.store.run(lambda unit: unit.sessions.move_many(moves, BY_COORDINATOR))
+    assert [one.session_id for one in moved] == names
+    return len(statements)
+
+
+async def test_moving_many_sessions_takes_as_many_statements_as_moving_two() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 50}, devices=False)
+        # The id of the unit, two to lock, two histories, two kinds of rows, two to read, and the outbox.
+        assert [await statements_to_move(cluster, count) for count in (2, 40)] == [10, 10]

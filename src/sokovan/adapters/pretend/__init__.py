@@ -1,0 +1,1 @@
+"""Agents that only act as if: for trying gangs and topology without the machines."""

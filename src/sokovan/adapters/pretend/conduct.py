@@ -1,0 +1,92 @@
+"""How a command would go, judged by its words: nothing is run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+WORK_S = 5.0
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish"})
+
+_SPAN = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)", re.ASCII)
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_ENDLESS = frozenset({"infinity", "inf"})
+_FAILED = 1
+
+
+class Conduct(NamedTuple):
+    """What a command does: it lasts so long, for ever if None, and ends with this code."""
+
+    lasts_s: float | None
+    exit_code: int = 0
+
+
+def conduct_of(command: Sequence[str], *, work_s: float = WORK_S) -> Conduct:
+    """How a command goes: `sleep`, `exit`, `true`, `false`, and shells as one expects.
+
+    Any other is work, takes `work_s`, and succeeds.
+
+    >>> conduct_of(["sleep", "3"])
+    Conduct(lasts_s=3.0, exit_code=0)
+    >>> conduct_of(["sh", "-c", "echo hello; sleep 2; exit 3"])
+    Conduct(lasts_s=2.0, exit_code=3)
+    >>> conduct_of(["bash"]).lasts_s is None
+    True
+    """
+    program, *arguments = command or ("",)
+    name = program.rpartition("/")[2]
+    if not name or (name in SHELLS and not arguments):
+        return Conduct(None)
+    if name in SHELLS and len(arguments) > 1 and arguments[0] == "-c":
+        return _script(arguments[1], work_s)
+    return _simple(name, arguments, work_s)
+
+
+def _simple(name: str, arguments: Sequence[str], work_s: float) -> Conduct:
+    match name:
+        case "sleep":
+            return _sleep(arguments)
+        case "exit":
+            return Conduct(0.0, int(arguments[0]) & 0xFF if arguments and arguments[0].isdigit() else 0)
+        case "true" | "echo" | ":":
+            return Conduct(0.0)
+        case "false":
+            return Conduct(0.0, _FAILED)
+    return Conduct(work_s)
+
+
+def _sleep(arguments: Sequence[str]) -> Conduct:
+    if any(argument in _ENDLESS for argument in arguments):
+        return Conduct(None)
+    spans = [_SPAN.fullmatch(argument) for argument in arguments]
+    if not spans or None in spans:
+        return Conduct(0.0, _FAILED)
+    return Conduct(sum(float(span[1]) * _UNITS[span[2]] for span in spans if span is not None))
+
+
+def _script(text: str, work_s: float) -> Conduct:
+    """A script of simple commands, one after the other."""
+    total_s, exit_code = 0.0, 0
+    for words in _statements(text):
+        name, *arguments = words
+        step = _simple(name.rpartition("/")[2], arguments, work_s)
+        if step.lasts_s is None:
+            return step
+        total_s, exit_code = total_s + step.lasts_s, step.exit_code
+        if name == "exit":
+            break
+    return Conduct(total_s, exit_code)
+
+
+def _statements(text: str) -> Iterator[list[str]]:
+    for statement in re.split(r"[;\n]|&&", text):
+        try:
+            words = shlex.split(statement)
+        except ValueError:  # quotes that do not match: whatever it is, it is work
+            words = ["work"]
+        if words and words[0] == "exec":
+            words = words[1:]
+        if words:
+            yield words

@@ -1,0 +1,33 @@
+"""What was written since a mark: found by the mark of the transaction that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.tables import COMMITS, SESSIONS
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.ids import SessionId
+
+
+def settled_mark(transaction: Transaction) -> sa.ColumnElement[int]:
+    """The first mark whose transaction may still be under way, or is yet to come."""
+    if transaction.postgresql:
+        oldest = sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot())
+        return sa.cast(sa.cast(oldest, sa.Text), sa.BigInteger)
+    commits = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"))
+    last = sa.select(commits.c.seq).where(commits.c.name == COMMITS.name).scalar_subquery()
+    return sa.func.coalesce(last, 0) + 1
+
+
+async def changed_sessions(transaction: Transaction, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
+    """The sessions that were written since a mark, by version, and the next mark."""
+    row = await transaction.first(sa.select(settled_mark(transaction).label("settled")))
+    if row is None:
+        raise LookupError("a query without a table gives one row")
+    if since is None or (not transaction.postgresql and since >= row.settled):
+        return row.settled, {}
+    written = sa.select(SESSIONS.c.session_id, SESSIONS.c.version).where(SESSIONS.c.stamp >= since)
+    found = await transaction.fetch(written.order_by(SESSIONS.c.stamp, SESSIONS.c.session_id))
+    return row.settled, {SessionId(one.session_id): one.version for one in found}

@@ -1,0 +1,102 @@
+"""Verdicts: why sessions wait, one row each, as long as they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.dialects import sqlite
+
+from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
+from sokovan.adapters.sql.tables import SESSIONS, VERDICTS
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.session import SESSION
+from sokovan.ports.verdicts import StoredVerdict
+
+_WAITS = SESSIONS.c.status == SESSION.initial.value
+
+
+class SqlVerdicts:
+    """Verdicts on SQL. A session that does not wait has none, whatever row is left of it."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    async def put(self, verdicts: Sequence[StoredVerdict]) -> None:
+        """See the port."""
+        last = {verdict.session_id: verdict for verdict in verdicts}
+        if not last:
+            return
+        statement, rows = _put(self._transaction.postgresql)
+        # In the order of the key: two writers lock the same rows in the same order.
+        values = [(key, one.code, one.summary, one.document) for key, one in sorted(last.items())]
+        await self._transaction.execute(statement, {**rows.bind(values), "the_now_ms": self._transaction.now_ms})
+
+    async def get(self, session_id: SessionId) -> StoredVerdict | None:
+        """See the port."""
+        return (await self.of([session_id])).get(session_id)
+
+    async def of(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, StoredVerdict]:
+        """See the port."""
+        bound = bound_ids(self._transaction, session_ids)
+        found = await self._transaction.fetch(_of(self._transaction.postgresql), bound)
+        return {SessionId(row.session_id): _verdict(row) for row in found}
+
+    async def remove(self, session_ids: Sequence[SessionId]) -> None:
+        """See the port."""
+        wanted = sa.select(ids_table(self._transaction.postgresql).c.id)
+        statement = sa.delete(VERDICTS).where(VERDICTS.c.session_id.in_(wanted))
+        await self._transaction.execute(statement, bound_ids(self._transaction, session_ids))
+
+
+def left_behind() -> sa.ColumnElement[bool]:
+    """Which rows nobody is told of any more: their sessions wait no longer."""
+    return VERDICTS.c.session_id.not_in(sa.select(SESSIONS.c.session_id).where(_WAITS))
+
+
+def _verdict(row: sa.Row[Any]) -> StoredVerdict:
+    return StoredVerdict(
+        session_id=SessionId(row.session_id),
+        code=row.code,
+        summary=row.summary,
+        document=row.document,
+        first_ms=row.first_ms,
+        last_ms=row.last_ms,
+        times=row.times,
+    )
+
+
+@cache
+def _of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    wanted = sa.select(ids_table(postgresql).c.id)
+    waiting = SESSIONS.c.session_id == VERDICTS.c.session_id
+    return sa.select(VERDICTS).join(SESSIONS, waiting).where(VERDICTS.c.session_id.in_(wanted), _WAITS)
+
+
+@cache
+def _put(postgresql: bool) -> tuple[Any, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("told", {"id": TEXT, "code": TEXT, "summary": TEXT, "document": TEXT}, postgresql=postgresql)
+    now = sa.bindparam("the_now_ms", type_=WHOLE)
+    chosen = (
+        sa.select(SESSIONS.c.session_id, rows.c.code, rows.c.summary, rows.c.document, now, now, sa.literal(1, WHOLE))
+        .join(rows.table, rows.c.id == SESSIONS.c.session_id)
+        .where(_WAITS)
+        .order_by(SESSIONS.c.session_id)
+    )
+    columns = ["session_id", "code", "summary", "document", "first_ms", "last_ms", "times"]
+    filled = (pg.insert if postgresql else sqlite.insert)(VERDICTS).from_select(columns, chosen)
+    fresh = filled.excluded
+    same = VERDICTS.c.code == fresh.code
+    statement = filled.on_conflict_do_update(
+        index_elements=["session_id"],
+        set_={
+            **{name: fresh[name] for name in ("code", "summary", "document", "last_ms")},
+            "first_ms": sa.case((same, VERDICTS.c.first_ms), else_=fresh.first_ms),
+            "times": sa.case((same, VERDICTS.c.times + 1), else_=fresh.times),
+        },
+    )
+    return statement, rows

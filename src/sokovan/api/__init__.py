@@ -1,0 +1,1 @@
+"""The REST API: authentication, authorisation, routes and streams over the ports."""

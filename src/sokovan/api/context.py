@@ -1,0 +1,32 @@
+"""What every route works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sokovan.api.auditing import Auditor
+from sokovan.api.authentication import Authenticator
+from sokovan.api.hub import EventHub
+from sokovan.api.parts import ApiParts
+from sokovan.api.settings import ApiSettings
+from sokovan.api.streams import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class ApiContext:
+    """The parts, and what the API makes of them once."""
+
+    parts: ApiParts
+    settings: ApiSettings
+    authenticator: Authenticator
+    streams: Streams
+    auditor: Auditor
+
+    @classmethod
+    def of(cls, parts: ApiParts, settings: ApiSettings) -> ApiContext:
+        """The context for these parts."""
+        clock, limits = parts.clock, settings.streams
+        authenticator = Authenticator(parts.store, clock, pepper=settings.pepper, kept_s=settings.principal_kept_s)
+        hub = EventHub(parts.events, clock=clock, ids=parts.ids, limits=limits)
+        streams = Streams(hub, authenticator, clock=clock, limits=limits)
+        return cls(parts, settings, authenticator, streams, Auditor(parts.store))

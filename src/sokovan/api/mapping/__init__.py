@@ -1,0 +1,1 @@
+"""Wire types to domain types and back, without effects."""

@@ -1,0 +1,57 @@
+"""Events as the wire has them."""
+
+from __future__ import annotations
+
+from sokovan.api.mapping.times import time_text
+from sokovan.domain.events import (
+    AgentEnrolled,
+    AgentMoved,
+    DeploymentMoved,
+    DeploymentScaled,
+    Event,
+    KernelMoved,
+    NoticeIssued,
+    RouteMoved,
+    SessionMoved,
+)
+from sokovan.domain.ids import SessionId
+from sokovan.wire.api.system import EventView
+
+# Of what anybody may hear: machines are no secret.
+SHARED = frozenset({"agent"})
+
+
+_MOVES: dict[type[Event], tuple[str, str]] = {
+    SessionMoved: ("session", "session_id"),
+    KernelMoved: ("kernel", "kernel_id"),
+    AgentMoved: ("agent", "agent_id"),
+    DeploymentMoved: ("deployment", "deployment_id"),
+    RouteMoved: ("route", "route_id"),
+}
+
+
+def event_view(event: Event) -> EventView:
+    """An event: which object, from where to where."""
+    kind, name, before, after, trigger = _told(event)
+    return EventView(object=kind, id=name, before=before, after=after, trigger=trigger, at=time_text(event.at_ms))
+
+
+def session_of(event: Event) -> SessionId | None:
+    """The session that an event is about, if it is about one."""
+    return event.session_id if isinstance(event, SessionMoved | KernelMoved) else None
+
+
+def _told(event: Event) -> tuple[str, str, str | None, str, str]:
+    match event:
+        case SessionMoved() | KernelMoved() | AgentMoved() | DeploymentMoved() | RouteMoved():
+            kind, name = _MOVES[type(event)]
+            return kind, getattr(event, name), event.before, event.after, event.trigger
+        case AgentEnrolled():
+            return "agent", event.agent_id, None, "alive", "enrolled"
+        case DeploymentScaled():
+            before, after = str(event.replicas_before), str(event.replicas_desired)
+            return "deployment", event.deployment_id, before, after, "scaled"
+        case NoticeIssued():
+            return "notice", event.about, None, event.topic, "issued"
+        case _:
+            return type(event).__name__, "", None, "", ""

@@ -1,0 +1,117 @@
+"""Machines, pools, queues and images, from and to the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sokovan.domain.ids import QueueName, ScalingGroupName
+from sokovan.domain.image import Image
+from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueState
+from sokovan.domain.record import AgentRecord
+from sokovan.domain.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
+from sokovan.domain.slot_forms import format_amount, parse_amount, read_slots
+from sokovan.domain.slots import SlotLimits, checked_slot_name
+from sokovan.ports.agents import AgentState
+from sokovan.wire.api.fleet import AgentView, Amount, ImageBody, QueueBody, ScalingGroupBody
+
+
+def agent_view(record: AgentRecord, state: AgentState | None, *, connected: bool) -> AgentView:
+    """One machine: what the store has of it, and what it last said of itself."""
+    info = record.info
+    return AgentView(
+        id=info.agent_id,
+        status=info.status.value,
+        incarnation=info.incarnation,
+        scaling_group=info.scaling_group,
+        architecture=info.architecture,
+        labels=dict(info.labels),
+        slots=dict(info.available_slots),
+        used=dict(info.occupied_slots),
+        kernels=info.kernel_count,
+        kernels_max=info.kernels_max,
+        connected=connected,
+        heartbeat_at=None,
+        load=dict(state.load) if state is not None else {},
+        version=record.version,
+    )
+
+
+def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
+    """A pool."""
+    return ScalingGroupBody(
+        name=group.name,
+        scheduler=group.scheduler,
+        scheduler_opts=dict(group.scheduler_opts),
+        known_slots=list(group.known_slots),
+        pending_timeout_s=group.pending_timeout_s,
+    )
+
+
+def scaling_group_of(body: ScalingGroupBody, before: ScalingGroup | None) -> ScalingGroup:
+    """A pool as it is to be; what the wire does not have stays as it was."""
+    return ScalingGroup(
+        name=ScalingGroupName(body.name),
+        scheduler=body.scheduler,
+        scheduler_opts=body.scheduler_opts,
+        known_slots=tuple(body.known_slots),
+        slot_priority=before.slot_priority if before is not None else SLOT_PRIORITY_DEFAULT,
+        pending_timeout_s=body.pending_timeout_s,
+    )
+
+
+def queue_view(queue: Queue) -> QueueBody:
+    """A queue."""
+    return QueueBody(
+        name=queue.name,
+        parent=None if queue.parent == ROOT_QUEUE else queue.parent,
+        weight=queue.weight,
+        priority=queue.priority,
+        open=queue.state is QueueState.OPEN,
+        deserved=amounts(queue.deserved) or None,
+        guarantee=amounts(queue.guarantee) or None,
+        capability=amounts(queue.capability) or None,
+    )
+
+
+def queue_of(body: QueueBody, before: Queue | None) -> Queue:
+    """A queue as it is to be; what the wire does not have stays as it was."""
+    return Queue(
+        name=QueueName(body.name),
+        weight=body.weight,
+        priority=body.priority,
+        state=QueueState.OPEN if body.open else QueueState.CLOSED,
+        parent=QueueName(body.parent) if body.parent is not None else ROOT_QUEUE,
+        reclaimable=before.reclaimable if before is not None else True,
+        capability=read_limits(body.capability or {}),
+        deserved=read_limits(body.deserved or {}),
+        guarantee=read_slots(body.guarantee or {}),
+    )
+
+
+def image_view(image: Image) -> ImageBody:
+    """An image."""
+    return ImageBody(
+        name=image.name,
+        architecture=image.architecture,
+        digest=image.digest,
+        slots_min=amounts(image.slots_min),
+    )
+
+
+def image_of(body: ImageBody, _before: Image | None) -> Image:
+    """An image as it is to be."""
+    return Image(
+        name=body.name, architecture=body.architecture, digest=body.digest, slots_min=read_slots(body.slots_min)
+    )
+
+
+def read_limits(given: Mapping[str, Amount]) -> SlotLimits:
+    """Limits as people write them; unlike an amount, 0 is one. Raises InvalidSlots."""
+    return SlotLimits(
+        {slot: parse_amount(checked_slot_name(slot, given=given), amount) for slot, amount in given.items()}
+    )
+
+
+def amounts(given: Mapping[str, int]) -> dict[str, Amount]:
+    """Amounts in the form in which they are read: what was got can be put back."""
+    return {slot: format_amount(slot, amount) for slot, amount in given.items()}

@@ -1,0 +1,97 @@
+"""A request for a session, from the wire to what the controller takes."""
+
+from __future__ import annotations
+
+from sokovan.api.mapping.times import read_duration, read_time
+from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.session import (
+    EndPolicy,
+    LostPolicy,
+    Mount,
+    SessionType,
+    TopologyConstraint,
+    TopologyMode,
+)
+from sokovan.orchestrator.sessions.requests import KernelGroupRequest, SessionRequest
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, SessionBody
+
+
+def session_request(body: SessionBody) -> SessionRequest:
+    """What the body asks for. Raises InvalidSpec for what cannot be read."""
+    return SessionRequest(
+        name=_named(body.name, "name"),
+        session_type=SessionType(body.type),
+        image=_named(body.image, "image"),
+        command=tuple(body.command),
+        environment=body.environment,
+        resources=body.resources,
+        size=body.size,
+        minimum=body.minimum,
+        groups=tuple(_group(group) for group in body.groups),
+        mounts=tuple(_mount(mount) for mount in body.mounts),
+        labels=body.labels,
+        require=body.require,
+        architecture=_named(body.architecture, "architecture"),
+        scaling_group=_named(body.scaling_group, "scaling_group"),
+        queue=_named(body.queue, "queue"),
+        group=_named(body.group, "group"),
+        priority=body.priority,
+        topology=read_topology(body.topology) if body.topology is not None else None,
+        depends_on=tuple(body.depends_on),
+        starts_at_ms=read_time(body.starts_at, field="starts_at") if body.starts_at is not None else None,
+        time_limit_s=None if body.time_limit is None else read_duration(body.time_limit, field="time_limit", least=1),
+        preemptible=body.preemptible,
+        stop_grace_s=read_duration(body.stop_grace, field="stop_grace"),
+        ends_with=EndPolicy(body.ends_with) if body.ends_with is not None else None,
+        tolerates_failures=body.tolerates_failures,
+        on_agent_lost=LostPolicy(body.on_agent_lost),
+    )
+
+
+def read_topology(text: str) -> TopologyConstraint:
+    """`hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`.
+
+    >>> read_topology("hard:2")
+    TopologyConstraint(mode=<TopologyMode.HARD: 'hard'>, highest_tier=2)
+    """
+    mode, colon, tier = text.partition(":")
+    if mode not in set(TopologyMode) or (colon and not tier):
+        problem = "must be hard or soft, alone or with a tier: hard:rack, soft:2"
+        raise InvalidSpec(what="session", field="topology", value=text, problem=problem)
+    if not tier:
+        return TopologyConstraint(TopologyMode(mode))
+    is_number = tier.isascii() and tier.isdigit() and len(tier) < 10
+    return TopologyConstraint(TopologyMode(mode), int(tier) if is_number else tier)
+
+
+def topology_text(topology: TopologyConstraint) -> str:
+    """A constraint as `read_topology` reads it."""
+    return topology.mode.value if topology.highest_tier is None else f"{topology.mode}:{topology.highest_tier}"
+
+
+def _group(body: KernelGroupBody) -> KernelGroupRequest:
+    return KernelGroupRequest(
+        name=body.name,
+        size=body.size,
+        minimum=body.minimum,
+        image=body.image,
+        command=None if body.command is None else tuple(body.command),
+        environment=body.environment,
+        resources=body.resources,
+        labels=body.labels,
+        require=body.require,
+    )
+
+
+def _mount(body: MountBody) -> Mount:
+    return Mount(source=body.source, target=body.target, read_only=body.read_only)
+
+
+def _named(given: str | None, field: str) -> str:
+    """None means: choose for me. An empty text means nothing, and is no choice."""
+    if given == "":
+        problem = "is empty"
+        raise InvalidSpec(
+            what="session", field=field, value=given, problem=problem, hint=f"leave {field} out, or name one"
+        )
+    return given or ""

@@ -1,0 +1,113 @@
+"""Sessions, kernels and their stories, as people see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sokovan.api.mapping.requests import topology_text
+from sokovan.api.mapping.times import time_text, time_text_or_none
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus
+from sokovan.domain.record import HistoryEntry, KernelRecord, SessionRecord
+from sokovan.domain.session import KernelSpec
+from sokovan.ports.verdicts import StoredVerdict
+from sokovan.wire.api.sessions import HistoryLine, HistoryView, KernelView, SessionView
+
+# 128 + SIGKILL and SIGTERM: how kernels end that were stopped because another had failed.
+_STOPPED = frozenset({137, 143})
+
+
+def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) -> SessionView:
+    """One session; why it waits is the scheduler's word, why it ended is the first cause."""
+    spec, first = record.spec, record.spec.kernels[0]
+    waits = verdict if record.status is SessionStatus.PENDING else None
+    return SessionView(
+        id=record.session_id,
+        name=spec.name or record.session_id,
+        type=spec.session_type.value,
+        status=record.status.value,
+        result=record.result.value if record.result is not None else None,
+        goal=record.goal.name.lower(),
+        user=spec.owner.user,
+        group=spec.owner.group,
+        domain=spec.owner.domain,
+        scaling_group=spec.scaling_group,
+        queue=spec.queue,
+        priority=spec.priority,
+        image=first.image,
+        command=list(first.command),
+        slots=dict(spec.requested_slots()),
+        size=len(spec.kernels),
+        minimum=spec.gang_size,
+        kernels=[kernel_view(kernel, spec.kernels[kernel.index]) for kernel in record.kernels],
+        depends_on=list(spec.dependencies),
+        topology=topology_text(spec.topology) if spec.topology is not None else None,
+        hypernode=record.hypernode,
+        submitted_at=time_text(record.submitted_ms),
+        scheduled_at=time_text_or_none(record.scheduled_ms),
+        since=time_text(record.since_ms),
+        ended_at=time_text_or_none(record.ended_ms),
+        starts_at=time_text_or_none(spec.starts_at_ms),
+        time_limit_s=spec.time_limit_s,
+        reason=waits.code if waits is not None else record.cause,
+        reason_detail=waits.summary if waits is not None else record.cause_detail,
+        exit_code=exit_code_of(record),
+        version=record.version,
+    )
+
+
+def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
+    """One kernel."""
+    return KernelView(
+        id=record.kernel_id,
+        index=record.index,
+        role=spec.group or ("sub" if record.index else "main"),
+        group=spec.group,
+        status=record.status.value,
+        agent=record.agent_id,
+        attempt=record.attempt,
+        exit_code=record.exit_code,
+        slots=dict(record.slots),
+        devices={slot: list(devices) for slot, devices in record.devices.items()},
+        image=spec.image,
+        since=time_text(record.since_ms),
+    )
+
+
+def is_final(record: SessionRecord) -> bool:
+    """Whether the session has come to its end, as people see it."""
+    return record.status in SESSION.terminal
+
+
+def exit_code_of(record: SessionRecord) -> int | None:
+    """The code that tells most about how a session ended; None while it has not.
+
+    The failure of a kernel before the codes of those that were stopped for it, and any
+    failure before success; of equals, the first kernel's.
+    """
+    codes = [kernel.exit_code for kernel in record.kernels if kernel.exit_code is not None]
+    if not is_final(record) or not codes:
+        return None
+    failed = [code for code in codes if code != 0]
+    return next((code for code in failed if code not in _STOPPED), failed[0] if failed else 0)
+
+
+def history_view(record: SessionRecord, entries: Sequence[tuple[str, HistoryEntry]]) -> HistoryView:
+    """The story of a session and of its kernels."""
+    return HistoryView(session=record.session_id, lines=[history_line(subject, entry) for subject, entry in entries])
+
+
+def history_line(subject: str, entry: HistoryEntry) -> HistoryLine:
+    """One line of a story."""
+    return HistoryLine(
+        subject=subject,
+        sequence=entry.sequence,
+        before=entry.before,
+        after=entry.after,
+        trigger=entry.trigger,
+        who=entry.change.who,
+        code=entry.change.code,
+        detail=entry.change.detail,
+        at=time_text(entry.at_ms),
+        last_at=time_text(entry.last_ms),
+        times=entry.times,
+    )

@@ -1,0 +1,94 @@
+"""Owners, their keys and their limits, from and to the wire."""
+
+from __future__ import annotations
+
+from sokovan.api.mapping.fleet import amounts, read_limits
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
+from sokovan.wire.api.tenancy import DomainBody, GroupBody, KeyView, NewKeyView, PolicyBody, UserBody, WhoamiView
+
+
+def domain_view(domain: Domain) -> DomainBody:
+    """A domain."""
+    return DomainBody(name=domain.name, policy=domain.policy)
+
+
+def domain_of(body: DomainBody, _before: Domain | None) -> Domain:
+    """A domain as it is to be."""
+    return Domain(name=body.name, policy=body.policy)
+
+
+def group_view(group: Group) -> GroupBody:
+    """A group."""
+    return GroupBody(name=group.name, domain=group.domain, policy=group.policy)
+
+
+def group_of(body: GroupBody, _before: Group | None) -> Group:
+    """A group as it is to be."""
+    return Group(name=body.name, domain=body.domain, policy=body.policy)
+
+
+def user_view(user: User) -> UserBody:
+    """A user."""
+    return UserBody(
+        name=user.name, domain=user.domain, groups=list(user.groups), policy=user.policy, role=user.role.value
+    )
+
+
+def user_of(body: UserBody, _before: User | None) -> User:
+    """A user as he is to be."""
+    groups = tuple(dict.fromkeys(body.groups))
+    return User(name=body.name, domain=body.domain, groups=groups, policy=body.policy, role=Role(body.role))
+
+
+def policy_view(policy: ResourcePolicy) -> PolicyBody:
+    """A policy."""
+    return PolicyBody(
+        name=policy.name,
+        slots_max=amounts(policy.slots_max),
+        sessions_max=policy.sessions_max,
+        pending_sessions_max=policy.pending_sessions_max,
+        pending_slots_max=amounts(policy.pending_slots_max),
+        kernels_per_session_max=policy.kernels_per_session_max,
+        priority_max=policy.priority_max,
+    )
+
+
+def policy_of(body: PolicyBody, _before: ResourcePolicy | None) -> ResourcePolicy:
+    """A policy as it is to be."""
+    return ResourcePolicy(
+        name=body.name,
+        slots_max=read_limits(body.slots_max),
+        sessions_max=body.sessions_max,
+        pending_sessions_max=body.pending_sessions_max,
+        pending_slots_max=read_limits(body.pending_slots_max),
+        kernels_per_session_max=body.kernels_per_session_max,
+        priority_max=body.priority_max,
+    )
+
+
+def key_view(keypair: Keypair) -> KeyView:
+    """A key without its secret."""
+    return KeyView(access_key=keypair.access_key, user=keypair.user, policy=keypair.policy, active=keypair.active)
+
+
+def new_key_view(keypair: Keypair, token: str) -> NewKeyView:
+    """A key that was just made, with its token."""
+    return NewKeyView(
+        access_key=keypair.access_key,
+        user=keypair.user,
+        policy=keypair.policy,
+        active=keypair.active,
+        token=token,
+    )
+
+
+def whoami_view(user: User, keypair: Keypair) -> WhoamiView:
+    """Who the caller is."""
+    return WhoamiView(
+        user=user.name,
+        role=user.role.value,
+        domain=user.domain,
+        groups=list(user.groups),
+        access_key=keypair.access_key,
+    )

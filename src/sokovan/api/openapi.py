@@ -1,0 +1,62 @@
+"""The OpenAPI document: made from the operations, so that it cannot say anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
+from starlette.routing import BaseRoute
+
+from sokovan import __version__
+from sokovan.api.exec import PATH as EXEC_PATH
+from sokovan.api.gate import OPEN_PATH
+from sokovan.api.operations import SCHEMAS, OperationRoute
+from sokovan.wire.api.system import ProblemView
+
+SECURITY = "bearer"
+_DESCRIPTION = """\
+Sessions, machines, owners and limits. Every error is `application/problem+json` with a stable `code` and a `hint`.
+Lists are pages: `next` is the `cursor` of the following one. Times are RFC 3339 in UTC.
+"""
+_EXEC = (
+    "A WebSocket. First message: JSON {command, terminal, rows, columns}; then binary frames are input (an empty one "
+    "ends it) and text frames {resize: [rows, columns]}. Binary frames back are output, the last text is {exit_code} "
+    "or a problem."
+)
+
+
+def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+    """The document of these routes."""
+    made: dict[str, Any] = get_openapi(
+        title="Sokovan",
+        version=__version__,
+        description=_DESCRIPTION,
+        routes=[route for route in routes if isinstance(route, OperationRoute)],
+        separate_input_output_schemas=False,
+    )
+    components = made.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    for kind in [ProblemView, *_bodies(routes)]:
+        schemas.update(_schemas_of(kind))
+    components["schemas"] = dict(sorted(schemas.items()))
+    components["securitySchemes"] = {SECURITY: {"type": "http", "scheme": "bearer"}}
+    made["security"] = [{SECURITY: []}]
+    made["paths"][OPEN_PATH]["get"]["security"] = []
+    made["x-websockets"] = {EXEC_PATH.replace(":int", ""): {"description": _EXEC}}
+    return made
+
+
+def _bodies(routes: Sequence[BaseRoute]) -> list[Any]:
+    return [
+        route.operation.body
+        for route in routes
+        if isinstance(route, OperationRoute) and route.operation.body is not None
+    ]
+
+
+def _schemas_of(kind: Any) -> dict[str, Any]:
+    schema = TypeAdapter(kind).json_schema(ref_template=SCHEMAS + "{model}")
+    parts: dict[str, Any] = schema.pop("$defs", {})
+    return {**parts, kind.__name__: schema}

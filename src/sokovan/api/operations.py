@@ -1,0 +1,161 @@
+"""One operation of the API: a row that makes the route and its documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sokovan.api.bodies import JSON_MEDIA, field_problems, read_body
+from sokovan.api.errors import Forbidden
+from sokovan.api.problems import MEDIA_TYPE
+from sokovan.domain.errors import NotFound, SokovanError
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
+
+B = TypeVar("B")
+
+SCHEMAS = "#/components/schemas/"
+EVENT_STREAM = "text/event-stream"
+BODY = "sokovan.body"
+# What any operation may answer, whatever it does.
+ALWAYS = (401, 403, 413, 422, 429, 500, 503)
+_READS = frozenset({"GET", "HEAD"})
+
+Denied: TypeAlias = Callable[[Request, SokovanError], Awaitable[None]]
+Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A method on a path: what it reads, what it answers, how it may fail.
+
+    `answer` is the type of a JSON answer with `status`; `also` are other statuses that
+    are no failures; `media` is what the answer is where it is not JSON.
+    """
+
+    method: str
+    path: str
+    endpoint: Callable[..., Awaitable[Response]]
+    tag: str
+    answer: Any = None
+    status: int = 200
+    also: Mapping[int, Any] = field(default_factory=dict)
+    fails: tuple[int, ...] = ()
+    body: Any = None
+    media: str = JSON_MEDIA
+
+    @property
+    def name(self) -> str:
+        """What programs call it: `sessions_create`."""
+        return f"{self.tag}_{getattr(self.endpoint, '__name__', 'call')}".replace("-", "_")
+
+    @property
+    def changes(self) -> bool:
+        """Whether it may change something, so that a refusal is worth a line in the audit."""
+        return self.method not in _READS
+
+    def responses(self) -> dict[int | str, dict[str, Any]]:
+        """Every answer beside the usual one, as OpenAPI has it."""
+        fails = {*ALWAYS, *self.fails, *((415,) if self.body is not None else ())}
+        good: dict[int | str, dict[str, Any]] = {status: {"model": kind} for status, kind in self.also.items()}
+        if self.media != JSON_MEDIA:
+            good[self.status] = {"content": {self.media: {"schema": {"type": "string"}}}}
+        return good | {status: _problem(status) for status in sorted(fails)}
+
+
+class OperationRoute(APIRoute):
+    """The route of an operation.
+
+    FastAPI reads path, query and headers. The body is read here, strictly, and a
+    parameter that the operation does not have is refused: a misspelt filter must not
+    look like one that found everything.
+    """
+
+    def __init__(self, operation: Operation, *, denied: Denied) -> None:
+        self.operation, self._denied = operation, denied
+        text = (operation.endpoint.__doc__ or "").strip()
+        is_json = operation.answer is not None and operation.media == JSON_MEDIA
+        super().__init__(
+            operation.path,
+            operation.endpoint,
+            methods=[operation.method],
+            response_model=operation.answer if is_json else None,
+            status_code=operation.status,
+            tags=[operation.tag],
+            summary=text.partition("\n")[0].rstrip("."),
+            responses=operation.responses(),
+            operation_id=operation.name,
+            openapi_extra=_request_body(operation.body) if operation.body is not None else None,
+            response_class=JSONResponse if is_json else Response,
+        )
+
+    def get_route_handler(self) -> Handler:
+        """FastAPI's handler, behind our reading of the request."""
+        inner = super().get_route_handler()
+        operation, denied = self.operation, self._denied
+        known = frozenset(name for parameter in self.dependant.query_params for name in _names_of(parameter))
+
+        async def handle(request: Request) -> Response:
+            try:
+                _require_known(request, known)
+                if operation.body is not None:
+                    request.scope[BODY] = await read_body(request, operation.body)
+                return await inner(request)
+            except RequestValidationError as error:
+                raise InvalidRequest(field_problems(error.errors())) from None
+            except (Forbidden, NotFound) as error:
+                if operation.changes:
+                    await denied(request, error)
+                raise
+
+        return handle
+
+
+def body_of(request: Request, kind: type[B]) -> B:
+    """The body that was read for this request."""
+    body = request.scope.get(BODY)
+    if not isinstance(body, kind):
+        raise InvalidRequest([Problem("body", "is missing")])
+    return body
+
+
+def json_response(content: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A wire object as JSON, past all other machinery."""
+    return Response(msgspec.json.encode(content), status_code=status, media_type=JSON_MEDIA, headers=headers)
+
+
+def _names_of(parameter: Any) -> list[str]:
+    """The names of a parameter: its own, or those of the fields where it is a whole model."""
+    kind = parameter.field_info.annotation
+    is_model = isinstance(kind, type) and issubclass(kind, BaseModel)
+    return list(kind.model_fields) if is_model else [parameter.alias]
+
+
+def _require_known(request: Request, known: frozenset[str]) -> None:
+    # A query that is not UTF-8 reads as signs for what cannot be shown; those are no parameter's name.
+    unknown = sorted({name for name in request.query_params if name not in known})
+    if unknown:
+        options = ", ".join(sorted(known)) or "none"
+        problems = [
+            Problem(f"query/{name[:100]}", f"is not a parameter here; there are: {options}") for name in unknown[:10]
+        ]
+        raise InvalidRequest(problems)
+
+
+def _problem(status: int) -> dict[str, Any]:
+    content = {MEDIA_TYPE: {"schema": {"$ref": f"{SCHEMAS}ProblemView"}}}
+    return {"description": HTTPStatus(status).phrase, "content": content}
+
+
+def _request_body(kind: Any) -> dict[str, Any]:
+    schema = {"$ref": f"{SCHEMAS}{kind.__name__}"}
+    return {"requestBody": {"required": True, "content": {JSON_MEDIA: {"schema": schema}}}}

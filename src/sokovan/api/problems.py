@@ -1,0 +1,123 @@
+"""Errors as the client sees them: a status, a stable code, what to do; never a stack."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+from starlette.responses import Response
+
+from sokovan.api import errors
+from sokovan.domain.errors import (
+    Conflict,
+    FencedOut,
+    ForbiddenCause,
+    IdempotencyConflict,
+    InvalidInput,
+    InvalidSpec,
+    InvalidTable,
+    LifecycleError,
+    NotFound,
+    SokovanError,
+    StaleVersion,
+    StoreUnavailable,
+)
+from sokovan.orchestrator.sessions.dry_runs import DryRunUnavailable
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
+from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable
+from sokovan.ports.events import BusUnavailable
+from sokovan.ports.runtime import RuntimeFailure
+from sokovan.wire.api.system import FieldProblem, ProblemView
+
+MEDIA_TYPE = "application/problem+json"
+# RFC 9457 wants a URI for the kind; the reference page of errors is made from the same codes.
+KIND = "urn:sokovan:error:"
+RETRY_AFTER_S = 1
+DETAIL_MAX = 2_000
+
+# The nearest class counts, so a kind without a line of its own has the status of its parent.
+STATUSES: dict[type[SokovanError], HTTPStatus] = {
+    SokovanError: HTTPStatus.INTERNAL_SERVER_ERROR,
+    InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
+    NotFound: HTTPStatus.NOT_FOUND,
+    StaleVersion: HTTPStatus.CONFLICT,
+    Conflict: HTTPStatus.CONFLICT,
+    IdempotencyConflict: HTTPStatus.UNPROCESSABLE_ENTITY,
+    LifecycleError: HTTPStatus.CONFLICT,
+    InvalidTable: HTTPStatus.INTERNAL_SERVER_ERROR,
+    ForbiddenCause: HTTPStatus.INTERNAL_SERVER_ERROR,
+    FencedOut: HTTPStatus.SERVICE_UNAVAILABLE,
+    StoreUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    BusUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    AgentUnreachable: HTTPStatus.SERVICE_UNAVAILABLE,
+    DryRunUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    AgentRefused: HTTPStatus.CONFLICT,
+    RuntimeFailure: HTTPStatus.CONFLICT,
+    errors.Unauthenticated: HTTPStatus.UNAUTHORIZED,
+    errors.Forbidden: HTTPStatus.FORBIDDEN,
+    errors.NoSuchRoute: HTTPStatus.NOT_FOUND,
+    errors.MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
+    errors.LogGone: HTTPStatus.GONE,
+    errors.BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.UnsupportedMedia: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
+}
+
+
+def status_of(error: SokovanError) -> HTTPStatus:
+    """The HTTP status of an error, by the nearest class that has one."""
+    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+
+
+def problem_of(error: BaseException, request_id: str) -> ProblemView:
+    """An error in the words of the wire. What was not raised on purpose says nothing of itself."""
+    known = error if isinstance(error, SokovanError) else SokovanError("something went wrong inside the server")
+    status = status_of(known)
+    return ProblemView(
+        type=KIND + known.code,
+        title=status.phrase,
+        status=int(status),
+        detail=_shown(known.message),
+        code=known.code,
+        hint=known.hint,
+        request_id=request_id,
+        problems=_fields_of(known),
+    )
+
+
+def problem_response(error: BaseException, request_id: str) -> Response:
+    """The whole answer to a request that failed."""
+    problem = problem_of(error, request_id)
+    return Response(
+        msgspec.json.encode(problem), status_code=problem.status, media_type=MEDIA_TYPE, headers=_headers_of(error)
+    )
+
+
+def _headers_of(error: BaseException) -> Mapping[str, str]:
+    match error:
+        case errors.Unauthenticated():
+            return {"WWW-Authenticate": 'Bearer realm="sokovan"'}
+        case errors.TooManyRequests():
+            return {"Retry-After": str(max(1, math.ceil(error.wait_s)))}
+        case errors.MethodNotAllowed():
+            return {"Allow": ", ".join(error.allowed)}
+        case SokovanError() if status_of(error) is HTTPStatus.SERVICE_UNAVAILABLE:
+            return {"Retry-After": str(RETRY_AFTER_S)}
+        case _:
+            return {}
+
+
+def _fields_of(error: SokovanError) -> list[FieldProblem]:
+    if isinstance(error, InvalidRequest):
+        return [FieldProblem(where=_shown(one.where), problem=_shown(one.problem)) for one in error.problems]
+    if isinstance(error, InvalidSpec):
+        return [FieldProblem(where=_shown(error.field.replace(".", "/")), problem=_shown(error.problem))]
+    return []
+
+
+def _shown(text: str) -> str:
+    """A text that fits one line of a log: no control characters, and not without end."""
+    cut = text.replace("\n", " ") if len(text) <= DETAIL_MAX else f"{text[:DETAIL_MAX]}…"
+    return cut if cut.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in cut)

@@ -1,0 +1,177 @@
+"""The catalog: small lists that administrators write and many may read."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sokovan.api.auditing import audit_entry
+from sokovan.api.authentication import Asker
+from sokovan.api.context import ApiContext
+from sokovan.api.gate import asker_of
+from sokovan.api.lookup import require, require_at_all, words
+from sokovan.api.operations import Operation, body_of, json_response
+from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, page_by_name
+from sokovan.api.routes.parameters import Name
+from sokovan.domain.access import NOBODYS, Act, Belonging, Kind, may
+from sokovan.domain.errors import NotFound
+from sokovan.domain.ids import is_name
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
+from sokovan.ports.storage import UnitOfWork
+
+Item = TypeVar("Item")
+Body = TypeVar("Body")
+
+
+def nobodys(_item: object) -> Belonging:
+    """For what belongs to the system."""
+    return NOBODYS
+
+
+async def nothing_more(_unit: UnitOfWork, _asker: Asker, _item: object, _before: object) -> None:
+    """For what needs no further leave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource(Generic[Item, Body]):
+    """One kind of catalog item: where it is, how it is written, whose it is.
+
+    `permit` raises where the caller may not have the item as it is to be, or it cannot
+    be so; there is no item to be where one is removed.
+    """
+
+    path: str
+    kind: Kind
+    item: type[Item]
+    body: type[Body]
+    page: Callable[..., Any]
+    view: Callable[[Item], Body]
+    made: Callable[[Body, Item | None], Item]
+    belongs: Callable[[Item], Belonging] = nobodys
+    permit: Callable[[UnitOfWork, Asker, Item | None, Item | None], Awaitable[None]] = nothing_more
+    key: Callable[[Item], str] = lambda item: str(getattr(item, "name", ""))
+
+
+class CatalogRoutes(Generic[Item, Body]):
+    """List, show, put and remove items of one kind."""
+
+    def __init__(self, context: ApiContext, resource: Resource[Item, Body]) -> None:
+        self._parts, self._authenticator, self._resource = context.parts, context.authenticator, resource
+
+    def operations(self) -> list[Operation]:
+        """Every operation of this resource."""
+        of = self._resource
+        tag, all_of = of.path, f"/api/v1/{of.path}"
+        one = f"{all_of}/{{name:path}}"
+        return [
+            Operation(method="GET", path=all_of, endpoint=self.list, tag=tag, answer=of.page),
+            Operation(method="GET", path=one, endpoint=self.show, tag=tag, answer=of.body, fails=(404,)),
+            Operation(
+                method="PUT", path=one, endpoint=self.put, tag=tag,
+                body=of.body, answer=of.body, also={201: of.body}, fails=(404, 409),
+            ),
+            Operation(method="DELETE", path=one, endpoint=self.remove, tag=tag, status=204, fails=(404, 409)),
+        ]  # fmt: skip
+
+    async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
+        """List those that the caller may see, by name."""
+        standing, of = asker_of(request.scope).standing, self._resource
+        every = await self._parts.store.read(lambda unit: _all(unit, of.item))
+        seen = [item for item in every if may(standing, Act.SEE, of.kind, of.belongs(item))]
+        page, following = page_by_name(seen, of.key, limit=limit, cursor=cursor)
+        return json_response(of.page(items=[of.view(item) for item in page], next=following))
+
+    async def show(self, request: Request, name: Name) -> Response:
+        """Show one."""
+        asker = asker_of(request.scope)
+        item = await self._parts.store.read(lambda unit: self._seen(unit, asker, name))
+        return json_response(self._resource.view(item))
+
+    async def put(self, request: Request, name: Name) -> Response:
+        """Create one, or replace the one of this name; administrators only."""
+        body: Any = body_of(request, self._resource.body)
+        if body.name != name:
+            raise InvalidRequest([Problem("name", "is not the name in the path")])
+        return await self._put(asker_of(request.scope), body, name)
+
+    async def remove(self, request: Request, name: Name) -> Response:
+        """Remove one that nothing refers to; administrators only."""
+        return await self._remove(asker_of(request.scope), name)
+
+    async def _put(self, asker: Asker, body: Body, key: str) -> Response:
+        of = self._resource
+        require_at_all(asker, Act.CHANGE, of.kind)
+
+        async def work(unit: UnitOfWork) -> tuple[Item, bool]:
+            before = await self._found(unit, key)
+            if before is not None:
+                require(asker, Act.CHANGE, of.kind, of.belongs(before), name=key)
+            item = of.made(body, before)
+            require(asker, Act.CHANGE, of.kind, of.belongs(item), name=key)
+            await of.permit(unit, asker, item, before)
+            await _put(unit, item)
+            await unit.audit.append(audit_entry(asker, f"{of.kind}.put", key))
+            return item, before is None
+
+        item, is_new = await self._parts.store.run(work)
+        await self._settled(key)
+        return json_response(of.view(item), status=201 if is_new else 200)
+
+    async def _remove(self, asker: Asker, key: str) -> Response:
+        of = self._resource
+        require_at_all(asker, Act.CHANGE, of.kind)
+
+        async def work(unit: UnitOfWork) -> None:
+            item = await self._seen(unit, asker, key)
+            require(asker, Act.CHANGE, of.kind, of.belongs(item), name=key)
+            await of.permit(unit, asker, None, item)
+            await _remove(unit, of.item, key)
+            await unit.audit.append(audit_entry(asker, f"{of.kind}.remove", key))
+
+        await self._parts.store.run(work)
+        await self._settled(key)
+        return Response(status_code=204)
+
+    async def _settled(self, key: str) -> None:
+        """Let those know who decide by it."""
+        if self._resource.kind is Kind.USER:
+            self._authenticator.forget_user(key)
+        await self._parts.hints.set("sessions")
+
+    async def _seen(self, unit: UnitOfWork, asker: Asker, key: str) -> Item:
+        item = await self._found(unit, key)
+        if item is None:
+            raise NotFound(what=words(self._resource.kind), name=key)
+        require(asker, Act.SEE, self._resource.kind, self._resource.belongs(item), name=key)
+        return item
+
+    async def _found(self, unit: UnitOfWork, key: str) -> Item | None:
+        # A text that names nothing is not looked for: some databases refuse to read it at all.
+        if not all(is_name(part) for part in key.split(" ", 1)):
+            return None
+        try:
+            return await _get(unit, self._resource.item, key)
+        except NotFound:
+            return None
+
+
+# The port's methods are typed by the list of kinds there are; a resource is one of them, but which is not known here.
+async def _all(unit: Any, kind: type[Item]) -> list[Item]:
+    return list(await unit.catalog.all(kind))
+
+
+async def _get(unit: Any, kind: type[Item], key: str) -> Item:
+    found: Item = await unit.catalog.get(kind, key)
+    return found
+
+
+async def _put(unit: Any, item: object) -> None:
+    await unit.catalog.put(item)
+
+
+async def _remove(unit: Any, kind: type, key: str) -> None:
+    await unit.catalog.remove(kind, key)

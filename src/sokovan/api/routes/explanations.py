@@ -1,0 +1,92 @@
+"""Why sessions wait, what would become of one, and what has happened to it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sokovan.api.context import ApiContext
+from sokovan.api.gate import asker_of
+from sokovan.api.lookup import seen_by, session_named
+from sokovan.api.mapping.explanations import plan_view, waiting_view, why_view
+from sokovan.api.mapping.requests import session_request
+from sokovan.api.mapping.sessions import history_view
+from sokovan.api.operations import Operation, body_of, json_response
+from sokovan.api.routes.parameters import Ref, name_field
+from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.storage import UnitOfWork
+from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
+from sokovan.wire.api.sessions import HistoryView, SessionBody
+
+
+class WaitingQuery(BaseModel):
+    """Of which sessions to tell."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    queue: str | None = name_field("In this queue.")
+    scaling_group: str | None = name_field("In this pool.")
+    user: str | None = name_field("Of this user.")
+    group: str | None = name_field("Of this group.")
+
+
+class ExplanationRoutes:
+    """Questions about sessions."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._parts = context.parts
+
+    def operations(self) -> list[Operation]:
+        """Every operation of this resource."""
+        tag, one = "sessions", "/api/v1/sessions/{ref}"
+        return [
+            Operation(
+                method="POST", path="/api/v1/sessions/plan", endpoint=self.plan, tag=tag,
+                body=SessionBody, answer=PlanView, fails=(404, 409),
+            ),
+            Operation(
+                method="GET", path="/api/v1/sessions/waiting", endpoint=self.waiting, tag=tag, answer=WaitingView
+            ),
+            Operation(method="GET", path=f"{one}/why", endpoint=self.why, tag=tag, answer=WhyView, fails=(404, 409)),
+            Operation(
+                method="GET", path=f"{one}/history", endpoint=self.history, tag=tag,
+                answer=HistoryView, fails=(404, 409),
+            ),
+        ]  # fmt: skip
+
+    async def plan(self, request: Request) -> Response:
+        """Ask what the scheduler would do with a session; nothing is stored."""
+        wanted = session_request(body_of(request, SessionBody))
+        planned = await self._parts.controller.plan(wanted, asker_of(request.scope).caller)
+        return json_response(plan_view(planned))
+
+    async def waiting(self, request: Request, query: Annotated[WaitingQuery, Query()]) -> Response:
+        """Tell what waits, by reason, with how much it waits for."""
+        wanted = SessionFilter(
+            queue=query.queue or "",
+            scaling_group=query.scaling_group or "",
+            user=query.user or "",
+            group=query.group or "",
+        )
+        scope = seen_by(asker_of(request.scope), wanted)
+        return json_response(waiting_view(await self._parts.controller.waiting(scope) if scope is not None else ()))
+
+    async def why(self, request: Request, ref: Ref) -> Response:
+        """Tell why a session is where it is, and what would help."""
+        asker = asker_of(request.scope)
+        record = await self._parts.store.read(lambda unit: session_named(unit, ref, asker))
+        return json_response(why_view(await self._parts.controller.why(record.session_id)))
+
+    async def history(self, request: Request, ref: Ref) -> Response:
+        """Tell the story of a session and of its kernels."""
+        asker = asker_of(request.scope)
+
+        async def work(unit: UnitOfWork) -> HistoryView:
+            record = await session_named(unit, ref, asker)
+            return history_view(record, await unit.sessions.history(record.session_id, kernels=True))
+
+        return json_response(await self._parts.store.read(work))

@@ -1,0 +1,124 @@
+"""Pools, queues and images: readable by everybody, written by administrators."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sokovan.api.authentication import Asker
+from sokovan.api.context import ApiContext
+from sokovan.api.mapping.fleet import (
+    image_of,
+    image_view,
+    queue_of,
+    queue_view,
+    scaling_group_of,
+    scaling_group_view,
+)
+from sokovan.api.operations import Operation, body_of
+from sokovan.api.routes.catalog import CatalogRoutes, Resource
+from sokovan.api.routes.parameters import NAME_PATTERN, Name
+from sokovan.domain.access import Kind
+from sokovan.domain.image import ARCHITECTURE_DEFAULT, Image
+from sokovan.domain.queue import Queue
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
+from sokovan.ports.storage import UnitOfWork
+from sokovan.scheduling.profile import ACTIONS_TO_COME, UnsupportedAction, profile_of
+from sokovan.scheduling.registry import PluginRegistry
+from sokovan.wire.api.fleet import ImageBody, ImagePage, QueueBody, QueuePage, ScalingGroupBody, ScalingGroupPage
+
+QUEUES = Resource(
+    path="queues", kind=Kind.QUEUE, item=Queue, body=QueueBody, page=QueuePage, view=queue_view, made=queue_of
+)
+IMAGES = Resource(
+    path="images",
+    kind=Kind.IMAGE,
+    item=Image,
+    body=ImageBody,
+    page=ImagePage,
+    view=image_view,
+    made=image_of,
+    key=lambda image: f"{image.name} {image.architecture}",
+)
+
+Architecture: TypeAlias = Annotated[
+    str | None, Query(pattern=NAME_PATTERN, description="Images are there for one architecture each.")
+]
+
+
+class ImageRoutes(CatalogRoutes[Image, ImageBody]):
+    """Images: found by name and architecture together."""
+
+    def __init__(self, context: ApiContext) -> None:
+        super().__init__(context, IMAGES)
+
+    async def show(self, request: Request, name: Name, architecture: Architecture = None) -> Response:
+        """Show one; without an architecture, the usual one, or the only one there is."""
+        return await super().show(request, await self._key(name, architecture))
+
+    async def put(self, request: Request, name: Name, architecture: Architecture = None) -> Response:
+        """Create one, or replace the one of this name and architecture; administrators only."""
+        if architecture not in {None, body_of(request, ImageBody).architecture}:
+            raise InvalidRequest([Problem("query/architecture", "is not the architecture in the body")])
+        return await super().put(request, name)
+
+    async def remove(self, request: Request, name: Name, architecture: Architecture = None) -> Response:
+        """Remove one; administrators only."""
+        return await super().remove(request, await self._key(name, architecture))
+
+    async def _put(self, asker: Asker, body: ImageBody, key: str) -> Response:
+        return await super()._put(asker, body, f"{key} {body.architecture}")
+
+    async def _key(self, name: str, architecture: str | None) -> str:
+        if architecture is not None:
+            return f"{name} {architecture}"
+        images = await self._parts.store.read(lambda unit: unit.catalog.all(Image))
+        found = [image.architecture for image in images if image.name == name]
+        return f"{name} {found[0] if len(found) == 1 else ARCHITECTURE_DEFAULT}"
+
+
+def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGroupBody]:
+    """Pools, whose scheduling must be one that can be run with these plugins."""
+
+    async def permit(_unit: UnitOfWork, _asker: Asker, group: ScalingGroup | None, _before: object) -> None:
+        if group is not None:
+            require_runnable(group, plugins)
+
+    return Resource(
+        path="scaling-groups",
+        kind=Kind.SCALING_GROUP,
+        item=ScalingGroup,
+        body=ScalingGroupBody,
+        page=ScalingGroupPage,
+        view=scaling_group_view,
+        made=scaling_group_of,
+        permit=permit,
+    )
+
+
+def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
+    """Refuse a policy that no cycle could run. Raises InvalidSpec, UnknownPlugin, UnsupportedAction."""
+    profile = profile_of(group)
+    plugins.sequencer(profile.sequencer)
+    plugins.selector(profile.selector)
+    for name in profile.validators:
+        plugins.validator(name)
+    for name in profile.plugins:
+        plugins.plugin(name)
+    for action in profile.actions:
+        if action in ACTIONS_TO_COME:
+            raise UnsupportedAction(f"scheduler_opts.actions names {action}")
+
+
+def fleet_operations(context: ApiContext) -> list[Operation]:
+    """Every operation on pools, queues and images."""
+    routes: list[CatalogRoutes[Any, Any]] = [
+        CatalogRoutes(context, scaling_groups(context.parts.plugins)),
+        CatalogRoutes(context, QUEUES),
+        ImageRoutes(context),
+    ]
+    return [operation for one in routes for operation in one.operations()]

@@ -1,0 +1,127 @@
+"""Keys: made for oneself, or for those whom one administers."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sokovan.api.auditing import audit_entry
+from sokovan.api.authentication import Asker, new_token, token_digest
+from sokovan.api.context import ApiContext
+from sokovan.api.errors import Forbidden
+from sokovan.api.gate import asker_of
+from sokovan.api.mapping.tenancy import key_view, new_key_view
+from sokovan.api.operations import Operation, body_of, json_response
+from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, page_by_name
+from sokovan.api.routes.parameters import Name
+from sokovan.domain.access import Act, Belonging, Kind, may, may_act_for
+from sokovan.domain.errors import NotFound
+from sokovan.domain.ids import AccessKey, is_name
+from sokovan.domain.tenancy import Keypair, Role, User
+from sokovan.ports.storage import UnitOfWork
+from sokovan.wire.api.tenancy import KeyPage, KeyRequest, NewKeyView
+
+
+class KeyRoutes:
+    """Keys without their secrets; a token is shown once, when it is made."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._parts, self._authenticator = context.parts, context.authenticator
+        self._pepper = context.settings.pepper
+
+    def operations(self) -> list[Operation]:
+        """Every operation of this resource."""
+        tag, every = "keys", "/api/v1/keys"
+        return [
+            Operation(
+                method="POST", path=every, endpoint=self.create, tag=tag,
+                body=KeyRequest, answer=NewKeyView, status=201, fails=(404, 409),
+            ),
+            Operation(method="GET", path=every, endpoint=self.list, tag=tag, answer=KeyPage),
+            Operation(
+                method="DELETE", path=f"{every}/{{access_key:path}}", endpoint=self.remove, tag=tag,
+                status=204, fails=(404, 409),
+            ),
+        ]  # fmt: skip
+
+    async def create(self, request: Request) -> Response:
+        """Make a key for oneself, or for a user of the domain one administers."""
+        asker = asker_of(request.scope)
+        body = body_of(request, KeyRequest)
+        access_key = AccessKey(self._parts.ids.new("AK"))
+        token = new_token(access_key)
+
+        async def work(unit: UnitOfWork) -> Keypair:
+            user = await _user(unit, body.user)
+            _require_own(asker, user)
+            keypair = Keypair(access_key, user.name, policy=_policy_for(asker, body.policy))
+            await unit.catalog.put(keypair)
+            await unit.credentials.put(access_key, token_digest(token, self._pepper))
+            await unit.audit.append(audit_entry(asker, "key.create", access_key, user=user.name))
+            return keypair
+
+        keypair = await self._parts.store.run(work)
+        return json_response(new_key_view(keypair, token), status=201)
+
+    async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
+        """List one's own keys, or those of the users whom one administers."""
+        standing = asker_of(request.scope).standing
+
+        async def work(unit: UnitOfWork) -> list[Keypair]:
+            domains = {user.name: user.domain for user in await unit.catalog.all(User)}
+            return [
+                keypair
+                for keypair in await unit.catalog.all(Keypair)
+                if may(standing, Act.SEE, Kind.KEY, Belonging(domain=domains.get(keypair.user, ""), user=keypair.user))
+            ]
+
+        seen = await self._parts.store.read(work)
+        page, following = page_by_name(seen, lambda one: one.access_key, limit=limit, cursor=cursor)
+        return json_response(KeyPage(items=[key_view(one) for one in page], next=following))
+
+    async def remove(self, request: Request, access_key: Name) -> Response:
+        """Revoke a key: it opens nothing within five seconds, open streams included."""
+        asker = asker_of(request.scope)
+
+        async def work(unit: UnitOfWork) -> None:
+            if not is_name(access_key):
+                raise NotFound(what="key", name=access_key)
+            try:
+                keypair = await unit.catalog.get(Keypair, access_key)
+                user = await unit.catalog.get(User, keypair.user)
+            except NotFound:
+                raise NotFound(what="key", name=access_key) from None
+            _require_own(asker, user, name=access_key)
+            await unit.credentials.remove([keypair.access_key])
+            await unit.catalog.remove(Keypair, access_key)
+            await unit.audit.append(audit_entry(asker, "key.remove", access_key, user=user.name))
+
+        await self._parts.store.run(work)
+        self._authenticator.forget(AccessKey(access_key))
+        return Response(status_code=204)
+
+
+async def _user(unit: UnitOfWork, name: str) -> User:
+    if not is_name(name):
+        raise NotFound(what="user", name=name)
+    return await unit.catalog.get(User, name)
+
+
+def _require_own(asker: Asker, user: User, *, name: str = "") -> None:
+    """Raises NotFound for a user who cannot be seen, Forbidden for one who is above."""
+    belonging = Belonging(domain=user.domain, user=user.name)
+    if not may(asker.standing, Act.CHANGE, Kind.KEY, belonging):
+        raise NotFound(what="key" if name else "user", name=name or user.name)
+    # With a key of somebody above, one would be that somebody.
+    if not may_act_for(asker.standing, user.name, user.role):
+        raise Forbidden(f"user {user.name} is {user.role}, which is more than {asker.standing.role}")
+
+
+def _policy_for(asker: Asker, wanted: str | None) -> str | None:
+    """The limits of a new key: a user's own limits bind his new keys as well."""
+    if asker.standing.role is not Role.USER:
+        return wanted
+    own = asker.principal.keypair.policy
+    if wanted not in {None, own}:
+        raise Forbidden(f"only administrators choose the policy of a key; this one has {own or 'none'}")
+    return own

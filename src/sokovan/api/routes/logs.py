@@ -1,0 +1,113 @@
+"""The output of kernels: a piece of it, or all of it as it comes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Header, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sokovan.api.authentication import Asker
+from sokovan.api.context import ApiContext
+from sokovan.api.errors import LogGone
+from sokovan.api.following import Follower, read_places
+from sokovan.api.gate import asker_of
+from sokovan.api.logs import OFFSET_MAX, PIECE, PIECE_MAX, TAIL_MAX, KernelLogs, log_chunk
+from sokovan.api.lookup import kernel_at, session_named
+from sokovan.api.operations import EVENT_STREAM, Operation, json_response
+from sokovan.api.routes.parameters import INDEX_MAX, Index, Ref
+from sokovan.domain.errors import Conflict
+from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.ports.runtime import LogPart
+from sokovan.wire.api.sessions import LogChunk
+
+FOLLOWED_MAX = 256
+
+
+class LogRoutes:
+    """What kernels say."""
+
+    def __init__(self, context: ApiContext) -> None:
+        parts = context.parts
+        self._store, self._streams = parts.store, context.streams
+        self._logs = KernelLogs(parts.gateway)
+        self._follower = Follower(parts.store, self._logs, clock=parts.clock, limits=context.settings.streams)
+
+    def operations(self) -> list[Operation]:
+        """Every operation of this resource."""
+        one, tag = "/api/v1/sessions/{ref}", "logs"
+        return [
+            Operation(
+                method="GET", path=f"{one}/kernels/{{index}}/log", endpoint=self.piece, tag=tag,
+                answer=LogChunk, fails=(404, 409, 410),
+            ),
+            Operation(
+                method="GET", path=f"{one}/log", endpoint=self.follow, tag=tag,
+                media=EVENT_STREAM, fails=(404, 409, 410),
+            ),
+        ]  # fmt: skip
+
+    async def piece(
+        self,
+        request: Request,
+        ref: Ref,
+        index: Index,
+        *,
+        offset: Annotated[int, Query(ge=0, le=OFFSET_MAX, description="Bytes from the start.")] = 0,
+        limit: Annotated[int, Query(ge=1, le=PIECE_MAX, description="How many bytes at most.")] = PIECE,
+        tail: Annotated[int | None, Query(ge=0, le=TAIL_MAX, description="The last lines; no offset then.")] = None,
+    ) -> Response:
+        """Read a piece of a kernel's output; `end` says that there will be no more."""
+        record = await self._found(asker_of(request.scope), ref)
+        kernel = kernel_at(record, index)
+        begin = offset if tail is None else await self._logs.tail(kernel, tail)
+        part = await self._logs.read(kernel, offset=begin, limit=limit)
+        return json_response(log_chunk(kernel, part if part is not None else LogPart(begin, b"")))
+
+    async def follow(
+        self,
+        request: Request,
+        ref: Ref,
+        *,
+        follow: Annotated[bool, Query(description="Go on until the kernels have ended.")] = False,
+        tail: Annotated[int | None, Query(ge=0, le=TAIL_MAX, description="Begin with the last lines.")] = None,
+        kernel: Annotated[int | None, Query(ge=0, le=INDEX_MAX, description="Of this kernel only.")] = None,
+        last_event_id: Annotated[str | None, Header(max_length=8_192)] = None,
+    ) -> Response:
+        """Stream the output of the kernels: server-sent events `log`, each with a LogChunk.
+
+        The id of an event says how far each kernel was read: with `Last-Event-ID` it goes on there.
+        """
+        asker = asker_of(request.scope)
+        record = await self._found(asker, ref)
+        chosen = [kernel_at(record, kernel)] if kernel is not None else list(record.kernels)
+        if len(chosen) > FOLLOWED_MAX:
+            raise Conflict(
+                f"the session has {len(chosen)} kernels", hint=f"name one with kernel=0 ... {len(chosen) - 1}"
+            )
+        begin = read_places(last_event_id) if last_event_id else await self._begin(chosen, tail)
+        return self._streams.response(
+            asker,
+            lambda ear: self._follower.lines(ear, record, kernel, begin, follow=follow),
+            session_id=record.session_id,
+        )
+
+    async def _begin(self, kernels: list[KernelRecord], tail: int | None) -> dict[int, int]:
+        """Where to begin; also finds out in time for a proper answer that nothing is kept."""
+        if tail is not None:
+            return {kernel.index: await self._logs.tail(kernel, tail) for kernel in kernels}
+        gone: LogGone | None = None
+        for kernel in kernels:
+            try:
+                await self._logs.read(kernel, offset=0, limit=1)
+            except LogGone as error:
+                gone = error
+            else:
+                return {}
+        if gone is not None:
+            raise gone
+        return {}
+
+    async def _found(self, asker: Asker, ref: str) -> SessionRecord:
+        return await self._store.read(lambda unit: session_named(unit, ref, asker))

@@ -1,0 +1,22 @@
+"""Parameters that many operations share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+from fastapi import Path
+from pydantic import Field
+
+# As `domain.ids` has it: what names nothing is refused before anybody looks for it.
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._\-/:@+]{0,127}$"
+REF_MAX = 200
+INDEX_MAX = 1_000_000
+
+Ref: TypeAlias = Annotated[str, Path(max_length=REF_MAX, description="An id, a name, or the unique beginning of one.")]
+Index: TypeAlias = Annotated[int, Path(ge=0, le=INDEX_MAX, description="The kernel's index in its session.")]
+Name: TypeAlias = Annotated[str, Path(max_length=REF_MAX, description="The name of the object.")]
+
+
+def name_field(description: str) -> Any:
+    """A query parameter that is the name of something, or is not there."""
+    return Field(default=None, pattern=NAME_PATTERN, description=description)

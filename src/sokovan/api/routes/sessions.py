@@ -1,0 +1,179 @@
+"""Sessions: submit, list, show, end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import Header, Query
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sokovan.api.context import ApiContext
+from sokovan.api.gate import asker_of
+from sokovan.api.lookup import seen_by, session_named
+from sokovan.api.mapping.requests import session_request
+from sokovan.api.mapping.sessions import kernel_view, session_view
+from sokovan.api.operations import Operation, body_of, json_response
+from sokovan.api.pages import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX, cursor_of, number_of
+from sokovan.api.routes.parameters import Ref, name_field
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.record import SessionRecord
+from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.storage import UnitOfWork
+from sokovan.wire.api.sessions import KernelView, SessionBody, SessionPage, SessionView
+
+KEY_PATTERN = r"^[\x21-\x7e]{1,128}$"
+REASON_MAX = 500
+
+
+class SessionQuery(BaseModel):
+    """Which sessions to list; what is not said does not limit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: list[SessionStatus] = Field(default_factory=list, description="In any of these; may be given repeatedly.")
+    queue: str | None = name_field("In this queue.")
+    scaling_group: str | None = name_field("In this pool.")
+    user: str | None = name_field("Of this user.")
+    group: str | None = name_field("Of this group.")
+    name: str | None = name_field("With exactly this name.")
+    mine: bool = Field(default=False, description="The caller's own only.")
+    limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="How many items at most.")
+    cursor: str | None = Field(default=None, max_length=CURSOR_MAX, description="`next` of the page before.")
+
+    @field_validator("status", mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        """`running,pending` means the same as two parameters."""
+        texts = given if isinstance(given, list) else [given]
+        return [part for text in texts for part in (text.split(",") if isinstance(text, str) else [text])]
+
+    def filter(self) -> SessionFilter:
+        """The filter of the store."""
+        return SessionFilter(
+            statuses=tuple(self.status),
+            scaling_group=self.scaling_group or "",
+            user=self.user or "",
+            group=self.group or "",
+            queue=self.queue or "",
+            name=self.name or "",
+        )
+
+
+class SessionRoutes:
+    """Everything that makes, shows and ends sessions."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._parts = context.parts
+
+    def operations(self) -> list[Operation]:
+        """Every operation of this resource."""
+        tag, one = "sessions", "/api/v1/sessions/{ref}"
+        return [
+            Operation(
+                method="POST", path="/api/v1/sessions", endpoint=self.create, tag=tag,
+                body=SessionBody, answer=SessionView, status=201, also={200: SessionView}, fails=(404, 409),
+            ),
+            Operation(method="GET", path="/api/v1/sessions", endpoint=self.list, tag=tag, answer=SessionPage),
+            Operation(method="GET", path=one, endpoint=self.show, tag=tag, answer=SessionView, fails=(404, 409)),
+            Operation(
+                method="DELETE", path=one, endpoint=self.end, tag=tag,
+                answer=SessionView, status=202, fails=(404, 409),
+            ),
+            Operation(
+                method="POST", path=f"{one}/cancel", endpoint=self.cancel, tag=tag,
+                answer=SessionView, fails=(404, 409),
+            ),
+            Operation(
+                method="GET", path=f"{one}/kernels", endpoint=self.kernels, tag=tag,
+                answer=list[KernelView], fails=(404, 409),
+            ),
+        ]  # fmt: skip
+
+    async def create(
+        self,
+        request: Request,
+        idempotency_key: Annotated[str | None, Header(pattern=KEY_PATTERN)] = None,
+    ) -> Response:
+        """Submit a session.
+
+        The same `Idempotency-Key` with the same body answers 200 with the session it made;
+        with another body, 422.
+        """
+        wanted = session_request(body_of(request, SessionBody))
+        caller = asker_of(request.scope).caller
+        submission = await self._parts.controller.submit(wanted, caller, key=idempotency_key)
+        record = submission.session
+        headers = {"Location": f"/api/v1/sessions/{record.session_id}"}
+        return json_response(session_view(record), status=201 if submission.fresh else 200, headers=headers)
+
+    async def list(self, request: Request, query: Annotated[SessionQuery, Query()]) -> Response:
+        """List sessions, the newest first."""
+        asker = asker_of(request.scope)
+        wanted = query.filter()
+        if query.mine and wanted.user not in {"", asker.user}:
+            return json_response(SessionPage(items=[]))
+        scope = seen_by(asker, replace(wanted, user=asker.user) if query.mine else wanted)
+        after = number_of(query.cursor)
+        if scope is None:
+            return json_response(SessionPage(items=[]))
+
+        async def work(unit: UnitOfWork) -> SessionPage:
+            found = await unit.sessions.page(scope, limit=query.limit + 1, after=after, newest=True)
+            page = found[: query.limit]
+            waiting = [one.session_id for one in page if one.status is SessionStatus.PENDING]
+            verdicts = await unit.verdicts.of(waiting) if waiting else {}
+            return SessionPage(
+                items=[session_view(one, verdicts.get(one.session_id)) for one in page],
+                next=cursor_of(page[-1].place) if len(found) > query.limit else None,
+            )
+
+        return json_response(await self._parts.store.read(work))
+
+    async def show(self, request: Request, ref: Ref) -> Response:
+        """Show one session."""
+        asker = asker_of(request.scope)
+
+        async def work(unit: UnitOfWork) -> SessionView:
+            return await viewed(unit, await session_named(unit, ref, asker))
+
+        return json_response(await self._parts.store.read(work))
+
+    async def end(
+        self,
+        request: Request,
+        ref: Ref,
+        *,
+        forced: Annotated[bool, Query(description="Show it as ended at once, whatever its machines say.")] = False,
+        reason: Annotated[str, Query(max_length=REASON_MAX, description="For its history.")] = "",
+    ) -> Response:
+        """Ask a session to end; it does so soon after."""
+        record = await self._found(request, ref)
+        caller = asker_of(request.scope).caller
+        marked = await self._parts.controller.mark_for_termination(
+            record.session_id, caller, forced=forced, reason=reason
+        )
+        return json_response(session_view(marked), status=202)
+
+    async def cancel(self, request: Request, ref: Ref) -> Response:
+        """Withdraw a session that still waits; one that has started is not touched."""
+        record = await self._found(request, ref)
+        cancelled = await self._parts.controller.cancel(record.session_id, asker_of(request.scope).caller)
+        return json_response(session_view(cancelled))
+
+    async def kernels(self, request: Request, ref: Ref) -> Response:
+        """List the kernels of a session."""
+        record = await self._found(request, ref)
+        return json_response([kernel_view(one, record.spec.kernels[one.index]) for one in record.kernels])
+
+    async def _found(self, request: Request, ref: str) -> SessionRecord:
+        asker = asker_of(request.scope)
+        return await self._parts.store.read(lambda unit: session_named(unit, ref, asker))
+
+
+async def viewed(unit: UnitOfWork, record: SessionRecord) -> SessionView:
+    """A session with the scheduler's last word on it, if it waits."""
+    waits = record.status is SessionStatus.PENDING
+    return session_view(record, await unit.verdicts.get(record.session_id) if waits else None)

@@ -1,0 +1,115 @@
+"""Domains, groups, users and policies: nobody gives away more than he has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sokovan.api.authentication import Asker
+from sokovan.api.context import ApiContext
+from sokovan.api.errors import Forbidden
+from sokovan.api.mapping.tenancy import (
+    domain_of,
+    domain_view,
+    group_of,
+    group_view,
+    policy_of,
+    policy_view,
+    user_of,
+    user_view,
+)
+from sokovan.api.operations import Operation
+from sokovan.api.routes.catalog import CatalogRoutes, Resource
+from sokovan.domain.access import Belonging, Kind, may_act_for, may_grant
+from sokovan.domain.errors import Conflict, NotFound
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.tenancy import Domain, Group, Role, User
+from sokovan.ports.storage import UnitOfWork
+from sokovan.wire.api.tenancy import (
+    DomainBody,
+    DomainPage,
+    GroupBody,
+    GroupPage,
+    PolicyBody,
+    PolicyPage,
+    UserBody,
+    UserPage,
+)
+
+
+async def permit_user(unit: UnitOfWork, asker: Asker, user: User | None, before: User | None) -> None:
+    """Refuse to raise anybody above oneself, to touch who is above, and to lose oneself.
+
+    Raises Forbidden, NotFound, Conflict.
+    """
+    standing = asker.standing
+    if before is not None and not may_act_for(standing, before.name, before.role):
+        raise Forbidden(f"user {before.name} is {before.role}, which is more than {standing.role}")
+    if before is not None and before.name == asker.user and (user is None or user.role is not before.role):
+        hint = "have another administrator do it, so that one is left in any case"
+        raise Conflict(f"{before.name} cannot take away his own role", hint=hint)
+    if user is None:
+        return
+    if not may_grant(standing, user.role, user.domain):
+        raise Forbidden(f"a {standing.role} of domain {standing.domain} cannot make a {user.role} of {user.domain}")
+    for name in user.groups:
+        group = await unit.catalog.get(Group, name)
+        # To whoever is in the domain, a group of another one is not there.
+        if group.domain != user.domain:
+            raise NotFound(what="group", name=name)
+
+
+async def permit_group(_unit: UnitOfWork, asker: Asker, group: Group | None, before: Group | None) -> None:
+    """Refuse to move a group into another domain: its members and sessions would stay."""
+    if group is not None and before is not None and group.domain != before.domain:
+        raise Conflict(f"group {group.name} is in domain {before.domain}", hint="make a new group in the other domain")
+    if group is not None and not may_grant(asker.standing, Role.USER, group.domain):
+        raise NotFound(what="domain", name=group.domain)
+
+
+DOMAINS = Resource(
+    path="domains",
+    kind=Kind.DOMAIN,
+    item=Domain,
+    body=DomainBody,
+    page=DomainPage,
+    view=domain_view,
+    made=domain_of,
+    belongs=lambda domain: Belonging(domain=domain.name),
+)
+GROUPS = Resource(
+    path="groups",
+    kind=Kind.GROUP,
+    item=Group,
+    body=GroupBody,
+    page=GroupPage,
+    view=group_view,
+    made=group_of,
+    belongs=lambda group: Belonging(domain=group.domain, group=group.name),
+    permit=permit_group,
+)
+USERS = Resource(
+    path="users",
+    kind=Kind.USER,
+    item=User,
+    body=UserBody,
+    page=UserPage,
+    view=user_view,
+    made=user_of,
+    belongs=lambda user: Belonging(domain=user.domain, user=user.name),
+    permit=permit_user,
+)
+POLICIES = Resource(
+    path="policies",
+    kind=Kind.POLICY,
+    item=ResourcePolicy,
+    body=PolicyBody,
+    page=PolicyPage,
+    view=policy_view,
+    made=policy_of,
+)
+
+
+def tenancy_operations(context: ApiContext) -> list[Operation]:
+    """Every operation on owners and their limits."""
+    resources: tuple[Resource[Any, Any], ...] = (DOMAINS, GROUPS, USERS, POLICIES)
+    return [operation for one in resources for operation in CatalogRoutes(context, one).operations()]

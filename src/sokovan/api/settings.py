@@ -1,0 +1,53 @@
+"""What an operator may choose about the API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sokovan.domain.checks import require_int
+from sokovan.domain.errors import InvalidSpec
+
+PEPPER_BYTES_MIN = 32
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLimits:
+    """How streams behave: watching, following logs, running commands.
+
+    `idle_s` is how long a stream is silent before it says that it is alive, `recheck_s`
+    how often its key is looked at again, `reread_s` how often the store is read although
+    nothing was heard.
+    """
+
+    streams_max: int = 1_000
+    streams_per_key_max: int = 100
+    queue_max: int = 1_000
+    idle_s: float = 15.0
+    recheck_s: float = 1.0
+    reread_s: float = 10.0
+    lasts_s_max: float = 24 * 3600.0
+    log_poll_s: float = 0.1
+    log_poll_s_max: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """Limits and secrets of the API. The pepper is kept out of every printed form."""
+
+    pepper: bytes = field(repr=False)
+    allowed_hosts: tuple[str, ...] = LOOPBACK
+    body_bytes_max: int = 1 << 20
+    requests_per_s: int = 2_000
+    requests_burst: int = 4_000
+    failures_per_minute: int = 10
+    # A revoked key is refused after this at the latest; open streams look once more in `recheck_s`.
+    principal_kept_s: float = 2.0
+    streams: StreamLimits = field(default_factory=StreamLimits)
+
+    def __post_init__(self) -> None:
+        if len(self.pepper) < PEPPER_BYTES_MIN:
+            problem = f"is shorter than {PEPPER_BYTES_MIN} bytes"
+            raise InvalidSpec(what="API settings", field="pepper", value="(hidden)", problem=problem)
+        for name in ("body_bytes_max", "requests_per_s", "requests_burst", "failures_per_minute"):
+            require_int(getattr(self, name), what="API settings", field=name, least=1)

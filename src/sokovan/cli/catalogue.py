@@ -1,0 +1,149 @@
+"""Every command: where it lives, and what it does in a few words.
+
+Nothing is imported here: the parser takes longer to load than all of this, and each
+command loads only when it runs.
+"""
+
+from __future__ import annotations
+
+_COMMANDS = "sokovan.cli.commands"
+_LOCAL = "sokovan.cli.local"
+
+# Nouns, which have commands of their own: sokovan session ls.
+NOUNS = {
+    "session": "Sessions: list, show, explain, end.",
+    "agent": "Machines: list, show, drain, or be one.",
+    "queue": "Queues: list, show, change.",
+    "quota": "Limits, and who is under them.",
+    "scaling-group": "Pools of machines that are scheduled together.",
+    "image": "What kernels start from.",
+    "domain": "The widest tenants.",
+    "group": "Projects.",
+    "user": "People and service accounts.",
+    "key": "Keys: list, make, make useless.",
+    "context": "The servers this client knows.",
+    "config": "What this client goes by.",
+    "db": "Look at the schema of the store, or bring it up to date.",
+}
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "up": (f"{_LOCAL}.up:up", "Run everything on this machine: server, agent, store."),
+    "run": (f"{_COMMANDS}.run:run", "Run a command in a session and wait for it."),
+    "ps": (f"{_COMMANDS}.ps:ps", "List sessions."),
+    "why": (f"{_COMMANDS}.why:why", "Say why a session has not started, and what would help."),
+    "plan": (f"{_COMMANDS}.plan:plan", "Say what would become of a session, without asking for it."),
+    "logs": (f"{_COMMANDS}.logs:logs", "Print what a session said."),
+    "exec": (f"{_COMMANDS}.execute:execute", "Run a command inside a running session."),
+    "shell": (f"{_COMMANDS}.shell:shell", "Open a shell in a session of its own, or in one that runs."),
+    "wait": (f"{_COMMANDS}.sessions:wait", "Wait until sessions are in a state."),
+    "stop": (f"{_COMMANDS}.sessions:stop", "End sessions."),
+    "cancel": (f"{_COMMANDS}.sessions:cancel", "Take back sessions that still wait."),
+    "session ls": (f"{_COMMANDS}.ps:ps", "List sessions."),
+    "session show": (f"{_COMMANDS}.sessions:show", "Show one session."),
+    "session history": (f"{_COMMANDS}.sessions:history", "Tell the whole story of a session."),
+    "session why": (f"{_COMMANDS}.why:why", "Say why a session has not started, and what would help."),
+    "session stop": (f"{_COMMANDS}.sessions:stop", "End sessions."),
+    "agent ls": (f"{_COMMANDS}.agents:ls", "List machines."),
+    "agent show": (f"{_COMMANDS}.agents:show", "Show one machine."),
+    "agent history": (f"{_COMMANDS}.agents:history", "Tell the story of a machine."),
+    "agent drain": (f"{_COMMANDS}.agents:drain", "Start nothing new on a machine; what runs goes on."),
+    "agent undrain": (f"{_COMMANDS}.agents:undrain", "Take a drained machine back."),
+    "agent declare-gone": (f"{_COMMANDS}.agents:declare_gone", "Say that a machine never comes back."),
+    "agent run": (f"{_LOCAL}.agent:run", "Be an agent: run kernels of a manager on this machine."),
+    "queue ls": (f"{_COMMANDS}.queues:ls", "List queues."),
+    "queue show": (f"{_COMMANDS}.queues:show", "Show one queue."),
+    "queue set": (f"{_COMMANDS}.queues:change", "Make a queue, or change one."),
+    "queue rm": (f"{_COMMANDS}.queues:remove", "Remove a queue."),
+    "quota ls": (f"{_COMMANDS}.quotas:ls", "List limits."),
+    "quota show": (f"{_COMMANDS}.quotas:show", "Show one set of limits."),
+    "quota set": (f"{_COMMANDS}.quotas:change", "Make limits, change them, or put an owner under them."),
+    "quota rm": (f"{_COMMANDS}.quotas:remove", "Remove limits."),
+    "scaling-group ls": (f"{_COMMANDS}.scaling_groups:ls", "List pools of machines."),
+    "scaling-group show": (f"{_COMMANDS}.scaling_groups:show", "Show one pool."),
+    "scaling-group set": (f"{_COMMANDS}.scaling_groups:change", "Make a pool, or change one."),
+    "scaling-group rm": (f"{_COMMANDS}.scaling_groups:remove", "Remove a pool."),
+    "image ls": (f"{_COMMANDS}.images:ls", "List images."),
+    "image show": (f"{_COMMANDS}.images:show", "Show one image."),
+    "image set": (f"{_COMMANDS}.images:change", "Make an image known, or change one."),
+    "image rm": (f"{_COMMANDS}.images:remove", "Forget an image."),
+    "domain ls": (f"{_COMMANDS}.domains:ls", "List domains."),
+    "domain show": (f"{_COMMANDS}.domains:show", "Show one domain."),
+    "domain set": (f"{_COMMANDS}.domains:change", "Make a domain, or change one."),
+    "domain rm": (f"{_COMMANDS}.domains:remove", "Remove a domain."),
+    "group ls": (f"{_COMMANDS}.groups:ls", "List projects."),
+    "group show": (f"{_COMMANDS}.groups:show", "Show one project."),
+    "group set": (f"{_COMMANDS}.groups:change", "Make a project, or change one."),
+    "group rm": (f"{_COMMANDS}.groups:remove", "Remove a project."),
+    "user ls": (f"{_COMMANDS}.users:ls", "List users."),
+    "user show": (f"{_COMMANDS}.users:show", "Show one user."),
+    "user set": (f"{_COMMANDS}.users:change", "Make a user, or change one."),
+    "user rm": (f"{_COMMANDS}.users:remove", "Remove a user."),
+    "key ls": (f"{_COMMANDS}.keys:ls", "List keys, without their secrets."),
+    "key add": (f"{_COMMANDS}.keys:add", "Make a key for a user; it is shown once."),
+    "key rm": (f"{_COMMANDS}.keys:remove", "Make a key useless."),
+    "context ls": (f"{_COMMANDS}.contexts:ls", "List the servers this client knows."),
+    "context use": (f"{_COMMANDS}.contexts:use", "Make a server the current one."),
+    "context add": (f"{_COMMANDS}.contexts:add", "Make a server known, with the key for it."),
+    "context rm": (f"{_COMMANDS}.contexts:remove", "Forget a server and its key."),
+    "config show": (f"{_COMMANDS}.settings:show", "Show what this client goes by, and where it comes from."),
+    "whoami": (f"{_COMMANDS}.whoami:whoami", "Say who you are to the server."),
+    "doctor": (f"{_LOCAL}.doctor:doctor", "Look at this machine: what is there, what is missing."),
+    "simulate": (
+        f"{_LOCAL}.maintenance:simulate",
+        "Try a policy before you apply it, on scenario files.",
+    ),
+    "audit": (
+        f"{_LOCAL}.maintenance:audit",
+        "Check that the store keeps its laws: nothing lost or doubled.",
+    ),
+    "db upgrade": (f"{_LOCAL}.maintenance:upgrade", "Bring the store to the newest schema, in one step or not at all."),
+    "db check": (f"{_LOCAL}.maintenance:check", "Say which schema the store has, and whether it is the newest."),
+    "init": (f"{_COMMANDS}.specs:init", "Write a spec to begin with."),
+    "schema": (f"{_COMMANDS}.specs:schema", "Print the JSON Schema of a spec."),
+    "completion": (f"{_COMMANDS}.completion:completion", "Print what makes a shell complete our words."),
+    "help": (f"{_COMMANDS}.topics:help_topic", "Read about a topic: exit codes, environment, formats, specs."),
+    "version": (f"{_COMMANDS}.version:version", "Show the versions of client and server."),
+}
+
+# The order in which `sokovan --help` lists them; a first word that is in no list fails the tests.
+SECTIONS = {
+    "Begin": ("up", "run", "shell", "init", "doctor"),
+    "Sessions": ("ps", "why", "plan", "logs", "exec", "wait", "stop", "cancel", "session"),
+    "Machines and owners": (
+        "agent", "scaling-group", "queue", "quota", "image", "domain", "group", "user", "key",
+    ),
+    "This client": ("context", "config", "whoami", "version", "completion", "schema", "help"),
+    "Operators": ("simulate", "audit", "db"),
+}  # fmt: skip
+
+
+def summary_of(word: str) -> str:
+    """What `sokovan --help` says of a first word."""
+    return NOUNS[word] if word in NOUNS else COMMANDS[word][1]
+
+
+def first_words() -> list[str]:
+    """Every word that may follow `sokovan`."""
+    return [word for words in SECTIONS.values() for word in words]
+
+
+def overview() -> str:
+    """What `sokovan --help` prints."""
+    lines = ["Usage: sokovan COMMAND [OPTIONS]", "", "An orchestrator for AI compute."]
+    for title, words in SECTIONS.items():
+        lines += ["", f"{title}:", *(f"  {word:15}{summary_of(word)}" for word in words)]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Options:",
+            "  -h, --help     Show this, or the help of a command: sokovan run --help",
+            "  --version      Show the version.",
+            "",
+            "Examples:",
+            "  sokovan up",
+            "  sokovan run -- python -c \"print('hello')\"",
+            "  sokovan run --name ddp --size 4 --gpus 8 --topology hard:rack -- python train.py",
+            "  sokovan why ddp",
+        ]
+    )

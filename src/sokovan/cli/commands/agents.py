@@ -1,0 +1,142 @@
+"""`sokovan agent`: machines."""
+
+from __future__ import annotations
+
+from sokovan.cli import cells
+from sokovan.cli.asking import confirm
+from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.commands.session_views import history_columns
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.output import talk
+from sokovan.cli.rendering import Column, show_all, show_one
+from sokovan.sdk.surroundings import RealSurroundings
+from sokovan.wire.api.fleet import AgentView
+
+
+def ls(*, shown: Shown = AS_TABLE) -> int:
+    """List machines.
+
+    Examples:
+      sokovan agent ls
+      sokovan agent ls -o wide
+    """
+    form = shown.form()
+    with shown.client() as client:
+        show_all(client.agents.list(), agent_columns(utc=shown.utc), form, name=lambda agent: agent.id)
+    return OK
+
+
+def show(name: str, *, shown: Shown = AS_TABLE) -> int:
+    """Show one machine.
+
+    Examples:
+      sokovan agent show gpu2
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+    form = shown.form()
+    with shown.client() as client:
+        agent = client.agents.get(name)
+    facts = [(column.name, column.cell(agent)) for column in agent_columns(utc=shown.utc)]
+    facts.append(("labels", " ".join(f"{key}={value}" for key, value in sorted(agent.labels.items())) or cells.NONE))
+    show_one(agent, facts, form, name=agent.id)
+    return OK
+
+
+def history(name: str, *, shown: Shown = AS_TABLE) -> int:
+    """Tell the story of a machine.
+
+    Examples:
+      sokovan agent history gpu2
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+    form = shown.form()
+    with shown.client() as client:
+        lines = client.agents.history(name)
+    show_all(lines, history_columns(utc=shown.utc), form, name=lambda line: line.after)
+    return OK
+
+
+def drain(name: str, *, reason: str = "", server: Server = ON_SERVER) -> int:
+    """Start nothing new on a machine; what runs goes on.
+
+    Examples:
+      sokovan agent drain gpu2 --reason "dimm swap"
+
+    Parameters
+    ----------
+    name
+        Its name.
+    reason
+        Why, for its history.
+    """
+    with server.client() as client:
+        agent = client.agents.drain(name, reason=reason)
+    talk(f"{agent.id}  {agent.status.upper()}  {agent.kernels} kernels go on")
+    return OK
+
+
+def undrain(name: str, *, reason: str = "", server: Server = ON_SERVER) -> int:
+    """Take a drained machine back.
+
+    Examples:
+      sokovan agent undrain gpu2
+
+    Parameters
+    ----------
+    name
+        Its name.
+    reason
+        Why, for its history.
+    """
+    with server.client() as client:
+        agent = client.agents.undrain(name, reason=reason)
+    talk(f"{agent.id}  {agent.status.upper()}")
+    return OK
+
+
+def declare_gone(name: str, *, reason: str = "", yes: Yes = False, server: Server = ON_SERVER) -> int:
+    """Say that a machine never comes back.
+
+    What it held is free then, and its kernels are over. If it is not gone, the same slots would be used twice: be sure.
+
+    Examples:
+      sokovan agent declare-gone gpu2 --reason "burnt" --yes
+
+    Parameters
+    ----------
+    name
+        Its name.
+    reason
+        Why, for its history.
+    """
+    confirm(f"declare {name} gone for ever", yes=yes)
+    with server.client() as client:
+        agent = client.agents.declare_gone(name, reason=reason)
+    talk(f"{agent.id}  {agent.status.upper()}")
+    return OK
+
+
+def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
+    """The columns of a list of machines."""
+    now_s = RealSurroundings().wall_s()
+    return [
+        Column("name", lambda agent: agent.id),
+        Column("state", lambda agent: agent.status.upper()),
+        Column("link", lambda agent: "up" if agent.connected else "down"),
+        Column("pool", lambda agent: agent.scaling_group),
+        Column("kernels", lambda agent: str(agent.kernels)),
+        Column("gpu", lambda agent: cells.share(cells.gpu_slot(agent.slots), agent.used, agent.slots)),
+        Column("cpu", lambda agent: cells.share("cpu", agent.used, agent.slots)),
+        Column("mem", lambda agent: cells.share("mem", agent.used, agent.slots)),
+        Column("heartbeat", lambda agent: cells.age(agent.heartbeat_at, now_s=now_s, utc=utc)),
+        Column("arch", lambda agent: agent.architecture, wide=True),
+        Column("incarnation", lambda agent: str(agent.incarnation), wide=True),
+    ]

@@ -1,0 +1,146 @@
+"""A session that somebody waits for: its states, its output, its end, and Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sokovan.cli import cells
+from sokovan.cli.asking import ask, is_interactive
+from sokovan.cli.commands.logs import print_log
+from sokovan.cli.commands.session_views import placed
+from sokovan.cli.exit_codes import FAILED, INTERRUPTED
+from sokovan.cli.output import talk
+from sokovan.sdk.core.following import LogPiece, LogWish
+from sokovan.sdk.core.states import has_run, is_final, state_of
+from sokovan.sdk.errors import ClientProblem, StillWaiting
+from sokovan.wire.api.sessions import SessionBody, SessionView
+
+if TYPE_CHECKING:
+    from sokovan.sdk.client import Client
+
+# Reasons that no waiting helps against: whoever sits and waits is told at once.
+HOPELESS = frozenset({"NEVER_FITS", "TOPOLOGY_IMPOSSIBLE"})
+
+
+class CannotBePlaced(ClientProblem):
+    """No machine there is could ever hold the session; it was taken back."""
+
+    code = "never-fits"
+    hint = "ask for less, or let it wait for new machines with -d"
+
+
+class DidNotRun(ClientProblem):
+    """A session ended before its command could run."""
+
+    code = "did-not-run"
+    hint = "sokovan session history NAME tells how far it came"
+
+
+class Attached:
+    """One session, followed from its submission to its end."""
+
+    def __init__(self, client: Client, *, patience_s: float | None = None) -> None:
+        self._client = client
+        self._patience_s = patience_s
+        self._told = ""
+        self._seen: dict[int, int] = {}
+        self._stopping = False
+
+    def run(self, body: SessionBody) -> int:
+        """Submit it and stay with it; its exit code is ours."""
+        view = self._client.sessions.submit(body)
+        while True:
+            try:
+                return self._ended(self._followed(view))
+            except KeyboardInterrupt:
+                status = self._interrupted(view)
+                if status is not None:
+                    return status
+            except StillWaiting:
+                self._take_back(view)
+                raise StillWaiting(
+                    f"{view.name} had not started after {self._patience_s:g} s, and was taken back",
+                    hint="wait longer with --timeout, or let it wait with -d",
+                ) from None
+
+    def _followed(self, view: SessionView) -> SessionView:
+        """The session at its end."""
+        while not is_final(view):
+            view = self._started(view)
+            if has_run(view):
+                print_log(self._output(view), prefixed=view.size > 1)
+                view = self._until_end(view)
+        return view
+
+    def _started(self, view: SessionView) -> SessionView:
+        """The session once it runs, or at its end; every change is a line."""
+        now = view
+        for now in self._client.sessions.watch(view.id, timeout_s=self._patience_s):
+            self._tell(now)
+            if has_run(now) or is_final(now):
+                break
+            if state_of(now) == "PENDING" and now.reason in HOPELESS and not self._stopping:
+                self._take_back(now)
+                raise CannotBePlaced(f"{now.name} cannot be placed: {now.reason_detail or now.reason}")
+        return now
+
+    def _output(self, view: SessionView) -> Iterator[LogPiece]:
+        """What it says; after an interruption from where it was read to."""
+        for piece in self._client.sessions.logs(view.id, LogWish(follow=True, seen=dict(self._seen))):
+            self._seen[piece.kernel] = piece.offset + len(piece.content)
+            yield piece
+
+    def _until_end(self, view: SessionView) -> SessionView:
+        """The session once it has ended, or once it waits again."""
+        now = view
+        for now in self._client.sessions.watch(view.id):
+            if is_final(now) or state_of(now) == "PENDING":
+                break
+        return now
+
+    def _tell(self, view: SessionView) -> None:
+        state = state_of(view)
+        if state == "PENDING":
+            line = f"{view.name}  PENDING  {view.reason_detail or view.reason or ''}".rstrip()
+        elif state == "RUNNING":
+            line = f"{view.name}  RUNNING  {placed(view)}"
+        else:
+            line = f"{view.name}  {state}"
+        if line != self._told:
+            talk(line)
+        self._told = line
+
+    def _ended(self, view: SessionView) -> int:
+        code = view.exit_code
+        took = cells.between(view.scheduled_at, view.ended_at)
+        if self._stopping:
+            talk(f"{view.name}  stopped")
+            return INTERRUPTED
+        if code is None:
+            told = view.reason_detail or view.reason or state_of(view)
+            raise DidNotRun(f"{view.name} is {state_of(view)} and has no exit code: {told}")
+        talk(f"{view.name}  finished, exit {code}{took}")
+        return code if 0 <= code < 256 else FAILED
+
+    def _interrupted(self, view: SessionView) -> int | None:
+        """What Ctrl-C means: ask where somebody can answer, else end the session. None: go on."""
+        if self._stopping:
+            return INTERRUPTED
+        answer = "s"
+        if is_interactive():
+            answer = ask(f"\n{view.name}: [d]etach, [s]top, [c]ontinue? ")[:1]
+        if answer == "c":
+            return None
+        if answer == "d":
+            talk(f"{view.name} goes on; see sokovan logs -f {view.name}")
+            return INTERRUPTED
+        talk(f"stopping {view.name}; Ctrl-C again leaves it to itself")
+        self._stopping = True
+        self._client.sessions.stop(view.id)
+        return None
+
+    def _take_back(self, view: SessionView) -> None:
+        with contextlib.suppress(ClientProblem):
+            self._client.sessions.stop(view.id)

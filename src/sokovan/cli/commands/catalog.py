@@ -1,0 +1,95 @@
+"""What all nouns have in common that are read and written whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from sokovan.cli.asking import confirm
+from sokovan.cli.cells import NONE
+from sokovan.cli.commands.options import Server, Shown
+from sokovan.cli.commands.wishes import pairs
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.output import talk
+from sokovan.cli.rendering import Column, show_all, show_one
+from sokovan.sdk.errors import InvalidSetting, NotFound
+from sokovan.sdk.requesting import slots_of
+from sokovan.wire.api.fleet import Amount
+
+if TYPE_CHECKING:
+    from sokovan.sdk.client import Client
+
+
+class Named(Protocol):
+    """Something with a name."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+
+B = TypeVar("B", bound=Named)
+
+
+def list_all(shown: Shown, columns: Sequence[Column[B]], read: Callable[[Client], Iterable[B]]) -> int:
+    """Print all of a kind."""
+    form = shown.form()
+    with shown.client() as client:
+        show_all(read(client), columns, form, name=lambda one: one.name)
+    return OK
+
+
+def show_named(shown: Shown, columns: Sequence[Column[B]], read: Callable[[Client], B]) -> int:
+    """Print one of a kind."""
+    form = shown.form()
+    with shown.client() as client:
+        one = read(client)
+    show_one(one, [(column.name, column.cell(one)) for column in columns], form, name=one.name)
+    return OK
+
+
+def changed(read: Callable[[], Any], new: Callable[[], Any], said: dict[str, Any]) -> tuple[Any, bool]:
+    """What is there, or a new one, with what was said over it; and whether it is new."""
+    given = {name: value for name, value in said.items() if value is not None}
+    try:
+        return replace(read(), **given), False
+    except NotFound:
+        return replace(new(), **given), True
+
+
+def tell_changed(what: str, name: str, *, is_new: bool) -> int:
+    """Say what was done."""
+    talk(f"{what} {name} {'made' if is_new else 'changed'}")
+    return OK
+
+
+def remove_named(server: Server, what: str, name: str, *, yes: bool, act: Callable[[Client], None]) -> int:
+    """Remove one of a kind, once that was confirmed."""
+    confirm(f"remove {what} {name}", yes=yes)
+    with server.client() as client:
+        act(client)
+    talk(f"{what} {name} removed")
+    return OK
+
+
+def read_amounts(texts: Sequence[str], *, option: str) -> dict[str, Amount] | None:
+    """Amounts like gpu=64 by slot; None if nothing was said. Raises InvalidSetting."""
+    return slots_of(dict(pairs(texts, option=option, example="gpu=64"))) if texts else None
+
+
+def amounts_text(amounts: Any) -> str:
+    """Amounts as they were written, or as the server keeps them."""
+    return " ".join(f"{slot}={amount}" for slot, amount in sorted((amounts or {}).items())) or NONE
+
+
+def or_none(value: object) -> str:
+    """A value for a cell, where nothing may be set."""
+    return NONE if value is None else str(value)
+
+
+def needed(value: str | None, option: str, *, why: str) -> str:
+    """A value that a new object cannot do without. Raises InvalidSetting."""
+    if value is None:
+        raise InvalidSetting(f"{option} is needed {why}", hint=f"say {option}")
+    return value

@@ -1,0 +1,69 @@
+"""`sokovan domain`: the widest tenants."""
+
+from __future__ import annotations
+
+from sokovan.cli.commands.catalog import changed, list_all, or_none, remove_named, show_named, tell_changed
+from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.rendering import Column
+from sokovan.wire.api.tenancy import DomainBody
+
+COLUMNS: list[Column[DomainBody]] = [
+    Column("name", lambda domain: domain.name),
+    Column("quota", lambda domain: or_none(domain.policy)),
+]
+
+
+def ls(*, shown: Shown = AS_TABLE) -> int:
+    """List domains.
+
+    Examples:
+      sokovan domain ls
+    """
+    return list_all(shown, COLUMNS, lambda client: client.domains.list())
+
+
+def show(name: str, *, shown: Shown = AS_TABLE) -> int:
+    """Show one domain.
+
+    Examples:
+      sokovan domain show default
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+    return show_named(shown, COLUMNS, lambda client: client.domains.get(name))
+
+
+def change(name: str, *, quota: str | None = None, server: Server = ON_SERVER) -> int:
+    """Make a domain, or change one.
+
+    Examples:
+      sokovan domain set physics --quota big
+
+    Parameters
+    ----------
+    name
+        Its name.
+    quota
+        The limits it is under.
+    """
+    with server.client() as client:
+        body, is_new = changed(lambda: client.domains.get(name), lambda: DomainBody(name=name), {"policy": quota})
+        client.domains.put(body)
+    return tell_changed("domain", name, is_new=is_new)
+
+
+def remove(name: str, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+    """Remove a domain.
+
+    Examples:
+      sokovan domain rm physics --yes
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+    return remove_named(server, "domain", name, yes=yes, act=lambda client: client.domains.delete(name))

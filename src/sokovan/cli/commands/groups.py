@@ -1,0 +1,76 @@
+"""`sokovan group`: projects."""
+
+from __future__ import annotations
+
+from sokovan.cli.commands.catalog import changed, list_all, or_none, remove_named, show_named, tell_changed
+from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.rendering import Column
+from sokovan.wire.api.tenancy import GroupBody
+
+COLUMNS: list[Column[GroupBody]] = [
+    Column("name", lambda group: group.name),
+    Column("domain", lambda group: group.domain),
+    Column("quota", lambda group: or_none(group.policy)),
+]
+
+
+def ls(*, shown: Shown = AS_TABLE) -> int:
+    """List projects.
+
+    Examples:
+      sokovan group ls
+    """
+    return list_all(shown, COLUMNS, lambda client: client.groups.list())
+
+
+def show(name: str, *, shown: Shown = AS_TABLE) -> int:
+    """Show one project.
+
+    Examples:
+      sokovan group show nlp
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+    return show_named(shown, COLUMNS, lambda client: client.groups.get(name))
+
+
+def change(name: str, *, domain: str | None = None, quota: str | None = None, server: Server = ON_SERVER) -> int:
+    """Make a project, or change one.
+
+    Examples:
+      sokovan group set nlp --quota big
+
+    Parameters
+    ----------
+    name
+        Its name.
+    domain
+        The domain of a new one; your own, if not said.
+    quota
+        The limits it is under.
+    """
+    with server.client() as client:
+        body, is_new = changed(
+            lambda: client.groups.get(name),
+            lambda: GroupBody(name=name, domain=domain or client.whoami().domain),
+            {"policy": quota, "domain": domain},
+        )
+        client.groups.put(body)
+    return tell_changed("group", name, is_new=is_new)
+
+
+def remove(name: str, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+    """Remove a project.
+
+    Examples:
+      sokovan group rm nlp --yes
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+    return remove_named(server, "group", name, yes=yes, act=lambda client: client.groups.delete(name))

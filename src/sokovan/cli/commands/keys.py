@@ -1,0 +1,70 @@
+"""`sokovan key`: keys, by which callers show who they are."""
+
+from __future__ import annotations
+
+from sokovan.cli.asking import confirm
+from sokovan.cli.commands.catalog import or_none
+from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.output import talk
+from sokovan.cli.rendering import Column, show_all, show_one
+from sokovan.wire.api.tenancy import KeyView
+
+COLUMNS: list[Column[KeyView]] = [
+    Column("key", lambda key: key.access_key),
+    Column("user", lambda key: key.user),
+    Column("active", lambda key: "yes" if key.active else "no"),
+    Column("quota", lambda key: or_none(key.policy)),
+]
+
+
+def ls(*, shown: Shown = AS_TABLE) -> int:
+    """List keys, without their secrets.
+
+    Examples:
+      sokovan key ls
+    """
+    form = shown.form()
+    with shown.client() as client:
+        show_all(client.keys.list(), COLUMNS, form, name=lambda key: key.access_key)
+    return OK
+
+
+def add(user: str | None = None, *, quota: str | None = None, shown: Shown = AS_TABLE) -> int:
+    """Make a key for a user; it is shown once.
+
+    Examples:
+      sokovan key add
+      sokovan key add ada --json
+
+    Parameters
+    ----------
+    user
+        For whom; for yourself, if not said.
+    quota
+        The limits of this key.
+    """
+    form = shown.form()
+    with shown.client() as client:
+        made = client.keys.create(user or client.whoami().user, policy=quota)
+    show_one(made, [("key", made.access_key), ("user", made.user), ("token", made.token)], form, name=made.access_key)
+    talk("the token is shown this once; keep it, or add it with sokovan context add")
+    return OK
+
+
+def remove(key: str, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+    """Make a key useless.
+
+    Examples:
+      sokovan key rm AK-01JCN8 --yes
+
+    Parameters
+    ----------
+    key
+        The key as sokovan key ls lists it, not the token.
+    """
+    confirm(f"make key {key} useless", yes=yes)
+    with server.client() as client:
+        client.keys.delete(key)
+    talk(f"key {key} removed")
+    return OK

@@ -1,0 +1,74 @@
+"""`sokovan logs`: what a session said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from sokovan.cli.commands.options import ON_SERVER, Flag, Server
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.output import say_bytes
+from sokovan.sdk.core.following import LogPiece, LogWish
+from sokovan.sdk.core.log_lines import LineReader, LogLine
+from sokovan.sdk.errors import InvalidSetting
+
+
+def logs(
+    name: str,
+    *,
+    follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative=())] = False,
+    tail: int | None = None,
+    kernel: int | None = None,
+    prefix: Flag = False,
+    server: Server = ON_SERVER,
+) -> int:
+    """Print what a session said.
+
+    The lines of a session with several kernels begin with their rank: [2].
+
+    Examples:
+      sokovan logs ddp
+      sokovan logs ddp -f --kernel 2
+      sokovan logs ddp --tail 100 --prefix
+
+    Parameters
+    ----------
+    name
+        Its name or id, or the beginning of one.
+    follow
+        Go on until the session ends.
+    tail
+        Only the last lines of each kernel.
+    kernel
+        Only this kernel; they are counted from 0.
+    prefix
+        Begin every line with the rank, even where there is one kernel only.
+    """
+    for option, value in (("--tail", tail), ("--kernel", kernel)):
+        if value is not None and value < 0:
+            raise InvalidSetting(f"{option} {value} is less than nothing", hint="write 0 or more")
+    with server.client() as client:
+        several = kernel is None and client.sessions.get(name).size > 1
+        pieces = client.sessions.logs(name, LogWish(follow=follow, tail=tail, kernel=kernel))
+        print_log(pieces, prefixed=prefix or several)
+    return OK
+
+
+def print_log(pieces: Iterable[LogPiece], *, prefixed: bool) -> None:
+    """Print pieces as they come: byte for byte, or each line behind its rank."""
+    reader = LineReader()
+    try:
+        for piece in pieces:
+            if prefixed:
+                _say_lines(reader.feed(piece))
+            else:
+                say_bytes(piece.content)
+    finally:  # also what stands before Ctrl-C
+        _say_lines(reader.close())
+
+
+def _say_lines(lines: Iterable[LogLine]) -> None:
+    for line in lines:
+        say_bytes(b"[%d] %s\n" % (line.kernel, line.content))

@@ -1,0 +1,127 @@
+"""Sessions as tables and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sokovan.cli import cells
+from sokovan.cli.rendering import Column
+from sokovan.sdk.core.states import is_final, state_of, where
+from sokovan.sdk.surroundings import RealSurroundings
+from sokovan.wire.api.sessions import HistoryLine, KernelView, SessionView
+
+_PLACES_SHOWN = 2
+
+
+def session_columns(*, utc: bool = False, now_s: float | None = None) -> list[Column[SessionView]]:
+    """The columns of a list of sessions."""
+    moment = RealSurroundings().wall_s() if now_s is None else now_s
+    return [
+        Column("name", lambda view: view.name),
+        Column("state", state_of),
+        Column("health", health),
+        Column("queue", lambda view: view.queue),
+        Column("kernels", lambda view: f"{_running(view)}/{view.size}"),
+        Column("gpu", lambda view: cells.gpus(view.slots)),
+        Column("where", placed),
+        Column("age", lambda view: cells.age(view.submitted_at, now_s=moment, utc=utc)),
+        Column("id", lambda view: view.id, wide=True),
+        Column("type", lambda view: view.type, wide=True),
+        Column("user", lambda view: view.user, wide=True),
+        Column("group", lambda view: view.group, wide=True),
+        Column("pool", lambda view: view.scaling_group, wide=True),
+        Column("image", lambda view: view.image, wide=True),
+        Column("slots", lambda view: cells.amounts(view.slots), wide=True),
+        Column("exit", lambda view: cells.NONE if view.exit_code is None else str(view.exit_code), wide=True),
+        Column("note", lambda view: view.reason or ""),
+    ]
+
+
+def history_columns(*, utc: bool = False, now_s: float | None = None) -> list[Column[HistoryLine]]:
+    """The columns of a story; times as they are, since a story is about when."""
+    moment = RealSurroundings().wall_s() if now_s is None else now_s
+    return [
+        Column("at", lambda line: line.at),
+        Column("age", lambda line: cells.age(line.at, now_s=moment, utc=utc), wide=True),
+        Column("subject", lambda line: line.subject),
+        Column("state", _move),
+        Column("by", lambda line: line.who),
+        Column("reason", lambda line: line.code),
+        Column("times", lambda line: str(line.times) if line.times > 1 else ""),
+        Column("detail", lambda line: line.detail),
+    ]
+
+
+def kernel_rows(kernels: Sequence[KernelView]) -> list[tuple[str, ...]]:
+    """The kernels of a session, a row each, under KERNEL_HEADINGS."""
+    return [
+        (
+            str(kernel.index),
+            kernel.role,
+            kernel.status.upper(),
+            kernel.agent or cells.NONE,
+            cells.NONE if kernel.exit_code is None else str(kernel.exit_code),
+            cells.amounts(kernel.slots),
+        )
+        for kernel in kernels
+    ]
+
+
+KERNEL_HEADINGS = ("KERNEL", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS")
+
+
+def session_facts(view: SessionView, *, utc: bool = False, now_s: float | None = None) -> list[tuple[str, str]]:
+    """What there is to say about one session, line by line."""
+    moment = RealSurroundings().wall_s() if now_s is None else now_s
+
+    def when(then: str | None) -> str:
+        return cells.age(then, now_s=moment, utc=utc) + ("" if utc or then is None else " ago")
+
+    facts = [
+        ("name", view.name),
+        ("id", view.id),
+        ("state", f"{state_of(view)} since {when(view.since)}"),
+        ("result", view.result or ""),
+        ("exit code", "" if view.exit_code is None else str(view.exit_code)),
+        ("reason", " ".join(part for part in (view.reason, view.reason_detail) if part)),
+        ("type", view.type),
+        ("owner", f"{view.user}, group {view.group}, domain {view.domain}"),
+        ("queue", f"{view.queue}, pool {view.scaling_group}, priority {view.priority}"),
+        ("image", view.image),
+        ("command", " ".join(view.command)),
+        ("kernels", f"{view.size}, can start with {view.minimum}" if view.minimum != view.size else str(view.size)),
+        ("slots", cells.amounts(view.slots)),
+        ("topology", view.topology or ""),
+        ("where", placed(view) if view.kernels else ""),
+        ("depends on", ", ".join(view.depends_on)),
+        ("time limit", "" if view.time_limit_s is None else cells.duration(view.time_limit_s)),
+        ("submitted", when(view.submitted_at)),
+        ("starts at", view.starts_at or ""),
+        ("scheduled", when(view.scheduled_at) if view.scheduled_at else ""),
+        ("ended", when(view.ended_at) if view.ended_at else ""),
+    ]
+    return [(fact, value) for fact, value in facts if value]
+
+
+def health(view: SessionView) -> str:
+    """Whether it goes well, in a word."""
+    if is_final(view):
+        return {"success": "ok", "failure": "failed"}.get(view.result or "", cells.NONE)
+    return {"PENDING": "wait", "RUNNING": "ok", "TERMINATING": "ending"}.get(state_of(view), "start")
+
+
+def placed(view: SessionView) -> str:
+    """Where it is: its machine, or how many under which roof."""
+    machines = where(view)
+    if len(machines) <= _PLACES_SHOWN:
+        return ", ".join(machines) or cells.NONE
+    return f"{view.hypernode} ({len(machines)} agents)" if view.hypernode else f"{len(machines)} agents"
+
+
+def _running(view: SessionView) -> int:
+    return sum(kernel.status.upper() == "RUNNING" for kernel in view.kernels)
+
+
+def _move(line: HistoryLine) -> str:
+    after = line.after.upper()
+    return after if line.before in {None, line.after} else f"{(line.before or '').upper()} → {after}"

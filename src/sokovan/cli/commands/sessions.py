@@ -1,0 +1,193 @@
+"""Single sessions: show them, tell their story, wait for them, end them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from sokovan.cli.asking import confirm
+from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Flag, Server, Shown, Yes
+from sokovan.cli.commands.session_views import KERNEL_HEADINGS, history_columns, kernel_rows, session_facts
+from sokovan.cli.exit_codes import OK, exit_code_of
+from sokovan.cli.output import complain, say, table, talk
+from sokovan.cli.rendering import show_all, show_one
+from sokovan.sdk.core.durations import seconds
+from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.core.states import ENDED, checked_state, is_final, reached, state_of
+from sokovan.sdk.errors import ClientProblem, InvalidSetting
+from sokovan.wire.api.sessions import SessionView
+
+if TYPE_CHECKING:
+    from sokovan.sdk.client import Client
+
+
+def show(
+    name: str,
+    *,
+    watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
+    until: str | None = None,
+    shown: Shown = AS_TABLE,
+) -> int:
+    """Show one session.
+
+    Examples:
+      sokovan session show ddp
+      sokovan session show ddp -o yaml
+      sokovan session show ddp --until RUNNING
+
+    Parameters
+    ----------
+    name
+        Its name or id, or the beginning of one.
+    watch
+        Show it again after every change, until it has ended.
+    until
+        Watch until it is, or has been, in this state.
+    """
+    target = checked_state(until) if until is not None else None
+    shown.form()
+    with shown.client() as client:
+        if not watch and target is None:
+            _show(client.sessions.get(name), shown)
+            return OK
+        for view in client.sessions.watch(name):
+            _show(view, shown)
+            if target is not None and reached(view, target):
+                break
+    return OK
+
+
+def history(name: str, *, shown: Shown = AS_TABLE) -> int:
+    """Tell the whole story of a session.
+
+    Every move of the session and of its kernels, with time, cause and reason.
+
+    Examples:
+      sokovan session history ddp
+      sokovan session history ddp -o jsonl
+
+    Parameters
+    ----------
+    name
+        Its name or id, or the beginning of one.
+    """
+    form = shown.form()
+    with shown.client() as client:
+        story = client.sessions.history(name)
+    show_all(story.lines, history_columns(utc=shown.utc), form, name=lambda line: line.subject)
+    return OK
+
+
+def wait(
+    *names: str,
+    until: Annotated[str, Parameter(name=["--for", "--until"])] = ENDED,
+    timeout: str | None = None,
+    server: Server = ON_SERVER,
+) -> int:
+    """Wait until sessions are in a state.
+
+    Exit status: 0 they are, 1 one ended without ever being there, 6 time is up.
+
+    Examples:
+      sokovan wait ddp
+      sokovan wait ddp tune-9 --for RUNNING --timeout 10m
+
+    Parameters
+    ----------
+    names
+        Names or ids, or beginnings of one.
+    until
+        The state, as RUNNING or state=RUNNING; ENDED is any end.
+    timeout
+        For how long at most: 90s, 10m, 2h.
+    """
+    target = checked_state(until.removeprefix("state="))
+    patience_s = None if timeout is None else seconds(timeout, what="--timeout")
+    with server.client() as client:
+        for name in _some(names, "wait"):
+            view = client.sessions.wait(name, target, timeout_s=patience_s)
+            talk(f"{view.name}  {state_of(view)}")
+    return OK
+
+
+def stop(
+    *names: str,
+    all: Annotated[bool, Parameter(negative=())] = False,  # noqa: A002  # the flag is --all
+    force: Flag = False,
+    yes: Yes = False,
+    server: Server = ON_SERVER,
+) -> int:
+    """End sessions.
+
+    A session gets SIGTERM, time to finish, then SIGKILL. With --force you see it ended at once; its machines are free
+    only when the agents have said that it is gone.
+
+    Examples:
+      sokovan stop ddp
+      sokovan stop --all --yes
+
+    Parameters
+    ----------
+    names
+        Names or ids, or beginnings of one.
+    all
+        All of your own that have not ended.
+    force
+        Without waiting for the agents.
+    """
+    with server.client() as client:
+        chosen = [view.id for view in client.sessions.list(Wanted(mine=True)) if not is_final(view)] if all else []
+        wanted = [*_some(names, "stop", or_flag="--all"), *chosen] if not all else [*names, *chosen]
+        if all or force:
+            confirm(f"{'force the end of' if force else 'end'} {len(wanted)} sessions", yes=yes)
+        return _each(client, wanted, forced=force)
+
+
+def cancel(*names: str, server: Server = ON_SERVER) -> int:
+    """Take back sessions that still wait.
+
+    A session that has started already is not touched: end it with sokovan stop.
+
+    Examples:
+      sokovan cancel tune-9
+
+    Parameters
+    ----------
+    names
+        Names or ids, or beginnings of one.
+    """
+    with server.client() as client:
+        for name in _some(names, "cancel"):
+            view = client.sessions.cancel(name)
+            talk(f"{view.name}  {state_of(view)}")
+    return OK
+
+
+def _show(view: SessionView, shown: Shown) -> None:
+    form = shown.form()
+    show_one(view, session_facts(view, utc=shown.utc), form, name=view.name)
+    if form.is_for_people and view.kernels:
+        say("")
+        say(table(KERNEL_HEADINGS, kernel_rows(view.kernels)))
+
+
+def _each(client: Client, names: Sequence[str], *, forced: bool) -> int:
+    """Every one is tried; the first failure decides the status."""
+    status = OK
+    for name in names:
+        try:
+            view = client.sessions.stop(name, forced=forced)
+            talk(f"{view.name}  {state_of(view)}")
+        except ClientProblem as problem:
+            complain(problem, json_too=False)
+            status = status or exit_code_of(problem)
+    return status
+
+
+def _some(names: Sequence[str], verb: str, *, or_flag: str = "") -> Sequence[str]:
+    if not names:
+        more = f", or say {or_flag}" if or_flag else ""
+        raise InvalidSetting("no session is named", hint=f"write sokovan {verb} NAME{more}; sokovan ps lists them")
+    return names

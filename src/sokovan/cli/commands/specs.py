@@ -1,0 +1,73 @@
+"""`sokovan init` and `sokovan schema`: files to begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from sokovan.cli.commands.options import Flag
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.output import as_json, say, talk
+from sokovan.sdk.config import checked_context_name
+from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.spec.schema import FILE_NAME, session_schema, starter
+
+
+def init(name: str, *, force: Flag = False) -> int:
+    """Write a spec to begin with.
+
+    Writes NAME.sokovan.yaml, and the JSON Schema beside it, by which an editor checks and completes the file.
+
+    Examples:
+      sokovan init train
+      sokovan run -f train.sokovan.yaml
+
+    Parameters
+    ----------
+    name
+        The name of the session.
+    force
+        Write over a file that is there.
+    """
+    _checked(name)
+    _write(Path(f"{name}.sokovan.yaml"), starter(name), force=force)
+    _write(Path(FILE_NAME), as_json(session_schema()) + "\n", force=True)
+    talk(f"next: sokovan plan -f {name}.sokovan.yaml")
+    return OK
+
+
+def schema(*, kind: Annotated[Literal["Session"], Parameter(name=["--kind", "-k"])] = "Session") -> int:
+    """Print the JSON Schema of a spec.
+
+    Examples:
+      sokovan schema -k Session > session.schema.json
+
+    Parameters
+    ----------
+    kind
+        The kind of object.
+    """
+    say(as_json({"Session": session_schema}[kind]()))
+    return OK
+
+
+def _checked(name: str) -> None:
+    try:
+        checked_context_name(name)
+    except InvalidSetting as problem:
+        raise InvalidSetting(f"{name[:64]!r} is not a name for a session", hint=problem.hint) from problem
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InvalidSetting(f"{path} is there already", hint="take another name, or say --force") from None
+    except OSError as error:
+        raise InvalidSetting(
+            f"cannot write {path}: {error.strerror or error}", hint="go to a folder that is yours"
+        ) from error
+    talk(f"wrote {path}")

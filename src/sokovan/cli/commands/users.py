@@ -1,0 +1,97 @@
+"""`sokovan user`: people and service accounts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from sokovan.cli.commands.catalog import changed, list_all, or_none, remove_named, show_named, tell_changed
+from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.rendering import Column
+from sokovan.wire.api.tenancy import Role, UserBody
+
+COLUMNS: list[Column[UserBody]] = [
+    Column("name", lambda user: user.name),
+    Column("role", lambda user: user.role),
+    Column("domain", lambda user: user.domain),
+    Column("groups", lambda user: ", ".join(user.groups) or "-"),
+    Column("quota", lambda user: or_none(user.policy)),
+]
+
+
+def ls(*, shown: Shown = AS_TABLE) -> int:
+    """List users.
+
+    Examples:
+      sokovan user ls
+    """
+    return list_all(shown, COLUMNS, lambda client: client.users.list())
+
+
+def show(name: str, *, shown: Shown = AS_TABLE) -> int:
+    """Show one user.
+
+    Examples:
+      sokovan user show ada
+
+    Parameters
+    ----------
+    name
+        The name.
+    """
+    return show_named(shown, COLUMNS, lambda client: client.users.get(name))
+
+
+def change(
+    name: str,
+    *,
+    domain: str | None = None,
+    group: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    role: Role | None = None,
+    quota: str | None = None,
+    server: Server = ON_SERVER,
+) -> int:
+    """Make a user, or change one.
+
+    A new user needs a key as well: sokovan key add NAME.
+
+    Examples:
+      sokovan user set ada --group nlp --group vision
+      sokovan user set ada --role domain-admin
+
+    Parameters
+    ----------
+    name
+        The name.
+    domain
+        The domain of a new one; your own, if not said.
+    group
+        A project the user is in. May be given repeatedly; together they replace those there are.
+    role
+        What the user may do.
+    quota
+        The limits the user is under.
+    """
+    with server.client() as client:
+        body, is_new = changed(
+            lambda: client.users.get(name),
+            lambda: UserBody(name=name, domain=domain or client.whoami().domain),
+            {"domain": domain, "groups": list(group) or None, "role": role, "policy": quota},
+        )
+        client.users.put(body)
+    return tell_changed("user", name, is_new=is_new)
+
+
+def remove(name: str, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+    """Remove a user.
+
+    Examples:
+      sokovan user rm ada --yes
+
+    Parameters
+    ----------
+    name
+        The name.
+    """
+    return remove_named(server, "user", name, yes=yes, act=lambda client: client.users.delete(name))

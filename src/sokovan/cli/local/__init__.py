@@ -1,0 +1,1 @@
+"""Commands that work on this machine itself, through the entry points."""

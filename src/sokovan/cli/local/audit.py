@@ -1,0 +1,76 @@
+"""`sokovan audit`: whether the store keeps the laws."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from sokovan.cli.local.db import status_of
+from sokovan.cli.output import as_json, complain, say, talk
+from sokovan.domain.errors import SokovanError, quoted
+from sokovan.entrypoints.audit import AuditReport, Finding, audited, chosen
+from sokovan.entrypoints.database import store_address
+
+OK, BROKEN = 0, 1
+_INDENT = " " * 5
+
+
+def audit(store: str | None, *, json: bool, only: str | None) -> int:
+    """Check the laws; 0 all hold, 1 one is broken, more if the store cannot be read."""
+    try:
+        report = audited(store_address(store, os.environ), only=() if only is None else chosen(only))
+    except SokovanError as error:
+        complain(error, json_too=json)
+        return status_of(error)
+    if json:
+        say(as_json(_object(report)))
+    else:
+        for finding in report.findings:
+            _show(finding)
+        broken = sum(not finding.holds for finding in report.findings)
+        talk(f"{report.store}: {len(report.findings) - broken} pass, {broken} fail")
+    return OK if report.holds else BROKEN
+
+
+def _show(finding: Finding) -> None:
+    law = finding.invariant
+    if finding.holds:
+        say(f"{law.id:<4} pass  {law.title}")
+        return
+    rows = "1 row" if finding.count == 1 else f"{finding.count} rows"
+    say(f"{law.id:<4} FAIL  {rows}: {law.title}")
+    for offence in finding.rows:
+        say(f"{_INDENT}{offence.problem}: {_fields(offence.row)}")
+    if finding.count > len(finding.rows):
+        say(f"{_INDENT}... and {finding.count - len(finding.rows)} more")
+
+
+def _fields(row: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={_value(value)}" for name, value in row.items())
+
+
+def _value(value: Any) -> str:
+    """A value as it is, or in quotes where it would run into the next one."""
+    if value is None:
+        return "-"
+    text = str(value)
+    return text if text.isprintable() and text and " " not in text else quoted(text)
+
+
+def _object(report: AuditReport) -> dict[str, Any]:
+    return {
+        "store": report.store,
+        "ok": report.holds,
+        "invariants": [
+            {
+                "id": finding.invariant.id,
+                "title": finding.invariant.title,
+                "meaning": finding.invariant.meaning,
+                "ok": finding.holds,
+                "count": finding.count,
+                "rows": [{"problem": offence.problem, **offence.row} for offence in finding.rows],
+            }
+            for finding in report.findings
+        ],
+    }

@@ -1,0 +1,39 @@
+"""`sokovan doctor`: what this machine has, and what it lacks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from sokovan.cli.exit_codes import FAILED, OK
+from sokovan.cli.output import as_json, say, table, talk
+
+MARKS = {True: "ok", False: "FAIL", None: "note"}
+
+
+def doctor(*, json: Annotated[bool, Parameter(negative=())] = False) -> int:
+    """Look at this machine: what is there, what is missing.
+
+    Every answer is found by trying, and nothing is changed. Exit status: 0 sokovan can run here, 1 it lacks something.
+
+    Examples:
+      sokovan doctor
+      sokovan doctor --json
+
+    Parameters
+    ----------
+    json
+        Print one JSON document instead of a table.
+    """
+    from sokovan.entrypoints.doctor import examine  # noqa: PLC0415  # SQLite, NVML and friends load only here
+
+    findings = examine()
+    if json:
+        say(as_json([{"name": f.name, "ok": f.ok, "detail": f.detail, "hint": f.hint} for f in findings]))
+    else:
+        say(table(("CHECK", "RESULT", "DETAIL"), [(f.name, MARKS[f.ok], f.detail) for f in findings]))
+        for finding in findings:
+            if finding.ok is not True and finding.hint:
+                talk(f"{finding.name}: {finding.hint}")
+    return FAILED if any(finding.ok is False for finding in findings) else OK

@@ -1,0 +1,67 @@
+"""`sokovan up`: everything on this machine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from sokovan.cli.commands.options import Flag
+from sokovan.cli.output import talk
+from sokovan.cli.problems import CommandProblem
+
+_FLEET = re.compile(r"([0-9]{1,6})x([0-9]{1,4})", re.ASCII)
+
+
+def up(
+    *,
+    port: int = 7646,
+    data: Path | None = None,
+    fake: str | None = None,
+    fake_gpus: int = 0,
+    no_agent: Flag = False,
+) -> int:
+    """Run everything on this machine: server, agent, store.
+
+    It listens on 127.0.0.1 only, keeps its state in your data folder, makes a key for you the first time, and makes
+    itself the context of this client. Ctrl-C stops it; the data stays, and sessions that kept running are found again.
+
+    Examples:
+      sokovan up
+      sokovan up --fake-gpus 4
+      sokovan up --fake 64x8 --no-agent
+
+    Parameters
+    ----------
+    port
+        The port; the next free one, if it is taken.
+    data
+        The folder for its state; otherwise that of your user.
+    fake
+        Pretend machines, as 64x8: 64 machines of 8 GPUs in racks, whose kernels are simulated.
+    fake_gpus
+        Pretend that this machine has so many GPUs.
+    no_agent
+        Do not run kernels on this machine.
+    """
+    if not 0 <= port < 65536:
+        raise _usage(f"--port {port} is not a port", "write a number from 1 to 65535, or 0 for any that is free")
+    if fake_gpus < 0:
+        raise _usage(f"--fake-gpus {fake_gpus} is less than nothing", "write 0 or more")
+    pretended = _fleet(fake)
+    from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here
+
+    options = UpOptions(port=port, data=data, pretended=pretended, fake_gpus=fake_gpus, agent=not no_agent)
+    return run_up(options, say=talk)
+
+
+def _fleet(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    found = _FLEET.fullmatch(text)
+    if found is None or int(found[1]) == 0:
+        raise _usage(f"--fake {text[:60]!r} is not MACHINESxGPUS", "write --fake 64x8")
+    return int(found[1]), int(found[2])
+
+
+def _usage(message: str, hint: str) -> CommandProblem:
+    return CommandProblem(message, code="usage", hint=hint)

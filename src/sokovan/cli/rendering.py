@@ -1,0 +1,143 @@
+"""Objects in the form asked for: a table for people, the rest for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sokovan.cli.output import as_json, plain_cell, say, table
+from sokovan.sdk.errors import InvalidSetting
+
+T = TypeVar("T")
+
+FORMATS = ("table", "wide", "json", "jsonl", "yaml", "csv", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """A column of a table: its name, and what stands in it."""
+
+    name: str
+    cell: Callable[[T], str]
+    wide: bool = False
+
+    @property
+    def heading(self) -> str:
+        """The name as it stands above the column."""
+        return self.name.upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How to print: one of the formats, and maybe only some columns of it."""
+
+    format: str = "table"
+    columns: tuple[str, ...] = ()
+
+    @property
+    def is_for_people(self) -> bool:
+        """Whether it is a table."""
+        return self.format in {"table", "wide"}
+
+
+def checked_form(format_name: str, columns: str | None) -> Form:
+    """The form that these options mean. Raises InvalidSetting."""
+    if format_name not in FORMATS:
+        raise InvalidSetting(f"{format_name[:60]!r} is not a format of output", hint=f"use one of {', '.join(FORMATS)}")
+    names = tuple(name.strip().lower() for name in columns.split(",") if name.strip()) if columns is not None else ()
+    if columns is not None and not names:
+        raise InvalidSetting("--columns names no column", hint="write --columns NAME,STATE")
+    return Form(format_name, names)
+
+
+def show_all(items: Iterable[T], columns: Sequence[Column[T]], form: Form, *, name: Callable[[T], str]) -> None:
+    """Print a list; an empty one is an empty list, never prose."""
+    chosen = chosen_columns(columns, form)
+    if form.format == "jsonl":
+        for item in items:
+            say(plain_line(item))
+        return
+    found = list(items)
+    match form.format:
+        case "json":
+            say(as_json([plain(item) for item in found]))
+        case "yaml":
+            say(_yaml([plain(item) for item in found]))
+        case "name":
+            for item in found:
+                say(name(item))
+        case "csv":
+            say(_csv(chosen, found))
+        case _:
+            rows = [[column.cell(item) for column in chosen] for item in found]
+            say(table([column.heading for column in chosen], rows))
+
+
+def show_one(item: T, facts: Sequence[tuple[str, str]], form: Form, *, name: str) -> None:
+    """Print one object: its facts line by line, or the object itself."""
+    match form.format:
+        case "json":
+            say(as_json(plain(item)))
+        case "jsonl":
+            say(plain_line(item))
+        case "yaml":
+            say(_yaml(plain(item)))
+        case "name":
+            say(name)
+        case "csv":
+            say(_csv_rows([[fact for fact, _ in facts], [value for _, value in facts]]))
+        case _:
+            width = max(len(fact) for fact, _ in facts) + 2
+            for fact, value in facts:
+                say(f"{fact.ljust(width)}{plain_cell(value)}")
+
+
+def row_of(item: T, columns: Sequence[Column[T]], widths: Sequence[int]) -> str:
+    """One line of a table that grows; the widths are those of its beginning."""
+    cells = [plain_cell(column.cell(item)) for column in columns]
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def plain(item: object) -> Any:
+    """An object of the wire as dictionaries and lists, under the names of the API."""
+    import msgspec  # noqa: PLC0415  # a table has no need of it
+
+    return msgspec.to_builtins(item)
+
+
+def plain_line(item: object) -> str:
+    """An object of the wire as one line of JSON."""
+    return json.dumps(plain(item), ensure_ascii=False)
+
+
+def chosen_columns(columns: Sequence[Column[T]], form: Form) -> list[Column[T]]:
+    """The columns to print. Raises InvalidSetting for one that is not there."""
+    by_name = {column.name: column for column in columns}
+    unknown = [name for name in form.columns if name not in by_name]
+    if unknown:
+        raise InvalidSetting(f"there is no column {unknown[0][:60]!r}", hint=f"the columns are {', '.join(by_name)}")
+    if form.columns:
+        return [by_name[name] for name in form.columns]
+    return [column for column in columns if form.format in {"wide", "csv"} or not column.wide]
+
+
+def _csv(columns: Sequence[Column[T]], items: Sequence[T]) -> str:
+    return _csv_rows(
+        [[column.name for column in columns], *([column.cell(item) for column in columns] for item in items)]
+    )
+
+
+def _csv_rows(rows: Sequence[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().removesuffix("\n")
+
+
+def _yaml(value: Any) -> str:
+    import yaml  # noqa: PLC0415  # few ask for it
+
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)).removesuffix("\n")

@@ -1,0 +1,172 @@
+"""Everything that works in the manager's event loop, put together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from sokovan.adapters.agentlink.linked_agents import LinkedAgents
+from sokovan.adapters.agentlink.listener import serve_links
+from sokovan.adapters.inprocess.agents import InProcessAgentStates
+from sokovan.adapters.inprocess.events import InProcessEventBus
+from sokovan.adapters.inprocess.hints import InProcessHints
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.leases import SqlLeases
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
+from sokovan.adapters.sql.store import SqlStore
+from sokovan.entrypoints.agent import AgentOptions, agent_of
+from sokovan.entrypoints.allocators import allocator_named
+from sokovan.entrypoints.embedded.auditing import Watchman
+from sokovan.entrypoints.embedded.links import admission
+from sokovan.entrypoints.embedded.publishing import EVENTS_HINT, Publisher
+from sokovan.entrypoints.embedded.telling_store import TellingStore
+from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.orchestrator.coordinator import Coordinator
+from sokovan.orchestrator.fleet import AgentRegistry
+from sokovan.orchestrator.orchestrator import SokovanOrchestrator
+from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
+from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
+from sokovan.orchestrator.tasks import TaskFailure
+from sokovan.ports.agent_gateway import AgentGateway
+from sokovan.ports.environment import Telemetry
+from sokovan.scheduling.pipeline import schedule
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.profile import SchedulingProfile
+from sokovan.scheduling.registry import PluginRegistry
+from sokovan.scheduling.snapshot import SystemSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantWish:
+    """What the manager is to be made of.
+
+    `agent` is the agent of this machine, without an address yet; `pretended` are the
+    number of agents that only act as if, and the devices of each.
+    """
+
+    database: DatabaseSettings
+    agent_token: str
+    link_host: str
+    link_port: int
+    telemetry: Telemetry
+    tell: Callable[[str], None]
+    agent: Callable[[str], AgentOptions] | None = None
+    pretended: tuple[int, int] | None = None
+    pace: Pace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plant:
+    """The manager at work."""
+
+    hints: InProcessHints
+    events: InProcessEventBus
+    agents: InProcessAgentStates
+    gateway: AgentGateway
+    link_port: int
+    agent: str
+    written: Callable[[], None]
+
+
+async def plant_at_work(wish: PlantWish, stack: AsyncExitStack) -> Plant:
+    """Put the manager together and start it; `stack` takes it down again."""
+    clock = SystemClock()
+    ids = SortableIds(clock)
+    database = Database(wish.database, clock=clock)
+    stack.push_async_callback(database.close)
+    store = SqlStore(database, ids=ids)
+    hints, events, states = InProcessHints(clock), InProcessEventBus(clock), InProcessAgentStates(clock)
+    written = _teller(hints)
+    telling = TellingStore(store, written)
+    registry = AgentRegistry(telling, states, hints=hints, clock=clock)
+    linked = LinkedAgents(clock, admit=admission(registry, wish.agent_token), heard=registry.heard, tell=wish.tell)
+    gateway: AgentGateway = linked
+    listener = await stack.enter_async_context(serve_links(linked, host=wish.link_host, port=wish.link_port))
+    parts = CoordinatorParts(
+        store=telling,
+        leases=SqlLeases(store),
+        hints=hints,
+        snapshots=SqlSnapshots(store),
+        allocator=allocator_named("repository", store),
+        agents=states,
+        gateway=gateway,
+        clock=clock,
+        ids=ids,
+        telemetry=wish.telemetry,
+        images=registry.images,
+        decide=partial(decide_aside, installed_plugins()),
+        failed=lambda name, error: wish.tell(f"handler {name}: {error!r}"),
+    )
+    coordinator = ScheduleCoordinator(parts, holder=ids.new("manager"), pace=wish.pace)
+    coordinators = (coordinator, Publisher(store.outbox, events), Watchman(store, wish.telemetry, wish.tell))
+    await _start_orchestrator(wish, stack, coordinators, clock=clock, hints=hints)
+    agent = await _start_agent(wish, stack, listener.port)
+    return Plant(
+        hints=hints,
+        events=events,
+        agents=states,
+        gateway=gateway,
+        link_port=listener.port,
+        agent=agent,
+        written=written,
+    )
+
+
+async def decide_aside(
+    registry: PluginRegistry, snapshot: SystemSnapshot, profile: SchedulingProfile
+) -> SchedulingPlan:
+    """Decide with every plugin that is installed, in a thread beside the event loop."""
+    return await asyncio.to_thread(schedule, snapshot, profile, registry)
+
+
+def _teller(hints: InProcessHints) -> Callable[[], None]:
+    """A word after every commit, for whoever publishes events."""
+    under_way: set[asyncio.Task[None]] = set()
+
+    def written() -> None:
+        task = asyncio.ensure_future(hints.set(EVENTS_HINT))
+        under_way.add(task)
+        task.add_done_callback(under_way.discard)
+
+    return written
+
+
+async def _start_orchestrator(
+    wish: PlantWish,
+    stack: AsyncExitStack,
+    coordinators: tuple[Coordinator, ...],
+    *,
+    clock: SystemClock,
+    hints: InProcessHints,
+) -> None:
+    def failed(failure: TaskFailure) -> None:
+        wish.telemetry.count("task_failures_total", task=failure.task)
+        wish.tell(f"task {failure.task}, {failure.in_a_row} in a row: {failure.error!r}")
+
+    orchestrator = SokovanOrchestrator(coordinators, clock=clock, hints=hints, failed=failed)
+    await orchestrator.start()
+    stack.push_async_callback(orchestrator.stop)
+
+
+async def _start_agent(wish: PlantWish, stack: AsyncExitStack, port: int) -> str:
+    """Run the agent of this machine beside the manager; what there is to say about it."""
+    if wish.agent is None:
+        return ""
+    closing = stack.enter_context(contextlib.ExitStack())
+    options = wish.agent(f"ws://{wish.link_host}:{port}")
+    parts = await agent_of(options, closing, tell=wish.tell)
+    running = asyncio.create_task(parts.run(), name="agent")
+    stack.push_async_callback(_ended, running)
+    return parts.in_words()
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,32 @@
+"""How an agent that was silent comes back, with the incarnation that it had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
+from sokovan.domain.lifecycle.machine import Cause
+from sokovan.domain.record import Change, HistoryEntry
+from sokovan.ports.storage import UnitOfWork
+
+_HEARD = Change("coordinator", Cause.AGENT_REPORT, "heartbeat-resumed")
+
+
+async def came_back(unit: UnitOfWork, agent_id: AgentId) -> bool:
+    """Move a SUSPECT or LOST agent back to work; whether it was one. Raises NotFound."""
+    agent = await unit.fleet.get(agent_id)
+    if agent.info.status is AgentStatus.SUSPECT:
+        await unit.fleet.move(agent, AgentTrigger.HEARTBEAT_RESUMED, _HEARD)
+    elif agent.info.status is AgentStatus.LOST:
+        drained = was_draining(await unit.fleet.history(agent_id))
+        await unit.fleet.move(agent, AgentTrigger.REJOINED_DRAINING if drained else AgentTrigger.REJOINED, _HEARD)
+    else:
+        return False
+    return True
+
+
+def was_draining(history: Sequence[HistoryEntry]) -> bool:
+    """Whether a lost agent was being drained: what an operator asked for is not forgotten."""
+    lost = [entry for entry in history if entry.trigger == AgentTrigger.DECLARED_LOST.value]
+    return bool(lost) and lost[-1].before == AgentStatus.DRAINING.value

@@ -1,0 +1,63 @@
+"""Writes for many objects: few transactions, and one poison spoils no batch.
+
+A transaction holds at most so many objects that others get their turn. If one of
+them makes it fail, the batch is halved until it is found; the rest is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from sokovan.domain.errors import FencedOut, StoreUnavailable
+from sokovan.ports.storage import Fence, Store, UnitOfWork
+
+BATCH_MAX = 100
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Written(Generic[T, R]):
+    """What came of a write: results, and the objects that could not be written."""
+
+    results: list[R] = field(default_factory=list)
+    failures: list[tuple[T, Exception]] = field(default_factory=list)
+
+
+class BatchWriter:
+    """Writes in batches, as the leader whose `fence` it was given."""
+
+    def __init__(self, store: Store, *, batch_max: int = BATCH_MAX) -> None:
+        self.store = store
+        self.fence: Fence | None = None
+        self._batch_max = batch_max
+
+    async def write(
+        self, items: Sequence[T], work: Callable[[UnitOfWork, Sequence[T]], Awaitable[Sequence[R]]]
+    ) -> Written[T, R]:
+        """Do `work` for all items. Raises FencedOut, StoreUnavailable."""
+        written: Written[T, R] = Written()
+        for start in range(0, len(items), self._batch_max):
+            await self._batch(items[start : start + self._batch_max], work, written)
+        return written
+
+    async def _batch(
+        self,
+        items: Sequence[T],
+        work: Callable[[UnitOfWork, Sequence[T]], Awaitable[Sequence[R]]],
+        written: Written[T, R],
+    ) -> None:
+        try:
+            written.results += await self.store.run(lambda unit: work(unit, items), fence=self.fence)
+        except (FencedOut, StoreUnavailable):
+            raise
+        except Exception as error:  # noqa: BLE001  # one of them is at fault, and must not hold back the others
+            if len(items) == 1:
+                written.failures.append((items[0], error))
+                return
+            middle = len(items) // 2
+            await self._batch(items[:middle], work, written)
+            await self._batch(items[middle:], work, written)

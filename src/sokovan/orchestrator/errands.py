@@ -1,0 +1,179 @@
+"""Requests to agents, run beside the rounds that want them.
+
+An agent may take seconds to answer, or never answer; nobody else waits for that.
+A round begins what it needs, waits a moment for quick answers, and goes on. Late
+answers wake the next round. Each request may be repeated without harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sokovan.domain.errors import SokovanError
+from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.retry import RetryPolicy
+from sokovan.orchestrator.handler import within
+from sokovan.ports.environment import Clock
+
+# How long after its time a pause is remembered that nobody has asked about.
+_STALE_MS = 600_000
+
+
+class ErrandKey(NamedTuple):
+    """One request: what kind, to whom, about what. At most one of a key is under way."""
+
+    kind: str
+    agent_id: AgentId
+    subject: str
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a request: a word, or the error that it ended with."""
+
+    key: ErrandKey
+    word: Any = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrandLimits:
+    """How many requests may be under way, and how long anything waits for them."""
+
+    at_a_time: int = 64
+    per_agent: int = 16
+    deadline_s: float = 15.0
+    patience_s: float = 0.05
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+@dataclass(slots=True)
+class _Pause:
+    until_ms: int
+    failures: int = 0
+
+
+class Errands:
+    """The requests of one coordinator. `wake` is called for answers that come late."""
+
+    def __init__(
+        self, clock: Clock, *, wake: Callable[[], Awaitable[None]], limits: ErrandLimits | None = None
+    ) -> None:
+        self._clock, self._wake = clock, wake
+        self.limits = limits or ErrandLimits()
+        self._gate = asyncio.Semaphore(self.limits.at_a_time)
+        self._gates: dict[AgentId, asyncio.Semaphore] = {}
+        self._under_way: dict[ErrandKey, asyncio.Task[None]] = {}
+        self._answers: dict[str, list[Answer]] = {}
+        self._pauses: dict[ErrandKey, _Pause] = {}
+        self._settling = 0
+
+    def begin(self, key: ErrandKey, work: Callable[[], Awaitable[Any]]) -> bool:
+        """Run a request, unless it is under way or pauses; whether it was begun."""
+        if key in self._under_way or not self.due(key):
+            return False
+        self._under_way[key] = asyncio.ensure_future(self._run(key, work))
+        return True
+
+    def due(self, key: ErrandKey) -> bool:
+        """Whether nothing speaks against asking now."""
+        pause = self._pauses.get(key)
+        return pause is None or pause.until_ms <= self._clock.monotonic_ms()
+
+    def failures(self, key: ErrandKey) -> int:
+        """How often in a row it failed."""
+        pause = self._pauses.get(key)
+        return 0 if pause is None else pause.failures
+
+    def rest(self, key: ErrandKey, seconds: float) -> None:
+        """Do not ask again before `seconds` have passed."""
+        self._pauses[key] = _Pause(self._clock.monotonic_ms() + round(seconds * 1000))
+
+    def hurry(self, key: ErrandKey) -> None:
+        """Something changed: ask again at once."""
+        self._pauses.pop(key, None)
+
+    def hurry_failed(self, heard: Collection[AgentId]) -> None:
+        """Agents were heard: ask them again at once about what they did not answer."""
+        for key, pause in self._pauses.items():
+            if pause.failures and key.agent_id in heard:
+                pause.until_ms = self._clock.monotonic_ms()
+
+    async def settle(self) -> None:
+        """Wait a moment for answers to what is under way."""
+        waiting = list(self._under_way.values())
+        if not waiting:
+            return
+        self._settling += 1
+        done = asyncio.ensure_future(asyncio.wait(waiting))
+        timer = asyncio.ensure_future(self._clock.sleep(self.limits.patience_s))
+        try:
+            await asyncio.wait({done, timer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._settling -= 1
+            for task in (done, timer):
+                task.cancel()
+
+    def take(self, kind: str) -> list[Answer]:
+        """The answers of this kind that nobody has taken yet, in the order of their arrival."""
+        return self._answers.pop(kind, [])
+
+    @property
+    def waiting(self) -> int:
+        """How many answers nobody has taken yet."""
+        return sum(len(answers) for answers in self._answers.values())
+
+    @property
+    def under_way(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._under_way)
+
+    def next_due_s(self) -> float | None:
+        """How long until the first pause ends; None if nothing pauses."""
+        now_ms = self._clock.monotonic_ms()
+        self._pauses = {key: pause for key, pause in self._pauses.items() if pause.until_ms + _STALE_MS > now_ms}
+        ahead = [pause.until_ms for pause in self._pauses.values() if pause.until_ms > now_ms]
+        return (min(ahead) - now_ms) / 1000 if ahead else None
+
+    async def close(self) -> None:
+        """Forget everything; what is under way is given up, and whoever leads next asks again."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._under_way.clear()
+        self._answers.clear()
+        self._pauses.clear()
+        self._gates.clear()
+
+    async def _run(self, key: ErrandKey, work: Callable[[], Awaitable[Any]]) -> None:
+        gate = self._gates.setdefault(key.agent_id, asyncio.Semaphore(self.limits.per_agent))
+        # An agent's own gate first: those who wait for a slow agent must not keep others from theirs.
+        async with gate, self._gate:
+            answer = await self._answer(key, work)
+        self._under_way.pop(key, None)
+        self._answers.setdefault(key.kind, []).append(answer)
+        if not self._settling:
+            await self._wake()
+
+    async def _answer(self, key: ErrandKey, work: Callable[[], Awaitable[Any]]) -> Answer:
+        try:
+            word = await within(work(), self.limits.deadline_s, clock=self._clock)
+        except Exception as error:  # noqa: BLE001  # whoever takes the answer decides what the error means
+            failures = self.failures(key) + 1
+            delay_ms = self.limits.retry.delay_ms(failures)
+            self._pauses[key] = _Pause(self._clock.monotonic_ms() + delay_ms, failures)
+            return Answer(key, error=error)
+        self._pauses.pop(key, None)
+        return Answer(key, word)
+
+
+def said(error: Exception) -> tuple[str, str]:
+    """A code and words for an error, as histories have them."""
+    if isinstance(error, SokovanError):
+        return error.code, error.message
+    return "internal", f"{type(error).__name__}: {error}"

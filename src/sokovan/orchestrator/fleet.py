@@ -1,0 +1,176 @@
+"""Agents that come and speak: admitted with an incarnation, heard for what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.errors import NotFound
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
+from sokovan.domain.image import ARCHITECTURE_DEFAULT
+from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus
+from sokovan.domain.lifecycle.machine import Cause
+from sokovan.domain.record import AgentRecord, Change, Device
+from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.agent_returns import came_back
+from sokovan.orchestrator.image_news import ImageNews
+from sokovan.ports.agent_gateway import ImageReport
+from sokovan.ports.agents import AgentState, AgentStateCache
+from sokovan.ports.environment import Clock
+from sokovan.ports.hints import Hints
+from sokovan.ports.storage import Store, UnitOfWork
+
+SESSIONS_HINT = "sessions"
+SUPERSEDED = "superseded"
+LEFT = "agent-left"
+# A store that was set back may be this many incarnations behind an agent, and catches up.
+_INCARNATIONS_BEHIND_MAX = 10_000
+_NOT_BEGUN = frozenset(ALIVE) - {KernelStatus.RUNNING}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """An agent that presents itself.
+
+    `incarnation` is the one that it was admitted as before, 0 if its process is new.
+    `kernels` are those that it answers for, by attempt: what it found on its machine.
+    """
+
+    agent_id: AgentId
+    incarnation: int = 0
+    slots: ResourceSlot
+    devices: tuple[Device, ...] = ()
+    architecture: str = ARCHITECTURE_DEFAULT
+    scaling_group: ScalingGroupName = ScalingGroupName("default")
+    labels: Mapping[str, str] = field(default_factory=dict)
+    kernels_max: int | None = None
+    kernels: tuple[tuple[KernelId, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """An agent is taken in, as this incarnation."""
+
+    incarnation: int
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """An agent is not taken in; if `final`, dialling again is of no use."""
+
+    code: str
+    message: str
+    final: bool = True
+
+
+class AgentRegistry:
+    """Takes agents in and listens to them. Any number of managers may have one.
+
+    `fresh_s` is for how long a heartbeat counts; `suspect_s` for how long an agent must
+    have been silent before somebody may have moved it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        agents: AgentStateCache,
+        *,
+        hints: Hints,
+        clock: Clock,
+        images: ImageNews | None = None,
+        fresh_s: float = 15.0,
+    ) -> None:
+        self.images = images or ImageNews()
+        self._store, self._agents, self._hints, self._clock = store, agents, hints, clock
+        self._fresh_s = fresh_s
+        self._heard: dict[AgentId, tuple[AgentState, int]] = {}
+
+    async def admit(self, arrival: Arrival) -> Admission | Rejection:
+        """Enrol a new process, or welcome back one that is known. Raises StoreUnavailable."""
+        verdict = await self._store.run(lambda unit: _admitted(unit, arrival))
+        if isinstance(verdict, Admission):
+            await self._hints.set(SESSIONS_HINT)
+        return verdict
+
+    async def heard(self, agent_id: AgentId, state: AgentState, images: Sequence[ImageReport] = ()) -> None:
+        """Keep a heartbeat; wake the coordinator if it says anything new.
+
+        One that says nothing new touches neither the store nor the hint.
+        """
+        now_ms = self._clock.monotonic_ms()
+        known = self._heard.get(agent_id)
+        if not await self._agents.put(state, ttl_s=self._fresh_s):
+            return
+        self._heard[agent_id] = (state, now_ms)
+        image_moved = self.images.take_in(agent_id, state.incarnation, images)
+        before, heard_ms = known if known is not None else (None, 0)
+        silent = before is None or now_ms - heard_ms >= self._fresh_s * 1000
+        returned = silent and await self._store.run(lambda unit: _returned(unit, agent_id, state.incarnation))
+        same = before is not None and (before.incarnation, before.kernels) == (state.incarnation, state.kernels)
+        if returned or image_moved or not same:
+            await self._hints.set(SESSIONS_HINT)
+
+
+async def _admitted(unit: UnitOfWork, arrival: Arrival) -> Admission | Rejection:
+    known = await _known(unit, arrival.agent_id)
+    if known is not None and known.info.status is AgentStatus.TERMINATED:
+        return Rejection(LEFT, f"agent {arrival.agent_id} has left for good; enrol the machine under a new id")
+    incarnation = 0 if known is None else known.info.incarnation
+    if 0 < arrival.incarnation < incarnation:
+        message = f"incarnation {incarnation} of this agent has enrolled, this is {arrival.incarnation}"
+        return Rejection(SUPERSEDED, message)
+    if known is not None and arrival.incarnation == incarnation:
+        await came_back(unit, arrival.agent_id)
+        agent = await unit.fleet.get(arrival.agent_id)
+    elif arrival.incarnation - incarnation > _INCARNATIONS_BEHIND_MAX:
+        return Rejection(SUPERSEDED, f"incarnation {arrival.incarnation} is beyond belief: {incarnation} is known")
+    else:
+        agent = await _enrolled(unit, arrival)
+    return Admission(agent.info.incarnation, draining=agent.info.status is AgentStatus.DRAINING)
+
+
+async def _known(unit: UnitOfWork, agent_id: AgentId) -> AgentRecord | None:
+    try:
+        return await unit.fleet.get(agent_id)
+    except NotFound:
+        return None
+
+
+async def _enrolled(unit: UnitOfWork, arrival: Arrival) -> AgentRecord:
+    """A new incarnation, above whatever the agent has been told before."""
+    info = AgentInfo(
+        agent_id=arrival.agent_id,
+        available_slots=arrival.slots,
+        architecture=arrival.architecture,
+        labels=arrival.labels,
+        kernels_max=arrival.kernels_max,
+        scaling_group=arrival.scaling_group,
+    )
+    change = Change(f"agent {arrival.agent_id}"[:128], Cause.AGENT_REPORT, "enrolled")
+    adopted = await _adopted(unit, arrival)
+    agent = await unit.fleet.enrol(info, change, devices=arrival.devices, adopted=adopted)
+    while agent.info.incarnation <= arrival.incarnation:
+        agent = await unit.fleet.enrol(info, change, devices=arrival.devices, adopted=adopted)
+    return agent
+
+
+async def _adopted(unit: UnitOfWork, arrival: Arrival) -> list[tuple[KernelId, int]]:
+    """The kernels that belong to the new incarnation.
+
+    Those that the agent found, and those that have not begun: a request that an earlier
+    incarnation may still get is refused, and the new one is asked again.
+    """
+    held = await unit.ledger.kernels_on(arrival.agent_id)
+    waiting = [(kernel.kernel_id, kernel.attempt) for kernel in held if kernel.status in _NOT_BEGUN]
+    return list(dict.fromkeys((*arrival.kernels, *waiting)))
+
+
+async def _returned(unit: UnitOfWork, agent_id: AgentId, incarnation: int) -> bool:
+    """Whether an agent was silent for so long that it had been moved; it is moved back."""
+    known = await _known(unit, agent_id)
+    if known is None or known.info.incarnation != incarnation:
+        return False
+    return await came_back(unit, agent_id)

@@ -1,0 +1,40 @@
+"""What is known of images on agents: from heartbeats, and from answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sokovan.domain.ids import AgentId
+from sokovan.ports.agent_gateway import ImageReport, ImageState
+
+
+class ImageNews:
+    """The last word on each image of each agent, of its present incarnation."""
+
+    def __init__(self) -> None:
+        self._incarnations: dict[AgentId, int] = {}
+        self._reports: dict[AgentId, dict[str, ImageReport]] = {}
+
+    def take_in(self, agent_id: AgentId, incarnation: int, reports: Iterable[ImageReport]) -> bool:
+        """Keep what an agent says; whether the state of an image is another than before."""
+        known = self._incarnations.get(agent_id, 0)
+        if incarnation < known:
+            return False
+        if incarnation > known:
+            self._incarnations[agent_id] = incarnation
+            self._reports[agent_id] = {}
+        images = self._reports[agent_id]
+        moved = False
+        for report in reports:
+            before = images.get(report.image)
+            moved |= before is None or before.state is not report.state
+            images[report.image] = report
+        return moved
+
+    def of(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport | None:
+        """The last word of this incarnation on an image; None if there is none."""
+        if not image:
+            return ImageReport("", ImageState.READY)
+        if self._incarnations.get(agent_id) != incarnation:
+            return None
+        return self._reports[agent_id].get(image)

@@ -1,0 +1,147 @@
+"""The way in: sessions are submitted, marked and asked about here.
+
+A controller writes down what is wanted and does no work; the coordinator does, on a
+hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sokovan.domain.errors import Conflict, NotFound
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.machine import Cause
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.record import DETAIL_MAX, Change, SessionRecord
+from sokovan.domain.tenancy import Role
+from sokovan.orchestrator.sessions.dry_runs import DryRuns, DryRunUnavailable, planned_session
+from sokovan.orchestrator.sessions.explanations import Explanation, PlannedSession, WaitingSummary
+from sokovan.orchestrator.sessions.inquiries import Inquiries
+from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
+from sokovan.orchestrator.sessions.submissions import Submission, Submissions
+from sokovan.ports.audit import AuditEntry
+from sokovan.ports.environment import Clock, IdSource
+from sokovan.ports.hints import Hints
+from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.storage import Store, UnitOfWork
+
+SESSIONS_HINT = "sessions"
+
+
+class SchedulingController:
+    """Takes requests for sessions, checks and prepares them, and marks what is to end."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        hints: Hints,
+        ids: IdSource,
+        clock: Clock,
+        names: Callable[[], str],
+        dry_runs: DryRuns | None = None,
+    ) -> None:
+        self._store, self._hints, self._dry_runs = store, hints, dry_runs
+        self._submissions = Submissions(store, ids=ids, clock=clock, names=names)
+        self._inquiries = Inquiries(store, dry_runs)
+
+    async def enqueue(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> SessionRecord:
+        """Store a session, PENDING; see `submit`."""
+        return (await self.submit(request, caller, key=key)).session
+
+    async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
+        """Store a session, PENDING, and say whether it is new.
+
+        The same request with the same key gives the session it made before. A session
+        that no agent could hold is taken as well: the first cycle says so, and it starts
+        when a machine joins that can. Raises InvalidRequest, IdempotencyConflict.
+        """
+        submission = await self._submissions.submit(request, caller, key=key)
+        if submission.fresh:
+            await self._hints.set(SESSIONS_HINT)
+        return submission
+
+    async def plan(self, request: SessionRequest, caller: Caller) -> PlannedSession:
+        """What the scheduler would do with a request now; nothing is stored.
+
+        Raises InvalidRequest, DryRunUnavailable.
+        """
+        if self._dry_runs is None:
+            raise DryRunUnavailable("this controller has no view of the cluster to try a request on")
+        spec = await self._submissions.prepared(request, caller)
+        return planned_session(spec, await self._dry_runs.of_new(spec))
+
+    async def mark_for_termination(
+        self, session_id: SessionId, caller: Caller, *, forced: bool = False, reason: str = ""
+    ) -> SessionRecord:
+        """Ask for the end of a session; forced, it ends for the user at once.
+
+        A session that has ended, or was asked already, stays as it is. Raises NotFound,
+        also for a session of somebody else.
+        """
+        goal, code = (Goal.FORCE, "forced-by-user") if forced else (Goal.STOP, "user-requested")
+        change = _change(caller, code, reason)
+
+        async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
+            before = await _own(unit, session_id, caller)
+            session = await unit.sessions.want(session_id, goal, change)
+            changed = session.version != before.version
+            if changed:
+                await unit.audit.append(_entry("session.terminate", session_id, change))
+            return session, changed
+
+        session, changed = await self._store.run(work)
+        if changed:
+            await self._hints.set(SESSIONS_HINT)
+        return session
+
+    async def cancel(self, session_id: SessionId, caller: Caller) -> SessionRecord:
+        """Withdraw a session that waits. Raises Conflict for one that does not, NotFound."""
+        change = _change(caller, "user-requested", "cancelled")
+
+        async def work(unit: UnitOfWork) -> SessionRecord:
+            before = await _own(unit, session_id, caller)
+            session = await unit.sessions.want(session_id, Goal.STOP, change)
+            # Somebody may have placed it between the two; then this ends by taking it back.
+            if before.status is not SessionStatus.PENDING or session.status is not SessionStatus.CANCELLED:
+                raise _not_waiting(before)
+            await unit.audit.append(_entry("session.cancel", session_id, change))
+            return session
+
+        session = await self._store.run(work)
+        await self._hints.set(SESSIONS_HINT)
+        return session
+
+    async def why(self, session_id: SessionId) -> Explanation:
+        """Why a session is where it is, and what would help. Raises NotFound."""
+        return await self._inquiries.why(session_id)
+
+    async def waiting(self, wanted: SessionFilter) -> Sequence[WaitingSummary]:
+        """Why sessions wait, by reason, the most frequent first."""
+        return await self._inquiries.waiting(wanted)
+
+
+async def _own(unit: UnitOfWork, session_id: SessionId, caller: Caller) -> SessionRecord:
+    """A session that the caller may end; somebody else's is not there."""
+    session = await unit.sessions.get(session_id)
+    owner = session.spec.owner
+    rules = caller.role is Role.ADMIN or (caller.role is Role.DOMAIN_ADMIN and owner.domain == caller.owner.domain)
+    if not rules and owner.user != caller.owner.user:
+        raise NotFound(what="session", name=session_id)
+    return session
+
+
+def _change(caller: Caller, code: str, detail: str) -> Change:
+    return Change(who=caller.owner.user, by=Cause.CONTROLLER, code=code, detail=detail[:DETAIL_MAX])
+
+
+def _entry(action: str, session_id: SessionId, change: Change) -> AuditEntry:
+    return AuditEntry(change.who, action, session_id, "done", detail={"code": change.code, "reason": change.detail})
+
+
+def _not_waiting(session: SessionRecord) -> Conflict:
+    name = session.spec.name or session.session_id
+    return Conflict(
+        f"session {name} is {session.status}, and only one that is pending can be cancelled",
+        hint="ask for its end instead: `sokovan stop NAME`",
+    )

@@ -1,0 +1,127 @@
+"""What the real core would do, tried on a snapshot: nothing of it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sokovan.domain.errors import SokovanError
+from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.policy import Scope
+from sokovan.domain.record import SessionRecord
+from sokovan.domain.session import SessionSpec
+from sokovan.orchestrator.sessions.explanations import PlannedSession, When
+from sokovan.orchestrator.sessions.scheduler import Decide
+from sokovan.ports.snapshots import SnapshotSource
+from sokovan.scheduling.pipeline import schedule
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.profile import SchedulingProfile, profile_of
+from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot, workload_of
+from sokovan.scheduling.trace import Advice, Code, Verdict
+
+_SCOPES = (
+    (Scope.KEYPAIR, "access_key"),
+    (Scope.USER, "user"),
+    (Scope.GROUP, "group"),
+    (Scope.DOMAIN, "domain"),
+)
+
+
+class DryRunUnavailable(SokovanError):
+    """Nothing can be tried out here."""
+
+    code = "dry-run-unavailable"
+    hint = "ask a manager that sees the cluster, or submit the session and ask why it waits"
+
+
+async def in_a_thread(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
+    """Decide with the plugins of this package, beside the event loop."""
+    return await asyncio.to_thread(schedule, snapshot, profile)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a cycle would say of one session; `agents` are by the index of its kernels."""
+
+    verdict: Verdict
+    when: When
+    agents: tuple[tuple[int, AgentId], ...] = ()
+
+
+class DryRuns:
+    """Cycles that change nothing, on a snapshot source of their own."""
+
+    def __init__(self, snapshots: SnapshotSource, decide: Decide = in_a_thread) -> None:
+        self._snapshots, self._decide = snapshots, decide
+        # One source is used by one task at a time.
+        self._turn = asyncio.Lock()
+
+    async def of_new(self, spec: SessionSpec) -> Outcome:
+        """What would become of a session if it were submitted now, after all others."""
+        snapshot = await self._snapshot(spec.scaling_group)
+        newest = max((session.submitted for session in snapshot.sessions), default=0) + 1
+        session = workload_of(spec, submitted=newest)
+        return await self._outcome(replace(snapshot, sessions=(*snapshot.sessions, session)), session)
+
+    async def of_changed(self, record: SessionRecord, variants: Sequence[SessionWorkload]) -> list[Outcome]:
+        """What would become of a session that waits if it were like each of these."""
+        snapshot = await self._snapshot(record.spec.scaling_group)
+        others = tuple(one for one in snapshot.sessions if one.session_id != record.session_id)
+        if len(others) == len(snapshot.sessions):
+            return []
+        return [await self._outcome(replace(snapshot, sessions=(*others, one)), one) for one in variants]
+
+    async def _snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
+        async with self._turn:
+            await self._snapshots.refresh()
+            return await self._snapshots.snapshot(scaling_group)
+
+    async def _outcome(self, snapshot: SystemSnapshot, session: SessionWorkload) -> Outcome:
+        plan = await self._decide(snapshot, profile_of(snapshot.scaling_group))
+        verdict = plan.by_session[session.session_id]
+        index = {kernel.kernel_id: number for number, kernel in enumerate(session.kernels)}
+        agents = [(index[one.kernel_id], one.agent_id) for one in plan.placements if one.kernel_id in index]
+        return Outcome(verdict, when_of(verdict, snapshot, session), tuple(sorted(agents)))
+
+
+def planned_session(spec: SessionSpec, outcome: Outcome) -> PlannedSession:
+    """The answer to somebody who asks before submitting."""
+    verdict = outcome.verdict
+    return PlannedSession(
+        would_start=outcome.when,
+        code=verdict.code.value,
+        summary=verdict.summary,
+        verdict=verdict.advice,
+        slots=spec.requested_slots(),
+        size=len(spec.kernels),
+        scaling_group=spec.scaling_group,
+        queue=spec.queue,
+        image=spec.kernels[0].image,
+        placements=outcome.agents,
+        checks=verdict.checks,
+        funnel={} if verdict.funnel is None else dict(verdict.funnel._asdict()),
+        position=verdict.position,
+    )
+
+
+def when_of(verdict: Verdict, snapshot: SystemSnapshot, session: SessionWorkload) -> When:
+    """Now, later, or never as things are: nothing but another request would help."""
+    if verdict.code is Code.PLACED:
+        return When.NOW
+    if verdict.advice is Advice.CHANGE or _above_limits(snapshot, session):
+        return When.NEVER
+    return When.WAITS
+
+
+def _above_limits(snapshot: SystemSnapshot, session: SessionWorkload) -> bool:
+    """Whether what must start together alone is more than its owner may ever use."""
+    if session.min_kernels is not None:
+        return False
+    asked = [kernel.slots for kernel in session.kernels]
+    whole = sum(asked[1:], asked[0])
+    for scope, field in _SCOPES:
+        policy = snapshot.limits.get(scope, {}).get(getattr(session.owner, field))
+        if policy is not None and policy.slots_max.exceeded_by(whole):
+            return True
+    return False

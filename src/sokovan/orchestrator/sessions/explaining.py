@@ -1,0 +1,184 @@
+"""Puts explanations together, from verdicts and from the stories of sessions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.machine import Cause
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.record import HistoryEntry, KernelRecord, SessionRecord, SessionResult
+from sokovan.orchestrator.sessions.explanations import Ahead, Explanation, PastReason, Standing, meaning_of
+from sokovan.ports.verdicts import StoredVerdict
+from sokovan.scheduling.codec import InvalidSnapshot, verdict_from_json
+from sokovan.scheduling.trace import Check, Code, Funnel, Verdict
+
+# A trouble that was not seen again for this long is over, whether or not anybody said so.
+TROUBLE_S = 60
+SHOWN_MAX = 8
+
+_STANDING_OF: Mapping[SessionStatus, Standing] = {
+    SessionStatus.PENDING: Standing.NOT_SEEN_YET,
+    SessionStatus.SCHEDULED: Standing.PREPARING,
+    SessionStatus.PREPARING: Standing.PREPARING,
+    SessionStatus.PULLING: Standing.IMAGE_PULLING,
+    SessionStatus.PREPARED: Standing.STARTING,
+    SessionStatus.CREATING: Standing.STARTING,
+    SessionStatus.RUNNING: Standing.RUNNING,
+    SessionStatus.TERMINATING: Standing.ENDING,
+    SessionStatus.TERMINATED: Standing.FAILED,
+    SessionStatus.CANCELLED: Standing.CANCELLED,
+}
+# What a note or a cause in a story means to the reader; any other trouble is one that is tried again.
+_TROUBLES: Mapping[str, Standing] = {
+    "image-unavailable": Standing.IMAGE_NOT_FOUND,
+    "agent-unreachable": Standing.AGENT_UNREACHABLE,
+}
+_STOPPED = frozenset({"user-requested", "forced-by-user", "stop_requested"})
+
+
+def read_verdict(stored: StoredVerdict | None) -> Verdict | None:
+    """The verdict that is kept; None where there is none that this version can read."""
+    if stored is None:
+        return None
+    try:
+        return verdict_from_json(stored.document)
+    except InvalidSnapshot:
+        if stored.code not in Code.__members__:
+            return None
+        return Verdict(stored.session_id, Code(stored.code), stored.summary)
+
+
+def explain_waiting(
+    session: SessionRecord, verdict: Verdict, *, as_of_ms: int, ahead: Sequence[SessionRecord] = ()
+) -> Explanation:
+    """Why a session waits, as the scheduler said it last."""
+    return Explanation(
+        session_id=session.session_id,
+        status=session.status,
+        verdict=verdict.advice,
+        code=verdict.code.value,
+        summary=verdict.summary,
+        checks=verdict.checks,
+        funnel=funnel_view(verdict.funnel),
+        position=verdict.position,
+        ahead=tuple(_ahead(session, other) for other in ahead),
+        as_of_ms=as_of_ms,
+    )
+
+
+def explain_standing(session: SessionRecord, story: Sequence[HistoryEntry], *, now_ms: int) -> Explanation:
+    """Where a session stands that does not wait for a place, and what troubles it."""
+    trouble = _trouble(session, story, now_ms=now_ms)
+    code = _standing(session, trouble)
+    advice, meaning = meaning_of(code)
+    return Explanation(
+        session_id=session.session_id,
+        status=session.status,
+        verdict=advice,
+        code=code.value,
+        summary=_summary(session, trouble) or meaning,
+        checks=_kernel_checks(session.kernels),
+        as_of_ms=now_ms,
+    )
+
+
+def past_reasons(story: Sequence[HistoryEntry]) -> tuple[PastReason, ...]:
+    """The reasons for which a session stayed where it was, each counted, in order."""
+    found: dict[str, PastReason] = {}
+    for entry in story:
+        if not _is_note(entry):
+            continue
+        known = found.get(entry.change.code)
+        found[entry.change.code] = PastReason(
+            code=entry.change.code,
+            summary=entry.change.detail,
+            count=entry.times + (0 if known is None else known.count),
+            first_ms=entry.at_ms if known is None else known.first_ms,
+            last_ms=entry.last_ms,
+        )
+    return tuple(found.values())
+
+
+def funnel_view(funnel: Funnel | None) -> dict[str, int]:
+    """How many agents are left after each question, by the question."""
+    return {} if funnel is None else dict(funnel._asdict())
+
+
+def _is_note(entry: HistoryEntry) -> bool:
+    """A line that moved nothing says why an object stays."""
+    return entry.before == entry.after and entry.change.by is not Cause.CONTROLLER and entry.change.code != ""
+
+
+def _ahead(session: SessionRecord, other: SessionRecord) -> Ahead:
+    mine = other.spec.owner.user == session.spec.owner.user
+    if other.spec.priority > session.spec.priority:
+        why = f"has priority {other.spec.priority}, this one {session.spec.priority}"
+    elif other.place < session.place:
+        why = f"is earlier in queue {other.spec.queue}"
+    else:
+        why = f"goes first in queue {other.spec.queue} by the order of its scheduler"
+    # Another's session is named by its id alone: a name may tell what somebody works on.
+    return Ahead(session=other.spec.name if mine and other.spec.name else other.session_id, why=why)
+
+
+def _trouble(session: SessionRecord, story: Sequence[HistoryEntry], *, now_ms: int) -> HistoryEntry | None:
+    """The last note since the session came into its status, if it is fresh."""
+    last = story[-1] if story else None
+    if last is None or not _is_note(last) or last.after != session.status:
+        return None
+    return last if now_ms - last.last_ms <= TROUBLE_S * 1000 else None
+
+
+def _standing(session: SessionRecord, trouble: HistoryEntry | None) -> Standing:
+    if session.status is SessionStatus.TERMINATED:
+        if session.result is SessionResult.SUCCESS:
+            return Standing.SUCCEEDED
+        if session.cause in _STOPPED:
+            return Standing.STOPPED
+        return Standing.IMAGE_NOT_FOUND if session.cause == "image-unavailable" else Standing.FAILED
+    if trouble is None or session.status in {SessionStatus.PENDING, SessionStatus.CANCELLED}:
+        return _STANDING_OF[session.status]
+    return _TROUBLES.get(trouble.change.code, Standing.RETRY_BACKOFF)
+
+
+def _summary(session: SessionRecord, trouble: HistoryEntry | None) -> str:
+    if session.ended_ms is not None or session.status is SessionStatus.TERMINATING:
+        cause = session.cause or "no cause is known"
+        told = f"{cause}: {session.cause_detail}" if session.cause_detail else cause
+        verb = "is being ended" if session.ended_ms is None else "ended"
+        return f"{verb}: {told}"
+    if trouble is not None:
+        again = f" ({trouble.times} times)" if trouble.times > 1 else ""
+        return f"{trouble.change.detail or trouble.change.code}{again}"
+    if session.status is SessionStatus.PENDING:
+        return ""
+    where = _listed_short([str(kernel.agent_id) for kernel in session.kernels if kernel.agent_id is not None])
+    wanted = ", and is asked to end" if session.goal is not Goal.RUN else ""
+    return f"{_counts(session.kernels)} on {where}{wanted}"
+
+
+def _counts(kernels: Sequence[KernelRecord]) -> str:
+    counts = Counter(kernel.status for kernel in kernels)
+    return ", ".join(f"{count} of {len(kernels)} kernels {status}" for status, count in counts.items())
+
+
+def _kernel_checks(kernels: Sequence[KernelRecord]) -> tuple[Check, ...]:
+    """How many kernels are how far, and which ended badly."""
+    checks = [Check("kernels", "ok", _counts(kernels))]
+    bad = [kernel for kernel in kernels if kernel.exit_code not in {None, 0}]
+    checks += [
+        Check(f"kernel {kernel.index}", "no", f"exit code {kernel.exit_code} on {kernel.agent_id}")
+        for kernel in bad[:SHOWN_MAX]
+    ]
+    missing = sum(kernel.status is KernelStatus.PENDING for kernel in kernels)
+    if 0 < missing < len(kernels):
+        checks.append(Check("growth", "short", f"{missing} kernels beyond the minimum wait for room"))
+    return tuple(checks)
+
+
+def _listed_short(names: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    shown = ", ".join(distinct[:SHOWN_MAX])
+    return f"{shown} and {len(distinct) - SHOWN_MAX} more" if len(distinct) > SHOWN_MAX else shown or "no agent"

@@ -1,0 +1,144 @@
+"""Why a session is where it is, and what would become of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sokovan.domain.ids import AgentId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.scheduling.trace import MEANING, Advice, Check, Code
+
+
+class When(StrEnum):
+    """When a session would start, as things are."""
+
+    NOW = "now"
+    WAITS = "waits"
+    NEVER = "never"
+
+
+class Standing(StrEnum):
+    """The stable name of where a session stands that the core has no verdict on."""
+
+    NOT_SEEN_YET = "NOT_SEEN_YET"
+    PREPARING = "PREPARING"
+    IMAGE_PULLING = "IMAGE_PULLING"
+    IMAGE_NOT_FOUND = "IMAGE_NOT_FOUND"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    AGENT_UNREACHABLE = "AGENT_UNREACHABLE"
+    RETRY_BACKOFF = "RETRY_BACKOFF"
+    ENDING = "ENDING"
+    SUCCEEDED = "SUCCEEDED"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+# What each standing asks of the reader, and what it means, beside the table of the core's codes.
+STANDINGS: Mapping[Standing, tuple[Advice, str]] = {
+    Standing.NOT_SEEN_YET: (Advice.WAIT, "no scheduling cycle has looked at it yet"),
+    Standing.PREPARING: (Advice.NOTHING, "it has its places, and its image is looked for there"),
+    Standing.IMAGE_PULLING: (Advice.WAIT, "its image is being made ready where it will run"),
+    Standing.IMAGE_NOT_FOUND: (Advice.CHANGE, "an agent cannot have its image"),
+    Standing.STARTING: (Advice.NOTHING, "its kernels are being started"),
+    Standing.RUNNING: (Advice.NOTHING, "it runs"),
+    Standing.AGENT_UNREACHABLE: (Advice.WAIT, "an agent that it needs does not answer, and is asked again"),
+    Standing.RETRY_BACKOFF: (Advice.WAIT, "a step failed, and is tried again soon"),
+    Standing.ENDING: (Advice.NOTHING, "its kernels are being ended"),
+    Standing.SUCCEEDED: (Advice.NOTHING, "it came to its own end, with exit code 0"),
+    Standing.STOPPED: (Advice.NOTHING, "somebody ended it"),
+    Standing.FAILED: (Advice.BROKEN, "it ended, but not well"),
+    Standing.CANCELLED: (Advice.NOTHING, "it was withdrawn before it started"),
+}
+
+
+def meaning_of(code: str) -> tuple[Advice, str]:
+    """What a code of a verdict or standing asks of the reader, and what it means."""
+    if code in Code.__members__:
+        return MEANING[Code(code)]
+    if code in Standing.__members__:
+        return STANDINGS[Standing(code)]
+    return Advice.WAIT, "a reason that this version does not know"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """A session that goes first, and why."""
+
+    session: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WouldStart:
+    """When it would start (now, later, never) if one thing were different."""
+
+    when: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastReason:
+    """A reason that held for a while: how often it was found, from when to when."""
+
+    code: str
+    summary: str
+    count: int
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a session is where it is, what the reader should do, and what would help."""
+
+    session_id: SessionId
+    status: SessionStatus
+    verdict: Advice
+    code: str
+    summary: str
+    checks: tuple[Check, ...] = ()
+    funnel: Mapping[str, int] = field(default_factory=dict)
+    position: int = 0
+    ahead: tuple[Ahead, ...] = ()
+    would_start: tuple[WouldStart, ...] = ()
+    history: tuple[PastReason, ...] = ()
+    as_of_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSession:
+    """What the scheduler would do with a request.
+
+    `placements` are pairs of a kernel's index and an agent.
+    """
+
+    would_start: When
+    code: str
+    summary: str
+    verdict: Advice
+    slots: ResourceSlot
+    size: int
+    scaling_group: ScalingGroupName
+    queue: QueueName
+    image: str
+    placements: tuple[tuple[int, AgentId], ...] = ()
+    checks: tuple[Check, ...] = ()
+    funnel: Mapping[str, int] = field(default_factory=dict)
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingSummary:
+    """How many sessions wait for one reason, and for how much in all."""
+
+    code: str
+    verdict: Advice
+    sessions: int
+    oldest_ms: int
+    meaning: str
+    slots: ResourceSlot = NO_SLOTS

@@ -1,0 +1,145 @@
+"""Sessions whose agent is lost for good: ended, or tried again from the start.
+
+What their kernels hold stays taken until there is a proof. If many agents are lost
+at a time, the fault is more likely ours: then nothing is ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.lifecycle.kernel import ALIVE, KernelTrigger
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.record import KernelMove, SessionRecord
+from sokovan.domain.session import LostPolicy, SessionSpec
+from sokovan.orchestrator.batches import BatchWriter
+from sokovan.orchestrator.sessions.live import Need, needs_of
+from sokovan.orchestrator.sessions.moves import Step, by_coordinator
+from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.ports.environment import IdSource
+from sokovan.ports.storage import UnitOfWork
+
+AGENT_LOST = "agent-lost"
+BRAKED = "mass-loss"
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """When so many agents are lost that sessions are left alone.
+
+    More than `share` of at least `agents_min` agents, within `window_s`.
+    """
+
+    share: float = 0.3
+    agents_min: int = 4
+    window_s: float = 60.0
+
+
+class EndLostSessions:
+    """Ends sessions `lost_s` after their agent was lost."""
+
+    name = "lost-agents"
+
+    def __init__(
+        self,
+        bench: Workbench,
+        batches: BatchWriter,
+        ids: IdSource,
+        *,
+        lost_s: float = 60.0,
+        brake: Brake | None = None,
+    ) -> None:
+        self._bench, self._batches, self._ids = bench, batches, ids
+        self._lost_ms, self._brake = round(lost_s * 1000), brake or Brake()
+        # When each agent was found to be lost; those whose loss is held to be no loss.
+        self._since_ms: dict[AgentId, int] = {}
+        self._held: set[AgentId] = set()
+
+    def clear(self) -> None:
+        """Forget who is lost."""
+        self._since_ms.clear()
+        self._held.clear()
+
+    async def handle(self, seen: Round) -> bool:
+        """Look at agents that are lost, and have been for long enough."""
+        now_ms = self._bench.clock.monotonic_ms()
+        lost = [one for one, info in seen.agents.items() if info.status is AgentStatus.LOST]
+        self._since_ms = {one: self._since_ms.get(one, now_ms) for one in lost}
+        self._held &= set(lost)
+        await self._apply_brake(seen.agents, now_ms)
+        over = [one for one in lost if one not in self._held and now_ms - self._since_ms[one] >= self._lost_ms]
+        moved = False
+        for agent_id in over:
+            moved |= await self._end_sessions(agent_id)
+        return moved
+
+    async def _apply_brake(self, agents: Mapping[AgentId, AgentInfo], now_ms: int) -> None:
+        brake = self._brake
+        there = [one for one, info in agents.items() if info.status is not AgentStatus.TERMINATED]
+        recent = [one for one, since in self._since_ms.items() if now_ms - since <= brake.window_s * 1000]
+        on = len(there) >= brake.agents_min and len(recent) > brake.share * len(there)
+        self._bench.telemetry.gauge("agents_held_back", len(self._held))
+        fresh = [one for one in recent if one not in self._held] if on else []
+        self._held.update(fresh)
+        ids = dict.fromkeys(session for agent in fresh for session in self._bench.live.sessions_on(agent))
+        detail = f"{len(recent)} of {len(there)} agents fell silent together; nothing is ended because of it"
+        await self._bench.writer.note(list(ids), by_coordinator(BRAKED, detail))
+        if fresh:
+            self._bench.telemetry.count("mass_losses_total")
+
+    async def _end_sessions(self, agent_id: AgentId) -> bool:
+        live = self._bench.live
+        found = [one for name in live.sessions_on(agent_id) if (one := live.get(name)) is not None]
+        alive = [one for one in found if Need.AN_END not in needs_of(one)]
+        requeued = [one for one in alive if one.spec.on_agent_lost is LostPolicy.REQUEUE]
+        ended = [one for one in alive if one.spec.on_agent_lost is not LostPolicy.REQUEUE]
+        plans = self._bench.writer.decide(self.name, ended, lambda session: [_failed(session, agent_id)])
+        moved = await self._bench.writer.move(self.name, plans)
+        return bool(await self._requeue(requeued, agent_id) or moved)
+
+    async def _requeue(self, sessions: Sequence[SessionRecord], agent_id: AgentId) -> bool:
+        if not sessions:
+            return False
+        # Made before the transaction, which may be tried more than once.
+        pairs = [(session, self._again(session.spec)) for session in sessions]
+
+        async def work(unit: UnitOfWork, batch: Sequence[tuple[SessionRecord, SessionSpec]]) -> Sequence[SessionRecord]:
+            return [await _replace(unit, session, spec, agent_id) for session, spec in batch]
+
+        written = await self._batches.write(pairs, work)
+        for record in written.results:
+            self._bench.live.put(record)
+        for (session, _), error in written.failures:
+            self._bench.live.doubt([session.session_id])
+            self._bench.quarantine.failed(session.session_id, handler=self.name, error=error)
+        return bool(written.results)
+
+    def _again(self, spec: SessionSpec) -> SessionSpec:
+        """The same session as a new one."""
+        kernels = tuple(
+            replace(kernel, kernel_id=KernelId(self._ids.new("k")), nominated=None) for kernel in spec.kernels
+        )
+        return replace(spec, session_id=SessionId(self._ids.new("s")), kernels=kernels)
+
+
+def _failed(session: SessionRecord, agent_id: AgentId) -> Step:
+    there = tuple(one.kernel_id for one in session.kernels if one.agent_id == agent_id and one.status in ALIVE)
+    return Step(KernelTrigger.FAILED, by_coordinator(AGENT_LOST, f"agent {agent_id} is lost"), there)
+
+
+async def _replace(unit: UnitOfWork, session: SessionRecord, spec: SessionSpec, agent_id: AgentId) -> SessionRecord:
+    """End a session and enqueue its successor, both or none.
+
+    It ends for its owner at once, so that its name is free; what it holds stays taken.
+    """
+    step = _failed(session, agent_id)
+    await unit.sessions.move_kernels([KernelMove(one.kernel, one.trigger) for one in step.moves(session)], step.change)
+    detail = f"agent {agent_id} is lost; {spec.session_id} takes its place"
+    ended = await unit.sessions.want(session.session_id, Goal.FORCE, by_coordinator(AGENT_LOST, detail))
+    successor = by_coordinator("requeued", f"it takes the place of {session.session_id}, whose agent was lost")
+    await unit.sessions.enqueue(spec, successor)
+    return ended

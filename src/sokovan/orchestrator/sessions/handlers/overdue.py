@@ -1,0 +1,124 @@
+"""Ends what lasts longer than it may: states with a deadline, waiting, running."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
+from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.orchestrator.sessions.live import Need
+from sokovan.orchestrator.sessions.moves import Step, by_coordinator
+from sokovan.orchestrator.sessions.rounds import Round, Workbench
+
+TIME_LIMIT = "time-limit"
+PENDING_TIMEOUT = "pending-timeout"
+TERMINATION_TIMEOUT = "termination-timeout"
+# An end that does not come is put on record ever more rarely.
+_OVERDUE_DOUBLINGS_MAX = 6
+_UNPREPARED = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING})
+_TRANSIENT = (Need.IMAGES, Need.A_START, Need.NEWS, Need.AN_END, Need.A_LIMIT)
+
+# Every scaling group as the configuration has it.
+ScalingGroups = Callable[[], Awaitable[Sequence[ScalingGroup]]]
+
+
+class EndOverdue:
+    """Compares how long things last with how long they may, by the store's time."""
+
+    name = "overdue"
+
+    def __init__(self, bench: Workbench, groups: ScalingGroups) -> None:
+        self._bench, self._groups = bench, groups
+        self._waiting: dict[ScalingGroupName, list[tuple[int, SessionId]]] = {}
+        self._overdue: dict[KernelId, int] = {}
+
+    def waits(self, session: SessionRecord) -> None:
+        """A session has begun to wait."""
+        line = self._waiting.setdefault(session.spec.scaling_group, [])
+        heapq.heappush(line, (session.submitted_ms, session.session_id))
+
+    def clear(self) -> None:
+        """Forget who waits."""
+        self._waiting.clear()
+        self._overdue.clear()
+
+    async def handle(self, seen: Round) -> bool:
+        """Expire what is overdue."""
+        bench, writer = self._bench, self._bench.writer
+        found = {one.session_id: one for need in _TRANSIENT for one in bench.live.needing(need)}
+        plans = writer.decide(self.name, found.values(), lambda session: self._steps(session, seen.agents))
+        plans += writer.decide(self.name, await self._waited_too_long(), _withdrawn)
+        moved = await writer.move(self.name, plans)
+        stuck = [one.session_id for one in bench.live.needing(Need.AN_END) if self._is_stuck(one)]
+        change = by_coordinator(TERMINATION_TIMEOUT, "its kernels did not end in time; what they hold stays taken")
+        forced = await writer.want(self.name, stuck, Goal.FORCE, change)
+        self._overdue = {one: times for one, times in self._overdue.items() if bench.live.session_of(one) is not None}
+        return bool(moved or forced)
+
+    def _steps(self, session: SessionRecord, agents: Mapping[AgentId, AgentInfo]) -> list[Step]:
+        steps: list[Step] = []
+        limit_s = session.spec.time_limit_s
+        if session.status is SessionStatus.RUNNING and limit_s is not None and self._lasts(session.since_ms, limit_s):
+            alive = tuple(kernel.kernel_id for kernel in session.kernels if kernel.status in ALIVE)
+            return [Step(KernelTrigger.EXPIRED, by_coordinator(TIME_LIMIT, f"it ran for {limit_s} s"), alive)]
+        for kernel in session.kernels:
+            if kernel.status is KernelStatus.TERMINATING:
+                steps += self._termination(kernel, agents)
+            elif kernel.status in KERNEL.transient and not _waits_for_others(session, kernel):
+                seconds = KERNEL.deadlines[kernel.status].seconds
+                if seconds is not None and self._lasts(kernel.since_ms, seconds):
+                    detail = f"kernel {kernel.index} was {kernel.status} for more than {seconds} s"
+                    change = by_coordinator(f"{kernel.status}-timeout", detail)
+                    steps.append(Step(KernelTrigger.EXPIRED, change, (kernel.kernel_id,)))
+        return steps
+
+    def _termination(self, kernel: KernelRecord, agents: Mapping[AgentId, AgentInfo]) -> list[Step]:
+        """Say that an end is overdue; nobody can be blamed while the agent is lost."""
+        agent = agents.get(kernel.agent_id or AgentId(""))
+        seconds = KERNEL.deadlines[KernelStatus.TERMINATING].seconds
+        if seconds is None or agent is None or agent.status in {AgentStatus.LOST, AgentStatus.TERMINATED}:
+            return []
+        times = self._overdue.get(kernel.kernel_id, 0)
+        if not self._lasts(kernel.since_ms, seconds << min(times, _OVERDUE_DOUBLINGS_MAX)):
+            return []
+        self._overdue[kernel.kernel_id] = times + 1
+        change = by_coordinator("termination-overdue", f"agent {kernel.agent_id} has not ended it yet")
+        return [Step(KernelTrigger.OVERDUE, change, (kernel.kernel_id,))]
+
+    async def _waited_too_long(self) -> list[SessionRecord]:
+        found: list[SessionRecord] = []
+        if not any(self._waiting.values()):
+            return found
+        for group in await self._groups():
+            line, limit_s = self._waiting.get(group.name, []), group.pending_timeout_s
+            while limit_s is not None and line and self._lasts(line[0][0], limit_s):
+                session = self._bench.live.get(heapq.heappop(line)[1])
+                if session is not None and session.status is SessionStatus.PENDING:
+                    found.append(session)
+        return found
+
+    def _is_stuck(self, session: SessionRecord) -> bool:
+        seconds = SESSION.deadlines[SessionStatus.TERMINATING].seconds
+        terminating = session.status is SessionStatus.TERMINATING
+        return terminating and seconds is not None and self._lasts(session.since_ms, seconds)
+
+    def _lasts(self, since_ms: int, seconds: int) -> bool:
+        return self._bench.live.now_ms - since_ms >= seconds * 1000
+
+
+def _waits_for_others(session: SessionRecord, kernel: KernelRecord) -> bool:
+    """A kernel that is ready waits for the rest of its gang, whose own deadlines run."""
+    others = any(one.status in _UNPREPARED for one in session.kernels)
+    return kernel.status is KernelStatus.PREPARED and others
+
+
+def _withdrawn(session: SessionRecord) -> list[Step]:
+    waiting = tuple(kernel.kernel_id for kernel in session.kernels if kernel.status is KernelStatus.PENDING)
+    detail = "it did not find a place within the time that its scaling group gives it"
+    return [Step(KernelTrigger.WITHDRAWN, by_coordinator(PENDING_TIMEOUT, detail), waiting)]

@@ -1,0 +1,147 @@
+"""Sees to it that agents have the images of the kernels they will run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
+from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.orchestrator.errands import ErrandKey
+from sokovan.orchestrator.image_news import ImageNews
+from sokovan.orchestrator.sessions.handlers.start import creation_step
+from sokovan.orchestrator.sessions.live import Need
+from sokovan.orchestrator.sessions.moves import Step, by_coordinator, by_report
+from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.ports.agent_gateway import AgentRefused, ImageReport, ImageState
+
+PREPARE = "prepare"
+IMAGE_UNAVAILABLE = "image-unavailable"
+# An agent tells of a pull by itself; this is for the case that it was not heard.
+_ASK_AGAIN_S = 10.0
+_NOTE_EVERY_MS = 5_000
+_STEPS = {KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING}
+
+
+class PrepareImages:
+    """Moves kernels up to PREPARED; where all is ready, the creation is asked for in the same step."""
+
+    name = "prepare"
+
+    def __init__(self, bench: Workbench, images: ImageNews) -> None:
+        self._bench, self._images = bench, images
+        # What was answered in this round: an older word of a failure is no answer to a new request.
+        self._answered: set[ErrandKey] = set()
+        self._noted_ms: dict[ErrandKey, int] = {}
+
+    async def handle(self, seen: Round) -> bool:
+        """Ask once per agent and image, wait a moment, move whom the answers concern."""
+        del seen
+        bench, sessions = self._bench, self._bench.live.needing(Need.IMAGES)
+        if self._ask(sessions):
+            await bench.errands.settle()
+        await self._listen(sessions)
+        plans = bench.writer.decide(self.name, sessions, self._steps)
+        moved = await bench.writer.move(self.name, plans)
+        await self._note_progress(sessions)
+        return bool(moved)
+
+    def _ask(self, sessions: list[SessionRecord]) -> bool:
+        asked = False
+        for session in sessions:
+            for kernel, image in _unprepared(session):
+                report = self._report(kernel, image)
+                state = None if report is None else report.state
+                if state is ImageState.READY or (state is ImageState.FAILED and kernel.status is KernelStatus.PULLING):
+                    continue
+                if state is ImageState.FAILED:
+                    # The word is older than this kernel's wish: whatever was wrong may be mended.
+                    self._bench.errands.hurry(_key(kernel, image))
+                asked |= self._begin(kernel, image)
+        return asked
+
+    def _begin(self, kernel: KernelRecord, image: str) -> bool:
+        key, gateway = _key(kernel, image), self._bench.gateway
+        incarnation = kernel.incarnation or 0
+        return self._bench.errands.begin(key, lambda: gateway.prepare_image(key.agent_id, incarnation, image))
+
+    async def _listen(self, sessions: list[SessionRecord]) -> None:
+        self._answered.clear()
+        waiting: dict[ErrandKey, list[SessionId]] = {}
+        for answer in self._bench.errands.take(PREPARE):
+            if answer.error is None:
+                self._images.take_in(answer.key.agent_id, answer.key.attempt, [answer.word])
+                self._answered.add(answer.key)
+                self._bench.errands.rest(answer.key, _ASK_AGAIN_S)
+                continue
+            if not waiting:
+                waiting = _by_key(sessions)
+            if isinstance(answer.error, AgentRefused):  # most likely, it has enrolled anew
+                self._bench.live.doubt(waiting.get(answer.key, ()))
+            for session_id in waiting.get(answer.key, ()):
+                await self._bench.unanswered(self.name, answer, session_id)
+
+    def _report(self, kernel: KernelRecord, image: str) -> ImageReport | None:
+        return self._images.of(kernel.agent_id or AgentId(""), kernel.incarnation or 0, image)
+
+    def _steps(self, session: SessionRecord) -> tuple[Step, ...]:
+        begin: list[KernelId] = []
+        pull: list[KernelId] = []
+        ready: list[KernelId] = []
+        failed: list[tuple[KernelId, str]] = []
+        for kernel, image in _unprepared(session):
+            report = self._report(kernel, image)
+            state = None if report is None else report.state
+            if report is not None and self._has_failed(kernel, image, report):
+                failed.append((kernel.kernel_id, f"{image}: {report.detail}"))
+            elif state is ImageState.READY:
+                ready.append(kernel.kernel_id)
+            else:
+                begin += [kernel.kernel_id] if kernel.status is KernelStatus.SCHEDULED else []
+                pulling = state is ImageState.PULLING and kernel.status is not KernelStatus.PULLING
+                pull += [kernel.kernel_id] if pulling else []
+        if failed:
+            change = by_report(IMAGE_UNAVAILABLE, "; ".join(detail for _, detail in failed[:3]))
+            return (Step(KernelTrigger.FAILED, change, tuple(kernel for kernel, _ in failed)),)
+        return (
+            Step(KernelTrigger.PREPARATION_STARTED, by_coordinator(), tuple(begin)),
+            Step(KernelTrigger.PULL_STARTED, by_report(), tuple(pull)),
+            Step(KernelTrigger.IMAGE_READY, by_report(), tuple(ready)),
+            creation_step(session, ready=ready),
+        )
+
+    def _has_failed(self, kernel: KernelRecord, image: str, report: ImageReport) -> bool:
+        fresh = kernel.status is KernelStatus.PULLING or _key(kernel, image) in self._answered
+        return report.state is ImageState.FAILED and fresh
+
+    async def _note_progress(self, sessions: list[SessionRecord]) -> None:
+        """Say how far a pull is, now and then; the store counts."""
+        now_ms = self._bench.clock.monotonic_ms()
+        if not sessions:
+            self._noted_ms.clear()
+        for key, ids in _by_key(sessions).items():
+            report = self._images.of(key.agent_id, key.attempt, key.subject)
+            if report is None or report.state is not ImageState.PULLING:
+                continue
+            if now_ms - self._noted_ms.get(key, -_NOTE_EVERY_MS) >= _NOTE_EVERY_MS:
+                self._noted_ms[key] = now_ms
+                await self._bench.writer.note(ids, by_coordinator("pulling", f"{key.subject}: {report.detail}"))
+
+
+def _unprepared(session: SessionRecord) -> Iterator[tuple[KernelRecord, str]]:
+    """The kernels that wait for an image, and its name."""
+    for kernel in session.kernels:
+        if kernel.status in _STEPS:
+            yield kernel, session.spec.kernels[kernel.index].image
+
+
+def _by_key(sessions: list[SessionRecord]) -> dict[ErrandKey, list[SessionId]]:
+    found: dict[ErrandKey, dict[SessionId, None]] = {}
+    for session in sessions:
+        for kernel, image in _unprepared(session):
+            found.setdefault(_key(kernel, image), {})[session.session_id] = None
+    return {key: list(ids) for key, ids in found.items()}
+
+
+def _key(kernel: KernelRecord, image: str) -> ErrandKey:
+    return ErrandKey(PREPARE, kernel.agent_id or AgentId(""), image, kernel.incarnation or 0)

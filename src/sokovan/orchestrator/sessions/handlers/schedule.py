@@ -1,0 +1,42 @@
+"""Gives waiting sessions a place, scaling group by scaling group."""
+
+from __future__ import annotations
+
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.orchestrator.batches import BatchWriter
+from sokovan.orchestrator.sessions.live import Need
+from sokovan.orchestrator.sessions.moves import by_coordinator
+from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.orchestrator.sessions.scheduler import Scheduler
+
+PREEMPTED = "preempted"
+
+
+class ScheduleSessions:
+    """Runs a scheduling cycle when something changed that may give somebody a place."""
+
+    name = "schedule"
+
+    def __init__(self, bench: Workbench, batches: BatchWriter, scheduler: Scheduler) -> None:
+        self._bench, self._batches, self._scheduler = bench, batches, scheduler
+
+    async def handle(self, seen: Round) -> bool:
+        """One cycle; who was placed is known at once, for the next step of the same round."""
+        anybody = self._bench.live.count(Need.A_PLACE) > 0
+        report = await self._scheduler.run(fence=self._batches.fence, always=seen.long, anybody=anybody)
+        telemetry = self._bench.telemetry
+        if report.placed:
+            telemetry.count("placements_total", report.placed)
+        if report.decide_s is not None:
+            telemetry.observe("decide_seconds", report.decide_s)
+            telemetry.gauge("sessions_waiting", report.waiting)
+        for group, error in report.broken.items():
+            telemetry.count("handler_failures_total", handler=self.name)
+            detail = f"scaling group {group} cannot be scheduled: {error}"
+            await self._bench.writer.note(report.stranded[group], by_coordinator("handler-failed", detail))
+        for session_id, for_whom in report.evicted.items():
+            change = by_coordinator(PREEMPTED, f"it makes room for {for_whom}")
+            await self._bench.writer.want(self.name, [session_id], Goal.STOP, change)
+        if report.placed:
+            await self._bench.live.refresh(self._batches.store)
+        return bool(report.placed or report.evicted)

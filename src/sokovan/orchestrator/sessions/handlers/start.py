@@ -1,0 +1,128 @@
+"""Asks agents for kernels: first on record, then by request, again until they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
+
+from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
+from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.orchestrator.errands import Answer, ErrandKey
+from sokovan.orchestrator.sessions.live import Need
+from sokovan.orchestrator.sessions.moves import Plan, Step, by_coordinator, by_report
+from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.ports.agent_gateway import AgentRefused
+from sokovan.ports.runtime import Launch
+
+# What each kernel of a session is started with, given the addresses of agents. Pure.
+Launches: TypeAlias = Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[Launch]]
+
+CREATE = "create"
+# The label of an agent under which kernels on other machines reach it.
+ADDRESS_LABEL = "address"
+REFUSED = "creation-refused"
+_ASK_AGAIN_S = 10.0
+# Refusals that pass: the agent has enrolled anew, looks at its machine, or still ends something.
+_PASSING = frozenset({"other-incarnation", "not-ready", "unknown-kernels", "attempt-live"})
+_READY = frozenset(ALIVE[ALIVE.index(KernelStatus.PREPARED) :])
+
+
+def creation_step(session: SessionRecord, *, ready: Collection[KernelId] = ()) -> Step:
+    """The creation of every kernel that is prepared, or `ready` to be, once there are enough.
+
+    A gang is asked for when its last kernel is ready: nobody runs in vain because
+    another one's image cannot be had.
+    """
+    prepared = [one for one in session.kernels if one.kernel_id in ready or one.status is KernelStatus.PREPARED]
+    far = sum(one.kernel_id in ready or one.status in _READY for one in session.kernels)
+    enough = far >= session.spec.gang_size
+    return Step(
+        KernelTrigger.CREATION_REQUESTED, by_coordinator(), tuple(one.kernel_id for one in prepared) if enough else ()
+    )
+
+
+class StartKernels:
+    """Asks for kernels. Asking twice starts once, so it is repeated until they are listed."""
+
+    name = "start"
+
+    def __init__(self, bench: Workbench, launches: Launches) -> None:
+        self._bench, self._launches = bench, launches
+
+    async def handle(self, seen: Round) -> bool:
+        """Put on record, ask, and hear what came of earlier requests."""
+        bench = self._bench
+        wanted = bench.live.count(Need.A_START) or bench.live.count(Need.NEWS)
+        addresses = _addresses(seen) if wanted else {}
+        plans = bench.writer.decide(
+            self.name, bench.live.needing(Need.A_START), lambda session: self._steps(session, addresses)
+        )
+        moved = await bench.writer.move(self.name, plans)
+        refused = await self._listen()
+        self._ask(addresses)
+        return bool(moved or refused)
+
+    def _steps(self, session: SessionRecord, addresses: Mapping[AgentId, str]) -> tuple[Step, ...]:
+        step = creation_step(session)
+        if step.kernels:
+            self._launches(session, addresses)  # what cannot be launched is not put on record
+        return (step,)
+
+    def _ask(self, addresses: Mapping[AgentId, str]) -> None:
+        for session in self._bench.live.needing(Need.NEWS):
+            due = [kernel for kernel in session.kernels if self._is_due(kernel)]
+            if not due or not self._bench.quarantine.admits(session.session_id):
+                continue
+            try:
+                launches = {launch.kernel_id: launch for launch in self._launches(session, addresses)}
+                for kernel in due:
+                    self._begin(kernel, launches[kernel.kernel_id])
+            except Exception as error:  # noqa: BLE001  # one session must not stop the others
+                self._bench.quarantine.failed(session.session_id, handler=self.name, error=error)
+
+    def _is_due(self, kernel: KernelRecord) -> bool:
+        unseen = kernel.status is KernelStatus.CREATING and self._bench.reports.listed(kernel) is None
+        return unseen and self._bench.errands.due(_key(kernel))
+
+    def _begin(self, kernel: KernelRecord, launch: Launch) -> None:
+        key, gateway, incarnation = _key(kernel), self._bench.gateway, kernel.incarnation or 0
+        self._bench.errands.begin(key, lambda: gateway.create_kernel(key.agent_id, incarnation, launch))
+
+    async def _listen(self) -> bool:
+        """Failures are for the session to hear; of success, the next report tells."""
+        plans: dict[str, Plan] = {}
+        for answer in self._bench.errands.take(CREATE):
+            if answer.error is None:
+                self._bench.errands.rest(answer.key, _ASK_AGAIN_S)
+                continue
+            session = self._awaiting(answer)
+            if session is None or session.session_id in plans:
+                continue
+            if not isinstance(answer.error, AgentRefused):
+                await self._bench.unanswered(self.name, answer, session.session_id)
+            elif answer.error.reason in _PASSING:
+                self._bench.live.doubt([session.session_id])
+            else:
+                change = by_report(REFUSED, answer.error.problem)
+                kernels = (KernelId(answer.key.subject),)
+                plans[session.session_id] = Plan(session, (Step(KernelTrigger.FAILED, change, kernels),))
+        return bool(await self._bench.writer.move(self.name, list(plans.values())))
+
+    def _awaiting(self, answer: Answer) -> SessionRecord | None:
+        """The session that an answer is about, if the kernel still waits for it."""
+        session_id = self._bench.live.session_of(KernelId(answer.key.subject))
+        session = None if session_id is None else self._bench.live.get(session_id)
+        for kernel in () if session is None else session.kernels:
+            if kernel.kernel_id == answer.key.subject and kernel.status is KernelStatus.CREATING:
+                return session
+        return None
+
+
+def _key(kernel: KernelRecord) -> ErrandKey:
+    return ErrandKey(CREATE, kernel.agent_id or AgentId(""), kernel.kernel_id, kernel.attempt)
+
+
+def _addresses(seen: Round) -> Mapping[AgentId, str]:
+    """Where kernels of one session find each other; an agent without a label counts as this machine."""
+    return {agent: info.labels[ADDRESS_LABEL] for agent, info in seen.agents.items() if ADDRESS_LABEL in info.labels}

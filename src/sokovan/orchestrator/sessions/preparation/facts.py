@@ -1,0 +1,182 @@
+"""What a request is judged against, read as far as the request needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sokovan.domain.errors import NotFound
+from sokovan.domain.ids import is_name
+from sokovan.domain.image import ARCHITECTURE_DEFAULT, Image
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.queue import Queue
+from sokovan.domain.record import SessionRecord
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
+from sokovan.orchestrator.sessions.preparation.images import is_process_image
+from sokovan.orchestrator.sessions.preparation.kernel_groups import kernel_groups
+from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
+from sokovan.ports.catalog import Catalog, Item
+from sokovan.ports.sessions import SessionFilter, Sessions
+from sokovan.ports.storage import UnitOfWork
+
+NOT_ENDED: frozenset[SessionStatus] = frozenset(SessionStatus) - SESSION.terminal
+# More than this many of one kind are not looked up; the validators refuse such a request anyway.
+LOOKED_UP_MAX = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The part of the system that a request touches.
+
+    `architectures` is the usual one of each scaling group's agents. `dependencies` are
+    the sessions that each text may mean to the caller; `namesake` is one of the user's
+    that has the name already and has not ended.
+    """
+
+    now_ms: int
+    architectures: Mapping[str, str] = field(default_factory=dict)
+    scaling_groups: tuple[ScalingGroup, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    queue: Queue | None = None
+    images: Mapping[str, tuple[Image, ...]] = field(default_factory=dict)
+    policies: tuple[tuple[str, ResourcePolicy], ...] = ()
+    group: Group | None = None
+    dependencies: Mapping[str, tuple[SessionRecord, ...]] = field(default_factory=dict)
+    namesake: SessionRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, who asks, and what it is judged against."""
+
+    request: SessionRequest
+    caller: Caller
+    facts: Facts
+
+
+def group_of(request: SessionRequest, caller: Caller) -> str:
+    """The project that a session counts against."""
+    return request.group or caller.owner.group
+
+
+def is_member(caller: Caller, group: Group | None) -> bool:
+    """Whether somebody may submit to a group."""
+    if group is None:
+        return False
+    if group.name == caller.owner.group or group.name in caller.groups or caller.role is Role.ADMIN:
+        return True
+    return caller.role is Role.DOMAIN_ADMIN and group.domain == caller.owner.domain
+
+
+async def read_facts(
+    unit: UnitOfWork, request: SessionRequest, caller: Caller, *, architectures: Mapping[str, str]
+) -> Facts:
+    """Everything that the validators and preparers ask about."""
+    catalog = unit.catalog
+    groups = await _scaling_groups(catalog, request.scaling_group)
+    queue = await _found(catalog, Queue, request.queue or "default")
+    group = await _found(catalog, Group, group_of(request, caller))
+    return Facts(
+        now_ms=unit.now_ms,
+        architectures=architectures,
+        scaling_groups=groups,
+        queue=queue,
+        queues=await _queues(catalog, groups, queue),
+        images=await _images(catalog, request, architectures),
+        policies=await _policies(catalog, caller, group if is_member(caller, group) else None),
+        group=group,
+        dependencies={
+            text: await visible_sessions(unit.sessions, text, caller)
+            for text in dict.fromkeys(request.depends_on[:LOOKED_UP_MAX])
+        },
+        namesake=await _namesake(unit.sessions, request.name, caller.owner.user),
+    )
+
+
+async def visible_sessions(sessions: Sessions, text: str, caller: Caller) -> tuple[SessionRecord, ...]:
+    """The sessions that a text may mean to somebody: own ones first, then the group's."""
+    if not is_name(text):
+        return ()
+    for wanted in visible_to(caller):
+        found = await sessions.named(text, wanted)
+        if found:
+            return tuple(found)
+    return ()
+
+
+def visible_to(caller: Caller) -> list[SessionFilter]:
+    """Which sessions somebody may see and build on, in the order to look for them."""
+    owner = caller.owner
+    if caller.role is Role.ADMIN:
+        return [SessionFilter(user=owner.user), SessionFilter()]
+    if caller.role is Role.DOMAIN_ADMIN:
+        return [SessionFilter(user=owner.user), SessionFilter(domain=owner.domain)]
+    projects = dict.fromkeys((owner.group, *caller.groups))
+    return [SessionFilter(user=owner.user), *(SessionFilter(group=name, domain=owner.domain) for name in projects)]
+
+
+async def _found(catalog: Catalog, kind: type[Item], name: str) -> Item | None:
+    # A text that names nothing is not looked for: some databases refuse to read it at all.
+    if not name or not all(is_name(part) for part in name.split(" ")):
+        return None
+    try:
+        return await catalog.get(kind, name)
+    except NotFound:
+        return None
+
+
+async def _scaling_groups(catalog: Catalog, asked: str) -> tuple[ScalingGroup, ...]:
+    """The one asked for; all of them to choose from, or to tell what there is."""
+    one = await _found(catalog, ScalingGroup, asked)
+    return (one,) if one is not None else tuple(await catalog.all(ScalingGroup))
+
+
+async def _queues(catalog: Catalog, groups: Sequence[ScalingGroup], queue: Queue | None) -> tuple[Queue, ...]:
+    """The queue alone where queues are flat; all of them where they form a tree."""
+    if queue is not None and not any(group.scheduler_opts.get("hierarchy") for group in groups):
+        return (queue,)
+    return tuple(await catalog.all(Queue))
+
+
+async def _images(
+    catalog: Catalog, request: SessionRequest, architectures: Mapping[str, str]
+) -> dict[str, tuple[Image, ...]]:
+    """The catalog's images of the names asked for."""
+    wanted = [request.architecture] if request.architecture else [*architectures.values(), ARCHITECTURE_DEFAULT]
+    found: dict[str, tuple[Image, ...]] = {}
+    for name in dict.fromkeys(group.image for group in kernel_groups(request)[:LOOKED_UP_MAX]):
+        near = [await _found(catalog, Image, f"{name} {one}") for one in dict.fromkeys(wanted)]
+        images = tuple(image for image in near if image is not None)
+        if not images and not is_process_image(name):
+            # Rare: it is missing, or there for other processors only.
+            images = tuple(image for image in await catalog.all(Image) if image.name == name)
+        found[name] = images
+    return found
+
+
+async def _policies(catalog: Catalog, caller: Caller, group: Group | None) -> tuple[tuple[str, ResourcePolicy], ...]:
+    """The policies of the owner in its four scopes, those that are set."""
+    owner = caller.owner
+    holders = (
+        (f"keypair {owner.access_key}", await _found(catalog, Keypair, owner.access_key)),
+        (f"user {owner.user}", await _found(catalog, User, owner.user)),
+        (f"group {'' if group is None else group.name}", group),
+        (f"domain {owner.domain}", await _found(catalog, Domain, owner.domain)),
+    )
+    found = []
+    for whose, holder in holders:
+        policy = (
+            None if holder is None or holder.policy is None else await _found(catalog, ResourcePolicy, holder.policy)
+        )
+        if policy is not None:
+            found.append((whose, policy))
+    return tuple(found)
+
+
+async def _namesake(sessions: Sessions, name: str, user: str) -> SessionRecord | None:
+    if not is_name(name):
+        return None
+    found = await sessions.page(SessionFilter(statuses=NOT_ENDED, user=user, name=name), limit=1)
+    return found[0] if found else None

@@ -1,0 +1,31 @@
+"""Idempotency: a request that is sent twice with one key makes one session."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from sokovan.domain.ids import KernelId, ScalingGroupName, SessionId
+from sokovan.domain.plain import plain
+from sokovan.domain.session import KernelSpec, SessionSpec
+from sokovan.domain.slots import NO_SLOTS
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
+from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
+from sokovan.ports.environment import IdSource
+from sokovan.ports.sessions import RequestKey
+
+KEY_MAX = 255
+
+
+def request_key(request: SessionRequest, caller: Caller, key: str) -> RequestKey:
+    """An idempotency key of a caller for this very request. Raises InvalidRequest."""
+    if not 1 <= len(key) <= KEY_MAX or not key.isascii() or not key.isprintable():
+        raise InvalidRequest([Problem("Idempotency-Key", f"is not 1 to {KEY_MAX} printable ASCII characters")])
+    text = json.dumps(plain(request), sort_keys=True)
+    return RequestKey(scope=caller.owner.access_key, key=key, digest=hashlib.sha256(text.encode()).hexdigest())
+
+
+def trial_session(ids: IdSource, scaling_group: ScalingGroupName) -> SessionSpec:
+    """A session that is stored only to learn whether a key is known, and taken back."""
+    kernel = KernelSpec(KernelId(ids.new("k")), NO_SLOTS)
+    return SessionSpec(SessionId(ids.new("s")), (kernel,), scaling_group=scaling_group)

@@ -1,0 +1,72 @@
+"""Where a request goes and what its kernels ask for, worked out together.
+
+They depend on each other: the scaling group says which processor is usual, that
+says which image is meant, and the image says what a kernel needs at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sokovan.domain.errors import listed
+from sokovan.domain.image import ARCHITECTURE_DEFAULT, Image
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.sessions.preparation.facts import Asked
+from sokovan.orchestrator.sessions.preparation.images import chosen_image
+from sokovan.orchestrator.sessions.preparation.kernel_groups import KernelGroup, kernel_groups
+from sokovan.orchestrator.sessions.preparation.problems import Problem
+from sokovan.orchestrator.sessions.preparation.resource_calculator import ResourceCalculator
+from sokovan.orchestrator.sessions.preparation.scaling_group_resolver import ScalingGroupResolver, unknown_slots
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedGroup:
+    """A kernel group with its image and what each of its kernels asks for."""
+
+    group: KernelGroup
+    image: Image | None
+    slots: ResourceSlot
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What was worked out, and what stood in the way."""
+
+    scaling_group: ScalingGroup | None
+    groups: tuple[ResolvedGroup, ...]
+    problems: tuple[Problem, ...]
+
+
+def resolved(asked: Asked, calculator: ResourceCalculator) -> Resolution:
+    """The scaling group, images and slots of a request."""
+    groups = kernel_groups(asked.request)
+    written = [calculator.calculate(group.resources, None, where="").slots for group in groups]
+    resolver = ScalingGroupResolver(asked.facts.scaling_groups)
+    scaling_group = resolver.resolve(asked.request.scaling_group, written)
+    problems = list(resolver.problems(asked.request.scaling_group, written))
+    found: list[ResolvedGroup] = []
+    for group in groups:
+        image = _image(asked, group, scaling_group)
+        slots, wrong = calculator.calculate(group.resources, image, where=group.place("resources"))
+        problems += wrong
+        problems += _unknown(scaling_group, group, slots)
+        found.append(ResolvedGroup(group, image, slots))
+    return Resolution(scaling_group, tuple(found), tuple(problems))
+
+
+def _image(asked: Asked, group: KernelGroup, scaling_group: ScalingGroup | None) -> Image | None:
+    usual = asked.facts.architectures
+    preferred = ARCHITECTURE_DEFAULT if scaling_group is None else usual.get(scaling_group.name, ARCHITECTURE_DEFAULT)
+    known = asked.facts.images.get(group.image, ())
+    return chosen_image(group.image, known, asked=asked.request.architecture, preferred=preferred)
+
+
+def _unknown(scaling_group: ScalingGroup | None, group: KernelGroup, slots: ResourceSlot) -> Iterator[Problem]:
+    """Slots that the scaling group does not know: missing is 0, unknown an error."""
+    if scaling_group is None:
+        return
+    for slot in unknown_slots(scaling_group, [slots]):
+        knows = f"scaling group {scaling_group.name} knows {listed(scaling_group.known_slots)}"
+        yield Problem(f"{group.place('resources')}/{slot}", f"{knows}, not {slot}")

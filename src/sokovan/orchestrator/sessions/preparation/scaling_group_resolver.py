@@ -1,0 +1,46 @@
+"""Which scaling group a session goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sokovan.domain.errors import listed, quoted
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.sessions.preparation.problems import Problem
+
+DEFAULT = "default"
+
+
+class ScalingGroupResolver:
+    """The one asked for; else the only one, `default`, or one that knows all slots."""
+
+    def __init__(self, groups: Sequence[ScalingGroup]) -> None:
+        self._groups = {group.name: group for group in sorted(groups, key=lambda group: group.name)}
+
+    def resolve(self, asked: str, slots: Iterable[ResourceSlot]) -> ScalingGroup | None:
+        """The scaling group for kernels of these slots; None if none will do."""
+        groups = list(self._groups.values())
+        if asked:
+            return next((group for group in groups if group.name == asked), None)
+        if len(groups) == 1:
+            return groups[0]
+        default = next((group for group in groups if group.name == DEFAULT), None)
+        return default or next((group for group in groups if not unknown_slots(group, slots)), None)
+
+    def problems(self, asked: str, slots: Iterable[ResourceSlot]) -> Iterator[Problem]:
+        """Why none was found."""
+        if self.resolve(asked, slots) is not None:
+            return
+        names = listed(self._groups, nothing="none at all")
+        if asked:
+            yield Problem("scaling_group", f"there is no scaling group {quoted(asked)}; there are {names}")
+        else:
+            yield Problem("scaling_group", f"none of them knows all slots that are asked for; there are {names}")
+
+
+def unknown_slots(group: ScalingGroup, slots: Iterable[ResourceSlot]) -> tuple[str, ...]:
+    """Slots that a scaling group does not know; one that lists none knows them all."""
+    if not group.known_slots:
+        return ()
+    return tuple(sorted({slot for one in slots for slot in one} - set(group.known_slots)))

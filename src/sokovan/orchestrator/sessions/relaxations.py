@@ -1,0 +1,94 @@
+"""What a session that waits might ask for instead: a few changes worth trying."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from sokovan.domain.session import TopologyConstraint, TopologyMode
+from sokovan.domain.slot_forms import format_slots
+from sokovan.domain.slots import ResourceSlot
+from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.scheduling.trace import Code, Verdict
+
+# Each is a whole cycle of the core.
+TRIED_MAX = 3
+# Where asking for something else can help; against a limit or a queue only time does.
+_ROOM = frozenset(
+    {
+        Code.NOT_ENOUGH_FREE,
+        Code.FRAGMENTED,
+        Code.NEVER_FITS,
+        Code.TOPOLOGY_NO_ROOM,
+        Code.TOPOLOGY_IMPOSSIBLE,
+        Code.RESERVED_FOR_GANG,
+        Code.NO_LABEL_MATCH,
+    }
+)
+# What is left on an agent is rounded down to amounts that a person would write.
+_GRAIN = {"cpu": 1000, "mem": 1 << 20}
+
+
+class Relaxation(NamedTuple):
+    """A change in words, and the session as it would be with it."""
+
+    change: str
+    session: SessionWorkload
+
+
+def relaxations(session: SessionWorkload, verdict: Verdict) -> list[Relaxation]:
+    """The changes worth trying for a session with this verdict, the smallest first."""
+    if verdict.code not in _ROOM:
+        return []
+    return list(islice(_changes(session, verdict), TRIED_MAX))
+
+
+def _changes(session: SessionWorkload, verdict: Verdict) -> Iterator[Relaxation]:
+    topology = session.topology
+    if topology is not None and topology.mode is TopologyMode.HARD:
+        soft = TopologyConstraint(TopologyMode.SOFT, topology.highest_tier)
+        tier = "" if topology.highest_tier is None else f":{topology.highest_tier}"
+        yield Relaxation(f"topology soft{tier}", replace(session, topology=soft))
+    if verdict.code is Code.NO_LABEL_MATCH:
+        yield Relaxation("no required labels", _with_kernels(session, require={}))
+    if verdict.shortfall:
+        yield from _smaller(session, verdict.shortfall)
+    yield from _fewer(session, verdict)
+
+
+def _smaller(session: SessionWorkload, shortfall: ResourceSlot) -> Iterator[Relaxation]:
+    """Kernels that would fit the agent that lacks least."""
+    most = {slot: max(kernel.slots[slot] for kernel in session.kernels) for slot in shortfall}
+    caps = {slot: _rounded(slot, most[slot] - lacks) for slot, lacks in shortfall.items()}
+    if any(cap < 0 for cap in caps.values()):
+        return
+    kernels = tuple(
+        replace(kernel, slots=ResourceSlot({slot: min(n, caps.get(slot, n)) for slot, n in kernel.slots.items()}))
+        for kernel in session.kernels
+    )
+    kept = format_slots(ResourceSlot({slot: cap for slot, cap in caps.items() if cap}))
+    gone = ", ".join(f"no {slot}" for slot, cap in caps.items() if not cap)
+    words = ", ".join(part for part in (kept and f"{kept} for each kernel", gone) if part)
+    yield Relaxation(words, replace(session, kernels=kernels))
+
+
+def _fewer(session: SessionWorkload, verdict: Verdict) -> Iterator[Relaxation]:
+    """As many kernels as fit now, or one less."""
+    if session.gang_size < 2:
+        return
+    fit = verdict.kernels_fit
+    fewer = fit if 0 < fit < session.gang_size else session.gang_size - 1
+    minimums = {name: min(least, 1) for name, least in session.group_minimums.items()}
+    change = replace(session, min_kernels=fewer, group_minimums=minimums)
+    yield Relaxation(f"minimum {fewer}: start with {fewer} of {len(session.kernels)} kernels", change)
+
+
+def _with_kernels(session: SessionWorkload, *, require: dict[str, str]) -> SessionWorkload:
+    return replace(session, kernels=tuple(replace(kernel, require=require) for kernel in session.kernels))
+
+
+def _rounded(slot: str, amount: int) -> int:
+    grain = _GRAIN.get(slot, 1)
+    return amount - amount % grain if amount >= grain else amount

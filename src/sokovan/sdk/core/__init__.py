@@ -1,0 +1,1 @@
+"""The client without its network: requests out, answers in, nothing waits here."""

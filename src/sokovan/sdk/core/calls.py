@@ -1,0 +1,69 @@
+"""One request to the API, as data: what is sent, and what its answer is read as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from sokovan.sdk.errors import InvalidName
+
+T = TypeVar("T")
+
+PREFIX = "/api/v1"
+REF_MAX = 300
+Query = Mapping[str, str | int | bool | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[T]):
+    """A request that a connection can send; `repeatable` if twice is as good as once."""
+
+    method: str
+    path: str
+    answer: type[T]
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: object = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The answer of a call that has no body."""
+
+
+def place(*segments: str) -> str:
+    """A path under the prefix; what is not a plain segment is escaped or refused."""
+    return PREFIX + "".join(f"/{_segment(each)}" for each in segments)
+
+
+def query(wanted: Query) -> dict[str, str]:
+    """The parameters that are set, as they stand in an address."""
+    said = {name: value for name, value in wanted.items() if value is not None and value is not False}
+    return {name: "true" if value is True else str(value) for name, value in said.items()}
+
+
+def sparse(body: object) -> Any:
+    """What a body says beyond its defaults: an older server need not know every field."""
+    if is_dataclass(body) and not isinstance(body, type):
+        said = {each.name: getattr(body, each.name) for each in fields(body) if not _is_default(body, each)}
+        return {name: sparse(value) for name, value in said.items()}
+    if isinstance(body, list | tuple):
+        return [sparse(item) for item in body]
+    return dict(body) if isinstance(body, Mapping) else body
+
+
+def _is_default(body: object, one: Any) -> bool:
+    value = getattr(body, one.name)
+    if one.default_factory is not MISSING:
+        return bool(value == one.default_factory())
+    return bool(one.default is not MISSING and value == one.default)
+
+
+def _segment(name: str) -> str:
+    # An escaped ".." is still a step upwards to whoever reads the path.
+    if not name or len(name) > REF_MAX or any(step in {"", ".", ".."} for step in name.split("/")):
+        raise InvalidName(f"{name[:REF_MAX]!r} cannot be the name of anything")
+    return quote(name, safe="/:@+")

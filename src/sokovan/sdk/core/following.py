@@ -1,0 +1,150 @@
+"""Streams, taken up again where they broke off: nothing twice, nothing lost."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from sokovan.sdk.core import catalog_calls, session_calls
+from sokovan.sdk.core.answers import decoded
+from sokovan.sdk.core.calls import Call
+from sokovan.sdk.core.server_events import ServerEvent
+from sokovan.sdk.core.states import is_final
+from sokovan.sdk.errors import UnexpectedAnswer, api_problem
+from sokovan.wire.api.sessions import LogChunk, SessionView
+from sokovan.wire.api.system import EventView, ProblemView
+
+T_co = TypeVar("T_co", covariant=True)
+PROBLEM, RESYNC = "problem", "resync"
+MISSED = EventView(object="stream", id="", before=None, after="", trigger=RESYNC, at="")
+
+
+class Follower(Protocol[T_co]):
+    """What is asked for, and what has been seen of it."""
+
+    def call(self) -> Call[object]:
+        """The request that opens the stream, or opens it again."""
+
+    def accept(self, event: ServerEvent) -> T_co | None:
+        """What an event brings that was not seen before. Raises what it tells of."""
+
+    def is_over(self) -> bool:
+        """Asked when the server ended the stream by itself: whether that was all."""
+
+
+class SessionFollower:
+    """A session after each of its changes."""
+
+    def __init__(self, ref: str) -> None:
+        self._ref = ref
+        self._last: SessionView | None = None
+
+    def call(self) -> Call[object]:
+        """The stream of the session."""
+        return _untyped(session_calls.watch(self._ref))
+
+    def accept(self, event: ServerEvent) -> SessionView | None:
+        """The session, if it changed."""
+        view, last = decoded(_text(event), SessionView), self._last
+        # A reason may change while the version stays; what is older than the last is an echo.
+        if last is not None and (view == last or view.version < last.version):
+            return None
+        # A name may pass on to a later session; the one that was seen first is the one that is followed.
+        self._ref, self._last = view.id, view
+        return view
+
+    def is_over(self) -> bool:
+        """When the session is in a final state."""
+        return self._last is not None and is_final(self._last)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """A piece of the output of one kernel."""
+
+    kernel: int
+    offset: int
+    content: bytes
+    end: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogWish:
+    """Which part of the output, and whether to go on.
+
+    `seen` is how far each kernel was read before; it goes on there.
+    """
+
+    follow: bool = False
+    tail: int | None = None
+    kernel: int | None = None
+    seen: Mapping[int, int] = field(default_factory=dict)
+
+
+class LogFollower:
+    """The output of a session's kernels, by byte offsets."""
+
+    def __init__(self, ref: str, wish: LogWish) -> None:
+        self._ref, self._wish = ref, wish
+        self._places = dict(wish.seen)
+        self._ended: set[int] = set()
+
+    def call(self) -> Call[object]:
+        """The stream of the output; once something was seen, from there on."""
+        wish, seen = self._wish, ",".join(f"{kernel}:{place}" for kernel, place in sorted(self._places.items()))
+        call = session_calls.follow_log(
+            self._ref, follow=wish.follow, tail=None if seen else wish.tail, kernel=wish.kernel, seen=seen
+        )
+        return _untyped(call)
+
+    def accept(self, event: ServerEvent) -> LogPiece | None:
+        """What a chunk holds beyond what was seen."""
+        chunk = decoded(_text(event), LogChunk)
+        (self._ended.add if chunk.end else self._ended.discard)(chunk.kernel)
+        try:
+            content = base64.b64decode(chunk.data, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise UnexpectedAnswer(f"a piece of a log cannot be read: {error}") from error
+        # A kernel that was started anew speaks from the beginning again.
+        seen = 0 if chunk.offset == 0 else self._places.get(chunk.kernel, chunk.offset)
+        fresh = content[max(0, seen - chunk.offset) :]
+        self._places[chunk.kernel] = chunk.next_offset
+        return LogPiece(chunk.kernel, max(seen, chunk.offset), fresh, chunk.end) if fresh or chunk.end else None
+
+    def is_over(self) -> bool:
+        """When all that spoke have ended; a server that stops ends streams too."""
+        return not self._wish.follow or (bool(self._ended) and self._ended >= self._places.keys())
+
+
+class EventFollower:
+    """Everything that happens; it has no end.
+
+    An event about the object `stream` says that others may have been missed: look again.
+    """
+
+    def call(self) -> Call[object]:
+        """The stream of events."""
+        return _untyped(catalog_calls.events())
+
+    def accept(self, event: ServerEvent) -> EventView | None:
+        """The event."""
+        if event.name == RESYNC:
+            return MISSED
+        return decoded(_text(event), EventView)
+
+    def is_over(self) -> bool:
+        """Never."""
+        return False
+
+
+def _text(event: ServerEvent) -> str:
+    if event.name == PROBLEM:
+        raise api_problem(decoded(event.text, ProblemView))
+    return event.text
+
+
+def _untyped(call: Call[T_co]) -> Call[object]:
+    return Call(method=call.method, path=call.path, answer=object, query=call.query, headers=call.headers)

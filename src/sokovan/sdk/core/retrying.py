@@ -1,0 +1,83 @@
+"""Whether to try again, when, and until when: rules without waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sokovan.sdk.errors import ApiProblem, ClientProblem, StillWaiting, Unreachable
+from sokovan.sdk.surroundings import Surroundings
+
+# The server did nothing, and says that it may be asked again.
+_AGAIN = frozenset({429, 503})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRule:
+    """How often, how long apart, and for how long in all."""
+
+    attempts_max: int = 4
+    first_s: float = 0.1
+    longest_s: float = 5.0
+    total_s: float = 30.0
+
+    def wait_s(self, *, attempt: int, spent_s: float, chance: float, asked_s: float | None = None) -> float | None:
+        """How long to wait after this failed attempt (from 1); None: give up."""
+        if attempt >= self.attempts_max:
+            return None
+        # Half of it by chance: clients that failed together do not come back together.
+        backoff = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
+        wait = max(backoff, asked_s or 0.0)
+        return wait if spent_s + wait <= self.total_s else None
+
+
+# A stream outlives a restart of the server.
+STREAMS = RetryRule(attempts_max=60, first_s=0.2, longest_s=2.0, total_s=60.0)
+
+
+def may_repeat(problem: ClientProblem, *, repeatable: bool) -> bool:
+    """Whether a request that failed like this may be sent again."""
+    if isinstance(problem, Unreachable):
+        return repeatable or not problem.sent
+    return repeatable and isinstance(problem, ApiProblem) and problem.status in _AGAIN
+
+
+class Attempts:
+    """The attempts at one thing so far."""
+
+    def __init__(self, rule: RetryRule, surroundings: Surroundings) -> None:
+        self._rule, self._surroundings = rule, surroundings
+        self.succeeded()
+
+    def succeeded(self) -> None:
+        """Forget the failures: something went well."""
+        self._failures, self._begun_s = 0, self._surroundings.now_s()
+
+    def wait_s(self, problem: ClientProblem, *, repeatable: bool = True) -> float:
+        """How long to wait before the next one. Raises the problem if there is none."""
+        self._failures += 1
+        wait = self._rule.wait_s(
+            attempt=self._failures,
+            spent_s=self._surroundings.now_s() - self._begun_s,
+            chance=self._surroundings.chance(),
+            asked_s=problem.retry_after_s if isinstance(problem, ApiProblem) else None,
+        )
+        if wait is None or not may_repeat(problem, repeatable=repeatable):
+            raise problem
+        return wait
+
+
+class Deadline:
+    """How long somebody is willing to wait; None is for ever."""
+
+    def __init__(self, timeout_s: float | None, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._at_s = None if timeout_s is None else surroundings.now_s() + timeout_s
+
+    def left_s(self) -> float | None:
+        """The seconds that are left."""
+        return None if self._at_s is None else max(0.0, self._at_s - self._surroundings.now_s())
+
+    def check(self) -> None:
+        """Raise StillWaiting if time is up."""
+        if self.left_s() == 0:
+            raise StillWaiting("time is up")

@@ -1,0 +1,34 @@
+"""What a user or a project prefers, put into what is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sokovan.sdk.config import checked_url
+from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.errors import NotLoggedIn
+from sokovan.sdk.settings import PROJECT_KEYS, Settings, resolve
+from sokovan.wire.api.sessions import SessionBody
+
+# A key is printable ASCII; anything else would end a header early.
+_TOKEN_MAX = 512
+
+
+def endpoint_for(
+    url: str | None, token: str | None, *, context: str | None = None, timeout_s: float = 30.0
+) -> tuple[Settings, Endpoint]:
+    """The settings, and where they lead. Raises NotLoggedIn, InvalidSetting."""
+    settings = resolve({"url": url, "token": token, "context": context})
+    address, key = settings.credentials()
+    if not key.isascii() or not key.isprintable() or " " in key or len(key) > _TOKEN_MAX:
+        raise NotLoggedIn(f"the key from {settings.origin('token')} is not one that a server gives out")
+    return settings, Endpoint(checked_url(address), key, timeout_s)
+
+
+def completed(body: SessionBody, settings: Settings) -> SessionBody:
+    """A request with what it leaves open taken from the settings."""
+    chosen: dict[str, Any] = {
+        name: settings[name] for name in PROJECT_KEYS if settings[name] and getattr(body, name) is None
+    }
+    return replace(body, **chosen)

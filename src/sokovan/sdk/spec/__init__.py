@@ -1,0 +1,1 @@
+"""Sessions written down in files, for people who would rather not type them."""

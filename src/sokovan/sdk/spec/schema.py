@@ -1,0 +1,35 @@
+"""The format of a spec as JSON Schema, and a spec to begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sokovan.sdk.spec.session_spec import API_VERSION, KIND, SESSION_FIELDS
+
+FILE_NAME = "session.schema.json"
+
+
+def session_schema() -> dict[str, Any]:
+    """The JSON Schema of a session's spec, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A session of Sokovan",
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["apiVersion", "kind"],
+        "properties": {key: {**one.schema, "description": one.meaning} for key, one in SESSION_FIELDS.items()},
+    }
+
+
+def starter(name: str) -> str:
+    """A spec to begin with."""
+    return f"""\
+# yaml-language-server: $schema={FILE_NAME}
+apiVersion: {API_VERSION}
+kind: {KIND}
+name: {name}
+image: host
+resources: {{cpu: 1, mem: 1GiB}}    # and gpu: 1
+run: python -c "print('hello')"
+timeLimit: 1h
+"""

@@ -1,0 +1,164 @@
+"""The promises of `ports.sessions.Sessions.move_many`: many sessions in one step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from sokovan.domain.errors import ForbiddenCause, IllegalTransition, LifecycleError
+from sokovan.domain.events import KernelMoved, SessionMoved
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.record import Change, KernelMove, SessionRecord, SessionResult
+from sokovan.ports.storage import UnitOfWork
+from sokovan.testing.contracts import expect
+from sokovan.testing.contracts.session_moves import placed
+from sokovan.testing.contracts.sessions import story
+from sokovan.testing.contracts.storage import published
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster, refusal
+
+Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
+
+
+def moves_of(sessions: Sequence[SessionRecord], trigger: KernelTrigger, code: int | None = None) -> list[KernelMove]:
+    """The same move for every kernel of these sessions, the last session first."""
+    return [KernelMove(kernel, trigger, code) for one in reversed(sessions) for kernel in one.kernels]
+
+
+async def moved_many(
+    cluster: StoredCluster, moves: Sequence[KernelMove], change: Change = BY_COORDINATOR
+) -> Sequence[SessionRecord]:
+    """Move kernels of many sessions in one call."""
+    return await cluster.store.run(lambda unit: unit.sessions.move_many(moves, change))
+
+
+async def every_session_is_moved_as_if_alone(cluster: StoredCluster) -> None:
+    """The answer is by id and says what the store then has."""
+    sessions = [await placed(cluster, kernels=count) for count in (1, 3, 1)]
+    steps = [
+        (KernelTrigger.IMAGE_READY, BY_COORDINATOR, SessionStatus.PREPARED),
+        (KernelTrigger.CREATION_REQUESTED, BY_COORDINATOR, SessionStatus.CREATING),
+        (KernelTrigger.STARTED, BY_AGENT, SessionStatus.RUNNING),
+    ]
+    for trigger, change, status in steps:
+        sessions = list(await moved_many(cluster, moves_of(sessions, trigger), change))
+        expect([one.status for one in sessions] == [status] * 3, f"{trigger} gave {[one.status for one in sessions]}")
+        ids = [one.session_id for one in sessions]
+        expect(ids == sorted(ids), "the sessions are not in the order of their ids")
+        expect(sessions == [await cluster.session(one) for one in ids], "the answer is not what the store has")
+    for one in sessions:
+        told = [entry.after for entry in await story(cluster, one.session_id)]
+        expect(told == ["pending", "scheduled", "prepared", "creating", "running"], f"the story is {told}")
+
+
+async def each_move_is_told_once(cluster: StoredCluster) -> None:
+    """Kernels and sessions, with the commit."""
+    sessions = [await placed(cluster, kernels=2) for _ in range(3)]
+    await published(cluster)
+    await moved_many(cluster, moves_of(sessions, KernelTrigger.IMAGE_READY))
+    events = await published(cluster)
+    kernels = sorted(event.kernel_id for event in events if isinstance(event, KernelMoved))
+    follows = sorted(event.session_id for event in events if isinstance(event, SessionMoved))
+    expect(kernels == sorted(kernel.kernel_id for one in sessions for kernel in one.kernels), "kernels told otherwise")
+    expect(follows == sorted(one.session_id for one in sessions), "sessions are told otherwise")
+
+
+async def a_session_that_was_changed_is_left_out(cluster: StoredCluster) -> None:
+    """Whole: also its kernels that were not changed. The others move."""
+    sessions = [await placed(cluster, kernels=2) for _ in range(3)]
+    changed = sessions[1]
+    before = await cluster.store.run(
+        lambda unit: unit.sessions.move_kernels(
+            [KernelMove(changed.kernels[1], KernelTrigger.PREPARATION_STARTED)], BY_COORDINATOR
+        )
+    )
+    after = await moved_many(cluster, moves_of(sessions, KernelTrigger.IMAGE_READY))
+    expect([one.session_id for one in after] == sorted({s.session_id for s in sessions} - {changed.session_id}), "who")
+    expect(await cluster.session(changed.session_id) == before, "a session that was changed was moved in part")
+    again = await moved_many(cluster, moves_of(sessions, KernelTrigger.IMAGE_READY))
+    expect(list(again) == [], "moves that were made already were made again")
+
+
+async def sessions_and_kernels_that_are_not_there_are_left_out(cluster: StoredCluster) -> None:
+    """And no moves move nothing."""
+    one, other = await placed(cluster), await placed(cluster)
+    elsewhere = KernelMove(other.kernels[0], KernelTrigger.IMAGE_READY)
+    nowhere = _in_session(elsewhere, cluster.new("s"))
+    misplaced = _in_session(elsewhere, one.session_id)
+    after = await moved_many(cluster, [nowhere, misplaced, *moves_of([one], KernelTrigger.IMAGE_READY)])
+    expect(list(after) == [], "a session was moved with a kernel that is not its own")
+    expect(list(await moved_many(cluster, [])) == [], "no moves moved something")
+
+
+async def an_illegal_move_among_many_moves_nothing(cluster: StoredCluster) -> None:
+    """Nothing is told either, also if the unit of work goes on."""
+    sessions = [await placed(cluster) for _ in range(2)]
+    waiting = await cluster.submit(cluster.new("s"))
+    wrong: list[tuple[KernelMove, Change, type[LifecycleError]]] = [
+        (KernelMove(sessions[1].kernels[0], KernelTrigger.STARTED), BY_AGENT, IllegalTransition),
+        (KernelMove(sessions[1].kernels[0], KernelTrigger.EXPIRED), BY_AGENT, ForbiddenCause),
+        (KernelMove(sessions[1].kernels[0], KernelTrigger.GONE), BY_AGENT, IllegalTransition),
+        (KernelMove(waiting.kernels[0], KernelTrigger.ALLOCATED), BY_AGENT, IllegalTransition),
+    ]
+    await published(cluster)
+    for move, change, error in wrong:
+        moves = [*moves_of(sessions[:1], KernelTrigger.IMAGE_READY), move]
+
+        async def work(
+            unit: UnitOfWork,
+            moves: Sequence[KernelMove] = moves,
+            change: Change = change,
+            error: type[LifecycleError] = error,
+        ) -> None:
+            await refusal(unit.sessions.move_many(moves, change), error)
+
+        await cluster.store.run(work)
+    expect([await cluster.session(one.session_id) for one in sessions] == sessions, "a refused step changed something")
+    expect(await published(cluster) == [], "a refused step was told")
+
+
+async def each_session_has_its_own_end(cluster: StoredCluster) -> None:
+    """Results and exit codes are not mixed up, and waiting sessions can be withdrawn."""
+    good, bad = [await placed(cluster, running=True) for _ in range(2)]
+    moves = [*moves_of([good], KernelTrigger.EXITED, 0), *moves_of([bad], KernelTrigger.EXITED, 3)]
+    after = {one.session_id: one for one in await moved_many(cluster, moves, BY_AGENT)}
+    ends = [(after[one.session_id].result, after[one.session_id].kernels[0].exit_code) for one in (good, bad)]
+    expect(ends == [(SessionResult.SUCCESS, 0), (SessionResult.FAILURE, 3)], f"the ends are {ends}")
+    waiting = [await cluster.submit(cluster.new("s"), kernels=2) for _ in range(2)]
+    late = Change("sweep", BY_COORDINATOR.by, code="pending-timeout", detail="waited for an hour")
+    ended = await moved_many(cluster, moves_of(waiting, KernelTrigger.WITHDRAWN), late)
+    found = {(one.status, one.cause, one.cause_detail, one.kernels[1].status) for one in ended}
+    expected = (SessionStatus.CANCELLED, "pending-timeout", "waited for an hour", KernelStatus.CANCELLED)
+    expect(found == {expected}, f"withdrawn sessions are {found}")
+
+
+async def of_two_who_move_the_same_sessions_each_is_moved_once(cluster: StoredCluster) -> None:
+    """Whatever order they come in."""
+    sessions = [await placed(cluster) for _ in range(6)]
+    moves = moves_of(sessions, KernelTrigger.IMAGE_READY)
+    results = await asyncio.gather(moved_many(cluster, moves), moved_many(cluster, moves[::-1]))
+    moved = [one.session_id for result in results for one in result]
+    expect(sorted(moved) == sorted(one.session_id for one in sessions), "a session was moved twice, or not at all")
+    for one in sessions:
+        expect((await cluster.session(one.session_id)).version == one.version + 1, "a version counts another number")
+
+
+def _in_session(move: KernelMove, session_id: str) -> KernelMove:
+    kernel = move.kernel
+    elsewhere = type(kernel)(
+        kernel.kernel_id, SessionId(session_id), kernel.index, kernel.status, kernel.version, kernel.slots
+    )
+    return KernelMove(elsewhere, move.trigger)
+
+
+CHECKS: tuple[Check, ...] = (
+    every_session_is_moved_as_if_alone,
+    each_move_is_told_once,
+    a_session_that_was_changed_is_left_out,
+    sessions_and_kernels_that_are_not_there_are_left_out,
+    an_illegal_move_among_many_moves_nothing,
+    each_session_has_its_own_end,
+    of_two_who_move_the_same_sessions_each_is_moved_once,
+)

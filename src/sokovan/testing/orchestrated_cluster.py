@@ -1,0 +1,175 @@
+"""A cluster with a coordinator at work, in virtual time, on a real store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sokovan.adapters.inprocess.agents import InProcessAgentStates
+from sokovan.adapters.inprocess.hints import InProcessHints
+from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.sql.invariants.auditor import audit
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.record import HistoryEntry, SessionRecord
+from sokovan.domain.session import KernelSpec, SessionSpec
+from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.fleet import AgentRegistry
+from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
+from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
+from sokovan.scheduling.pipeline import schedule
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.profile import SchedulingProfile
+from sokovan.scheduling.snapshot import SystemSnapshot
+from sokovan.testing.acting_agents import CAPACITY, ActingAgent, ActingAgents
+from sokovan.testing.clock import VirtualClock
+from sokovan.testing.stored_cluster import BY_USER, StoredCluster
+from sokovan.testing.telemetry import RecordedTelemetry
+
+# How long the store may take, in real time, before a round counts as waiting for virtual time.
+STORE_S = 0.1
+STEP_S = 0.05
+ROUND_STEPS_MAX = 2_000
+ONE_CPU: Mapping[str, int] = {"cpu": 1000, "mem": 1 << 30}
+
+
+async def decide_at_once(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
+    """The core in this very loop: no thread, no waiting."""
+    return schedule(snapshot, profile)
+
+
+class OrchestratedCluster:
+    """Agents that act, people who submit, and a coordinator whose rounds a test calls."""
+
+    def __init__(self, stored: StoredCluster, clock: VirtualClock, pace: Pace | None = None) -> None:
+        self.stored, self.clock, self.store = stored, clock, stored.store
+        self.hints, self.cache = InProcessHints(clock), InProcessAgentStates(clock)
+        self.telemetry = RecordedTelemetry()
+        self.registry = AgentRegistry(self.store, self.cache, hints=self.hints, clock=clock)
+        self.agents = ActingAgents(self.registry, clock)
+        self.failures: list[tuple[str, Exception]] = []
+        self._pace, self._terms = pace, 0
+        self.coordinator = self.new_coordinator()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str = "sqlite://", *, pace: Pace | None = None) -> AsyncIterator[OrchestratedCluster]:
+        """A cluster without agents; at its end, the laws are checked."""
+        clock = VirtualClock()
+        async with StoredCluster.open(url, clock=clock) as stored:
+            cluster = cls(stored, clock, pace)
+            yield cluster
+            await cluster.coordinator.close()
+            await cluster.check_laws()
+
+    def new_coordinator(self, **options: Any) -> ScheduleCoordinator:
+        """A coordinator as another process has it; options replace its parts."""
+        self._terms += 1
+        parts: dict[str, Any] = {
+            "store": self.store,
+            "leases": self.stored.leases,
+            "hints": self.hints,
+            "snapshots": SqlSnapshots(self.store),
+            "allocator": self.stored.allocator,
+            "agents": self.cache,
+            "gateway": self.agents,
+            "clock": self.clock,
+            "ids": SortableIds(self.clock),
+            "telemetry": self.telemetry,
+            "images": self.registry.images,
+            "decide": decide_at_once,
+            "failed": lambda name, error: self.failures.append((name, error)),
+        }
+        return ScheduleCoordinator(
+            CoordinatorParts(**{**parts, **options}), holder=f"manager-{self._terms}", pace=self._pace
+        )
+
+    async def takes_over(self, **options: Any) -> ScheduleCoordinator:
+        """The coordinator is gone without a word; another one leads when its lease has run out."""
+        self.coordinator = self.new_coordinator(**options)
+        await self.clock.advance(11)
+        return self.coordinator
+
+    async def agent(self, name: str, *, slots: Mapping[str, int] = CAPACITY) -> ActingAgent:
+        """A machine joins."""
+        return await self.agents.join(name, slots=slots)
+
+    async def submit(
+        self, name: str, *, kernels: int = 1, slots: Mapping[str, int] = ONE_CPU, image: str = "python", **options: Any
+    ) -> SessionRecord:
+        """Enqueue a session of equal kernels `name.0`, ..; options are SessionSpec's."""
+        asked = ResourceSlot(slots)
+        specs = tuple(
+            KernelSpec(KernelId(f"{name}.{index}"), asked, image=image, command=("work",)) for index in range(kernels)
+        )
+        spec = SessionSpec(SessionId(name), specs, **options)
+        record = await self.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER))
+        await self.hints.set("sessions")
+        return record
+
+    async def stop(self, name: str, *, forced: bool = False) -> SessionRecord:
+        """Somebody asks for the end of a session."""
+        goal = Goal.FORCE if forced else Goal.STOP
+        return await self.store.run(lambda unit: unit.sessions.want(SessionId(name), goal, BY_USER))
+
+    async def tick(self) -> bool:
+        """One round. Time passes only if it waits for nothing else: the store needs none."""
+        round_ = asyncio.ensure_future(self.coordinator.tick())
+        for _ in range(ROUND_STEPS_MAX):
+            await asyncio.wait({round_}, timeout=STORE_S)
+            if round_.done():
+                return round_.result()
+            await self.clock.advance(STEP_S)
+        round_.cancel()
+        raise AssertionError("a round did not end")
+
+    async def settle(self, *, rounds_max: int = 50) -> None:
+        """Rounds until there is nothing more to do at once."""
+        for _ in range(rounds_max):
+            hinted = await self.hints.take("sessions")
+            if not await self.tick() and not hinted:
+                return
+        raise AssertionError(f"there was always more to do, for {rounds_max} rounds")
+
+    async def pass_time(self, seconds: float, *, step_s: float = 1.0) -> None:
+        """Let time pass, with heartbeats and rounds all along."""
+        for _ in range(round(seconds / step_s)):
+            await self.clock.advance(step_s)
+            await self.agents.beat()
+            await self.settle()
+
+    async def session(self, name: str) -> SessionRecord:
+        """A session as it is now."""
+        return await self.stored.session(name)
+
+    async def status(self, name: str) -> str:
+        """The status of a session, as a word."""
+        return (await self.session(name)).status.value
+
+    async def story(self, name: str, *, kernels: bool = False) -> list[HistoryEntry]:
+        """The history of a session, in the order of time."""
+        lines = await self.store.read(lambda unit: unit.sessions.history(SessionId(name), kernels=kernels))
+        return [entry for _, entry in lines]
+
+    async def codes(self, name: str) -> list[str]:
+        """The codes of a session's history that are not empty."""
+        return [entry.change.code for entry in await self.story(name) if entry.change.code]
+
+    async def used(self, agent: str) -> Mapping[str, int]:
+        """What is taken on an agent."""
+        found = await self.store.read(lambda unit: unit.fleet.get(AgentId(agent)))
+        return dict(found.info.occupied_slots.items())
+
+    async def check_laws(self) -> None:
+        """Every invariant that rows can tell, and those that only machines can."""
+        broken = [finding for finding in await audit(self.store) if not finding.holds]
+        if broken:
+            rows = "; ".join(f"{finding.invariant.id} {finding.rows[:2]}" for finding in broken)
+            raise AssertionError(f"laws are broken: {rows}")
+        for agent in self.agents.all.values():
+            twice = [key for key, times in agent.started.items() if times > 1]
+            if twice:
+                raise AssertionError(f"started twice on {agent.agent_id}: {twice}")

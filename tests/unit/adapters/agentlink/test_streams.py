@@ -1,0 +1,41 @@
+"""Streams that are waited for: taken up once, by the right one, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sokovan.adapters.agentlink.streams import AwaitedStreams
+from tests.unit.adapters.agentlink.lines import Pipe
+
+
+async def test_a_stream_is_handed_over_and_held_until_it_is_left() -> None:
+    streams, pipe = AwaitedStreams(), Pipe()
+    call = streams.call("secret")
+    serving = asyncio.ensure_future(streams.serve(call.stream_id, pipe))
+    assert await call.arrived is pipe
+    assert not serving.done()
+    streams.leave(call)
+    await asyncio.wait_for(serving, 5)
+
+
+async def test_only_the_credential_that_was_asked_may_bring_it() -> None:
+    streams = AwaitedStreams()
+    call, other = streams.call("secret"), streams.call("öther")
+    assert call.stream_id != other.stream_id
+    assert streams.is_awaited(call.stream_id, "secret")
+    assert streams.is_awaited(other.stream_id, "öther")
+    assert not streams.is_awaited(call.stream_id, "öther")
+    assert not streams.is_awaited("", "secret")
+
+
+async def test_a_stream_that_nobody_waits_for_is_not_taken() -> None:
+    streams = AwaitedStreams()
+    call = streams.call("secret")
+    streams.leave(call)
+    assert not streams.is_awaited(call.stream_id, "secret")
+    await asyncio.wait_for(streams.serve(call.stream_id, Pipe()), 5)
+    assert not call.arrived.done()
+
+
+async def test_a_credential_is_not_shown_by_accident() -> None:
+    assert "secret" not in repr(AwaitedStreams().call("secret"))

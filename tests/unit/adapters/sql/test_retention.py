@@ -1,0 +1,72 @@
+"""What is forgotten in time, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from sokovan.adapters.sql import retention
+from sokovan.adapters.sql.tables import COMMITS, REQUESTS, VERDICTS
+from sokovan.domain.ids import SessionId
+from sokovan.ports.sessions import RequestKey
+from sokovan.ports.storage import REQUESTS_KEPT_S
+from sokovan.ports.verdicts import StoredVerdict
+from sokovan.testing.clock import VirtualClock
+from sokovan.testing.stored_cluster import StoredCluster
+
+KEY = RequestKey("u", "k", "digest")
+
+
+async def count(cluster: StoredCluster, table: sa.Table) -> int:
+    statement = sa.select(sa.func.count()).select_from(table)
+    return int((await cluster.store.read(lambda unit: unit.transaction.fetch(statement)))[0][0])
+
+
+async def test_the_key_of_a_request_is_free_again_after_a_week() -> None:
+    clock = VirtualClock()
+    async with StoredCluster.open(clock=clock) as cluster:
+        await cluster.submit("s1", request=KEY)
+        await clock.advance(REQUESTS_KEPT_S - 1)
+        await cluster.store.prune(older_than_s=60)
+        assert (await cluster.submit("s2", request=KEY)).session_id == "s1"
+        await clock.advance(2)
+        await cluster.store.prune(older_than_s=60)
+        assert await count(cluster, REQUESTS) == 0
+        assert (await cluster.submit("s2", request=KEY)).session_id == "s2"
+
+
+async def test_verdicts_go_with_the_waiting() -> None:
+    async with StoredCluster.open() as cluster:
+        for name in ("s1", "s2"):
+            await cluster.submit(name)
+        verdicts = [StoredVerdict(SessionId(name), "c", "", "{}") for name in ("s1", "s2")]
+        await cluster.store.run(lambda unit: unit.verdicts.put(verdicts))
+        await cluster.stop("s1")
+        assert await cluster.store.prune(older_than_s=60) == 1
+        assert await count(cluster, VERDICTS) == 1
+        assert await cluster.store.prune(older_than_s=60) == 0
+
+
+async def test_much_is_forgotten_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "PRUNED_AT_ONCE", 3)
+    clock = VirtualClock()
+    async with StoredCluster.open(clock=clock) as cluster:
+        for number in range(10):
+            await cluster.submit(f"s{number}", request=RequestKey("u", f"k{number}", "digest"))
+        await clock.advance(REQUESTS_KEPT_S + 1)
+        before = await count(cluster, COMMITS)
+        assert await cluster.store.prune(older_than_s=3600) == before + 10
+        # Each step of it was a unit of work, whose own mark stays.
+        assert await count(cluster, COMMITS) == (before // 3 + 1) + (10 // 3 + 1) + 1
+
+
+async def test_pruning_works_on_postgresql_too(postgres_url: str) -> None:
+    async with StoredCluster.open(postgres_url) as cluster:
+        await cluster.submit("s1", request=KEY)
+        old = sa.update(REQUESTS).values(at_ms=0)
+        await cluster.store.run_sql(lambda unit: unit.transaction.execute(old))
+        verdict = StoredVerdict(SessionId("s1"), "c", "", "{}")
+        await cluster.store.run(lambda unit: unit.verdicts.put([verdict]))
+        await cluster.stop("s1")
+        assert await cluster.store.prune(older_than_s=3600) == 2
+        assert [await count(cluster, table) for table in (REQUESTS, VERDICTS)] == [0, 0]

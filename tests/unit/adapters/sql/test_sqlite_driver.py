@@ -1,0 +1,147 @@
+"""A statement crosses to the thread of its connection once, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DatabaseError, IntegrityError
+
+from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.sqlite_driver import ROWS_AT_ONCE, OneHopConnection, connector
+from sokovan.testing.clock import VirtualClock
+
+COUNT = 2 * ROWS_AT_ONCE + 1
+MANY = sa.text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2001) SELECT i FROM n")
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    opened = Database(DatabaseSettings(f"sqlite:///{tmp_path}/state.db"), clock=VirtualClock())
+    async with opened.writing() as connection:
+        await connection.execute(sa.text("CREATE TABLE things (name TEXT PRIMARY KEY, size INTEGER)"))
+        await connection.commit()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def hops(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was done in the thread of a connection."""
+    done: list[str] = []
+    execute = OneHopConnection._execute
+
+    async def counted(self: OneHopConnection, work: Callable[..., Any], *arguments: Any) -> Any:
+        done.append(arguments[2] if len(arguments) > 2 else work.__name__)
+        return await execute(self, work, *arguments)  # type: ignore[no-untyped-call]  # the driver has no types here
+
+    monkeypatch.setattr(OneHopConnection, "_execute", counted)
+    return done
+
+
+async def test_a_unit_of_work_crosses_once_for_each_statement(database: Database, hops: list[str]) -> None:
+    async with database.writing() as connection:
+        await connection.execute(sa.text("INSERT INTO things VALUES ('a', 1)"))
+        rows = (await connection.execute(sa.text("SELECT name FROM things"))).all()
+        await connection.commit()
+    assert [row.name for row in rows] == ["a"]
+    assert hops == ["BEGIN IMMEDIATE", "INSERT INTO things VALUES ('a', 1)", "SELECT name FROM things", "commit"]
+
+
+async def test_what_was_not_committed_is_rolled_back_once(database: Database, hops: list[str]) -> None:
+    async with database.writing() as connection:
+        await connection.execute(sa.text("INSERT INTO things VALUES ('a', 1)"))
+    assert hops[-2:] == ["INSERT INTO things VALUES ('a', 1)", "rollback"]
+    async with database.reading() as connection:
+        assert (await connection.execute(sa.text("SELECT count(*) FROM things"))).scalar_one() == 0
+
+
+async def test_many_rows_come_whole_and_in_order(database: Database) -> None:
+    async with database.reading() as connection:
+        rows = (await connection.execute(MANY)).scalars().all()
+    assert rows == list(range(1, COUNT + 1))
+
+
+async def test_rows_can_be_streamed(database: Database, hops: list[str]) -> None:
+    async with database.reading() as connection:
+        found = []
+        async with connection.stream(MANY, execution_options={"yield_per": 700}) as rows:
+            async for row in rows:
+                found.append(row.i)
+                if len(found) == 1:
+                    # So far only what came with the statement has been fetched.
+                    assert "fetchmany" not in hops
+        assert found == list(range(1, COUNT + 1))
+        assert (await connection.execute(sa.text("SELECT 1"))).scalar_one() == 1
+
+
+async def test_a_stream_that_is_left_early_lets_go_of_its_statement(database: Database) -> None:
+    async with database.writing() as connection:
+        async with connection.stream(MANY, execution_options={"yield_per": 10}) as rows:
+            async for row in rows:
+                if row.i == 5:
+                    break
+        await connection.execute(sa.text("DROP TABLE things"))
+        await connection.commit()
+
+
+async def test_how_many_rows_were_written_is_told(database: Database) -> None:
+    async with database.writing() as connection:
+        insert = sa.text("INSERT INTO things VALUES (:name, :size)")
+        many = await connection.execute(insert, [{"name": name, "size": 1} for name in "abc"])
+        assert many.rowcount == 3
+        changed = await connection.execute(sa.text("UPDATE things SET size = 2 WHERE name <> 'a'"))
+        assert changed.rowcount == 2
+        removed = await connection.execute(sa.text("DELETE FROM things RETURNING name"))
+        assert sorted(removed.scalars()) == ["a", "b", "c"]
+
+
+async def test_a_refused_statement_is_told_and_the_connection_goes_on(database: Database) -> None:
+    async with database.writing() as connection:
+        insert = sa.text("INSERT INTO things VALUES ('a', 1)")
+        await connection.execute(insert)
+        with pytest.raises(IntegrityError, match="UNIQUE"):
+            await connection.execute(insert)
+        assert (await connection.execute(sa.text("SELECT count(*) FROM things"))).scalar_one() == 1
+
+
+async def test_one_row_at_a_time_comes_too(tmp_path: Path) -> None:
+    connection = await connector(make_url(f"sqlite+aiosqlite:///{tmp_path}/x.db"), timeout_s=1, pragmas=())()
+    try:
+        cursor = connection.cursor()
+        await cursor.execute(str(MANY))
+        assert await cursor.fetchone() == (1,)
+        assert [row async for row in cursor] == [(number,) for number in range(2, COUNT + 1)]
+        assert await cursor.fetchone() is None
+        await cursor.close()
+    finally:
+        await connection.close()
+
+
+async def test_a_connection_is_prepared_before_it_is_used(tmp_path: Path) -> None:
+    url = make_url(f"sqlite+aiosqlite:///{tmp_path}/x.db")
+    connection = await connector(url, timeout_s=1, pragmas=("user_version=7",))()
+    try:
+        cursor = connection.cursor()
+        await cursor.execute("PRAGMA user_version")
+        assert await cursor.fetchall() == [(7,)]
+        assert connection.isolation_level is None
+    finally:
+        await connection.close()
+
+
+async def test_a_file_that_is_no_database_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_text("something else, long enough to be looked at" * 10)
+    with pytest.raises(sqlite3.DatabaseError, match="not a database"):
+        await connector(make_url(f"sqlite+aiosqlite:///{path}"), timeout_s=1, pragmas=("journal_mode=WAL",))()
+    database = Database(DatabaseSettings(f"sqlite:///{path}"), clock=VirtualClock())
+    with pytest.raises(DatabaseError, match="not a database"):
+        async with database.writing():
+            pass
+    await database.close()

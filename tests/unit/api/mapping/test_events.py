@@ -1,0 +1,87 @@
+"""Events as the wire has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.api.mapping.events import event_view, session_of
+from sokovan.domain.events import (
+    KINDS,
+    AgentEnrolled,
+    AgentMoved,
+    DeploymentMoved,
+    DeploymentScaled,
+    Event,
+    KernelMoved,
+    NoticeIssued,
+    RouteMoved,
+    SessionMoved,
+)
+from sokovan.domain.ids import AgentId, DeploymentId, KernelId, RouteId, SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.lifecycle.deployment import DeploymentStatus
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.route import RouteStatus
+from sokovan.domain.lifecycle.session import SessionStatus
+
+_S, _K = SessionStatus, KernelStatus
+DEPLOYMENT, ROUTE = list(DeploymentStatus), list(RouteStatus)
+TOLD: list[tuple[Event, tuple[str, str, str | None, str, str]]] = [
+    (
+        SessionMoved(at_ms=0, session_id=SessionId("s"), before=_S.PENDING, after=_S.SCHEDULED, trigger="allocated"),
+        ("session", "s", "pending", "scheduled", "allocated"),
+    ),
+    (
+        KernelMoved(
+            at_ms=0,
+            kernel_id=KernelId("k"),
+            session_id=SessionId("s"),
+            before=_K.CREATING,
+            after=_K.RUNNING,
+            trigger="started",
+        ),
+        ("kernel", "k", "creating", "running", "started"),
+    ),
+    (
+        AgentMoved(
+            at_ms=0,
+            agent_id=AgentId("a"),
+            incarnation=1,
+            before=AgentStatus.ALIVE,
+            after=AgentStatus.DRAINING,
+            trigger="drain_requested",
+        ),
+        ("agent", "a", "alive", "draining", "drain_requested"),
+    ),
+    (AgentEnrolled(at_ms=0, agent_id=AgentId("a"), incarnation=2), ("agent", "a", None, "alive", "enrolled")),
+    (
+        DeploymentMoved(
+            at_ms=0, deployment_id=DeploymentId("d"), before=DEPLOYMENT[0], after=DEPLOYMENT[1], trigger="t"
+        ),
+        ("deployment", "d", DEPLOYMENT[0].value, DEPLOYMENT[1].value, "t"),
+    ),
+    (
+        DeploymentScaled(at_ms=0, deployment_id=DeploymentId("d"), replicas_before=1, replicas_desired=3),
+        ("deployment", "d", "1", "3", "scaled"),
+    ),
+    (
+        RouteMoved(at_ms=0, route_id=RouteId("r"), before=ROUTE[0], after=ROUTE[1], trigger="t"),
+        ("route", "r", ROUTE[0].value, ROUTE[1].value, "t"),
+    ),
+    (NoticeIssued(at_ms=0, topic="quota", about="x"), ("notice", "x", None, "quota", "issued")),
+]
+
+
+@pytest.mark.parametrize(("event", "told"), TOLD)
+def test_an_event_names_its_object_and_its_move(event: Event, told: tuple[str, str, str | None, str, str]) -> None:
+    view = event_view(event)
+    assert (view.object, view.id, view.before, view.after, view.trigger) == told
+    assert view.at == "1970-01-01T00:00:00.000Z"
+
+
+def test_every_kind_of_event_has_its_words() -> None:
+    assert {type(event) for event, _ in TOLD} == set(KINDS.values())
+
+
+def test_only_sessions_and_their_kernels_are_about_a_session() -> None:
+    assert [session_of(event) for event, _ in TOLD[:3]] == ["s", "s", None]

@@ -1,0 +1,90 @@
+"""Machines, pools, queues and images, from and to the wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.api.mapping.fleet import (
+    agent_view,
+    amounts,
+    image_of,
+    image_view,
+    queue_of,
+    queue_view,
+    read_limits,
+    scaling_group_of,
+    scaling_group_view,
+)
+from sokovan.domain.agent import AgentInfo
+from sokovan.domain.errors import InvalidInput
+from sokovan.domain.ids import AgentId, QueueName, ScalingGroupName
+from sokovan.domain.image import Image
+from sokovan.domain.queue import Queue, QueueState
+from sokovan.domain.record import AgentRecord
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.slots import ResourceSlot, SlotLimits
+from sokovan.ports.agents import AgentState
+from sokovan.wire.api.fleet import QueueBody
+
+QUEUE = Queue(
+    QueueName("fast"),
+    weight=3,
+    priority=2,
+    state=QueueState.CLOSED,
+    parent=QueueName("all"),
+    reclaimable=False,
+    capability=SlotLimits({"cpu": 8500, "cuda.device": 0}),
+    deserved=SlotLimits({"cpu": 4000, "cuda.device": 0}),
+    guarantee=ResourceSlot({"cpu": 2000}),
+)
+IMAGE = Image("repo/x:1", "aarch64", "sha256:" + "a" * 64, ResourceSlot({"mem": 1 << 30}))
+GROUP = ScalingGroup(
+    ScalingGroupName("gpu"), "drf", {"hierarchy": True}, ("cpu",), slot_priority=("cpu",), pending_timeout_s=60
+)
+
+
+def test_a_queue_that_was_got_can_be_put_back() -> None:
+    assert queue_of(queue_view(QUEUE), QUEUE) == QUEUE
+    assert queue_view(QUEUE).capability == {"cpu": "8.5", "cuda.device": "0"}
+
+
+def test_a_queue_without_a_parent_stands_under_the_root() -> None:
+    plain = queue_of(QueueBody(name="q"), None)
+    assert (plain.parent, plain.reclaimable, plain.state) == ("root", True, QueueState.OPEN)
+    assert queue_view(plain).parent is None
+
+
+def test_an_image_that_was_got_can_be_put_back() -> None:
+    assert image_of(image_view(IMAGE), None) == IMAGE
+
+
+def test_a_pool_keeps_what_the_wire_does_not_have() -> None:
+    assert scaling_group_of(scaling_group_view(GROUP), GROUP) == GROUP
+    assert scaling_group_of(scaling_group_view(GROUP), None).slot_priority != GROUP.slot_priority
+
+
+def test_amounts_are_written_as_they_are_read() -> None:
+    written = amounts({"cpu": 500, "mem": 4 << 30, "cuda.shares": 250})
+    assert written == {"cpu": "0.5", "mem": "4Gi", "cuda.shares": "0.25"}
+    assert read_limits(written) == SlotLimits({"cpu": 500, "mem": 4 << 30, "cuda.shares": 250})
+
+
+@pytest.mark.parametrize("given", [{"CPU": 1}, {"cpu": "x"}, {"cpu": -1}, {"cpu": 0.0001}, {"cpu": True}])
+def test_limits_that_cannot_be_read_are_refused(given: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput):
+        read_limits(given)
+
+
+def test_a_machine_is_shown_with_what_it_last_said_of_itself() -> None:
+    info = AgentInfo(
+        AgentId("a1"),
+        ResourceSlot({"cpu": 8000}),
+        occupied_slots=ResourceSlot({"cpu": 1000}),
+        labels={"zone": "a"},
+        kernel_count=1,
+    )
+    state = AgentState(AgentId("a1"), 1, 5, load={"load_milli": 300})
+    view = agent_view(AgentRecord(info, 4), state, connected=True)
+    assert (view.id, view.slots, view.used, view.kernels) == ("a1", {"cpu": 8000}, {"cpu": 1000}, 1)
+    assert (view.load, view.connected, view.version, view.labels) == ({"load_milli": 300}, True, 4, {"zone": "a"})
+    assert agent_view(AgentRecord(info, 4), None, connected=False).load == {}

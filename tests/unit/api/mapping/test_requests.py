@@ -1,0 +1,125 @@
+"""A request for a session, from the wire to what the controller takes."""
+
+from __future__ import annotations
+
+import doctest
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from sokovan.api.mapping import requests
+from sokovan.api.mapping.requests import read_topology, session_request, topology_text
+from sokovan.domain.errors import InvalidInput, InvalidSpec
+from sokovan.domain.session import EndPolicy, LostPolicy, Mount, SessionType, TopologyConstraint, TopologyMode
+from sokovan.orchestrator.sessions.requests import KernelGroupRequest, SessionRequest
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, SessionBody
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(requests).failed == 0
+
+
+def test_a_body_that_says_nothing_asks_for_the_defaults() -> None:
+    assert session_request(SessionBody()) == SessionRequest()
+    group = session_request(SessionBody(groups=[KernelGroupBody(name="w")])).groups[0]
+    assert group == KernelGroupRequest(name="w")
+
+
+def test_everything_that_is_said_arrives() -> None:
+    body = SessionBody(
+        name="train",
+        type="batch",
+        image="venv:torch",
+        command=["python", "a.py"],
+        environment={"A": "1"},
+        resources={"cpu": 2, "mem": "4Gi"},
+        size=4,
+        minimum=2,
+        mounts=[MountBody(source="/data", target="/in", read_only=False)],
+        labels={"l": "1"},
+        require={"zone": "a"},
+        architecture="aarch64",
+        scaling_group="gpu",
+        queue="fast",
+        group="lab",
+        priority=7,
+        topology="hard:rack",
+        depends_on=["first"],
+        starts_at="2030-01-31T18:00:00Z",
+        time_limit="2h",
+        preemptible=False,
+        stop_grace="1m",
+        ends_with="main",
+        tolerates_failures=True,
+        on_agent_lost="requeue",
+    )
+    asked = session_request(body)
+    assert (asked.name, asked.image, asked.command) == ("train", "venv:torch", ("python", "a.py"))
+    assert (asked.size, asked.minimum, asked.priority) == (4, 2, 7)
+    assert asked.mounts == (Mount("/data", "/in", read_only=False),)
+    assert (asked.scaling_group, asked.queue, asked.group, asked.architecture) == ("gpu", "fast", "lab", "aarch64")
+    assert (asked.time_limit_s, asked.stop_grace_s, asked.starts_at_ms) == (7200, 60, 1_896_112_800_000)
+    assert (asked.session_type, asked.ends_with, asked.on_agent_lost) == (
+        SessionType.BATCH,
+        EndPolicy.MAIN,
+        LostPolicy.REQUEUE,
+    )
+    assert asked.topology == TopologyConstraint(TopologyMode.HARD, "rack")
+    assert (asked.environment, asked.labels, asked.require) == ({"A": "1"}, {"l": "1"}, {"zone": "a"})
+    assert (asked.depends_on, asked.preemptible, asked.tolerates_failures) == (("first",), False, True)
+    assert asked.resources == {"cpu": 2, "mem": "4Gi"}
+
+
+def test_a_group_says_what_differs_and_leaves_the_rest() -> None:
+    group = KernelGroupBody(name="ps", size=2, minimum=1, image="host", command=["x"], resources={"cpu": 1})
+    assert session_request(SessionBody(groups=[group])).groups == (
+        KernelGroupRequest(name="ps", size=2, minimum=1, image="host", command=("x",), resources={"cpu": 1}),
+    )
+
+
+def test_no_field_of_the_wire_is_left_behind() -> None:
+    # A new field of the body must be carried over, or be named here with its reason.
+    renamed = {"type": "session_type", "starts_at": "starts_at_ms", "time_limit": "time_limit_s"}
+    renamed["stop_grace"] = "stop_grace_s"
+    wanted = {renamed.get(one.name, one.name) for one in fields(SessionBody)}
+    assert wanted == {one.name for one in fields(SessionRequest)}
+
+
+@pytest.mark.parametrize(
+    ("text", "constraint"),
+    [
+        ("soft", TopologyConstraint(TopologyMode.SOFT)),
+        ("hard:rack", TopologyConstraint(TopologyMode.HARD, "rack")),
+        ("soft:2", TopologyConstraint(TopologyMode.SOFT, 2)),
+    ],
+)
+def test_closeness_is_read_and_written_back(text: str, constraint: TopologyConstraint) -> None:
+    assert read_topology(text) == constraint
+    assert topology_text(constraint) == text
+
+
+@pytest.mark.parametrize("text", ["", "near", "hard:", "hard:0", "HARD", "hard: rack", "hard:\x00", ":rack"])
+def test_closeness_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        read_topology(text)
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"queue": ""}, "queue"),
+        ({"time_limit": 0}, "time_limit"),
+        ({"time_limit": "soon"}, "time_limit"),
+        ({"starts_at": "soon"}, "starts_at"),
+        ({"stop_grace": -1}, "stop_grace"),
+        ({"topology": "near"}, "topology"),
+        ({"mounts": [MountBody(source="/a/../etc", target="/x")]}, "source"),
+        ({"mounts": [MountBody(source="/a", target="x")]}, "target"),
+    ],
+)
+def test_a_value_that_cannot_be_read_is_refused_by_its_field(said: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        session_request(SessionBody(**said))
+    assert refused.value.field == field

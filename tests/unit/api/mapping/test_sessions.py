@@ -1,0 +1,114 @@
+"""Sessions, kernels and their stories, as people see them."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.api.mapping.sessions import exit_code_of, history_view, is_final, session_view
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.machine import Cause
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.record import Change, HistoryEntry, KernelRecord, SessionRecord, SessionResult
+from sokovan.domain.session import KernelSpec, SessionSpec, TopologyConstraint, TopologyMode
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.verdicts import StoredVerdict
+
+SLOTS = ResourceSlot({"cpu": 1000})
+
+
+def record(
+    status: SessionStatus = SessionStatus.RUNNING, codes: tuple[int | None, ...] = (None, None), group: str = ""
+) -> SessionRecord:
+    specs = tuple(
+        KernelSpec(KernelId(f"k{index}"), SLOTS, group=group, image="host", command=("run",))
+        for index in range(len(codes))
+    )
+    spec = SessionSpec(
+        SessionId("s-1"), specs, name="train", topology=TopologyConstraint(TopologyMode.HARD, 2), min_kernels=1
+    )
+    kernels = tuple(
+        KernelRecord(
+            KernelId(f"k{index}"),
+            SessionId("s-1"),
+            index,
+            KernelStatus.RUNNING,
+            1,
+            SLOTS,
+            agent_id=AgentId("a1"),
+            devices={"cuda.device": ("g0",)},
+            exit_code=code,
+        )
+        for index, code in enumerate(codes)
+    )
+    return SessionRecord(
+        SessionId("s-1"), spec, status, 3, Goal.RUN, 1000, kernels, ended_ms=5000, cause="exited", cause_detail="code 1"
+    )
+
+
+def test_a_session_is_shown_with_its_kernels() -> None:
+    view = session_view(record())
+    assert (view.id, view.name, view.status, view.size, view.minimum) == ("s-1", "train", "running", 2, 1)
+    assert (view.slots, view.topology, view.command) == ({"cpu": 2000}, "hard:2", ["run"])
+    assert [(one.index, one.role, one.agent) for one in view.kernels] == [(0, "main", "a1"), (1, "sub", "a1")]
+    assert view.kernels[0].devices == {"cuda.device": ["g0"]}
+    assert (view.submitted_at, view.ended_at) == ("1970-01-01T00:00:01.000Z", "1970-01-01T00:00:05.000Z")
+    assert (view.reason, view.reason_detail, view.version) == ("exited", "code 1", 3)
+
+
+def test_kernels_of_a_group_have_its_name_as_their_role() -> None:
+    assert {one.role for one in session_view(record(group="worker")).kernels} == {"worker"}
+
+
+def test_why_a_session_waits_is_the_schedulers_word_and_only_while_it_waits() -> None:
+    verdict = StoredVerdict(SessionId("s-1"), "NO_NODES", "there are none", "{}")
+    waiting = session_view(record(SessionStatus.PENDING), verdict)
+    assert (waiting.reason, waiting.reason_detail) == ("NO_NODES", "there are none")
+    assert session_view(record(), verdict).reason == "exited"
+
+
+def test_a_session_without_a_name_is_called_by_its_id() -> None:
+    whole = record()
+    plain = SessionRecord(
+        whole.session_id,
+        SessionSpec(whole.session_id, whole.spec.kernels),
+        whole.status,
+        1,
+        Goal.STOP,
+        0,
+        whole.kernels,
+        result=SessionResult.SUCCESS,
+    )
+    view = session_view(plain)
+    assert (view.name, view.goal, view.result, view.topology) == ("s-1", "stop", "success", None)
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [
+        ((0, 0), 0),
+        ((0, 3), 3),
+        ((143, 3), 3),
+        ((137, 143), 137),
+        ((None, 0), 0),
+        ((None, None), None),
+        ((2, 1), 2),
+    ],
+)
+def test_the_exit_code_is_the_one_that_tells_most(codes: tuple[int | None, ...], code: int | None) -> None:
+    assert exit_code_of(record(SessionStatus.TERMINATED, codes)) == code
+
+
+def test_a_session_that_goes_on_has_no_exit_code() -> None:
+    assert exit_code_of(record(SessionStatus.TERMINATING, (0, 1))) is None
+    assert not is_final(record())
+    assert is_final(record(SessionStatus.CANCELLED))
+
+
+def test_a_story_is_told_line_by_line() -> None:
+    change = Change("alice", Cause.CONTROLLER, "user-requested", "enough")
+    entry = HistoryEntry(2, "running", "terminating", "stop_requested", change, 1000, 2000, times=3)
+    line = history_view(record(), [("k0", entry)]).lines[0]
+    assert (line.subject, line.sequence, line.before, line.after) == ("k0", 2, "running", "terminating")
+    assert (line.who, line.code, line.detail, line.times) == ("alice", "user-requested", "enough", 3)
+    assert (line.at, line.last_at) == ("1970-01-01T00:00:01.000Z", "1970-01-01T00:00:02.000Z")

@@ -1,0 +1,106 @@
+"""A gateway to agents whose kernels say what the test lets them say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from sokovan.domain.ids import AgentId, KernelId
+from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageReport, ImageState
+from sokovan.ports.runtime import Launch, LogPart
+
+
+@dataclass
+class SpokenLog:
+    """What a kernel has said so far."""
+
+    content: bytes = b""
+    ended: bool = False
+    dropped: int = 0
+
+
+class EchoExecution:
+    """A command that says its input back, in capitals, and ends with the input."""
+
+    def __init__(self, kernel: tuple[str, str, int], command: Sequence[str], *, terminal: bool) -> None:
+        self.kernel, self.command, self.terminal = kernel, list(command), terminal
+        self.said: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.size: tuple[int, int] | None = None
+        self.ended = False
+
+    async def __aenter__(self) -> Self:
+        await self.said.put(" ".join(self.command).encode() + b"\n")
+        return self
+
+    async def __aexit__(self, *details: object) -> None:
+        self.ended = True
+
+    async def write(self, data: bytes) -> None:
+        await self.said.put(data.upper() if data else None)
+
+    async def resize(self, *, rows: int, columns: int) -> None:
+        self.size = (rows, columns)
+
+    async def output(self) -> AsyncIterator[bytes]:
+        while (content := await self.said.get()) is not None:
+            yield content
+
+    async def wait(self) -> int:
+        return 7
+
+
+class TalkingAgents:
+    """A gateway to agents whose kernels say what the test lets them say."""
+
+    def __init__(self) -> None:
+        self.logs: dict[KernelId, SpokenLog] = {}
+        self.away: set[AgentId] = set()
+        self.executions: list[EchoExecution] = []
+        self.asked: list[tuple[object, ...]] = []
+
+    def says(self, kernel_id: str, content: bytes = b"", *, ends: bool = False) -> None:
+        log = self.logs.setdefault(KernelId(kernel_id), SpokenLog())
+        log.content += content
+        log.ended = log.ended or ends
+
+    def connected(self, agent_id: AgentId) -> bool:
+        return agent_id not in self.away
+
+    async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
+        self.asked.append(("prepare", agent_id, incarnation, image))
+        return ImageReport(image, ImageState.READY)
+
+    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+        self.asked.append(("create", agent_id, incarnation, launch))
+        self.says(launch.kernel_id)
+
+    async def stop_kernel(
+        self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
+    ) -> Gone:
+        self.asked.append(("stop", agent_id, incarnation, kernel_id, attempt, grace_s))
+        return Gone(gone=True)
+
+    async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
+        self.asked.append(("forget", agent_id, incarnation, kernel_id, attempt))
+        self.logs.pop(kernel_id, None)
+
+    async def read_log(
+        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, *, offset: int, limit: int
+    ) -> LogPart:
+        self.asked.append(("read", agent_id, kernel_id, attempt, offset, limit))
+        if agent_id in self.away:
+            raise AgentUnreachable(agent_id=agent_id, problem="it has no link")
+        if kernel_id not in self.logs:
+            raise AgentRefused(agent_id=agent_id, problem="no such kernel")
+        log = self.logs[kernel_id]
+        begin = max(offset, log.dropped)
+        data = log.content[begin : begin + limit]
+        return LogPart(begin, data, end=log.ended and begin + len(data) >= len(log.content))
+
+    def execute(
+        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
+    ) -> EchoExecution:
+        self.executions.append(EchoExecution((agent_id, kernel_id, attempt), command, terminal=terminal))
+        return self.executions[-1]

@@ -1,0 +1,126 @@
+"""A controller on a store in memory, with the few words that its tests need."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from sokovan.adapters.inprocess.hints import InProcessHints
+from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
+from sokovan.domain.ids import AccessKey, AgentId, QueueName, SessionId
+from sokovan.domain.queue import Queue
+from sokovan.domain.record import SessionRecord
+from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
+from sokovan.orchestrator.sessions.controller import SESSIONS_HINT, SchedulingController
+from sokovan.orchestrator.sessions.dry_runs import DryRuns
+from sokovan.orchestrator.sessions.preparation.names import name_of
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
+from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
+from sokovan.ports.allocation import Assignment
+from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.storage import UnitOfWork
+from sokovan.ports.verdicts import StoredVerdict
+from sokovan.scheduling.codec import verdict_to_json
+from sokovan.scheduling.pipeline import schedule
+from sokovan.scheduling.profile import profile_of
+from sokovan.testing.clock import VirtualClock
+from sokovan.testing.stored_cluster import StoredCluster, refusal
+
+ALICE = Caller(Owner(user="alice", group="vision", domain="lab", access_key=AccessKey("AKALICE")), groups=("vision",))
+BOB = Caller(Owner(user="bob", group="speech", domain="lab", access_key=AccessKey("AKBOB")), groups=("speech",))
+CAROL = Caller(
+    Owner(user="carol", group="speech", domain="lab", access_key=AccessKey("AKCAROL")),
+    role=Role.DOMAIN_ADMIN,
+    groups=("speech",),
+)
+ROOT = Caller(
+    Owner(user="root", group="ops", domain="hq", access_key=AccessKey("AKROOT")), role=Role.ADMIN, groups=("ops",)
+)
+HELLO = SessionRequest(command=("echo", "hello"))
+
+
+def asking(**options: Any) -> SessionRequest:
+    """The usual request, but for what is said."""
+    return replace(HELLO, **options)
+
+
+class LittleController:
+    """A controller, its store, and the owners of a small company."""
+
+    def __init__(self, cluster: StoredCluster, clock: VirtualClock, names: Iterator[str]) -> None:
+        self.cluster, self.store, self.clock = cluster, cluster.store, clock
+        self.hints = InProcessHints(clock)
+        self.ids = SortableIds(clock)
+        self.controller = SchedulingController(
+            self.store,
+            hints=self.hints,
+            ids=self.ids,
+            clock=clock,
+            names=lambda: next(names),
+            dry_runs=DryRuns(SqlSnapshots(self.store)),
+        )
+
+    async def submit(self, caller: Caller = ALICE, *, key: str | None = None, **options: Any) -> SessionRecord:
+        """Enqueue the usual request, but for what is said."""
+        return await self.controller.enqueue(asking(**options), caller, key=key)
+
+    async def problems(self, caller: Caller = ALICE, **options: Any) -> dict[str, str]:
+        """What is wrong with a request, by place; AssertionError if nothing is."""
+        error = await refusal(self.submit(caller, **options), InvalidRequest)
+        found: dict[str, str] = {}
+        for where, problem in error.problems:
+            found[where] = f"{found[where]}; {problem}" if where in found else problem
+        return found
+
+    async def stored(self) -> int:
+        """How many sessions there are."""
+        return len(await self.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=1000)))
+
+    async def hinted(self) -> bool:
+        """Whether somebody was asked to look; the hint is taken."""
+        return await self.hints.take(SESSIONS_HINT)
+
+    async def cycle(self) -> None:
+        """What a scheduling cycle would say of those that wait, as the scheduler keeps it."""
+        await self.cluster.snapshots.refresh()
+        for group in self.cluster.snapshots.scaling_groups():
+            snapshot = await self.cluster.snapshots.snapshot(group)
+            plan = schedule(snapshot, profile_of(snapshot.scaling_group))
+            told = [StoredVerdict(one.session_id, one.code, one.summary, verdict_to_json(one)) for one in plan.verdicts]
+
+            async def work(unit: UnitOfWork, told: list[StoredVerdict] = told) -> None:
+                await unit.verdicts.put(told)
+
+            await self.store.run(work)
+
+    async def place(self, session_id: SessionId, *agents: str) -> SessionRecord:
+        """Allocate the kernels of a session, in order, on these agents."""
+        session = await self.cluster.session(session_id)
+        pairs = tuple((kernel.kernel_id, AgentId(agent)) for kernel, agent in zip(session.kernels, agents, strict=True))
+        await self.cluster.place_all([Assignment(session_id, pairs)])
+        return await self.cluster.session(session_id)
+
+
+@asynccontextmanager
+async def little_controller(names: Iterator[str] | None = None) -> AsyncIterator[LittleController]:
+    """A controller on a fresh store, with owners and a default queue."""
+    clock = VirtualClock()
+    async with StoredCluster.open(clock=clock) as cluster:
+        await cluster.put(
+            Domain("lab"),
+            Domain("hq"),
+            Group("vision", "lab"),
+            Group("speech", "lab"),
+            Group("ops", "hq"),
+            User("alice", "lab", groups=("vision",)),
+            User("bob", "lab", groups=("speech",)),
+            User("carol", "lab", groups=("speech",), role=Role.DOMAIN_ADMIN),
+            User("root", "hq", groups=("ops",), role=Role.ADMIN),
+            *(Keypair(one.owner.access_key, one.owner.user) for one in (ALICE, BOB, CAROL, ROOT)),
+            Queue(QueueName("default")),
+        )
+        yield LittleController(cluster, clock, names or (name_of(number) for number in count()))
