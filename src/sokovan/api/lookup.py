@@ -53,13 +53,13 @@ def kernel_at(record: SessionRecord, index: int) -> KernelRecord:
     return found
 
 
-def require(asker: Asker, act: Act, kind: Kind, belonging: Belonging = NOBODYS, *, name: str = "") -> None:
+def require(asker: Asker, act: Act, kind: Kind, belonging: Belonging = NOBODYS, *, name: str) -> None:
     """Raises Forbidden, or NotFound for what the caller may not even see."""
     answer = judged(asker.standing, act, kind, belonging)
     if answer is Answer.HIDDEN:
         raise NotFound(what=words(kind), name=name)
     if answer is Answer.FORBIDDEN:
-        raise Forbidden(f"user {asker.user} may not {act} {words(kind)} {quoted(name)}".rstrip(" '"))
+        raise Forbidden(f"user {asker.user} may not {act} {words(kind)} {quoted(name)}")
 
 
 def require_at_all(asker: Asker, act: Act, kind: Kind) -> None:

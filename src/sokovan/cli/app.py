@@ -24,9 +24,9 @@ def make_app() -> App:
     above = {"": app} | {name: App(name=name, help=meaning) for name, meaning in NOUNS.items()}
     for name in NOUNS:
         app.command(above[name])
-    for words, (place, summary) in COMMANDS.items():
+    for words, (place, _) in COMMANDS.items():
         noun, _, verb = words.rpartition(" ")
-        above[noun].command(place, name=verb, help=summary)
+        above[noun].command(place, name=verb)
     return app
 
 

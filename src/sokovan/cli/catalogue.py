@@ -147,3 +147,23 @@ def overview() -> str:
             "  sokovan why ddp",
         ]
     )
+
+
+def noun_overview(noun: str) -> str:
+    """What `sokovan NOUN --help` prints."""
+    verbs = {
+        words.partition(" ")[2]: summary for words, (_, summary) in COMMANDS.items() if words.startswith(f"{noun} ")
+    }
+    return "\n".join(
+        [
+            f"Usage: sokovan {noun} COMMAND [OPTIONS]",
+            "",
+            NOUNS[noun],
+            "",
+            "Commands:",
+            *(f"  {verb:15}{summary}" for verb, summary in verbs.items()),
+            "",
+            "Options:",
+            f"  -h, --help     Show this, or the help of a command: sokovan {noun} {next(iter(verbs))} --help",
+        ]
+    )

@@ -7,8 +7,8 @@ import sys
 from itertools import pairwise
 
 from sokovan import __version__
-from sokovan.cli.catalogue import first_words, overview
-from sokovan.cli.exit_codes import FAILED, INTERRUPTED, USAGE, exit_code_of
+from sokovan.cli.catalogue import NOUNS, first_words, noun_overview, overview
+from sokovan.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_code_of
 from sokovan.cli.output import complain, say, talk
 from sokovan.cli.problems import CommandProblem
 
@@ -38,10 +38,13 @@ def run(words: list[str]) -> int:
     """Run a command line; the status with which it ends."""
     if words in ([], ["-h"], ["--help"]):
         say(overview())
-        return 0
+        return OK
+    if words[0] in NOUNS and words[1:] in ([], ["-h"], ["--help"]):
+        say(noun_overview(words[0]))
+        return OK
     if words == ["--version"]:
         say(__version__)
-        return 0
+        return OK
     if words[0] not in first_words() and not words[0].startswith("-"):
         complain(_unknown(words[0]), json_too=wants_json(words))
         return USAGE

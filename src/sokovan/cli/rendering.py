@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -132,6 +130,9 @@ def _csv(columns: Sequence[Column[T]], items: Sequence[T]) -> str:
 
 
 def _csv_rows(rows: Sequence[Sequence[str]]) -> str:
+    import csv  # noqa: PLC0415  # few ask for it
+    import io  # noqa: PLC0415  # few ask for it
+
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().removesuffix("\n")

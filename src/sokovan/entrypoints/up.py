@@ -19,6 +19,7 @@ from sokovan import __version__
 from sokovan.adapters.local.chance import number
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.pretend.shape import FleetShape
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database, DatabaseSettings
@@ -71,6 +72,7 @@ class UpOptions:
 
 def run_up(options: UpOptions, *, say: Callable[[str], None]) -> int:
     """Be up until told to stop; kernels go on after that. Raises SokovanError."""
+    shape_of(options)  # before anything is made
     folder = DataFolder(options.data or data_home(os.environ))
     try:
         with folder.held():
@@ -85,13 +87,13 @@ async def _up(options: UpOptions, folder: DataFolder, say: Callable[[str], None]
     began_ms = clock.monotonic_ms()
     sys.setswitchinterval(TURN_S)
     stopped = _stop_signal()
-    tell = log_to(folder.root / "logs" / "sokovan.log")
     async with AsyncExitStack() as stack:
+        tell = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log"))
         database = Database(DatabaseSettings(folder.store_url), clock=clock)
         stack.push_async_callback(database.close)
         await schema.upgrade(database)
         store = SqlStore(database, ids=SortableIds(clock))
-        token = await _furnished(store, folder, options)
+        token = await _furnished(store, folder)
         listener = bound_socket(HOST, options.port)
         telemetry = PrometheusTelemetry()
         plane = ControlPlane(_wish(options, folder, telemetry, tell))
@@ -117,7 +119,7 @@ def _stop_signal() -> asyncio.Event:
     return stopped
 
 
-async def _furnished(store: SqlStore, folder: DataFolder, options: UpOptions) -> str:
+async def _furnished(store: SqlStore, folder: DataFolder) -> str:
     """Make the store ready for its first user; the administrator's token."""
     await furnish(store)
     pepper = folder.secret(PEPPER_FILE).encode()
@@ -125,6 +127,14 @@ async def _furnished(store: SqlStore, folder: DataFolder, options: UpOptions) ->
     if key.fresh:
         folder.write_private(KEY_FILE, key.token)
     return key.token
+
+
+def shape_of(options: UpOptions) -> FleetShape | None:
+    """The pretended agents that were asked for. Raises InvalidInput."""
+    if options.pretended is None:
+        return None
+    count, gpus = options.pretended
+    return FleetShape(count=count, gpus=gpus)
 
 
 def _wish(
@@ -143,7 +153,7 @@ def _wish(
         telemetry=telemetry,
         tell=tell,
         agent=agent if options.agent else None,
-        pretended=options.pretended,
+        pretended=shape_of(options),
         pace=Pace(),
     )
 

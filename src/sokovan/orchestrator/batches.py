@@ -28,11 +28,15 @@ class Written(Generic[T, R]):
 
 
 class BatchWriter:
-    """Writes in batches, as the leader whose `fence` it was given."""
+    """Writes in batches, as the leader whose `fence` it was given.
+
+    `transactions` counts those that it has begun.
+    """
 
     def __init__(self, store: Store, *, batch_max: int = BATCH_MAX) -> None:
         self.store = store
         self.fence: Fence | None = None
+        self.transactions = 0
         self._batch_max = batch_max
 
     async def write(
@@ -50,6 +54,7 @@ class BatchWriter:
         work: Callable[[UnitOfWork, Sequence[T]], Awaitable[Sequence[R]]],
         written: Written[T, R],
     ) -> None:
+        self.transactions += 1
         try:
             written.results += await self.store.run(lambda unit: work(unit, items), fence=self.fence)
         except (FencedOut, StoreUnavailable):

@@ -29,6 +29,9 @@ class Catalog(Protocol):
     async def get(self, kind: type[Item], name: str) -> Item:
         """One item; an image goes by `name architecture`. Raises NotFound."""
 
+    async def find(self, *wanted: tuple[type[CatalogItem], str]) -> Sequence[CatalogItem | None]:
+        """Items of any kinds by name, in order and at once; None for one that is not there."""
+
     async def all(self, kind: type[Item]) -> Sequence[Item]:
         """Every item of a kind, by name."""
 

@@ -9,24 +9,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 import httpx2
 
-from sokovan.sdk.async_catalog import AsyncAgents, AsyncCatalog, AsyncImages, AsyncKeys
+from sokovan.sdk.async_catalogs import AsyncCatalogs
 from sokovan.sdk.async_connection import AsyncConnection
 from sokovan.sdk.async_handle import AsyncSessionHandle
 from sokovan.sdk.async_sessions import AsyncKernels, AsyncSessions
-from sokovan.sdk.core import catalog_calls as calls
+from sokovan.sdk.core import system_calls as calls
 from sokovan.sdk.core.following import EventFollower
 from sokovan.sdk.endpoint import Endpoint
 from sokovan.sdk.preferences import completed, endpoint_for
 from sokovan.sdk.requesting import RunOptions, session_body
 from sokovan.wire.api.system import EventView, HealthView
-from sokovan.wire.api.tenancy import WhoamiView
+
+if TYPE_CHECKING:
+    from sokovan.wire.api.tenancy import WhoamiView
 
 
-class AsyncClient:
+class AsyncClient(AsyncCatalogs):
     """All that the server offers, under the names that the command line uses.
 
     Without arguments it speaks to the server that the command line speaks to: by
@@ -43,15 +45,9 @@ class AsyncClient:
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._preferences, endpoint = endpoint_for(url, token, context=context, timeout_s=timeout_s)
-        connection = self._connection = AsyncConnection(endpoint, transport=transport)
+        connection = AsyncConnection(endpoint, transport=transport)
+        super().__init__(connection)
         self.sessions, self.kernels = AsyncSessions(connection), AsyncKernels(connection)
-        self.agents, self.images, self.keys = AsyncAgents(connection), AsyncImages(connection), AsyncKeys(connection)
-        self.scaling_groups = AsyncCatalog(connection, calls.SCALING_GROUPS)
-        self.queues = AsyncCatalog(connection, calls.QUEUES)
-        self.domains = AsyncCatalog(connection, calls.DOMAINS)
-        self.groups = AsyncCatalog(connection, calls.GROUPS)
-        self.users = AsyncCatalog(connection, calls.USERS)
-        self.policies = AsyncCatalog(connection, calls.POLICIES)
 
     async def __aenter__(self) -> Self:
         return self
@@ -81,7 +77,8 @@ class AsyncClient:
 
     async def whoami(self) -> WhoamiView:
         """Who the caller is, as the server sees it."""
-        return await self._connection.send(calls.whoami())
+        me: WhoamiView = await self._connection.send(calls.whoami())
+        return me
 
     async def health(self) -> HealthView:
         """Whether the parts of the system work."""

@@ -9,11 +9,11 @@ from sokovan.sdk.async_sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.core.following import LogWish
 from sokovan.sdk.core.log_lines import LineReader, LogLine
 from sokovan.sdk.core.states import ENDED, needs_explaining, state_of, where
-from sokovan.wire.api.explanations import WhyView
 from sokovan.wire.api.sessions import SessionView
 
 if TYPE_CHECKING:
     from sokovan.sdk.async_execution import AsyncExecution
+    from sokovan.wire.api.explanations import WhyView
 
 
 class AsyncSessionHandle:

@@ -12,11 +12,11 @@ from sokovan.sdk.core.following import LogFollower, LogPiece, LogWish, SessionFo
 from sokovan.sdk.core.session_calls import Wanted
 from sokovan.sdk.core.states import ENDED, checked_state, reached, state_of
 from sokovan.sdk.errors import StillWaiting
-from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView
 
 if TYPE_CHECKING:
     from sokovan.sdk.async_execution import AsyncExecution
+    from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
 
 
 class AsyncSessions:

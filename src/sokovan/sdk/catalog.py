@@ -8,10 +8,12 @@ from typing import Any, Generic, TypeVar
 from sokovan.sdk.connection import Connection
 from sokovan.sdk.core import catalog_calls
 from sokovan.sdk.core.calls import Call
-from sokovan.sdk.core.catalog_calls import Kind
+from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, POLICIES, QUEUES, SCALING_GROUPS, USERS, Kind
 from sokovan.wire.api.fleet import AgentChange, AgentView, ImageBody
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.tenancy import KeyRequest, KeyView, NewKeyView
+
+__all__ = ["DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
 
 B = TypeVar("B")
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 import httpx2
 
-from sokovan.sdk.catalog import Agents, Catalog, Images, Keys
+from sokovan.sdk.catalogs import Catalogs
 from sokovan.sdk.connection import Connection
-from sokovan.sdk.core import catalog_calls as calls
+from sokovan.sdk.core import system_calls as calls
 from sokovan.sdk.core.following import EventFollower
 from sokovan.sdk.endpoint import Endpoint
 from sokovan.sdk.handle import SessionHandle
@@ -25,10 +25,12 @@ from sokovan.sdk.preferences import completed, endpoint_for
 from sokovan.sdk.requesting import RunOptions, session_body
 from sokovan.sdk.sessions import Kernels, Sessions
 from sokovan.wire.api.system import EventView, HealthView
-from sokovan.wire.api.tenancy import WhoamiView
+
+if TYPE_CHECKING:
+    from sokovan.wire.api.tenancy import WhoamiView
 
 
-class Client:
+class Client(Catalogs):
     """All that the server offers, under the names that the command line uses.
 
     Without arguments it speaks to the server that the command line speaks to: by
@@ -45,15 +47,9 @@ class Client:
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         self._preferences, endpoint = endpoint_for(url, token, context=context, timeout_s=timeout_s)
-        connection = self._connection = Connection(endpoint, transport=transport)
+        connection = Connection(endpoint, transport=transport)
+        super().__init__(connection)
         self.sessions, self.kernels = Sessions(connection), Kernels(connection)
-        self.agents, self.images, self.keys = Agents(connection), Images(connection), Keys(connection)
-        self.scaling_groups = Catalog(connection, calls.SCALING_GROUPS)
-        self.queues = Catalog(connection, calls.QUEUES)
-        self.domains = Catalog(connection, calls.DOMAINS)
-        self.groups = Catalog(connection, calls.GROUPS)
-        self.users = Catalog(connection, calls.USERS)
-        self.policies = Catalog(connection, calls.POLICIES)
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +79,8 @@ class Client:
 
     def whoami(self) -> WhoamiView:
         """Who the caller is, as the server sees it."""
-        return self._connection.send(calls.whoami())
+        me: WhoamiView = self._connection.send(calls.whoami())
+        return me
 
     def health(self) -> HealthView:
         """Whether the parts of the system work."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -102,6 +101,8 @@ def remove_context(name: str, *, path: Path | None = None) -> ClientConfig:
 
 def write_config(config: ClientConfig, path: Path) -> ClientConfig:
     """Write the file whole or not at all, readable by its owner only."""
+    import tempfile  # noqa: PLC0415  # those who only read do not pay for it
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # mkstemp makes a file of mode 0600, and a rename puts it in place in one step.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -72,10 +71,7 @@ class Endpoint:
 
     def _is_loopback(self) -> bool:
         host = urlsplit(self.url).hostname or ""
-        try:
-            return host == "localhost" or ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return False
+        return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def out_of_reach(endpoint: Endpoint, error: Exception) -> Unreachable:

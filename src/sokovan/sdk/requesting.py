@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -72,6 +71,8 @@ def words_of(command: str | Sequence[str]) -> list[str]:
     """The words of a command; a text is split as a shell would, without a shell."""
     if not isinstance(command, str):
         return list(command)
+    import shlex  # noqa: PLC0415  # a list has no need of it
+
     try:
         return shlex.split(command)
     except ValueError as error:

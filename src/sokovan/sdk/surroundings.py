@@ -6,9 +6,7 @@ tests put another in its place.
 
 from __future__ import annotations
 
-import random  # noqa: TID251  # the SDK has no port to take chance from
 import time
-import uuid
 from typing import Protocol
 
 
@@ -54,8 +52,12 @@ class RealSurroundings:
 
     def chance(self) -> float:
         """A number between 0 and 1; nothing secret hangs on it."""
+        import random  # noqa: PLC0415, TID251  # the SDK has no port to take chance from
+
         return random.random()  # noqa: S311  # jitter of a retry
 
     def key(self) -> str:
         """A random name."""
+        import uuid  # noqa: PLC0415  # those who only read do not pay for it
+
         return uuid.uuid4().hex  # noqa: TID251  # the idempotency key of a client

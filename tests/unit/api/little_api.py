@@ -51,9 +51,10 @@ def member(tenant: str) -> str:
 
 
 class RecordedTelemetry:
-    """Figures, kept for the test."""
+    """Figures, kept for the test; `figures` is what the metrics say, or how they fail."""
 
     def __init__(self) -> None:
+        self.figures: bytes | Exception = b"sokovan_up 1\n"
         self.observed: list[tuple[str, float, dict[str, str]]] = []
         self.counted: list[tuple[str, int, dict[str, str]]] = []
 
@@ -64,7 +65,12 @@ class RecordedTelemetry:
         self.observed.append((name, value, labels))
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
-        pass
+        self.observed.append((name, value, labels))
+
+    def metrics(self) -> bytes:
+        if isinstance(self.figures, Exception):
+            raise self.figures
+        return self.figures
 
 
 class Stream:
@@ -282,7 +288,7 @@ def _made(cluster: StoredCluster, settings: ApiSettings) -> LittleApi:
         clock=clock,
         ids=ids,
         telemetry=telemetry,
-        metrics=lambda: b"sokovan_up 1\n",
+        metrics=telemetry.metrics,
     )
     return LittleApi(make_app(parts, settings), cluster, parts, agents, telemetry, bus)
 

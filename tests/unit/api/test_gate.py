@@ -10,6 +10,8 @@ import pytest
 from sokovan.domain.errors import StoreUnavailable
 from tests.unit.api.little_api import ADMIN, LittleApi, add_key, little_api, member
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 BAD_TOKEN = "Bearer sk-AK-1." + "x" * 43
 
 
@@ -30,11 +32,12 @@ async def test_an_unknown_key_reads_like_no_key_at_all(api: LittleApi) -> None:
     }
 
 
-async def test_failures_of_one_address_are_limited_and_a_good_key_still_opens(api: LittleApi) -> None:
-    answers = [await api.get("/whoami", user=None) for _ in range(12)]
-    assert [one.status_code for one in answers] == [401] * 10 + [429] * 2
-    assert int(answers[-1].headers["retry-after"]) >= 1
-    assert (await api.get("/whoami")).status_code == 200
+async def test_failures_of_one_address_are_limited_and_a_good_key_still_opens() -> None:
+    async with little_api() as api:
+        answers = [await api.get("/whoami", user=None) for _ in range(12)]
+        assert [one.status_code for one in answers] == [401] * 10 + [429] * 2
+        assert int(answers[-1].headers["retry-after"]) >= 1
+        assert (await api.get("/whoami")).status_code == 200
 
 
 async def test_a_key_has_a_budget_of_requests_of_its_own() -> None:
@@ -94,16 +97,14 @@ async def test_answers_are_not_kept_or_guessed_at(api: LittleApi) -> None:
 async def test_a_defect_is_a_number_to_the_client_and_a_story_in_the_log(
     api: LittleApi, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken() -> bytes:
-        raise ZeroDivisionError("secret inside")
-
-    object.__setattr__(api.parts, "metrics", broken)
+    api.telemetry.figures = ZeroDivisionError("secret inside")
     with caplog.at_level(logging.ERROR, logger="sokovan.api"):
         answer = await api.get("/metrics")
     assert (answer.status_code, answer.json()["code"]) == (500, "internal")
     assert "secret" not in answer.text
     assert answer.json()["request_id"] in caplog.text
     assert ("api_failures_total", 1, {}) in api.telemetry.counted
+    api.telemetry.figures = b"sokovan_up 1\n"
 
 
 async def test_a_store_that_is_away_is_503_and_worth_another_try(
@@ -119,6 +120,7 @@ async def test_a_store_that_is_away_is_503_and_worth_another_try(
 
 
 async def test_every_request_is_timed_by_its_route_and_not_by_its_path(api: LittleApi) -> None:
+    api.telemetry.observed.clear()
     await api.get("/agents/a1")
     await api.get("/agents/a2")
     await api.get("/nothing")

@@ -17,7 +17,7 @@ _FAILED = 1
 
 
 class Conduct(NamedTuple):
-    """What a command does: it lasts so long, for ever if None, and ends with this code."""
+    """What a command does: lasts so long (None: for ever), ends with this code."""
 
     lasts_s: float | None
     exit_code: int = 0

@@ -1,10 +1,10 @@
-"""A command in a pretended kernel: it repeats what it is told, or acts as if it ran."""
+"""A command in a pretended kernel: it repeats its input, or acts as if it ran."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Self
 
 from sokovan.adapters.pretend.conduct import SHELLS, conduct_of
 from sokovan.adapters.pretend.machine import KILLED, PretendKernel
@@ -15,17 +15,28 @@ ECHOES = SHELLS | {"cat"}
 
 
 class PretendExecution:
-    """Execution port without anything behind it."""
+    """Execution port without anything behind it.
 
-    def __init__(self, kernel: PretendKernel, clock: Clock, command: Sequence[str], *, words: bytes = b"") -> None:
-        self._kernel, self._clock, self._command, self._words = kernel, clock, tuple(command), words
+    `found` gives the kernel that it runs in, or raises what the port says; `words` are
+    the first thing that a shell says.
+    """
+
+    def __init__(
+        self,
+        found: Callable[[], Awaitable[PretendKernel]],
+        clock: Clock,
+        command: Sequence[str],
+        *,
+        words: bytes = b"",
+    ) -> None:
+        self._found, self._clock, self._command, self._words = found, clock, tuple(command), words
         self._input: asyncio.Queue[bytes] = asyncio.Queue()
         self._ending: asyncio.Task[int] | None = None
         self._said: asyncio.Queue[bytes | None] = asyncio.Queue()
 
     async def __aenter__(self) -> Self:
-        """Start it."""
-        self._ending = asyncio.ensure_future(self._run())
+        """Start it. Raises AgentUnreachable, AgentRefused."""
+        self._ending = asyncio.ensure_future(self._run(await self._found()))
         return self
 
     async def __aexit__(self, *_details: object) -> None:
@@ -53,16 +64,16 @@ class PretendExecution:
             return KILLED
         return await asyncio.shield(self._ending)
 
-    async def _run(self) -> int:
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._kernel.over.append(over)
+    async def _run(self, kernel: PretendKernel) -> int:
         acting = asyncio.ensure_future(self._act())
+        over = asyncio.ensure_future(kernel.over.wait())
+        both: set[asyncio.Future[Any]] = {acting, over}
         try:
-            await asyncio.wait({acting, over}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             return acting.result() if acting.done() else KILLED
         finally:
-            acting.cancel()
-            over.cancel()
+            for task in both:
+                task.cancel()
             self._said.put_nowait(None)
 
     async def _act(self) -> int:

@@ -37,14 +37,14 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class PretendKernel:
-    """One kernel, as far as there is one. `over` is told to whoever waits for its end."""
+    """One kernel, as far as there is one; `over` is set when it has ended."""
 
     launch: Launch
     conduct: Conduct
     phase: Phase = Phase.ASKED
     exit_code: int | None = None
     stopped: bool = False
-    over: list[asyncio.Future[None]] = field(default_factory=list)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class PretendMachine:
@@ -95,10 +95,7 @@ class PretendMachine:
         kernel.phase, kernel.exit_code = Phase.EXITED, exit_code
         self._used.subtract(kernel.launch.slots)
         self._taken.subtract(_devices(kernel.launch))
-        for waiting in kernel.over:
-            if not waiting.done():
-                waiting.set_result(None)
-        kernel.over.clear()
+        kernel.over.set()
         return True
 
     def stop(self, incarnation: int, key: Key) -> Gone:
@@ -114,7 +111,7 @@ class PretendMachine:
         return Gone(gone=True, exit_code=self._tombstones[key])
 
     def forget(self, incarnation: int, key: Key) -> bool:
-        """Drop what is kept of an ended kernel; whether there was one. Raises AgentRefused."""
+        """Drop what is kept of an ended kernel; whether there was. Raises AgentRefused."""
         self.require(incarnation)
         kernel = self.kernels.get(key)
         if kernel is None:
@@ -147,9 +144,7 @@ class PretendMachine:
     def require(self, incarnation: int) -> None:
         """Raise AgentRefused for what is meant for another incarnation."""
         if incarnation != self.incarnation:
-            raise self._refusal(
-                f"meant for incarnation {incarnation}, this is {self.incarnation} [other-incarnation]"
-            )
+            raise self._refusal(f"meant for incarnation {incarnation}, this is {self.incarnation} [other-incarnation]")
 
     def _require_room(self, key: Key, launch: Launch) -> None:
         latest = self._latest.get(key.kernel_id, 0)

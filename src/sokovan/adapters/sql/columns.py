@@ -25,5 +25,5 @@ def quoted_words(kinds: type[StrEnum]) -> str:
 
 
 def server_time() -> sa.ColumnElement[int]:
-    """PostgreSQL's time at this moment, in milliseconds; not that of the transaction's beginning."""
+    """PostgreSQL's time in milliseconds: now, not when its transaction began."""
     return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()) * 1000, sa.BigInteger)

@@ -2,11 +2,12 @@
 
 A connection works in a thread of its own, and each way there and back costs more
 than most statements do. The driver takes four for one statement: a cursor, the
-statement, its rows, the end of the cursor. Here all of it is one (record 50).
+statement, its rows, the end of the cursor. Here all of it is one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -125,7 +126,12 @@ def connector(url: URL, *, timeout_s: float, pragmas: Sequence[str]) -> Callable
         connection = OneHopConnection(connect, ROWS_AT_ONCE)
         # A connection that nobody closed must not keep the process alive.
         connection._thread.daemon = True
-        await connection
+        try:
+            await connection
+        except sqlite3.Error:
+            # Its thread has a last word for this loop, which must not be closed before it.
+            await asyncio.to_thread(connection._thread.join)
+            raise
         return connection
 
     return opened

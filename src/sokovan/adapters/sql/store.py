@@ -73,7 +73,7 @@ class SqlStore:
         return await self._until_known(once)
 
     async def prune(self, *, older_than_s: float) -> int:
-        """See the port. Nobody asks for a commit after its unit of work has ended its tries."""
+        """See the port. Nobody asks for a commit when the tries for it have ended."""
         return await retention.prune(self.run_sql, older_than_s=older_than_s)
 
     async def close(self) -> None:

@@ -26,7 +26,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return OK
 
 
-def show(name: str, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one machine.
 
     Examples:
@@ -46,7 +46,7 @@ def show(name: str, *, shown: Shown = AS_TABLE) -> int:
     return OK
 
 
-def history(name: str, *, shown: Shown = AS_TABLE) -> int:
+def history(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Tell the story of a machine.
 
     Examples:
@@ -64,7 +64,7 @@ def history(name: str, *, shown: Shown = AS_TABLE) -> int:
     return OK
 
 
-def drain(name: str, *, reason: str = "", server: Server = ON_SERVER) -> int:
+def drain(name: str, /, *, reason: str = "", server: Server = ON_SERVER) -> int:
     """Start nothing new on a machine; what runs goes on.
 
     Examples:
@@ -83,7 +83,7 @@ def drain(name: str, *, reason: str = "", server: Server = ON_SERVER) -> int:
     return OK
 
 
-def undrain(name: str, *, reason: str = "", server: Server = ON_SERVER) -> int:
+def undrain(name: str, /, *, reason: str = "", server: Server = ON_SERVER) -> int:
     """Take a drained machine back.
 
     Examples:
@@ -102,7 +102,7 @@ def undrain(name: str, *, reason: str = "", server: Server = ON_SERVER) -> int:
     return OK
 
 
-def declare_gone(name: str, *, reason: str = "", yes: Yes = False, server: Server = ON_SERVER) -> int:
+def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Say that a machine never comes back.
 
     What it held is free then, and its kernels are over. If it is not gone, the same slots would be used twice: be sure.

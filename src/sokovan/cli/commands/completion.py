@@ -8,7 +8,7 @@ from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import say
 
 
-def completion(shell: Literal["bash", "zsh", "fish"]) -> int:
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """Print what makes a shell complete our words.
 
     Examples:

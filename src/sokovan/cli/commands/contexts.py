@@ -52,7 +52,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return OK
 
 
-def use(name: str) -> int:
+def use(name: str, /) -> int:
     """Make a server the current one.
 
     Examples:
@@ -68,7 +68,7 @@ def use(name: str) -> int:
     return OK
 
 
-def add(name: str, url: str, *, token_file: str | None = None, keep_current: Flag = False) -> int:
+def add(name: str, url: str, /, *, token_file: str | None = None, keep_current: Flag = False) -> int:
     """Make a server known, with the key for it.
 
     The key comes from --token-file, from SOKOVAN_TOKEN, or is asked for; it never stands on the command line, where
@@ -94,7 +94,7 @@ def add(name: str, url: str, *, token_file: str | None = None, keep_current: Fla
     return OK
 
 
-def remove(name: str, *, yes: Yes = False) -> int:
+def remove(name: str, /, *, yes: Yes = False) -> int:
     """Forget a server and its key.
 
     Examples:

@@ -22,7 +22,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.domains.list())
 
 
-def show(name: str, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one domain.
 
     Examples:
@@ -36,7 +36,7 @@ def show(name: str, *, shown: Shown = AS_TABLE) -> int:
     return show_named(shown, COLUMNS, lambda client: client.domains.get(name))
 
 
-def change(name: str, *, quota: str | None = None, server: Server = ON_SERVER) -> int:
+def change(name: str, /, *, quota: str | None = None, server: Server = ON_SERVER) -> int:
     """Make a domain, or change one.
 
     Examples:
@@ -55,7 +55,7 @@ def change(name: str, *, quota: str | None = None, server: Server = ON_SERVER) -
     return tell_changed("domain", name, is_new=is_new)
 
 
-def remove(name: str, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove a domain.
 
     Examples:

@@ -15,6 +15,7 @@ from sokovan.sdk.errors import ClientProblem, InvalidSetting
 
 def execute(
     name: str,
+    /,
     *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
     kernel: int = 0,
     interactive: Annotated[bool, Parameter(name=["--interactive", "-i"], negative=())] = False,

@@ -23,7 +23,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.groups.list())
 
 
-def show(name: str, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one project.
 
     Examples:
@@ -37,7 +37,7 @@ def show(name: str, *, shown: Shown = AS_TABLE) -> int:
     return show_named(shown, COLUMNS, lambda client: client.groups.get(name))
 
 
-def change(name: str, *, domain: str | None = None, quota: str | None = None, server: Server = ON_SERVER) -> int:
+def change(name: str, /, *, domain: str | None = None, quota: str | None = None, server: Server = ON_SERVER) -> int:
     """Make a project, or change one.
 
     Examples:
@@ -62,7 +62,7 @@ def change(name: str, *, domain: str | None = None, quota: str | None = None, se
     return tell_changed("group", name, is_new=is_new)
 
 
-def remove(name: str, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove a project.
 
     Examples:

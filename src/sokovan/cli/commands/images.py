@@ -41,7 +41,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.images.list())
 
 
-def show(name: str, *, architecture: str = ARCHITECTURE, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, architecture: str = ARCHITECTURE, shown: Shown = AS_TABLE) -> int:
     """Show one image.
 
     Examples:
@@ -59,6 +59,7 @@ def show(name: str, *, architecture: str = ARCHITECTURE, shown: Shown = AS_TABLE
 
 def change(
     name: str,
+    /,
     *,
     architecture: str = ARCHITECTURE,
     digest: str | None = None,
@@ -92,7 +93,7 @@ def change(
     return tell_changed("image", name, is_new=is_new)
 
 
-def remove(name: str, *, architecture: str = ARCHITECTURE, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, architecture: str = ARCHITECTURE, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Forget an image.
 
     Examples:

@@ -30,7 +30,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return OK
 
 
-def add(user: str | None = None, *, quota: str | None = None, shown: Shown = AS_TABLE) -> int:
+def add(user: str | None = None, /, *, quota: str | None = None, shown: Shown = AS_TABLE) -> int:
     """Make a key for a user; it is shown once.
 
     Examples:
@@ -52,7 +52,7 @@ def add(user: str | None = None, *, quota: str | None = None, shown: Shown = AS_
     return OK
 
 
-def remove(key: str, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(key: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Make a key useless.
 
     Examples:

@@ -17,6 +17,7 @@ from sokovan.sdk.errors import InvalidSetting
 
 def logs(
     name: str,
+    /,
     *,
     follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative=())] = False,
     tail: int | None = None,

@@ -42,7 +42,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.queues.list())
 
 
-def show(name: str, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one queue.
 
     Examples:
@@ -85,7 +85,7 @@ class QueueWish:
 AS_IT_IS = QueueWish()
 
 
-def change(name: str, *, wish: QueueWish = AS_IT_IS, server: Server = ON_SERVER) -> int:
+def change(name: str, /, *, wish: QueueWish = AS_IT_IS, server: Server = ON_SERVER) -> int:
     """Make a queue, or change one.
 
     What is not said stays as it is.
@@ -106,7 +106,7 @@ def change(name: str, *, wish: QueueWish = AS_IT_IS, server: Server = ON_SERVER)
     return tell_changed("queue", name, is_new=is_new)
 
 
-def remove(name: str, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove a queue.
 
     Examples:

@@ -47,7 +47,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.policies.list())
 
 
-def show(name: str, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one set of limits.
 
     Examples:
@@ -76,7 +76,7 @@ class Counts:
 AS_THEY_ARE = Counts()
 
 
-def change(name: str, *amounts: str, counts: Counts = AS_THEY_ARE, server: Server = ON_SERVER) -> int:
+def change(name: str, /, *amounts: str, counts: Counts = AS_THEY_ARE, server: Server = ON_SERVER) -> int:
     """Make limits, change them, or put an owner under them.
 
     A plain name is a set of limits that many may share. An owner, as group:nlp, gets limits of his own.
@@ -108,7 +108,7 @@ def change(name: str, *amounts: str, counts: Counts = AS_THEY_ARE, server: Serve
     return tell_changed("quota", policy, is_new=is_new)
 
 
-def remove(name: str, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove limits.
 
     Examples:

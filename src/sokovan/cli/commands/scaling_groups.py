@@ -32,7 +32,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.scaling_groups.list())
 
 
-def show(name: str, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one pool.
 
     Examples:
@@ -48,6 +48,7 @@ def show(name: str, *, shown: Shown = AS_TABLE) -> int:
 
 def change(
     name: str,
+    /,
     *,
     scheduler: str | None = None,
     slot: Annotated[tuple[str, ...], Parameter(negative=())] = (),
@@ -92,7 +93,7 @@ def change(
     return tell_changed("scaling group", name, is_new=is_new)
 
 
-def remove(name: str, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove a pool.
 
     Examples:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 def show(
     name: str,
+    /,
     *,
     watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
     until: str | None = None,
@@ -59,7 +60,7 @@ def show(
     return OK
 
 
-def history(name: str, *, shown: Shown = AS_TABLE) -> int:
+def history(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Tell the whole story of a session.
 
     Every move of the session and of its kernels, with time, cause and reason.

@@ -20,7 +20,7 @@ START_S = 300.0
 
 
 def shell(
-    session: str | None = None, *, program: str = "/bin/sh", wish: Wish = NOTHING_SAID, server: Server = ON_SERVER
+    session: str | None = None, /, *, program: str = "/bin/sh", wish: Wish = NOTHING_SAID, server: Server = ON_SERVER
 ) -> int:
     """Open a shell in a session of its own, or in one that runs.
 

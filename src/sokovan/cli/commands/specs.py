@@ -15,7 +15,7 @@ from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.spec.schema import FILE_NAME, session_schema, starter
 
 
-def init(name: str, *, force: Flag = False) -> int:
+def init(name: str, /, *, force: Flag = False) -> int:
     """Write a spec to begin with.
 
     Writes NAME.sokovan.yaml, and the JSON Schema beside it, by which an editor checks and completes the file.

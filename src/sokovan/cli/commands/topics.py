@@ -20,7 +20,7 @@ _OTHER_VARIABLES = {
 }
 
 
-def help_topic(topic: str | None = None) -> int:
+def help_topic(topic: str | None = None, /) -> int:
     """Read about a topic: exit codes, environment, formats, specs.
 
     Examples:

@@ -29,7 +29,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.users.list())
 
 
-def show(name: str, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one user.
 
     Examples:
@@ -45,6 +45,7 @@ def show(name: str, *, shown: Shown = AS_TABLE) -> int:
 
 def change(
     name: str,
+    /,
     *,
     domain: str | None = None,
     group: Annotated[tuple[str, ...], Parameter(negative=())] = (),
@@ -83,7 +84,7 @@ def change(
     return tell_changed("user", name, is_new=is_new)
 
 
-def remove(name: str, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove a user.
 
     Examples:

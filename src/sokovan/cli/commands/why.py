@@ -25,6 +25,7 @@ _HELPS = {
 
 def why(
     name: str | None = None,
+    /,
     *,
     all: Annotated[bool, Parameter(name=["--all", "-a"], negative=())] = False,  # noqa: A002  # the flag is --all
     shown: Shown = AS_TABLE,

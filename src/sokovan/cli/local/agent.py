@@ -27,7 +27,9 @@ class Machine:
 THIS_ONE = Machine()
 
 
-def run(manager: str, *, machine: Machine = THIS_ONE, root: Path | None = None, token_file: Path | None = None) -> int:
+def run(
+    manager: str, /, *, machine: Machine = THIS_ONE, root: Path | None = None, token_file: Path | None = None
+) -> int:
     """Be an agent: run kernels of a manager on this machine.
 
     It dials the manager, so no port is opened here. Ctrl-C stops the agent; its kernels go on, and are taken up again

@@ -11,7 +11,6 @@ from sokovan.domain.ids import AccessKey, QueueName, ScalingGroupName
 from sokovan.domain.queue import Queue
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Domain, Group, Keypair, Role, User
-from sokovan.domain.topology import HyperNode
 from sokovan.ports.environment import IdSource
 from sokovan.ports.storage import Store, UnitOfWork
 
@@ -26,7 +25,7 @@ class AdminKey:
     fresh: bool
 
 
-async def furnish(store: Store, *, hypernodes: tuple[HyperNode, ...] = ()) -> None:
+async def furnish(store: Store) -> None:
     """Put the defaults there that are missing; what an administrator changed stays."""
 
     async def work(unit: UnitOfWork) -> None:
@@ -40,8 +39,6 @@ async def furnish(store: Store, *, hypernodes: tuple[HyperNode, ...] = ()) -> No
         for kind, name, item in defaults:
             if not await _has(unit, kind, name):
                 await unit.catalog.put(item)
-        if hypernodes:
-            await unit.catalog.put(*hypernodes)
 
     await store.run(work)
 

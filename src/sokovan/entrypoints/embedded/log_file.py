@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -12,7 +13,8 @@ FILES_KEPT = 3
 LINE_MAX = 4_000
 
 
-def log_to(path: Path) -> Callable[[str], None]:
+@contextmanager
+def log_to(path: Path) -> Iterator[Callable[[str], None]]:
     """A way to write lines to `path`, from any thread; old lines make room for new ones."""
     handler = RotatingFileHandler(path, maxBytes=SIZE_MAX, backupCount=FILES_KEPT, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
@@ -21,7 +23,10 @@ def log_to(path: Path) -> Callable[[str], None]:
         record = logging.LogRecord("sokovan", logging.INFO, "", 0, one_line(line), None, None)
         handler.handle(record)
 
-    return tell
+    try:
+        yield tell
+    finally:
+        handler.close()
 
 
 def one_line(text: str) -> str:

@@ -16,6 +16,8 @@ from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.pretend.shape import FleetShape
+from sokovan.adapters.pretend.switch import GatewaySwitch
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.leases import SqlLeases
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
@@ -24,6 +26,7 @@ from sokovan.entrypoints.agent import AgentOptions, agent_of
 from sokovan.entrypoints.allocators import allocator_named
 from sokovan.entrypoints.embedded.auditing import Watchman
 from sokovan.entrypoints.embedded.links import admission
+from sokovan.entrypoints.embedded.pretended import PretendedEnrolment
 from sokovan.entrypoints.embedded.publishing import EVENTS_HINT, Publisher
 from sokovan.entrypoints.embedded.telling_store import TellingStore
 from sokovan.entrypoints.plugins import installed_plugins
@@ -46,8 +49,8 @@ from sokovan.scheduling.snapshot import SystemSnapshot
 class PlantWish:
     """What the manager is to be made of.
 
-    `agent` is the agent of this machine, without an address yet; `pretended` are the
-    number of agents that only act as if, and the devices of each.
+    `agent` is the agent of this machine, without an address yet; `pretended` are agents
+    that only act as if.
     """
 
     database: DatabaseSettings
@@ -57,7 +60,7 @@ class PlantWish:
     telemetry: Telemetry
     tell: Callable[[str], None]
     agent: Callable[[str], AgentOptions] | None = None
-    pretended: tuple[int, int] | None = None
+    pretended: FleetShape | None = None
     pace: Pace
 
 
@@ -86,7 +89,8 @@ async def plant_at_work(wish: PlantWish, stack: AsyncExitStack) -> Plant:
     telling = TellingStore(store, written)
     registry = AgentRegistry(telling, states, hints=hints, clock=clock)
     linked = LinkedAgents(clock, admit=admission(registry, wish.agent_token), heard=registry.heard, tell=wish.tell)
-    gateway: AgentGateway = linked
+    enrolment = PretendedEnrolment(registry, telling, wish.pretended) if wish.pretended else None
+    gateway = _with_pretended(stack, linked, enrolment)
     listener = await stack.enter_async_context(serve_links(linked, host=wish.link_host, port=wish.link_port))
     parts = CoordinatorParts(
         store=telling,
@@ -152,6 +156,16 @@ async def _start_orchestrator(
     orchestrator = SokovanOrchestrator(coordinators, clock=clock, hints=hints, failed=failed)
     await orchestrator.start()
     stack.push_async_callback(orchestrator.stop)
+
+
+def _with_pretended(stack: AsyncExitStack, linked: LinkedAgents, enrolment: PretendedEnrolment | None) -> AgentGateway:
+    """The way to agents, with the pretended ones beside the real ones."""
+    if enrolment is None:
+        return linked
+    fleet = enrolment.fleet(SystemClock())
+    running = asyncio.create_task(fleet.run(), name="pretended")
+    stack.push_async_callback(_ended, running)
+    return GatewaySwitch(linked, fleet)
 
 
 async def _start_agent(wish: PlantWish, stack: AsyncExitStack, port: int) -> str:

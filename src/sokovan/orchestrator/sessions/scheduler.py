@@ -100,10 +100,10 @@ class Scheduler:
     async def run(self, *, fence: Fence | None, always: bool, anybody: bool = True) -> CycleReport:
         """One cycle. Without `always`, only if something changed, or its time has come.
 
-        `anybody` says whether anybody waits at all. Raises FencedOut, StoreUnavailable.
+        `anybody` says whether anybody waits at all. What is committed after the last
+        `look` is not seen. Raises FencedOut, StoreUnavailable.
         """
         report = CycleReport()
-        await self.look()
         due = self._due_ms is not None and self._due_ms <= self._clock.monotonic_ms()
         if not (self._changed or always or due):
             return report

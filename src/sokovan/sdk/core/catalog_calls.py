@@ -1,4 +1,4 @@
-"""The requests about machines, owners, limits and the system itself."""
+"""The requests about machines, owners and limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from sokovan.wire.api.fleet import (
     ScalingGroupPage,
 )
 from sokovan.wire.api.sessions import HistoryLine
-from sokovan.wire.api.system import EventView, HealthView
 from sokovan.wire.api.tenancy import (
     DomainBody,
     DomainPage,
@@ -31,7 +30,6 @@ from sokovan.wire.api.tenancy import (
     PolicyPage,
     UserBody,
     UserPage,
-    WhoamiView,
 )
 
 B = TypeVar("B")
@@ -109,18 +107,3 @@ def keys(*, cursor: str | None = None) -> Call[KeyPage]:
 def delete_key(access_key: str) -> Call[Nothing]:
     """Make a key useless."""
     return Call(method="DELETE", path=place("keys", access_key), answer=Nothing, repeatable=False)
-
-
-def whoami() -> Call[WhoamiView]:
-    """Who the caller is."""
-    return Call(method="GET", path=place("whoami"), answer=WhoamiView)
-
-
-def health() -> Call[HealthView]:
-    """Whether the parts of the system work."""
-    return Call(method="GET", path=place("health"), answer=HealthView)
-
-
-def events() -> Call[EventView]:
-    """A stream: what happens, as it happens."""
-    return Call(method="GET", path=place("events"), answer=EventView)

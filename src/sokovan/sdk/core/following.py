@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from sokovan.sdk.core import catalog_calls, session_calls
+from sokovan.sdk.core import session_calls, system_calls
 from sokovan.sdk.core.answers import decoded
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.server_events import ServerEvent
@@ -127,7 +127,7 @@ class EventFollower:
 
     def call(self) -> Call[object]:
         """The stream of events."""
-        return _untyped(catalog_calls.events())
+        return _untyped(system_calls.events())
 
     def accept(self, event: ServerEvent) -> EventView | None:
         """The event."""

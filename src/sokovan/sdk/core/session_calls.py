@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sokovan.sdk.core.calls import Call, place, query, sparse
-from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionPage, SessionView
+
+if TYPE_CHECKING:
+    from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
 
 KEY_HEADER = "Idempotency-Key"
 SEEN_HEADER = "Last-Event-ID"
@@ -33,6 +36,8 @@ def submit(body: SessionBody, *, key: str) -> Call[SessionView]:
 
 def plan(body: SessionBody) -> Call[PlanView]:
     """Ask what would become of a session."""
+    from sokovan.wire.api.explanations import PlanView  # noqa: PLC0415  # those who only list do not pay for it
+
     return Call(method="POST", path=place("sessions", "plan"), answer=PlanView, body=sparse(body))
 
 
@@ -75,11 +80,15 @@ def cancel(ref: str) -> Call[SessionView]:
 
 def why(ref: str) -> Call[WhyView]:
     """Why a session is where it is."""
+    from sokovan.wire.api.explanations import WhyView  # noqa: PLC0415  # those who only list do not pay for it
+
     return Call(method="GET", path=place("sessions", ref, "why"), answer=WhyView)
 
 
 def waiting() -> Call[WaitingView]:
     """All that waits, by reason."""
+    from sokovan.wire.api.explanations import WaitingView  # noqa: PLC0415  # those who only list do not pay for it
+
     return Call(method="GET", path=place("sessions", "waiting"), answer=WaitingView)
 
 

@@ -114,6 +114,19 @@ async def an_item_of_the_same_name_is_replaced(cluster: StoredCluster) -> None:
     expect(await got(cluster, ResourcePolicy, other.name) == other, "another item was touched")
 
 
+async def several_items_are_found_at_once(cluster: StoredCluster) -> None:
+    """Of any kinds, in the order asked for, and nothing in the place of what is missing."""
+    agent = cluster.new("a")
+    await cluster.agent(agent)
+    items = [*tenants(cluster), *furniture(cluster, agent)]
+    await cluster.put(*items)
+    missing = (Queue, cluster.new("nobody"))
+    wanted: list[tuple[type[Any], str]] = [(type(item), name_of(item)) for item in items]
+    found = await cluster.store.read(lambda unit: unit.catalog.find(missing, *wanted, missing, wanted[0]))
+    expect(list(found) == [None, *items, None, items[0]], f"found were {found}")
+    expect(not await cluster.store.read(lambda unit: unit.catalog.find()), "something was found for nothing")
+
+
 async def images_of_several_architectures_stand_side_by_side(cluster: StoredCluster) -> None:
     """One name, two items."""
     name = cluster.new("python")
@@ -246,6 +259,7 @@ async def a_reference_can_be_moved_away(cluster: StoredCluster) -> None:
 CHECKS: tuple[Check, ...] = (
     an_item_is_read_as_it_was_put,
     an_item_of_the_same_name_is_replaced,
+    several_items_are_found_at_once,
     images_of_several_architectures_stand_side_by_side,
     items_are_listed_by_name,
     what_is_not_there_is_not_found,

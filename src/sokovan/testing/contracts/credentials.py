@@ -75,7 +75,7 @@ async def a_keypair_that_is_not_active_opens_nothing(cluster: StoredCluster) -> 
 
 
 async def a_digest_stands_for_one_keypair(cluster: StoredCluster) -> None:
-    """A second one is refused without telling the digest; nothing changes for the first."""
+    """A second one is refused without telling the digest; the first keeps it."""
     first, second, digest = await keypair(cluster), await keypair(cluster), cluster.new("digest")
     await put(cluster, first.keypair.access_key, digest)
     error = await refusal(put(cluster, second.keypair.access_key, digest), Conflict)
@@ -91,7 +91,7 @@ async def what_is_not_there_gets_no_credential(cluster: StoredCluster) -> None:
 
 
 async def what_is_removed_opens_nothing(cluster: StoredCluster) -> None:
-    """The others do; those that are not there are passed over; the digest is free again."""
+    """The others do; unknown ones are passed over; the digest is free again."""
     gone, stays = await keypair(cluster), await keypair(cluster)
     digests = [cluster.new("digest") for _ in range(2)]
     for owner, digest in zip((gone, stays), digests, strict=True):

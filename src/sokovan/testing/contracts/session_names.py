@@ -1,4 +1,4 @@
-"""The promises of `ports.sessions.Sessions` about names, and about finding by them."""
+"""The promises of `ports.sessions.Sessions` about names and finding by them."""
 
 from __future__ import annotations
 

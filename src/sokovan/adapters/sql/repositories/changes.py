@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import sqlalchemy as sa
 
@@ -11,9 +12,10 @@ from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.ids import SessionId
 
 
-def settled_mark(transaction: Transaction) -> sa.ColumnElement[int]:
+@cache
+def settled_mark(postgresql: bool) -> sa.ColumnElement[int]:  # noqa: FBT001  # a key of the cache
     """The first mark whose transaction may still be under way, or is yet to come."""
-    if transaction.postgresql:
+    if postgresql:
         oldest = sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot())
         return sa.cast(sa.cast(oldest, sa.Text), sa.BigInteger)
     commits = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"))
@@ -23,11 +25,23 @@ def settled_mark(transaction: Transaction) -> sa.ColumnElement[int]:
 
 async def changed_sessions(transaction: Transaction, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
     """The sessions that were written since a mark, by version, and the next mark."""
-    row = await transaction.first(sa.select(settled_mark(transaction).label("settled")))
+    row = await transaction.first(_settled(transaction.postgresql))
     if row is None:
         raise LookupError("a query without a table gives one row")
+    # On SQLite the mark is beyond the last commit: nobody has written since, or the rows say who.
     if since is None or (not transaction.postgresql and since >= row.settled):
         return row.settled, {}
-    written = sa.select(SESSIONS.c.session_id, SESSIONS.c.version).where(SESSIONS.c.stamp >= since)
-    found = await transaction.fetch(written.order_by(SESSIONS.c.stamp, SESSIONS.c.session_id))
+    found = await transaction.fetch(_written(), {"since": since})
     return row.settled, {SessionId(one.session_id): one.version for one in found}
+
+
+@cache
+def _settled(postgresql: bool) -> sa.Select[tuple[int]]:  # noqa: FBT001  # a key of the cache
+    return sa.select(settled_mark(postgresql).label("settled"))
+
+
+@cache
+def _written() -> sa.Select[tuple[str, int]]:
+    since = sa.bindparam("since", type_=sa.BigInteger())
+    written = sa.select(SESSIONS.c.session_id, SESSIONS.c.version).where(SESSIONS.c.stamp >= since)
+    return written.order_by(SESSIONS.c.stamp, SESSIONS.c.session_id)

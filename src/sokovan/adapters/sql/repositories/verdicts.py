@@ -21,7 +21,7 @@ _WAITS = SESSIONS.c.status == SESSION.initial.value
 
 
 class SqlVerdicts:
-    """Verdicts on SQL. A session that does not wait has none, whatever row is left of it."""
+    """Verdicts on SQL. A session that does not wait has none, whatever row is left."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction

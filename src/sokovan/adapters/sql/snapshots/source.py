@@ -8,6 +8,7 @@ before: nothing written, nothing read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -110,14 +111,7 @@ class SqlSnapshots:
 
     async def _progress(self, transaction: Transaction) -> tuple[int, bool]:
         """From where the next refresh must look, and whether anything is new since the last."""
-        # The end of an index each, whatever the planner believes about how many rows are new.
-        ends = [
-            sa.func.coalesce(sa.select(sa.func.max(table.c.stamp)).scalar_subquery(), 0)
-            for table in (SESSIONS, AGENTS, OWNER_USAGE, CATALOG_MARKS)
-        ]
-        # SQLite calls the largest of several values max, PostgreSQL greatest.
-        latest = sa.func.greatest(*ends) if transaction.postgresql else sa.func.max(*ends)
-        row = await transaction.first(sa.select(settled_mark(transaction).label("settled"), latest.label("latest")))
+        row = await transaction.first(_progress(transaction.postgresql))
         if row is None:
             raise LookupError("a query without a table gives one row")
         return row.settled, self._since is None or row.latest >= self._since
@@ -155,3 +149,15 @@ class SqlSnapshots:
     async def _refresh_usage(self, transaction: Transaction, view: SystemView) -> None:
         for row in await transaction.fetch(sa.select(OWNER_USAGE).where(self._new(OWNER_USAGE))):
             view.put_usage(row.scope, row.name, row.slot, row.used)
+
+
+@cache
+def _progress(postgresql: bool) -> sa.Select[tuple[int, int]]:  # noqa: FBT001  # a key of the cache
+    # The end of an index each, whatever the planner believes about how many rows are new.
+    ends = [
+        sa.func.coalesce(sa.select(sa.func.max(table.c.stamp)).scalar_subquery(), 0)
+        for table in (SESSIONS, AGENTS, OWNER_USAGE, CATALOG_MARKS)
+    ]
+    # SQLite calls the largest of several values max, PostgreSQL greatest.
+    latest = sa.func.greatest(*ends) if postgresql else sa.func.max(*ends)
+    return sa.select(settled_mark(postgresql).label("settled"), latest.label("latest"))

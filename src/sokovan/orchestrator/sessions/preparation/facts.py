@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from sokovan.domain.errors import NotFound
 from sokovan.domain.ids import is_name
 from sokovan.domain.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
@@ -17,10 +17,13 @@ from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.orchestrator.sessions.preparation.images import is_process_image
 from sokovan.orchestrator.sessions.preparation.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
-from sokovan.ports.catalog import Catalog, Item
+from sokovan.ports.catalog import Catalog, CatalogItem
 from sokovan.ports.sessions import SessionFilter, Sessions
 from sokovan.ports.storage import UnitOfWork
 
+T = TypeVar("T")
+
+DEFAULT = "default"
 NOT_ENDED: frozenset[SessionStatus] = frozenset(SessionStatus) - SESSION.terminal
 # More than this many of one kind are not looked up; the validators refuse such a request anyway.
 LOOKED_UP_MAX = 256
@@ -75,17 +78,19 @@ async def read_facts(
 ) -> Facts:
     """Everything that the validators and preparers ask about."""
     catalog = unit.catalog
-    groups = await _scaling_groups(catalog, request.scaling_group)
-    queue = await _found(catalog, Queue, request.queue or "default")
-    group = await _found(catalog, Group, group_of(request, caller))
+    items = _Items(catalog)
+    await items.read(*_needed(request, caller, architectures))
+    groups = await _scaling_groups(items, request.scaling_group)
+    queue = items.of(Queue, request.queue or DEFAULT)
+    group = items.of(Group, group_of(request, caller))
     return Facts(
         now_ms=unit.now_ms,
         architectures=architectures,
         scaling_groups=groups,
         queue=queue,
         queues=await _queues(catalog, groups, queue),
-        images=await _images(catalog, request, architectures),
-        policies=await _policies(catalog, caller, group if is_member(caller, group) else None),
+        images=await _images(items, request, architectures),
+        policies=await _policies(items, caller, group if is_member(caller, group) else None),
         group=group,
         dependencies={
             text: await visible_sessions(unit.sessions, text, caller)
@@ -117,20 +122,46 @@ def visible_to(caller: Caller) -> list[SessionFilter]:
     return [SessionFilter(user=owner.user), *(SessionFilter(group=name, domain=owner.domain) for name in projects)]
 
 
-async def _found(catalog: Catalog, kind: type[Item], name: str) -> Item | None:
-    # A text that names nothing is not looked for: some databases refuse to read it at all.
-    if not name or not all(is_name(part) for part in name.split(" ")):
-        return None
-    try:
-        return await catalog.get(kind, name)
-    except NotFound:
-        return None
+class _Items:
+    """What was read of the catalog: together, since every question costs more than its answer."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._known: dict[tuple[type, str], CatalogItem] = {}
+
+    async def read(self, *wanted: tuple[type[CatalogItem], str]) -> None:
+        """Read these, as far as they are there."""
+        # A text that names nothing is not looked for: some databases refuse to read it at all.
+        names = [pair for pair in dict.fromkeys(wanted) if all(is_name(part) for part in pair[1].split(" "))]
+        for pair, item in zip(names, await self.catalog.find(*names), strict=True):
+            if item is not None:
+                self._known[pair] = item
+
+    def of(self, kind: type[T], name: str) -> T | None:
+        """An item that was read, None if it is not there."""
+        item = self._known.get((kind, name))
+        return item if isinstance(item, kind) else None
 
 
-async def _scaling_groups(catalog: Catalog, asked: str) -> tuple[ScalingGroup, ...]:
-    """The one asked for; all of them to choose from, or to tell what there is."""
-    one = await _found(catalog, ScalingGroup, asked)
-    return (one,) if one is not None else tuple(await catalog.all(ScalingGroup))
+def _needed(
+    request: SessionRequest, caller: Caller, architectures: Mapping[str, str]
+) -> list[tuple[type[CatalogItem], str]]:
+    owner = caller.owner
+    return [
+        (ScalingGroup, request.scaling_group or DEFAULT),
+        (Queue, request.queue or DEFAULT),
+        (Group, group_of(request, caller)),
+        (Keypair, owner.access_key),
+        (User, owner.user),
+        (Domain, owner.domain),
+        *((Image, f"{name} {one}") for name in _image_names(request) for one in _wanted(request, architectures)),
+    ]
+
+
+async def _scaling_groups(items: _Items, asked: str) -> tuple[ScalingGroup, ...]:
+    """The one asked for, or `default`; all of them to choose from, or to tell what there is."""
+    one = items.of(ScalingGroup, asked or DEFAULT)
+    return (one,) if one is not None else tuple(await items.catalog.all(ScalingGroup))
 
 
 async def _queues(catalog: Catalog, groups: Sequence[ScalingGroup], queue: Queue | None) -> tuple[Queue, ...]:
@@ -140,39 +171,46 @@ async def _queues(catalog: Catalog, groups: Sequence[ScalingGroup], queue: Queue
     return tuple(await catalog.all(Queue))
 
 
+def _image_names(request: SessionRequest) -> list[str]:
+    return list(dict.fromkeys(group.image for group in kernel_groups(request)[:LOOKED_UP_MAX]))
+
+
+def _wanted(request: SessionRequest, architectures: Mapping[str, str]) -> list[str]:
+    """The processors for which an image is looked for."""
+    if request.architecture:
+        return [request.architecture]
+    return list(dict.fromkeys([*architectures.values(), ARCHITECTURE_DEFAULT]))
+
+
 async def _images(
-    catalog: Catalog, request: SessionRequest, architectures: Mapping[str, str]
+    items: _Items, request: SessionRequest, architectures: Mapping[str, str]
 ) -> dict[str, tuple[Image, ...]]:
     """The catalog's images of the names asked for."""
-    wanted = [request.architecture] if request.architecture else [*architectures.values(), ARCHITECTURE_DEFAULT]
     found: dict[str, tuple[Image, ...]] = {}
-    for name in dict.fromkeys(group.image for group in kernel_groups(request)[:LOOKED_UP_MAX]):
-        near = [await _found(catalog, Image, f"{name} {one}") for one in dict.fromkeys(wanted)]
-        images = tuple(image for image in near if image is not None)
-        if not images and not is_process_image(name):
+    for name in _image_names(request):
+        near = [items.of(Image, f"{name} {one}") for one in _wanted(request, architectures)]
+        found[name] = tuple(image for image in near if image is not None)
+        if not found[name] and not is_process_image(name):
             # Rare: it is missing, or there for other processors only.
-            images = tuple(image for image in await catalog.all(Image) if image.name == name)
-        found[name] = images
+            found[name] = tuple(image for image in await items.catalog.all(Image) if image.name == name)
     return found
 
 
-async def _policies(catalog: Catalog, caller: Caller, group: Group | None) -> tuple[tuple[str, ResourcePolicy], ...]:
+async def _policies(items: _Items, caller: Caller, group: Group | None) -> tuple[tuple[str, ResourcePolicy], ...]:
     """The policies of the owner in its four scopes, those that are set."""
     owner = caller.owner
     holders = (
-        (f"keypair {owner.access_key}", await _found(catalog, Keypair, owner.access_key)),
-        (f"user {owner.user}", await _found(catalog, User, owner.user)),
+        (f"keypair {owner.access_key}", items.of(Keypair, owner.access_key)),
+        (f"user {owner.user}", items.of(User, owner.user)),
         (f"group {'' if group is None else group.name}", group),
-        (f"domain {owner.domain}", await _found(catalog, Domain, owner.domain)),
+        (f"domain {owner.domain}", items.of(Domain, owner.domain)),
     )
-    found = []
-    for whose, holder in holders:
-        policy = (
-            None if holder is None or holder.policy is None else await _found(catalog, ResourcePolicy, holder.policy)
-        )
-        if policy is not None:
-            found.append((whose, policy))
-    return tuple(found)
+    named = {whose: holder.policy for whose, holder in holders if holder is not None and holder.policy is not None}
+    if not named:
+        return ()
+    await items.read(*((ResourcePolicy, name) for name in named.values()))
+    policies = ((whose, items.of(ResourcePolicy, name)) for whose, name in named.items())
+    return tuple((whose, policy) for whose, policy in policies if policy is not None)
 
 
 async def _namesake(sessions: Sessions, name: str, user: str) -> SessionRecord | None:

@@ -13,7 +13,10 @@ DEFAULT = "default"
 
 
 class ScalingGroupResolver:
-    """The one asked for; else the only one, `default`, or one that knows all slots."""
+    """The one asked for; else the only one, `default`, or one that knows all slots.
+
+    Where `default` is there, the others need not be looked at.
+    """
 
     def __init__(self, groups: Sequence[ScalingGroup]) -> None:
         self._groups = {group.name: group for group in sorted(groups, key=lambda group: group.name)}

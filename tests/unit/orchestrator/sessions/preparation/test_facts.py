@@ -79,10 +79,19 @@ async def test_only_the_scaling_group_and_queue_that_are_asked_for_are_read(litt
     assert [queue.name for queue in found.queues] == ["other"]
 
 
+async def test_the_default_is_enough_where_nothing_is_asked_for(little: LittleController) -> None:
+    await little.cluster.put(ScalingGroup(ScalingGroupName("other")), Queue(QueueName("other")))
+
+    found = await facts(little)
+
+    assert [group.name for group in found.scaling_groups] == ["default"]
+    assert found.queue == Queue(QueueName("default"))
+
+
 async def test_all_are_read_where_one_must_be_chosen_or_is_missing(little: LittleController) -> None:
     await little.cluster.put(ScalingGroup(ScalingGroupName("other")), Queue(QueueName("other")))
 
-    found = await facts(little, queue="missing")
+    found = await facts(little, queue="missing", scaling_group="missing")
 
     assert [group.name for group in found.scaling_groups] == ["default", "other"]
     assert [queue.name for queue in found.queues] == ["default", "other"]

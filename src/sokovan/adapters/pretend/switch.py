@@ -1,0 +1,53 @@
+"""Two gateways as one: each request goes to the one that has the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sokovan.domain.ids import AgentId, KernelId
+from sokovan.ports.agent_gateway import AgentGateway, Gone, ImageReport
+from sokovan.ports.runtime import Execution, Launch, LogPart
+
+
+class GatewaySwitch:
+    """The AgentGateway port over two others; who neither has is asked of the second."""
+
+    def __init__(self, first: AgentGateway, second: AgentGateway) -> None:
+        self._first, self._second = first, second
+
+    def connected(self, agent_id: AgentId) -> bool:
+        """See the port."""
+        return self._of(agent_id).connected(agent_id)
+
+    async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
+        """See the port."""
+        return await self._of(agent_id).prepare_image(agent_id, incarnation, image)
+
+    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+        """See the port."""
+        await self._of(agent_id).create_kernel(agent_id, incarnation, launch)
+
+    async def stop_kernel(
+        self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
+    ) -> Gone:
+        """See the port."""
+        return await self._of(agent_id).stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
+
+    async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
+        """See the port."""
+        await self._of(agent_id).forget_kernel(agent_id, incarnation, kernel_id, attempt)
+
+    async def read_log(
+        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, *, offset: int, limit: int
+    ) -> LogPart:
+        """See the port."""
+        return await self._of(agent_id).read_log(agent_id, kernel_id, attempt, offset=offset, limit=limit)
+
+    def execute(
+        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
+    ) -> Execution:
+        """See the port."""
+        return self._of(agent_id).execute(agent_id, kernel_id, attempt, command, terminal=terminal)
+
+    def _of(self, agent_id: AgentId) -> AgentGateway:
+        return self._first if self._first.connected(agent_id) else self._second

@@ -1,0 +1,25 @@
+"""The requests about the system itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sokovan.sdk.core.calls import Call, place
+from sokovan.wire.api.system import EventView, HealthView
+
+
+def whoami() -> Call[Any]:
+    """Who the caller is."""
+    from sokovan.wire.api.tenancy import WhoamiView  # noqa: PLC0415  # few ask
+
+    return Call(method="GET", path=place("whoami"), answer=WhoamiView)
+
+
+def health() -> Call[HealthView]:
+    """Whether the parts of the system work."""
+    return Call(method="GET", path=place("health"), answer=HealthView)
+
+
+def events() -> Call[EventView]:
+    """A stream: what happens, as it happens."""
+    return Call(method="GET", path=place("events"), answer=EventView)

@@ -1,0 +1,137 @@
+"""Managers die and others take over, at every moment; no work is lost or done twice."""
+
+import pytest
+
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.record import SessionResult
+from sokovan.domain.session import EndPolicy
+from sokovan.testing.acting_agents import Fault
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.testing.stored_cluster import BY_USER
+from tests.scenario.mortal_manager import Fate, Killed, MortalAllocator, MortalGateway, MortalStore
+
+
+async def a_day(cluster: OrchestratedCluster) -> None:
+    """A gang that ends well, one that is stopped, one whose agent does not answer at first."""
+    agent = cluster.agents.all[next(iter(cluster.agents.all))]
+    await cluster.submit("gang", kernels=2, ends_with=EndPolicy.ALL)
+    await cluster.submit("stopped")
+    await cluster.settle()
+    await agent.ends("gang.0", 0)
+    await agent.ends("gang.1", 0)
+    await cluster.store.run(lambda unit: unit.sessions.want(SessionId("stopped"), Goal.STOP, BY_USER))
+    await cluster.settle()
+
+
+def mortal(cluster: OrchestratedCluster, fate: Fate) -> dict[str, object]:
+    return {
+        "store": MortalStore(cluster.store, fate),
+        "allocator": MortalAllocator(cluster.stored.allocator, fate),
+        "gateway": MortalGateway(cluster.agents, fate),
+    }
+
+
+async def test_a_manager_may_die_at_any_moment_and_another_finishes_its_work(cluster: OrchestratedCluster) -> None:
+    fate = Fate()
+    await cluster.agent("a1")
+    cluster.coordinator = cluster.new_coordinator(**mortal(cluster, fate))
+    await a_day(cluster)
+    assert fate.acts > 10
+    for at in range(1, fate.acts + 1):
+        for after in (False, True):
+            async with OrchestratedCluster.open() as other:
+                await lives_through(other, Fate(at=at, after=after))
+
+
+async def lives_through(cluster: OrchestratedCluster, fate: Fate) -> None:
+    """The day, with a manager that dies in the middle of it."""
+    agent = await cluster.agent("a1")
+    cluster.coordinator = cluster.new_coordinator(**mortal(cluster, fate))
+    try:
+        await a_day(cluster)
+    except Killed:
+        pass
+    await cluster.takes_over()
+    await cluster.settle()
+    # People and kernels do the rest of what they would have done.
+    for name in ("gang", "stopped"):
+        try:
+            await cluster.session(name)
+        except LookupError:
+            await cluster.submit(name)
+    await cluster.settle()
+    for kernel in ("gang.0", "gang.1"):
+        if kernel in agent.running():
+            await agent.ends(kernel, 0)
+    await cluster.stop("stopped")
+    await cluster.pass_time(3)
+    await cluster.pass_time(30, step_s=10)
+    gang, stopped = await cluster.session("gang"), await cluster.session("stopped")
+    assert (gang.status.value, gang.result) == ("terminated", SessionResult.SUCCESS)
+    assert stopped.status.value in {"terminated", "cancelled"}
+    assert await cluster.used("a1") == {}
+    assert agent.running() == []
+
+
+async def test_one_of_two_coordinators_works_and_the_other_waits_for_its_turn(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    first, second = cluster.coordinator, cluster.new_coordinator()
+    await first.tick()
+    await cluster.submit("s")
+    assert not await second.tick()
+    assert await cluster.status("s") == "pending"
+    await cluster.settle()
+    assert await cluster.status("s") == "running"
+    await first.close()
+    cluster.coordinator = second
+    await cluster.clock.advance(4)
+    await cluster.stop("s")
+    await cluster.settle()
+    assert await cluster.status("s") == "terminated"
+
+
+async def test_a_paused_leader_changes_nothing_when_it_comes_back(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    paused = cluster.coordinator
+    await paused.tick()
+    await cluster.clock.advance(3)  # it has just renewed its lease, in its own opinion
+    await cluster.takes_over()
+    await cluster.tick()
+    await cluster.submit("s")
+    paused.leadership._asked_ms = cluster.clock.monotonic_ms()  # its pause began here
+    assert not await paused.tick()
+    assert await cluster.status("s") == "pending"
+    assert paused.leadership.fence is None
+    await cluster.settle()
+    assert await cluster.status("s") == "running"
+    await paused.close()
+
+
+async def test_a_leader_that_stops_lets_another_begin_at_once(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.tick()
+    await cluster.coordinator.close()
+    cluster.coordinator = cluster.new_coordinator()
+    await cluster.submit("s")
+    await cluster.settle()
+    assert await cluster.status("s") == "running"
+
+
+@pytest.mark.parametrize("kind", ["prepare", "create", "stop"])
+async def test_what_a_dead_leader_had_asked_for_is_asked_for_again(cluster: OrchestratedCluster, kind: str) -> None:
+    agent = await cluster.agent("a1")
+    agent.faults[kind] = Fault.HANGS
+    await cluster.submit("s")
+    await cluster.tick()
+    if kind == "stop":
+        await cluster.settle()
+        await cluster.stop("s")
+        await cluster.tick()
+    agent.faults.clear()
+    dead = cluster.coordinator
+    await cluster.takes_over()
+    await cluster.pass_time(12)
+    assert await cluster.status("s") == ("terminated" if kind == "stop" else "running")
+    assert sum(agent.started.values()) == 1
+    await dead.close()

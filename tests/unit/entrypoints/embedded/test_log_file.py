@@ -1,0 +1,35 @@
+"""The server's own log: one line each, bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sokovan.entrypoints.embedded import log_file
+from sokovan.entrypoints.embedded.log_file import log_to, one_line
+
+
+def test_a_line_is_written_with_its_time(tmp_path: Path) -> None:
+    with log_to(tmp_path / "sokovan.log") as tell:
+        tell("agent a1 is here")
+    [line] = (tmp_path / "sokovan.log").read_text().splitlines()
+    assert line.endswith(" agent a1 is here")
+    assert line[:2] == "20"
+
+
+def test_nobody_can_forge_a_second_line_or_colour_the_terminal() -> None:
+    assert one_line("name\n2026 forged\x1b[31m") == "name\\n2026 forged\\x1b[31m"
+
+
+def test_a_very_long_line_is_cut_and_says_so() -> None:
+    shown = one_line("x" * 10_000)
+    assert len(shown) < 4_100
+    assert shown.endswith("6000 more")
+
+
+def test_the_files_stay_small(tmp_path: Path) -> None:
+    with log_to(tmp_path / "sokovan.log") as tell:
+        for _ in range(2 * log_file.SIZE_MAX // 4_000):
+            tell("y" * 4_000)
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert len(sizes) <= 1 + log_file.FILES_KEPT
+    assert max(sizes) <= log_file.SIZE_MAX
