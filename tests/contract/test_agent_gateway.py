@@ -1,7 +1,8 @@
-"""The gateway on links, with a real agent at the other end and real processes behind it."""
+"""The gateway on links, with a real agent at the other end and real processes behind it; and the pretended one."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,14 +10,18 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.pretend.fleet import Manner, PretendFleet
+from sokovan.adapters.pretend.shape import FleetShape
+from sokovan.adapters.pretend.switch import GatewaySwitch
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.agent.watcher import Sight
 from sokovan.ports.runtime import KernelRuntime, KernelState, Launch
-from sokovan.testing.clock import until
+from sokovan.testing.clock import VirtualClock, until
 from sokovan.testing.contracts.agent_gateway import CHECKS, GatewaySubject
 from sokovan.testing.contracts.agent_gateway_commands import COMMAND_CHECKS
 from tests.integration.agent_rig import AGENT, INVENTORY, Agent, Manager, Register, comes_true, launch
 from tests.integration.tiny_runtime import TinyRuntime
+from tests.unit.adapters.pretend.listening import Listening
 
 Check = Callable[[GatewaySubject], Awaitable[None]]
 
@@ -84,7 +89,28 @@ async def process(root: Path) -> AsyncIterator[GatewaySubject]:
         yield subject
 
 
-SUBJECTS = {"tiny": tiny, "process": process}
+@asynccontextmanager
+async def pretend(_root: Path) -> AsyncIterator[GatewaySubject]:
+    clock, listening, shape = VirtualClock(), Listening(), FleetShape(count=3, gpus=1)
+    manner = Manner(words=lambda _agent_id, _command: b"hello\n")
+    fleet = PretendFleet(clock, shape, admit=listening.admit, heard=listening.hear, manner=manner)
+    running = asyncio.ensure_future(fleet.run())
+    await clock.advance(0)
+    [_, info, _] = shape.agents()
+    yield GatewaySubject(
+        gateway=GatewaySwitch(fleet, PretendFleet(clock, shape, admit=listening.admit, heard=listening.hear)),
+        agent_id=info.agent_id,
+        incarnation=fleet.incarnation(info.agent_id),
+        lasting=lambda name: launch(name, "sleep", "infinity"),
+        capacity=info.available_slots["cpu"],
+        image="any",
+        elapse=clock.advance,
+    )
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+SUBJECTS = {"tiny": tiny, "process": process, "pretend": pretend}
 
 
 @pytest.fixture(params=SUBJECTS)
@@ -99,6 +125,6 @@ async def test_the_gateway_keeps_its_promise(check: Check, subject: GatewaySubje
 
 
 @pytest.mark.parametrize("check", COMMAND_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("subject", ["process"], indirect=True)
+@pytest.mark.parametrize("subject", ["process", "pretend"], indirect=True)
 async def test_the_gateway_keeps_its_promise_about_commands(check: Check, subject: GatewaySubject) -> None:
     await check(subject)

@@ -52,15 +52,10 @@ async def lives_through(cluster: OrchestratedCluster, fate: Fate) -> None:
         await a_day(cluster)
     except Killed:
         pass
+    assert fate.dead
     await cluster.takes_over()
     await cluster.settle()
     # People and kernels do the rest of what they would have done.
-    for name in ("gang", "stopped"):
-        try:
-            await cluster.session(name)
-        except LookupError:
-            await cluster.submit(name)
-    await cluster.settle()
     for kernel in ("gang.0", "gang.1"):
         if kernel in agent.running():
             await agent.ends(kernel, 0)

@@ -17,6 +17,8 @@ from sokovan.domain.tenancy import Owner
 
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)
+# Below are those that only the machine's administrator may open.
+PORT_RANGE = (1_024, 65_535)
 
 
 class SessionType(StrEnum):
@@ -75,6 +77,28 @@ class Mount:
                     problem="must be an absolute path without . or .. in it",
                 )
         require_kind(self.read_only, bool, what=f"mount {self.target}", field="read_only")
+
+
+class ServiceProtocol(StrEnum):
+    """What is spoken at a service port."""
+
+    HTTP = auto()
+    TCP = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePort:
+    """A port at which a session's main kernel serves others, by a name."""
+
+    name: str
+    port: int
+    protocol: ServiceProtocol = ServiceProtocol.HTTP
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, what="service port")
+        what = f"service port {self.name}"
+        require_int(self.port, what=what, field="port", least=PORT_RANGE[0], most=PORT_RANGE[1])
+        require_kind(self.protocol, ServiceProtocol, what=what, field="protocol")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +212,7 @@ class SessionSpec:
     on_agent_lost: LostPolicy = LostPolicy.END
     ends_with: EndPolicy = EndPolicy.ANY
     tolerates_failures: bool = False
+    ports: tuple[ServicePort, ...] = ()
 
     def __post_init__(self) -> None:
         checked_name(self.session_id, what="session")
@@ -225,6 +250,7 @@ class SessionSpec:
         require_tuple(self.partitions, Partition, what=what, field="partitions")
         require_tuple(self.dependencies, str, what=what, field="dependencies")
         require_tuple(self.mounts, Mount, what=what, field="mounts")
+        require_tuple(self.ports, ServicePort, what=what, field="ports")
         require_kind(self.on_agent_lost, LostPolicy, what=what, field="on_agent_lost")
         require_kind(self.ends_with, EndPolicy, what=what, field="ends_with")
         require_kind(self.tolerates_failures, bool, what=what, field="tolerates_failures")

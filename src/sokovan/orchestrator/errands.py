@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
+from enum import StrEnum, auto
 from typing import Any, NamedTuple
 
 from sokovan.domain.errors import SokovanError
@@ -29,6 +30,14 @@ class ErrandKey(NamedTuple):
     agent_id: AgentId
     subject: str
     attempt: int = 0
+
+
+class Tell(StrEnum):
+    """Which answers somebody waits for."""
+
+    ALL = auto()
+    FAILURES = auto()
+    NOTHING = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +81,16 @@ class Errands:
         self._pauses: dict[ErrandKey, _Pause] = {}
         self._settling = 0
 
-    def begin(self, key: ErrandKey, work: Callable[[], Awaitable[Any]]) -> bool:
-        """Run a request, unless it is under way or pauses; whether it was begun."""
+    def begin(
+        self, key: ErrandKey, work: Callable[[], Awaitable[Any]], *, tell: Tell = Tell.ALL, rest_s: float = 0.0
+    ) -> bool:
+        """Run a request, unless it is under way or pauses; whether it was begun.
+
+        After success it pauses for `rest_s`.
+        """
         if key in self._under_way or not self.due(key):
             return False
-        self._under_way[key] = asyncio.ensure_future(self._run(key, work))
+        self._under_way[key] = asyncio.ensure_future(self._run(key, work, tell, rest_s))
         return True
 
     def due(self, key: ErrandKey) -> bool:
@@ -150,12 +164,16 @@ class Errands:
         self._pauses.clear()
         self._gates.clear()
 
-    async def _run(self, key: ErrandKey, work: Callable[[], Awaitable[Any]]) -> None:
+    async def _run(self, key: ErrandKey, work: Callable[[], Awaitable[Any]], tell: Tell, rest_s: float) -> None:
         gate = self._gates.setdefault(key.agent_id, asyncio.Semaphore(self.limits.per_agent))
         # An agent's own gate first: those who wait for a slow agent must not keep others from theirs.
         async with gate, self._gate:
             answer = await self._answer(key, work)
         self._under_way.pop(key, None)
+        if answer.error is None and rest_s > 0:
+            self.rest(key, rest_s)
+        if tell is Tell.NOTHING or (tell is Tell.FAILURES and answer.error is None):
+            return
         self._answers.setdefault(key.kind, []).append(answer)
         if not self._settling:
             await self._wake()

@@ -98,14 +98,14 @@ class OrchestratedCluster:
         return await self.agents.join(name, slots=slots)
 
     async def submit(
-        self, name: str, *, kernels: int = 1, slots: Mapping[str, int] = ONE_CPU, image: str = "python", **options: Any
+        self, id_: str, /, kernels: int = 1, slots: Mapping[str, int] = ONE_CPU, image: str = "python", **options: Any
     ) -> SessionRecord:
-        """Enqueue a session of equal kernels `name.0`, ..; options are SessionSpec's."""
+        """Enqueue a session of equal kernels `id_.0`, ..; options are SessionSpec's."""
         asked = ResourceSlot(slots)
         specs = tuple(
-            KernelSpec(KernelId(f"{name}.{index}"), asked, image=image, command=("work",)) for index in range(kernels)
+            KernelSpec(KernelId(f"{id_}.{index}"), asked, image=image, command=("work",)) for index in range(kernels)
         )
-        spec = SessionSpec(SessionId(name), specs, **options)
+        spec = SessionSpec(SessionId(id_), specs, **options)
         record = await self.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER))
         await self.hints.set("sessions")
         return record

@@ -163,7 +163,8 @@ class LittleApi:
 
     async def call(self, method: str, path: str, *, user: str | None = ADMIN, **options: Any) -> httpx2.Response:
         headers = {**self.headers(user), **options.pop("headers", {})}
-        full = path if path.startswith(("/api", "/livez", "/readyz", "/metrics")) else f"/api/v1{path}"
+        bare = options.pop("bare", False) or path in {"/livez", "/readyz", "/metrics"}
+        full = path if bare else f"/api/v1{path}"
         transport = httpx2.ASGITransport(self.app, raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url=f"http://{HOST}") as client:
             return await client.request(method, full, headers=headers, **options)
@@ -307,7 +308,7 @@ async def _furnish(api: LittleApi) -> None:
     await api.cluster.put(*users)
     for user in users:
         await add_key(api, user.name)
-    await api.cluster.agent("a1")
+    await api.cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 40, "cuda.device": 4})
 
 
 async def add_key(api: LittleApi, user: str, *, named: str = "") -> str:

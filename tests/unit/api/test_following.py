@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sokovan.api.following import places_text, read_places
-from sokovan.domain.ids import AgentId
+from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
 from sokovan.testing.stored_cluster import BY_AGENT
@@ -125,8 +125,8 @@ class TestFollowing:
         async with api.stream("/sessions/cleared/log?follow=true", user=NORTH) as stream:
             assert text_of(await stream.event()) == (0, b"last words", False)
             await api.cluster.move("cleared", KernelTrigger.EXITED, BY_AGENT, exit_code=0)
-            await api.cluster.free("cleared", FreeProof.TOMBSTONE)
-            del api.agents.logs["cleared.0"]  # type: ignore[arg-type]
+            await api.cluster.free("cleared", FreeProof.AGENT_TOMBSTONE)
+            del api.agents.logs[KernelId("cleared.0")]
             await api.flush()
             assert await heard(stream) == [(0, b"", True)]
 

@@ -14,6 +14,8 @@ from sokovan.domain.session import (
     LostPolicy,
     Mount,
     Partition,
+    ServicePort,
+    ServiceProtocol,
     SessionSpec,
     SessionType,
     TopologyConstraint,
@@ -255,3 +257,14 @@ def test_a_kernel_is_told_what_to_do() -> None:
         kernels("", command="python train.py")
     with pytest.raises(InvalidSpec, match="kernel k0: environment"):
         kernels("", environment={"SOKOVAN_RANK": "1"})
+
+
+def test_a_service_has_a_name_and_a_port_that_anybody_may_open() -> None:
+    assert ServicePort("web", 8080).protocol is ServiceProtocol.HTTP
+    for port in (0, 80, 1023, 65_536):
+        with pytest.raises(InvalidSpec, match="port"):
+            ServicePort("web", port)
+    with pytest.raises(InvalidName):
+        ServicePort("the web", 8080)
+    with pytest.raises(InvalidSpec, match="ports"):
+        session(ports=("web",))

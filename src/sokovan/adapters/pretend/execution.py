@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Self
 
 from sokovan.adapters.pretend.conduct import SHELLS, conduct_of
@@ -23,7 +23,7 @@ class PretendExecution:
 
     def __init__(
         self,
-        found: Callable[[], Awaitable[PretendKernel]],
+        found: Callable[[], PretendKernel],
         clock: Clock,
         command: Sequence[str],
         *,
@@ -36,7 +36,7 @@ class PretendExecution:
 
     async def __aenter__(self) -> Self:
         """Start it. Raises AgentUnreachable, AgentRefused."""
-        self._ending = asyncio.ensure_future(self._run(await self._found()))
+        self._ending = asyncio.ensure_future(self._run(self._found()))
         return self
 
     async def __aexit__(self, *_details: object) -> None:

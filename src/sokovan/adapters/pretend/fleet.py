@@ -142,15 +142,12 @@ class PretendFleet:
         found = partial(self._running, agent_id, Key(kernel_id, attempt))
         return PretendExecution(found, self._clock, command, words=self._manner.words(agent_id, command))
 
-    async def _running(self, agent_id: AgentId, key: Key) -> PretendKernel:
-        """A kernel to run a command in, once it has started."""
-        while True:
-            kernel = self._machine(agent_id).kernels.get(key)
-            if kernel is None or kernel.phase is Phase.EXITED:
-                raise AgentRefused(agent_id=agent_id, problem=f"kernel {key.kernel_id} does not run [runtime-failure]")
-            if kernel.phase is Phase.RUNNING:
-                return kernel
-            await self._clock.sleep(self._manner.start_s)
+    def _running(self, agent_id: AgentId, key: Key) -> PretendKernel:
+        """A kernel to run a command in; one that is about to start will do."""
+        kernel = self._machine(agent_id).kernels.get(key)
+        if kernel is None or kernel.phase is Phase.EXITED:
+            raise AgentRefused(agent_id=agent_id, problem=f"kernel {key.kernel_id} does not run [runtime-failure]")
+        return kernel
 
     def _machine(self, agent_id: AgentId) -> PretendMachine:
         machine = self._machines.get(agent_id)

@@ -12,7 +12,7 @@ from sokovan.cli.commands.options import AS_TABLE, Shown
 from sokovan.cli.commands.session_views import session_columns
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import say
-from sokovan.cli.rendering import chosen_columns, plain_line, row_of, show_all
+from sokovan.cli.rendering import Form, chosen_columns, plain_line, row_of, show_all
 from sokovan.sdk.core.following import MISSED
 from sokovan.sdk.core.session_calls import Wanted
 from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, reached
@@ -92,17 +92,24 @@ def ps(
     """
     form, wanted = shown.form(), choice.wanted()
     target = checked_state(until) if until is not None else None
+    watched = watch or target is not None
+    if watched and form.format == "json":  # one document cannot grow
+        form = Form("jsonl")
     columns = session_columns(utc=shown.utc)
     with shown.client() as client:
         views = list(client.sessions.list(wanted, limit=choice.limit))
         show_all(views, columns, form, name=lambda view: view.name)
-        if not watch and target is None:
-            return OK
-        chosen = chosen_columns(columns, form)
-        widths = [max(len(column.heading), *(len(column.cell(view)) for view in views), 8) for column in chosen]
-        for view in _changes(client, views, target):
-            say(row_of(view, chosen, widths) if form.is_for_people else plain_line(view))
+        widths = [max([len(each.heading), *(len(each.cell(view)) for view in views)]) for each in columns]
+        for view in _changes(client, views, target) if watched else ():
+            say(_line(view, shown, form, dict(zip((each.name for each in columns), widths, strict=True))))
     return OK
+
+
+def _line(view: SessionView, shown: Shown, form: Form, widths: dict[str, int]) -> str:
+    if not form.is_for_people:
+        return plain_line(view)
+    chosen = chosen_columns(session_columns(utc=shown.utc), form)
+    return row_of(view, chosen, [widths[column.name] for column in chosen])
 
 
 def _changes(client: Client, views: list[SessionView], target: str | None) -> Iterator[SessionView]:

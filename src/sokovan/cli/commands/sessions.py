@@ -142,7 +142,7 @@ def stop(
         chosen = [view.id for view in client.sessions.list(Wanted(mine=True)) if not is_final(view)] if all else []
         wanted = [*_some(names, "stop", or_flag="--all"), *chosen] if not all else [*names, *chosen]
         if all or force:
-            confirm(f"{'force the end of' if force else 'end'} {len(wanted)} sessions", yes=yes)
+            confirm(f"{'force the end of' if force else 'end'} {_counted(wanted)}", yes=yes)
         return _each(client, wanted, forced=force)
 
 
@@ -185,6 +185,10 @@ def _each(client: Client, names: Sequence[str], *, forced: bool) -> int:
             complain(problem, json_too=False)
             status = status or exit_code_of(problem)
     return status
+
+
+def _counted(names: Sequence[str]) -> str:
+    return f"session {names[0]}" if len(names) == 1 else f"{len(names)} sessions"
 
 
 def _some(names: Sequence[str], verb: str, *, or_flag: str = "") -> Sequence[str]:

@@ -27,10 +27,10 @@ def show(*, origin: Flag = False, shown: Shown = AS_TABLE) -> int:
     """
     form, settings = shown.form(), shown.settings()
     lines = [_shown(setting) for setting in settings.by_name.values()]
-    columns = [
-        Column[Setting]("name", lambda one: one.name),
-        Column[Setting]("value", lambda one: one.value or "-"),
-        Column[Setting]("origin", lambda one: one.origin, wide=not origin),
+    columns: list[Column[Setting]] = [
+        Column("name", lambda one: one.name),
+        Column("value", lambda one: one.value or "-"),
+        Column("origin", lambda one: one.origin, wide=not origin),
     ]
     show_all(lines, columns, form, name=lambda one: one.name)
     return OK

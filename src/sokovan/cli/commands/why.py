@@ -56,14 +56,14 @@ def why(
     if not form.is_for_people:
         show_one(view, [("code", view.code), ("summary", view.summary)], form, name=view.code)
         return OK
-    for line in explained(view):
+    for line in explained(view, name):
         say(line)
     return OK
 
 
-def explained(view: WhyView) -> list[str]:
+def explained(view: WhyView, name: str) -> list[str]:
     """The explanation as people read it: the verdict first, then all checks."""
-    lines = [f"{view.session}  {view.status.upper()}  {view.code}".rstrip(), f"  {view.summary}"]
+    lines = [f"{name}  {view.status.upper()}  {view.code}".rstrip(), f"  {view.summary}"]
     if view.verdict in _HELPS:
         lines.append(f"  what to do: {_HELPS[view.verdict]}")
     if view.funnel:

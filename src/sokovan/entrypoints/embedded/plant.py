@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
-from sokovan.adapters.agentlink.listener import serve_links
+from sokovan.adapters.agentlink.listener import LinkListener, serve_links
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
@@ -57,6 +57,7 @@ class PlantWish:
     agent_token: str
     link_host: str
     link_port: int
+    link_tries: int = 50
     telemetry: Telemetry
     tell: Callable[[str], None]
     agent: Callable[[str], AgentOptions] | None = None
@@ -91,7 +92,7 @@ async def plant_at_work(wish: PlantWish, stack: AsyncExitStack) -> Plant:
     linked = LinkedAgents(clock, admit=admission(registry, wish.agent_token), heard=registry.heard, tell=wish.tell)
     enrolment = PretendedEnrolment(registry, telling, wish.pretended) if wish.pretended else None
     gateway = _with_pretended(stack, linked, enrolment)
-    listener = await stack.enter_async_context(serve_links(linked, host=wish.link_host, port=wish.link_port))
+    listener = await _listen(wish, stack, linked)
     parts = CoordinatorParts(
         store=telling,
         leases=SqlLeases(store),
@@ -127,6 +128,15 @@ async def decide_aside(
 ) -> SchedulingPlan:
     """Decide with every plugin that is installed, in a thread beside the event loop."""
     return await asyncio.to_thread(schedule, snapshot, profile, registry)
+
+
+async def _listen(wish: PlantWish, stack: AsyncExitStack, linked: LinkedAgents) -> LinkListener:
+    """Open the door for agents at the wished port, or at the next one. Raises OSError."""
+    for port in range(wish.link_port, wish.link_port + wish.link_tries - 1 if wish.link_port else 0):
+        with contextlib.suppress(OSError):
+            return await stack.enter_async_context(serve_links(linked, host=wish.link_host, port=port))
+    last = wish.link_port + wish.link_tries - 1 if wish.link_port else 0
+    return await stack.enter_async_context(serve_links(linked, host=wish.link_host, port=last))
 
 
 def _teller(hints: InProcessHints) -> Callable[[], None]:

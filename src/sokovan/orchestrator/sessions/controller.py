@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sokovan.domain.access import Act, Belonging, Kind, Standing, may
 from sokovan.domain.errors import Conflict, NotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.record import DETAIL_MAX, Change, SessionRecord
-from sokovan.domain.tenancy import Role
 from sokovan.orchestrator.sessions.dry_runs import DryRuns, DryRunUnavailable, planned_session
 from sokovan.orchestrator.sessions.explanations import Explanation, PlannedSession, WaitingSummary
 from sokovan.orchestrator.sessions.inquiries import Inquiries
@@ -124,9 +124,10 @@ class SchedulingController:
 async def _own(unit: UnitOfWork, session_id: SessionId, caller: Caller) -> SessionRecord:
     """A session that the caller may end; somebody else's is not there."""
     session = await unit.sessions.get(session_id)
-    owner = session.spec.owner
-    rules = caller.role is Role.ADMIN or (caller.role is Role.DOMAIN_ADMIN and owner.domain == caller.owner.domain)
-    if not rules and owner.user != caller.owner.user:
+    owner, asks = session.spec.owner, caller.owner
+    standing = Standing(user=asks.user, domain=asks.domain, role=caller.role, groups=caller.groups)
+    belonging = Belonging(domain=owner.domain, user=owner.user, group=owner.group)
+    if not may(standing, Act.CHANGE, Kind.SESSION, belonging):
         raise NotFound(what="session", name=session_id)
     return session
 

@@ -9,7 +9,7 @@ from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.record import HistoryEntry, KernelRecord, SessionRecord, SessionResult
-from sokovan.orchestrator.sessions.explanations import Ahead, Explanation, PastReason, Standing, meaning_of
+from sokovan.orchestrator.sessions.explanations import Ahead, Explanation, PastReason, Stage, meaning_of
 from sokovan.ports.verdicts import StoredVerdict
 from sokovan.scheduling.codec import InvalidSnapshot, verdict_from_json
 from sokovan.scheduling.trace import Check, Code, Funnel, Verdict
@@ -18,22 +18,22 @@ from sokovan.scheduling.trace import Check, Code, Funnel, Verdict
 TROUBLE_S = 60
 SHOWN_MAX = 8
 
-_STANDING_OF: Mapping[SessionStatus, Standing] = {
-    SessionStatus.PENDING: Standing.NOT_SEEN_YET,
-    SessionStatus.SCHEDULED: Standing.PREPARING,
-    SessionStatus.PREPARING: Standing.PREPARING,
-    SessionStatus.PULLING: Standing.IMAGE_PULLING,
-    SessionStatus.PREPARED: Standing.STARTING,
-    SessionStatus.CREATING: Standing.STARTING,
-    SessionStatus.RUNNING: Standing.RUNNING,
-    SessionStatus.TERMINATING: Standing.ENDING,
-    SessionStatus.TERMINATED: Standing.FAILED,
-    SessionStatus.CANCELLED: Standing.CANCELLED,
+_STAGE_OF: Mapping[SessionStatus, Stage] = {
+    SessionStatus.PENDING: Stage.NOT_SEEN_YET,
+    SessionStatus.SCHEDULED: Stage.PREPARING,
+    SessionStatus.PREPARING: Stage.PREPARING,
+    SessionStatus.PULLING: Stage.IMAGE_PULLING,
+    SessionStatus.PREPARED: Stage.STARTING,
+    SessionStatus.CREATING: Stage.STARTING,
+    SessionStatus.RUNNING: Stage.RUNNING,
+    SessionStatus.TERMINATING: Stage.ENDING,
+    SessionStatus.TERMINATED: Stage.FAILED,
+    SessionStatus.CANCELLED: Stage.CANCELLED,
 }
 # What a note or a cause in a story means to the reader; any other trouble is one that is tried again.
-_TROUBLES: Mapping[str, Standing] = {
-    "image-unavailable": Standing.IMAGE_NOT_FOUND,
-    "agent-unreachable": Standing.AGENT_UNREACHABLE,
+_TROUBLES: Mapping[str, Stage] = {
+    "image-unavailable": Stage.IMAGE_NOT_FOUND,
+    "agent-unreachable": Stage.AGENT_UNREACHABLE,
 }
 _STOPPED = frozenset({"user-requested", "forced-by-user", "stop_requested"})
 
@@ -68,10 +68,10 @@ def explain_waiting(
     )
 
 
-def explain_standing(session: SessionRecord, story: Sequence[HistoryEntry], *, now_ms: int) -> Explanation:
+def explain_stage(session: SessionRecord, story: Sequence[HistoryEntry], *, now_ms: int) -> Explanation:
     """Where a session stands that does not wait for a place, and what troubles it."""
     trouble = _trouble(session, story, now_ms=now_ms)
-    code = _standing(session, trouble)
+    code = _stage(session, trouble)
     advice, meaning = meaning_of(code)
     return Explanation(
         session_id=session.session_id,
@@ -131,16 +131,16 @@ def _trouble(session: SessionRecord, story: Sequence[HistoryEntry], *, now_ms: i
     return last if now_ms - last.last_ms <= TROUBLE_S * 1000 else None
 
 
-def _standing(session: SessionRecord, trouble: HistoryEntry | None) -> Standing:
+def _stage(session: SessionRecord, trouble: HistoryEntry | None) -> Stage:
     if session.status is SessionStatus.TERMINATED:
         if session.result is SessionResult.SUCCESS:
-            return Standing.SUCCEEDED
+            return Stage.SUCCEEDED
         if session.cause in _STOPPED:
-            return Standing.STOPPED
-        return Standing.IMAGE_NOT_FOUND if session.cause == "image-unavailable" else Standing.FAILED
+            return Stage.STOPPED
+        return Stage.IMAGE_NOT_FOUND if session.cause == "image-unavailable" else Stage.FAILED
     if trouble is None or session.status in {SessionStatus.PENDING, SessionStatus.CANCELLED}:
-        return _STANDING_OF[session.status]
-    return _TROUBLES.get(trouble.change.code, Standing.RETRY_BACKOFF)
+        return _STAGE_OF[session.status]
+    return _TROUBLES.get(trouble.change.code, Stage.RETRY_BACKOFF)
 
 
 def _summary(session: SessionRecord, trouble: HistoryEntry | None) -> str:

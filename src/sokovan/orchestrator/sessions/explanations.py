@@ -20,7 +20,7 @@ class When(StrEnum):
     NEVER = "never"
 
 
-class Standing(StrEnum):
+class Stage(StrEnum):
     """The stable name of where a session stands that the core has no verdict on."""
 
     NOT_SEEN_YET = "NOT_SEEN_YET"
@@ -38,30 +38,30 @@ class Standing(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-# What each standing asks of the reader, and what it means, beside the table of the core's codes.
-STANDINGS: Mapping[Standing, tuple[Advice, str]] = {
-    Standing.NOT_SEEN_YET: (Advice.WAIT, "no scheduling cycle has looked at it yet"),
-    Standing.PREPARING: (Advice.NOTHING, "it has its places, and its image is looked for there"),
-    Standing.IMAGE_PULLING: (Advice.WAIT, "its image is being made ready where it will run"),
-    Standing.IMAGE_NOT_FOUND: (Advice.CHANGE, "an agent cannot have its image"),
-    Standing.STARTING: (Advice.NOTHING, "its kernels are being started"),
-    Standing.RUNNING: (Advice.NOTHING, "it runs"),
-    Standing.AGENT_UNREACHABLE: (Advice.WAIT, "an agent that it needs does not answer, and is asked again"),
-    Standing.RETRY_BACKOFF: (Advice.WAIT, "a step failed, and is tried again soon"),
-    Standing.ENDING: (Advice.NOTHING, "its kernels are being ended"),
-    Standing.SUCCEEDED: (Advice.NOTHING, "it came to its own end, with exit code 0"),
-    Standing.STOPPED: (Advice.NOTHING, "somebody ended it"),
-    Standing.FAILED: (Advice.BROKEN, "it ended, but not well"),
-    Standing.CANCELLED: (Advice.NOTHING, "it was withdrawn before it started"),
+# What each stage asks of the reader, and what it means, beside the table of the core's codes.
+STAGES: Mapping[Stage, tuple[Advice, str]] = {
+    Stage.NOT_SEEN_YET: (Advice.WAIT, "no scheduling cycle has looked at it yet"),
+    Stage.PREPARING: (Advice.NOTHING, "it has its places, and its image is looked for there"),
+    Stage.IMAGE_PULLING: (Advice.WAIT, "its image is being made ready where it will run"),
+    Stage.IMAGE_NOT_FOUND: (Advice.CHANGE, "an agent cannot have its image"),
+    Stage.STARTING: (Advice.NOTHING, "its kernels are being started"),
+    Stage.RUNNING: (Advice.NOTHING, "it runs"),
+    Stage.AGENT_UNREACHABLE: (Advice.WAIT, "an agent that it needs does not answer, and is asked again"),
+    Stage.RETRY_BACKOFF: (Advice.WAIT, "a step failed, and is tried again soon"),
+    Stage.ENDING: (Advice.NOTHING, "its kernels are being ended"),
+    Stage.SUCCEEDED: (Advice.NOTHING, "it came to its own end, with exit code 0"),
+    Stage.STOPPED: (Advice.NOTHING, "somebody ended it"),
+    Stage.FAILED: (Advice.BROKEN, "it ended, but not well"),
+    Stage.CANCELLED: (Advice.NOTHING, "it was withdrawn before it started"),
 }
 
 
 def meaning_of(code: str) -> tuple[Advice, str]:
-    """What a code of a verdict or standing asks of the reader, and what it means."""
+    """What a code of a verdict or stage asks of the reader, and what it means."""
     if code in Code.__members__:
         return MEANING[Code(code)]
-    if code in Standing.__members__:
-        return STANDINGS[Standing(code)]
+    if code in Stage.__members__:
+        return STAGES[Stage(code)]
     return Advice.WAIT, "a reason that this version does not know"
 
 

@@ -10,10 +10,10 @@ from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.record import HistoryEntry, SessionRecord
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.orchestrator.sessions.dry_runs import DryRuns
-from sokovan.orchestrator.sessions.explaining import explain_standing, explain_waiting, past_reasons, read_verdict
+from sokovan.orchestrator.sessions.explaining import explain_stage, explain_waiting, past_reasons, read_verdict
 from sokovan.orchestrator.sessions.explanations import (
     Explanation,
-    Standing,
+    Stage,
     WaitingSummary,
     When,
     WouldStart,
@@ -62,8 +62,8 @@ class Inquiries:
         session, verdict = known.session, read_verdict(known.stored)
         reasons = past_reasons(known.story)
         if session.status is not SessionStatus.PENDING or verdict is None or known.stored is None:
-            standing = explain_standing(session, known.story, now_ms=known.now_ms)
-            return replace(standing, history=reasons)
+            stage = explain_stage(session, known.story, now_ms=known.now_ms)
+            return replace(stage, history=reasons)
         waiting = explain_waiting(session, verdict, as_of_ms=known.stored.last_ms, ahead=known.ahead)
         return replace(waiting, history=reasons, would_start=await self._would_start(session, verdict))
 
@@ -121,7 +121,7 @@ async def _reasons(unit: UnitOfWork, wanted: SessionFilter) -> dict[str, _Reason
         verdicts = await unit.verdicts.of([session.session_id for session in page])
         for session in page:
             stored = verdicts.get(session.session_id)
-            reason = reasons.setdefault(Standing.NOT_SEEN_YET.value if stored is None else stored.code, _Reason())
+            reason = reasons.setdefault(Stage.NOT_SEEN_YET.value if stored is None else stored.code, _Reason())
             # Oldest first: the first of a reason has waited longest.
             reason.oldest_ms = reason.oldest_ms or session.submitted_ms
             reason.sessions += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sokovan.domain.session import EndPolicy, LostPolicy, Mount, SessionType, TopologyConstraint
+from sokovan.domain.session import EndPolicy, LostPolicy, Mount, ServicePort, SessionType, TopologyConstraint
 from sokovan.domain.tenancy import Owner, Role
 
 # An amount as a person writes it: 4, 0.5, "16GiB".
@@ -70,3 +70,4 @@ class SessionRequest:
     ends_with: EndPolicy | None = None
     tolerates_failures: bool = False
     on_agent_lost: LostPolicy = LostPolicy.END
+    ports: tuple[ServicePort, ...] = ()

@@ -148,11 +148,11 @@ async def items_are_listed_by_name(cluster: StoredCluster) -> None:
 
 async def what_is_not_there_is_not_found(cluster: StoredCluster) -> None:
     """Neither to read nor to remove, of any kind."""
-    missing = cluster.new("x")
     kinds: list[type[Domain | Queue | Image]] = [Domain, Queue, Image]
     for kind in kinds:
-        await refusal(got(cluster, kind, missing), NotFound)
-        await refusal(removed(cluster, kind, missing), NotFound)
+        for missing in (cluster.new("x"), "", "a\0b"):
+            await refusal(got(cluster, kind, missing), NotFound)
+            await refusal(removed(cluster, kind, missing), NotFound)
 
 
 async def what_an_item_refers_to_must_be_there_first(cluster: StoredCluster) -> None:

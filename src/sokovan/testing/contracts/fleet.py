@@ -253,7 +253,8 @@ async def agents_are_listed_by_id(cluster: StoredCluster) -> None:
 
 async def an_agent_that_never_joined_is_not_found(cluster: StoredCluster) -> None:
     """NotFound."""
-    await refusal(agent_now(cluster, cluster.new("a")), NotFound)
+    for name in (cluster.new("a"), "", "a\0b"):
+        await refusal(agent_now(cluster, name), NotFound)
 
 
 async def of_two_movers_one_wins(cluster: StoredCluster) -> None:

@@ -15,7 +15,7 @@ from sokovan.ports.runtime import Launch
 from sokovan.testing.clock import VirtualClock
 
 
-async def kernel() -> PretendKernel:
+def kernel() -> PretendKernel:
     return PretendKernel(Launch(KernelId("k"), 1, SessionId("s"), "host", ("sleep", "infinity")), Conduct(None))
 
 
@@ -40,18 +40,15 @@ async def test_a_command_takes_its_time() -> None:
 
 @pytest.mark.parametrize("words", [["cat"], ["sleep", "infinity"], []])
 async def test_a_command_ends_with_its_kernel(words: list[str]) -> None:
-    host = await kernel()
+    host = kernel()
 
-    async def found() -> PretendKernel:
-        return host
-
-    async with PretendExecution(found, VirtualClock(), words) as command:
+    async with PretendExecution(lambda: host, VirtualClock(), words) as command:
         host.over.set()
         assert await command.wait() == KILLED
 
 
 async def test_a_command_that_was_refused_was_never_there() -> None:
-    async def found() -> PretendKernel:
+    def found() -> PretendKernel:
         raise AgentRefused(agent_id=AgentId("a"), problem="no")
 
     command = PretendExecution(found, VirtualClock(), ["cat"])

@@ -10,7 +10,7 @@ import pytest
 from sokovan.adapters.pretend.fleet import PretendFleet
 from sokovan.adapters.pretend.shape import FleetShape
 from sokovan.adapters.pretend.switch import GatewaySwitch
-from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentUnreachable, ImageState
 from sokovan.ports.runtime import Launch
 from sokovan.testing.clock import VirtualClock
@@ -20,18 +20,13 @@ K1 = KernelId("k1")
 
 
 class Rig:
-    """Two gateways behind one switch: eight agents in the first, a ninth in the second."""
+    """Two gateways behind one switch; of the second's two agents, the first has one too."""
 
     def __init__(self) -> None:
         self.clock, self.heard = VirtualClock(), Listening()
-        ears = {"admit": self.heard.admit, "heard": self.heard.hear}
-        self.first = PretendFleet(self.clock, FleetShape(count=1, gpus=1), **ears)  # type: ignore[arg-type]  # both kinds
-        group = ScalingGroupName("other")
-        self.second = PretendFleet(
-            self.clock,
-            FleetShape(count=2, gpus=1, rack_size=2, scaling_group=group),
-            admit=self.heard.admit,
-            heard=self.heard.hear,
+        self.first, self.second = (
+            PretendFleet(self.clock, FleetShape(count=count, gpus=1), admit=self.heard.admit, heard=self.heard.hear)
+            for count in (1, 2)
         )
         self.switch = GatewaySwitch(self.first, self.second)
 

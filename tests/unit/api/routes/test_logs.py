@@ -46,7 +46,7 @@ async def test_a_kernel_that_has_not_started_gives_an_empty_piece(api: LittleApi
 async def test_a_log_that_is_no_longer_kept_is_gone(api: LittleApi) -> None:
     await api.run("forgotten", NORTH)
     await api.cluster.move("forgotten", KernelTrigger.EXITED, BY_AGENT, exit_code=0)
-    await api.cluster.free("forgotten", FreeProof.TOMBSTONE)
+    await api.cluster.free("forgotten", FreeProof.AGENT_TOMBSTONE)
     del api.agents.logs[KernelId("forgotten.0")]
     for path in ("/sessions/forgotten/kernels/0/log", "/sessions/forgotten/log", "/sessions/forgotten/log?tail=1"):
         answer = await api.get(path, user=NORTH)

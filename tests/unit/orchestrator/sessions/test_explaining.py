@@ -17,7 +17,7 @@ from sokovan.domain.tenancy import Owner
 from sokovan.orchestrator.sessions.explaining import (
     SHOWN_MAX,
     TROUBLE_S,
-    explain_standing,
+    explain_stage,
     explain_waiting,
     past_reasons,
     read_verdict,
@@ -69,53 +69,53 @@ def note(status: SessionStatus, code: str, detail: str = "", *, at_ms: int = NOW
         (SessionStatus.TERMINATING, "ENDING"),
     ],
 )
-def test_every_status_has_its_standing(status: SessionStatus, code: str) -> None:
-    told = explain_standing(record(status), [], now_ms=NOW)
+def test_every_status_has_its_stage(status: SessionStatus, code: str) -> None:
+    told = explain_stage(record(status), [], now_ms=NOW)
 
     assert (told.code, told.status) == (code, status)
     assert told.summary
 
 
 def test_a_running_session_says_where_it_runs() -> None:
-    told = explain_standing(record(SessionStatus.RUNNING, kernels=2), [], now_ms=NOW)
+    told = explain_stage(record(SessionStatus.RUNNING, kernels=2), [], now_ms=NOW)
 
     assert told.summary == "2 of 2 kernels running on a0, a1"
     assert told.verdict is Advice.NOTHING
 
 
 def test_a_large_gang_does_not_flood_the_screen() -> None:
-    told = explain_standing(record(SessionStatus.RUNNING, kernels=50), [], now_ms=NOW)
+    told = explain_stage(record(SessionStatus.RUNNING, kernels=50), [], now_ms=NOW)
 
     assert told.summary.endswith(f"and {50 - SHOWN_MAX} more")
 
 
 @pytest.mark.parametrize(
-    ("code", "standing", "advice"),
+    ("code", "stage", "advice"),
     [
         ("image-unavailable", "IMAGE_NOT_FOUND", Advice.CHANGE),
         ("agent-unreachable", "AGENT_UNREACHABLE", Advice.WAIT),
         ("handler-timeout", "RETRY_BACKOFF", Advice.WAIT),
     ],
 )
-def test_a_trouble_in_the_story_is_told(code: str, standing: str, advice: Advice) -> None:
+def test_a_trouble_in_the_story_is_told(code: str, stage: str, advice: Advice) -> None:
     story = [note(SessionStatus.CREATING, code, "a1 does not answer", times=3)]
 
-    told = explain_standing(record(SessionStatus.CREATING), story, now_ms=NOW)
+    told = explain_stage(record(SessionStatus.CREATING), story, now_ms=NOW)
 
-    assert (told.code, told.verdict) == (standing, advice)
+    assert (told.code, told.verdict) == (stage, advice)
     assert told.summary == "a1 does not answer (3 times)"
 
 
 def test_a_trouble_that_was_not_seen_again_is_over() -> None:
     story = [note(SessionStatus.RUNNING, "agent-unreachable", at_ms=NOW - TROUBLE_S * 1000 - 1)]
 
-    assert explain_standing(record(SessionStatus.RUNNING), story, now_ms=NOW).code == "RUNNING"
+    assert explain_stage(record(SessionStatus.RUNNING), story, now_ms=NOW).code == "RUNNING"
 
 
 def test_a_trouble_of_an_earlier_status_is_over() -> None:
     story = [note(SessionStatus.PULLING, "agent-unreachable")]
 
-    assert explain_standing(record(SessionStatus.RUNNING), story, now_ms=NOW).code == "RUNNING"
+    assert explain_stage(record(SessionStatus.RUNNING), story, now_ms=NOW).code == "RUNNING"
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ def test_a_trouble_of_an_earlier_status_is_over() -> None:
 def test_an_ended_session_tells_its_cause(options: dict[str, Any], code: str, advice: Advice) -> None:
     ended = record(SessionStatus.TERMINATED, ended_ms=NOW, cause_detail="because", **options)
 
-    told = explain_standing(ended, [], now_ms=NOW)
+    told = explain_stage(ended, [], now_ms=NOW)
 
     assert (told.code, told.verdict) == (code, advice)
     assert told.summary == f"ended: {options['cause']}: because"
 
 
 def test_a_cancelled_session_tells_its_cause() -> None:
-    told = explain_standing(record(SessionStatus.CANCELLED, ended_ms=NOW, cause="pending-timeout"), [], now_ms=NOW)
+    told = explain_stage(record(SessionStatus.CANCELLED, ended_ms=NOW, cause="pending-timeout"), [], now_ms=NOW)
 
     assert (told.code, told.summary) == ("CANCELLED", "ended: pending-timeout")
 
@@ -148,7 +148,7 @@ def test_kernels_that_ended_badly_are_named() -> None:
         SessionStatus.TERMINATED, kernels=2, ended_ms=NOW, result=SessionResult.FAILURE, kernel={"exit_code": 3}
     )
 
-    told = explain_standing(ended, [], now_ms=NOW)
+    told = explain_stage(ended, [], now_ms=NOW)
 
     assert Check("kernel 1", "no", "exit code 3 on a1") in told.checks
 
@@ -157,7 +157,7 @@ def test_a_session_that_still_grows_says_so() -> None:
     growing = record(SessionStatus.RUNNING, kernels=3)
     late = replace(growing.kernels[2], status=KernelStatus.PENDING, agent_id=None)
 
-    told = explain_standing(replace(growing, kernels=(*growing.kernels[:2], late)), [], now_ms=NOW)
+    told = explain_stage(replace(growing, kernels=(*growing.kernels[:2], late)), [], now_ms=NOW)
 
     assert Check("growth", "short", "1 kernels beyond the minimum wait for room") in told.checks
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.orchestrator.sessions.explanations import STANDINGS, Standing, meaning_of
+from sokovan.orchestrator.sessions.explanations import STAGES, Stage, meaning_of
 from sokovan.scheduling.trace import Advice, Code
 
 
 def test_every_standing_says_what_to_do_and_what_it_means() -> None:
-    assert set(STANDINGS) == set(Standing)
-    assert all(meaning for _, meaning in STANDINGS.values())
+    assert set(STAGES) == set(Stage)
+    assert all(meaning for _, meaning in STAGES.values())
 
 
 def test_no_standing_has_the_name_of_a_verdict() -> None:
-    assert not {standing.value for standing in Standing} & {code.value for code in Code}
+    assert not {stage.value for stage in Stage} & {code.value for code in Code}
 
 
 @pytest.mark.parametrize(

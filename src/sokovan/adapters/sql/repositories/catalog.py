@@ -82,7 +82,7 @@ class SqlCatalog:
     async def get(self, kind: type[Item], name: str) -> Item:
         """See the port."""
         shelf = SHELVES[kind]
-        row = await self._transaction.first(sa.select(shelf.table.c.body).where(shelf.table.c.name == name))
+        row = await self._transaction.first(sa.select(shelf.table.c.body).where(shelf.table.c.name == _asked(name)))
         if row is None:
             raise NotFound(what=shelf.what, name=name)
         return item_of(kind, row.body)
@@ -91,7 +91,7 @@ class SqlCatalog:
         """See the port."""
         if not wanted:
             return []
-        names = {f"name_{place}": name for place, (_, name) in enumerate(wanted)}
+        names = {f"name_{place}": _asked(name) for place, (_, name) in enumerate(wanted)}
         rows = await self._transaction.fetch(_finding(tuple(kind for kind, _ in wanted)), names)
         bodies = {row.place: row.body for row in rows}
         # The kinds are those that are stored; which one it is, only the caller knows.
@@ -113,6 +113,8 @@ class SqlCatalog:
 
     async def _remove(self, kind: type, name: str) -> None:
         shelf = SHELVES[kind]
+        if not _asked(name):
+            raise NotFound(what=shelf.what, name=name)
         # First, so that whoever writes to the same table now is waited for, and seen by what follows.
         await self.mark(shelf.table.name)
         if kind is Group:
@@ -198,6 +200,14 @@ def _finding(kinds: tuple[type, ...]) -> sa.CompoundSelect[Any]:
         number = sa.literal_column(str(place), sa.Integer).label("place")
         arms.append(sa.select(number, table.c.body).where(table.c.name == sa.bindparam(f"name_{place}", type_=sa.Text)))
     return sa.union_all(*arms)
+
+
+def _asked(name: str) -> str:
+    """A name as a database may be asked for it, or nothing.
+
+    PostgreSQL does not take every text, and nothing is called so.
+    """
+    return name if name.isprintable() else ""
 
 
 def item_of(kind: type[Item], text: str) -> Item:

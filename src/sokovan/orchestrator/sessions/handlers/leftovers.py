@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.orchestrator.errands import ErrandKey
+from sokovan.orchestrator.errands import ErrandKey, Tell
 from sokovan.orchestrator.sessions.rounds import Round, Workbench
 from sokovan.ports.agents import AgentState, KernelReport
 from sokovan.ports.storage import Store
@@ -14,7 +14,6 @@ from sokovan.ports.storage import Store
 ORPHAN = "orphan"
 FORGET = "forget"
 _GRACE_S = 5.0
-_ASK_AGAIN_S = 10.0
 # Of one agent and round, so that old kernels do not keep an agent from new ones.
 _FORGET_AT_A_TIME = 100
 
@@ -52,9 +51,6 @@ class ClearLeftovers:
                 state = self._bench.reports.state(agent_id)
                 if state is not None:
                     await self._look(state)
-        for answer in (*self._bench.errands.take(ORPHAN), *self._bench.errands.take(FORGET)):
-            if answer.error is None:
-                self._bench.errands.rest(answer.key, _ASK_AGAIN_S)
         return False
 
     async def _look(self, state: AgentState) -> None:
@@ -97,6 +93,7 @@ class ClearLeftovers:
             lambda: gateway.stop_kernel(
                 key.agent_id, state.incarnation, report.kernel_id, report.attempt, grace_s=_GRACE_S
             ),
+            tell=Tell.NOTHING,
         )
 
     def _forget(self, state: AgentState, report: KernelReport) -> None:
@@ -104,4 +101,5 @@ class ClearLeftovers:
         self._bench.errands.begin(
             key,
             lambda: gateway.forget_kernel(key.agent_id, state.incarnation, report.kernel_id, report.attempt),
+            tell=Tell.NOTHING,
         )

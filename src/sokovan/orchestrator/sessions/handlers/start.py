@@ -8,7 +8,7 @@ from typing import TypeAlias
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
 from sokovan.domain.record import KernelRecord, SessionRecord
-from sokovan.orchestrator.errands import Answer, ErrandKey
+from sokovan.orchestrator.errands import Answer, ErrandKey, Tell
 from sokovan.orchestrator.sessions.live import Need
 from sokovan.orchestrator.sessions.moves import Plan, Step, by_coordinator, by_report
 from sokovan.orchestrator.sessions.rounds import Round, Workbench
@@ -87,15 +87,17 @@ class StartKernels:
 
     def _begin(self, kernel: KernelRecord, launch: Launch) -> None:
         key, gateway, incarnation = _key(kernel), self._bench.gateway, kernel.incarnation or 0
-        self._bench.errands.begin(key, lambda: gateway.create_kernel(key.agent_id, incarnation, launch))
+        self._bench.errands.begin(
+            key,
+            lambda: gateway.create_kernel(key.agent_id, incarnation, launch),
+            tell=Tell.FAILURES,
+            rest_s=_ASK_AGAIN_S,
+        )
 
     async def _listen(self) -> bool:
         """Failures are for the session to hear; of success, the next report tells."""
         plans: dict[str, Plan] = {}
         for answer in self._bench.errands.take(CREATE):
-            if answer.error is None:
-                self._bench.errands.rest(answer.key, _ASK_AGAIN_S)
-                continue
             session = self._awaiting(answer)
             if session is None or session.session_id in plans:
                 continue

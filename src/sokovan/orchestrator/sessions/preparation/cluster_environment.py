@@ -112,6 +112,7 @@ def _cluster_variables(session: SessionRecord, kernel: KernelRecord, neighbours:
         "SOKOVAN_LOCAL_SIZE": local_size,
         "SOKOVAN_HOSTS": ",".join(neighbours.hosts),
         "SOKOVAN_HOSTFILE": HOSTFILE,
+        "SOKOVAN_PORTS": ",".join(f"{one.name}={one.port}" for one in session.spec.ports),
         "MASTER_ADDR": neighbours.hosts[0],
         "MASTER_PORT": str(master_port(session.session_id)),
         "WORLD_SIZE": size,

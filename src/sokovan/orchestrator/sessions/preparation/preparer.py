@@ -70,6 +70,7 @@ class Preparer:
             on_agent_lost=request.on_agent_lost,
             ends_with=request.ends_with or ending(request.session_type),
             tolerates_failures=request.tolerates_failures,
+            ports=request.ports,
         )
 
     def _kernels(self, request: SessionRequest, resolved_group: ResolvedGroup) -> Iterator[KernelSpec]:

@@ -16,8 +16,11 @@ from sokovan.orchestrator.sessions.preparation.problems import Problem, problems
 CLUSTER_SIZE_MAX = 10_000
 GROUPS_MAX = 256
 MOUNTS_MAX = 64
+PORTS_MAX = 16
 STOP_GRACE_S_MAX = 3_600
 YEAR_S = 366 * 24 * 3_600
+# Of the API, and of the manager for its agents: a kernel may share the network with them.
+SYSTEM_PORTS = frozenset({7646, 7647})
 # Where the system itself lives: who could put something else there would choose what a kernel runs.
 SYSTEM_TARGETS = frozenset(
     {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}
@@ -121,6 +124,21 @@ def mounts(asked: Asked) -> Iterator[Problem]:
         for earlier, other in enumerate(given[:index]):
             if _overlap(mount.target, other.target):
                 yield Problem(f"mounts/{index}/target", f"{mount.target} overlaps {other.target} of mounts/{earlier}")
+
+
+def service_ports(asked: Asked) -> Iterator[Problem]:
+    """Each service has a name and a port of its own, and none of the system's."""
+    given = asked.request.ports
+    if len(given) > PORTS_MAX:
+        yield Problem("ports", f"{len(given)} service ports are more than {PORTS_MAX}")
+    names, numbers = Counter(one.name for one in given), Counter(one.port for one in given)
+    for index, one in enumerate(given):
+        if names[one.name] > 1:
+            yield Problem(f"ports/{index}/name", f"{names[one.name]} service ports are called {one.name!r}")
+        if numbers[one.port] > 1:
+            yield Problem(f"ports/{index}/port", f"port {one.port} is given {numbers[one.port]} times")
+        if one.port in SYSTEM_PORTS:
+            yield Problem(f"ports/{index}/port", f"port {one.port} is the system's own")
 
 
 def dependency_count(asked: Asked) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.record import KernelRecord, SessionRecord
-from sokovan.domain.session import KernelSpec, Mount, SessionSpec
+from sokovan.domain.session import KernelSpec, Mount, ServicePort, SessionSpec
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.preparation.cluster_environment import (
     HOSTFILE,
@@ -148,6 +148,13 @@ def test_every_variable_that_is_set_is_reserved() -> None:
     (environment,) = environments("a")
 
     assert {name for name in environment if not name.startswith("SOKOVAN_")} == RESERVED
+
+
+def test_service_ports_are_told_by_name() -> None:
+    ports = (ServicePort("web", 8080), ServicePort("metrics", 9090))
+    (launch,) = launches(session("a", ports=ports), ADDRESSES)
+
+    assert launch.environment["SOKOVAN_PORTS"] == "web=8080,metrics=9090"
 
 
 def test_a_session_without_kernels_in_place_starts_nothing() -> None:

@@ -14,6 +14,7 @@ from sokovan.domain.session import (
     EndPolicy,
     LostPolicy,
     Mount,
+    ServicePort,
     SessionSpec,
     SessionType,
     TopologyConstraint,
@@ -72,6 +73,7 @@ def test_what_a_request_says_is_kept() -> None:
         "on_agent_lost": LostPolicy.REQUEUE,
         "ends_with": EndPolicy.MAIN,
         "tolerates_failures": True,
+        "ports": (ServicePort("web", 8080),),
     }
 
     spec = prepared(**said)

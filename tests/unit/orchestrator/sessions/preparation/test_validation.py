@@ -13,7 +13,7 @@ from sokovan.domain.image import Image
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.queue import Queue, QueueState
 from sokovan.domain.scaling_group import ScalingGroup
-from sokovan.domain.session import Mount, SessionType
+from sokovan.domain.session import Mount, ServicePort, SessionType
 from sokovan.domain.slots import ResourceSlot
 from sokovan.domain.tenancy import Group
 from sokovan.orchestrator.sessions.preparation.validation import VALIDATORS, problems_with
@@ -30,7 +30,7 @@ from tests.unit.orchestrator.sessions.little_controller import (
 from tests.unit.orchestrator.sessions.preparation.asked import asked
 
 YEAR_MS = 366 * 24 * 3600 * 1000
-GROUP = KernelGroupRequest
+GROUP, PORT = KernelGroupRequest, ServicePort
 WORKER = GROUP(name="worker", size=2)
 
 
@@ -113,6 +113,11 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"mounts": (Mount("/a", "/data/x"), Mount("/b", "/data"))}, "mounts/1/target", "overlaps /data/x"),
     ({"mounts": (Mount("/a", "/data"), Mount("/b", "/data/x/"))}, "mounts/1/target", "overlaps /data"),
     ({"mounts": tuple(Mount("/a", f"/d{n}") for n in range(65))}, "mounts", "65 mounts are more than 64"),
+    # service ports
+    ({"ports": (PORT("web", 8080), PORT("web", 8081))}, "ports/1/name", "2 service ports are called 'web'"),
+    ({"ports": (PORT("web", 8080), PORT("api", 8080))}, "ports/0/port", "port 8080 is given 2 times"),
+    ({"ports": (PORT("web", 7646),)}, "ports/0/port", "is the system's own"),
+    ({"ports": tuple(PORT(f"p{n}", 9000 + n) for n in range(17))}, "ports", "17 service ports are more than 16"),
     # images
     ({"image": "pytorch/pytorch:1.0"}, "image", "there is no image 'pytorch/pytorch:1.0'"),
     ({"image": "venv:"}, "image", "there is no image 'venv:'"),
@@ -251,6 +256,7 @@ async def test_what_a_group_takes_from_the_session_is_told_once_and_of_the_sessi
         (ALICE, {"queue": "faculty", "scaling_group": "default"}),
         (ALICE, {"mounts": (Mount("/a", "/data"), Mount("/b", "/database"))}),
         (ALICE, {"depends_on": ("taken",)}),
+        (ALICE, {"ports": (PORT("web", 8080), PORT("metrics", 9090))}),
         (BOB, {"name": "taken"}),
         (CAROL, {"group": "vision"}),
         (CAROL, {"depends_on": ("secret-of-bob",)}),

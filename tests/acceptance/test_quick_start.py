@@ -1,0 +1,101 @@
+"""The README's quick start, run as it is written."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.embedded import Embedded, until
+
+ROOT = Path(__file__).parents[2]
+
+
+def quick_start() -> list[list[str]]:
+    """The commands of each console block of the section, in order."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## Quick start\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```console\n(.*?)```", section, flags=re.DOTALL)
+    return [[line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")] for block in blocks]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    system = Embedded(tmp_path_factory.mktemp("quick-start"))
+    [[make_up], _] = quick_start()
+    with (system.folder / "up.out").open("wb") as output:
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {make_up}"],
+            cwd=ROOT,
+            env=system.environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        until(lambda: "ready in" in system.said or process.poll() is not None, what="make up is ready")
+        assert process.poll() is None, system.said
+        yield system
+    finally:
+        # Ctrl-C in a terminal reaches make and what it started.
+        process.send_signal(signal.SIGINT)
+        subprocess.run(["pkill", "-INT", "-g", str(process.pid)], check=False)
+        process.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def outcomes(system: Embedded) -> dict[str, subprocess.CompletedProcess[str]]:
+    """Every command of the second block, in one shell after the other."""
+    _, [export, *commands] = quick_start()
+    return {
+        command: subprocess.run(
+            ["bash", "-c", f"{export}\n{command}"],
+            cwd=ROOT,
+            env=system.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        for command in commands
+    }
+
+
+def outcome(outcomes: dict[str, subprocess.CompletedProcess[str]], words: str) -> subprocess.CompletedProcess[str]:
+    [found] = [done for command, done in outcomes.items() if words in command]
+    return found
+
+
+def test_every_command_succeeds(outcomes: dict[str, subprocess.CompletedProcess[str]]) -> None:
+    failed = {command: done.stderr for command, done in outcomes.items() if done.returncode != 0}
+    assert failed == {}
+
+
+def test_hello_is_all_that_goes_to_standard_output(outcomes: dict[str, subprocess.CompletedProcess[str]]) -> None:
+    assert outcome(outcomes, "hello").stdout == "hello\n"
+
+
+def test_each_kernel_of_the_gang_knows_its_rank(outcomes: dict[str, subprocess.CompletedProcess[str]]) -> None:
+    lines = sorted(outcome(outcomes, "--size 4").stdout.splitlines())
+    assert lines == [f"[{rank}] rank {rank} of 4" for rank in range(4)]
+
+
+def test_why_names_what_stands_in_the_way(outcomes: dict[str, subprocess.CompletedProcess[str]]) -> None:
+    said = outcome(outcomes, "why too-big").stdout
+    assert "NEVER_FITS" in said
+    assert "cuda.device" in said
+
+
+def test_ps_shows_what_became_of_all(outcomes: dict[str, subprocess.CompletedProcess[str]]) -> None:
+    said = outcome(outcomes, "ps").stdout
+    assert said.count("TERMINATED") == 2
+    assert said.count("CANCELLED") == 1
+
+
+def test_the_exit_code_of_a_command_is_that_of_run(system: Embedded) -> None:
+    assert system.cli("run", "--", "python", "-c", "raise SystemExit(7)").returncode == 7

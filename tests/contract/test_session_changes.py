@@ -1,0 +1,27 @@
+"""What was written since a mark is told on every database."""
+
+import inspect
+
+import pytest
+
+from sokovan.testing.contracts import session_changes
+from sokovan.testing.contracts.session_changes import CHECKS, Check
+from sokovan.testing.stored_cluster import StoredCluster
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_what_was_written_is_told(check: Check, cluster: StoredCluster) -> None:
+    await check(cluster)
+
+
+async def test_every_check_of_the_suite_is_run() -> None:
+    written = {
+        value
+        for name, value in inspect.getmembers(session_changes, inspect.iscoroutinefunction)
+        if value.__module__ == session_changes.__name__
+        and list(inspect.signature(value).parameters) == ["cluster"]
+        and not name.startswith("_")
+    }
+    assert written == set(CHECKS)

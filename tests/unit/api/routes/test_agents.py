@@ -1,0 +1,106 @@
+"""Machines over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.agent import AgentTrigger
+from sokovan.ports.agents import AgentState
+from sokovan.testing.stored_cluster import BY_COORDINATOR
+from tests.unit.api.little_api import LittleApi, member, steward
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NORTH = member("north")
+
+
+async def change(api: LittleApi, name: str, action: str, **options: Any) -> Any:
+    body = {"action": action, **options.pop("body", {})}
+    return await api.call("PATCH", f"/agents/{name}", json=body, **options)
+
+
+async def test_everybody_sees_every_machine(api: LittleApi) -> None:
+    state = AgentState(AgentId("a1"), 1, 1, load={"load_milli": 250})
+    await api.parts.agents.put(state, ttl_s=60)
+    for user in (NORTH, steward("south"), "root"):
+        page = (await api.get("/agents", user=user)).json()
+        assert "a1" in [item["id"] for item in page["items"]]
+        view = (await api.get("/agents/a1", user=user)).json()
+        assert (view["status"], view["load"], view["connected"]) == ("alive", {"load_milli": 250}, True)
+
+
+async def test_machines_are_listed_page_by_page_and_by_pool(api: LittleApi) -> None:
+    for number in range(3):
+        await api.cluster.agent(f"m{number}", devices=False)
+    first = (await api.get("/agents?limit=2")).json()
+    second = (await api.get(f"/agents?limit=500&cursor={first['next']}")).json()
+    assert [item["id"] for item in first["items"]] == ["a1", "m0"]
+    assert [item["id"] for item in second["items"]][:2] == ["m1", "m2"]
+    assert (await api.get("/agents?scaling_group=other")).json()["items"] == []
+
+
+async def test_a_machine_is_drained_and_taken_back(api: LittleApi) -> None:
+    await api.cluster.agent("drained", devices=False)
+    assert (await change(api, "drained", "drain", body={"reason": "new disks"})).json()["status"] == "draining"
+    assert (await change(api, "drained", "drain")).status_code == 200
+    assert (await change(api, "drained", "undrain")).json()["status"] == "alive"
+    story = (await api.get("/agents/drained/history")).json()
+    assert [(line["after"], line["code"], line["detail"]) for line in story["lines"]][1:] == [
+        ("draining", "admin-drain", "new disks"),
+        ("alive", "admin-undrain", ""),
+    ]
+    assert ("root", "agent.drain", "drained", "done") in await api.audited()
+
+
+async def test_only_a_lost_machine_is_declared_gone(api: LittleApi) -> None:
+    record = await api.cluster.agent("lost", devices=False)
+    refused = await change(api, "lost", "declare-gone")
+    assert (refused.status_code, refused.json()["code"]) == (409, "illegal-transition")
+    for trigger in (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST):
+        record = await api.cluster.store.run(
+            lambda unit, record=record, trigger=trigger: unit.fleet.move(record, trigger, BY_COORDINATOR)  # type: ignore[misc]
+        )
+    assert (await change(api, "lost", "declare-gone")).json()["status"] == "terminated"
+
+
+async def test_a_change_wakes_the_scheduler(api: LittleApi) -> None:
+    await api.cluster.agent("waking", devices=False)
+    await api.parts.hints.take("sessions")
+    await change(api, "waking", "drain")
+    assert await api.parts.hints.take("sessions")
+
+
+@pytest.mark.parametrize("user", [NORTH, steward("north")])
+async def test_only_administrators_change_machines(api: LittleApi, user: str) -> None:
+    assert (await change(api, "a1", "drain", user=user)).status_code == 403
+    assert (await change(api, "nothing", "drain", user=user)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status"),
+    [
+        ("a1", {"action": "explode"}, 422),
+        ("a1", {"action": "drain", "reason": "x" * 1001}, 422),
+        ("a1", {"reason": "x"}, 422),
+        ("a1", {"action": "drain", "force": True}, 422),
+        ("nothing", {"action": "drain"}, 404),
+        ("a%00b", {"action": "drain"}, 404),
+    ],
+)
+async def test_a_change_that_is_none_is_refused(api: LittleApi, name: str, body: dict[str, Any], status: int) -> None:
+    answer = await api.call("PATCH", f"/agents/{name}", json=body)
+    assert answer.status_code == status
+
+
+async def test_a_machine_that_is_not_there_is_not_found(api: LittleApi) -> None:
+    for path in ("/agents/nothing", "/agents/nothing/history", "/agents/a%00b"):
+        assert (await api.get(path)).status_code == 404
+
+
+async def test_a_machine_may_have_a_name_with_slashes(api: LittleApi) -> None:
+    await api.cluster.agent("rack/1", devices=False)
+    assert (await api.get("/agents/rack/1")).json()["id"] == "rack/1"
+    assert (await api.get("/agents/rack/1/history")).status_code == 200

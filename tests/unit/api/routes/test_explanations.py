@@ -1,0 +1,63 @@
+"""Why sessions wait, what would become of one, and what has happened to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.domain.ids import SessionId
+from sokovan.ports.verdicts import StoredVerdict
+from tests.unit.api.little_api import ADMIN, LittleApi, member
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NORTH, SOUTH = member("north"), member("south")
+
+
+async def test_a_plan_says_what_would_become_of_a_session_and_stores_nothing(api: LittleApi) -> None:
+    body = {"command": ["true"], "resources": {"cpu": 1}}
+    plan = (await api.call("POST", "/sessions/plan", json=body, user=NORTH)).json()
+    assert (plan["would_start"], plan["code"], plan["placements"]) == ("now", "PLACED", [{"kernel": 0, "agent": "a1"}])
+    never = (await api.call("POST", "/sessions/plan", json={**body, "resources": {"cpu": 100_000}}, user=NORTH)).json()
+    assert (never["would_start"], never["code"]) == ("never", "NEVER_FITS")
+    assert (await api.get("/sessions", user=NORTH)).json()["items"] == []
+
+
+async def test_a_plan_of_a_bad_request_is_refused_like_the_request(api: LittleApi) -> None:
+    answer = await api.call("POST", "/sessions/plan", json={"size": 0}, user=NORTH)
+    assert answer.status_code == 422
+    assert [one["where"] for one in answer.json()["problems"]] == ["size"]
+
+
+async def test_why_tells_the_reason_to_the_owner_alone(api: LittleApi) -> None:
+    await api.submit("asked", NORTH)
+    verdict = StoredVerdict(SessionId("asked"), "NO_NODES", "there are no machines", "{}")
+    await api.cluster.store.run(lambda unit: unit.verdicts.put([verdict]))
+    why = (await api.get("/sessions/asked/why", user=NORTH)).json()
+    assert (why["session"], why["status"], why["code"], why["verdict"]) == ("asked", "pending", "NO_NODES", "ASK_ADMIN")
+    assert (await api.get("/sessions/asked/why", user=SOUTH)).status_code == 404
+
+
+async def test_what_waits_is_counted_by_reason_among_what_the_caller_sees(api: LittleApi) -> None:
+    for name, owner in (("w-1", NORTH), ("w-2", NORTH), ("w-3", SOUTH)):
+        await api.submit(name, owner, queue="counted")
+        verdict = StoredVerdict(SessionId(name), "FRAGMENTED", "too scattered", "{}")
+        await api.cluster.store.run(lambda unit, verdict=verdict: unit.verdicts.put([verdict]))  # type: ignore[misc]
+
+    async def counted(user: str, query: str = "queue=counted") -> list[tuple[str, int]]:
+        items = (await api.get(f"/sessions/waiting?{query}", user=user)).json()["items"]
+        return [(item["code"], item["sessions"]) for item in items]
+
+    assert await counted(NORTH) == [("FRAGMENTED", 2)]
+    assert await counted(SOUTH) == [("FRAGMENTED", 1)]
+    assert await counted(ADMIN) == [("FRAGMENTED", 3)]
+    assert await counted(SOUTH, f"queue=counted&user={NORTH}") == []
+
+
+async def test_a_story_tells_of_the_session_and_its_kernels(api: LittleApi) -> None:
+    await api.run("storied", NORTH)
+    story = (await api.get("/sessions/storied/history", user=NORTH)).json()
+    subjects = {line["subject"] for line in story["lines"]}
+    assert subjects == {"storied", "storied.0"}
+    afters = [line["after"] for line in story["lines"] if line["subject"] == "storied"]
+    assert afters == ["pending", "scheduled", "prepared", "creating", "running"]
+    assert (await api.get("/sessions/storied/history", user=SOUTH)).status_code == 404

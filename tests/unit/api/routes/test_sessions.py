@@ -1,0 +1,192 @@
+"""Sessions over HTTP: submit, list, show, end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.ports.verdicts import StoredVerdict
+from tests.unit.api.little_api import ADMIN, LittleApi, member, steward
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NORTH, SOUTH = member("north"), member("south")
+BODY: dict[str, Any] = {"command": ["python", "train.py"], "resources": {"cpu": 1, "mem": "1Gi"}}
+
+
+async def ids(api: LittleApi, query: str = "", user: str = NORTH) -> list[str]:
+    """The ids on every page."""
+    found: list[str] = []
+    cursor = ""
+    while True:
+        page = (await api.get(f"/sessions?{query}{cursor}", user=user)).json()
+        found += [item["id"] for item in page["items"]]
+        if page["next"] is None:
+            return found
+        cursor = f"&cursor={page['next']}"
+
+
+async def test_a_session_is_submitted_and_says_where_it_is(api: LittleApi) -> None:
+    answer = await api.call("POST", "/sessions", json={**BODY, "name": "submitted"}, user=NORTH)
+    view = answer.json()
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/api/v1/sessions/{view['id']}"
+    assert (view["name"], view["status"], view["user"], view["domain"]) == ("submitted", "pending", NORTH, "north")
+    assert view["slots"]["cpu"] == 1000
+    assert (await api.get(answer.headers["location"], bare=True, user=NORTH)).json()["id"] == view["id"]
+
+
+async def test_the_same_key_with_the_same_body_is_the_same_session(api: LittleApi) -> None:
+    headers = {"idempotency-key": "once"}
+    first = await api.call("POST", "/sessions", json=BODY, user=NORTH, headers=headers)
+    again = await api.call("POST", "/sessions", json=BODY, user=NORTH, headers=headers)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["id"] == again.json()["id"]
+
+
+async def test_the_same_key_with_another_body_is_refused(api: LittleApi) -> None:
+    headers = {"idempotency-key": "twice"}
+    await api.call("POST", "/sessions", json=BODY, user=NORTH, headers=headers)
+    other = await api.call("POST", "/sessions", json={**BODY, "size": 2}, user=NORTH, headers=headers)
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency-conflict")
+
+
+async def test_a_key_belongs_to_who_sent_it(api: LittleApi) -> None:
+    headers = {"idempotency-key": "shared"}
+    mine = await api.call("POST", "/sessions", json=BODY, user=NORTH, headers=headers)
+    yours = await api.call("POST", "/sessions", json={**BODY, "size": 2}, user=SOUTH, headers=headers)
+    assert (mine.status_code, yours.status_code) == (201, 201)
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 129, "é"])
+async def test_a_key_that_is_none_is_refused(api: LittleApi, key: str) -> None:
+    answer = await api.call("POST", "/sessions", json=BODY, headers={"idempotency-key": key.encode("latin-1")})
+    assert answer.status_code == 422
+
+
+async def test_a_session_is_found_by_id_name_and_unique_beginning(api: LittleApi) -> None:
+    await api.submit("lookup-1", NORTH, called="findable-one")
+    await api.submit("lookup-2", NORTH, called="findable-two")
+    for ref in ("lookup-1", "findable-one", "findable-o"):
+        assert (await api.get(f"/sessions/{ref}", user=NORTH)).json()["id"] == "lookup-1"
+    doubtful = await api.get("/sessions/findable", user=NORTH)
+    assert (doubtful.status_code, doubtful.json()["code"]) == (409, "ambiguous-name")
+    assert (await api.get("/sessions/lookup-1", user=SOUTH)).status_code == 404
+
+
+async def test_a_waiting_session_says_why(api: LittleApi) -> None:
+    await api.submit("reasoned", NORTH)
+    verdict = StoredVerdict(SessionId("reasoned"), "NO_NODES", "there are no machines", "{}")
+    await api.cluster.store.run(lambda unit: unit.verdicts.put([verdict]))
+    view = (await api.get("/sessions/reasoned", user=NORTH)).json()
+    assert (view["reason"], view["reason_detail"]) == ("NO_NODES", "there are no machines")
+    listed = (await api.get("/sessions?name=reasoned", user=NORTH)).json()["items"][0]
+    assert listed == view
+
+
+async def test_a_list_has_the_newest_first_and_goes_on_by_its_cursor(api: LittleApi) -> None:
+    for number in range(5):
+        await api.submit(f"paged-{number}", NORTH, queue="paging")
+    newest_first = [f"paged-{number}" for number in (4, 3, 2, 1, 0)]
+    for limit in (1, 2, 5, 500):
+        assert await ids(api, f"queue=paging&limit={limit}") == newest_first
+
+
+async def test_a_list_is_filtered_by_what_is_asked(api: LittleApi) -> None:
+    await api.submit("filter-a", NORTH, queue="filtering", called="same")
+    await api.run("filter-b", NORTH, queue="filtering")
+    assert await ids(api, "queue=filtering&status=running") == ["filter-b"]
+    assert await ids(api, "queue=filtering&status=running&status=pending") == ["filter-b", "filter-a"]
+    assert await ids(api, "queue=filtering&status=running,pending") == ["filter-b", "filter-a"]
+    assert await ids(api, "queue=filtering&name=same") == ["filter-a"]
+    assert await ids(api, "queue=filtering&group=other") == []
+    assert await ids(api, "queue=filtering&scaling_group=default") == ["filter-b", "filter-a"]
+
+
+async def test_nobody_sees_others_sessions_with_any_filter_or_cursor(api: LittleApi) -> None:
+    await api.submit("secret-north", NORTH, queue="leaks")
+    await api.submit("secret-south", SOUTH, queue="leaks")
+    assert await ids(api, "queue=leaks") == ["secret-north"]
+    assert await ids(api, f"queue=leaks&user={SOUTH}") == []
+    assert await ids(api, "queue=leaks&group=south-group") == []
+    assert await ids(api, "queue=leaks&name=secret-south") == []
+    assert await ids(api, "queue=leaks", user=steward("south")) == ["secret-south"]
+    assert await ids(api, f"queue=leaks&user={NORTH}", user=steward("south")) == []
+    assert await ids(api, "queue=leaks", user=ADMIN) == ["secret-south", "secret-north"]
+    cursor = (await api.get("/sessions?queue=leaks&limit=1", user=ADMIN)).json()["next"]
+    page = await api.get(f"/sessions?queue=leaks&cursor={cursor}", user=SOUTH)
+    assert page.json()["items"] == []
+
+
+async def test_an_administrator_may_list_his_own_alone(api: LittleApi) -> None:
+    await api.submit("not-mine", NORTH, queue="mine")
+    assert await ids(api, "queue=mine", user=ADMIN) == ["not-mine"]
+    assert await ids(api, "queue=mine&mine=true", user=ADMIN) == []
+    assert await ids(api, f"queue=mine&mine=true&user={NORTH}", user=ADMIN) == []
+    assert await ids(api, "queue=mine&mine=true", user=NORTH) == ["not-mine"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0",
+        "limit=501",
+        "limit=x",
+        "status=asleep",
+        "status=",
+        "user=",
+        "user=a%00b",
+        "queue=%F0%9F%92%A9",
+        "cursor=%21",
+        "cursor=bm90aGluZw",
+        "mine=perhaps",
+        "staus=running",
+        "sort=name",
+        "name=" + "x" * 129,
+    ],
+)
+async def test_a_filter_that_is_none_is_refused(api: LittleApi, query: str) -> None:
+    answer = await api.get(f"/sessions?{query}", user=NORTH)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
+    assert answer.json()["problems"][0]["where"].startswith("query/")
+
+
+async def test_ending_a_session_is_a_wish_that_is_taken(api: LittleApi) -> None:
+    await api.run("ending", NORTH)
+    answer = await api.call("DELETE", "/sessions/ending?reason=enough", user=NORTH)
+    assert (answer.status_code, answer.json()["status"], answer.json()["goal"]) == (202, "terminating", "stop")
+    again = await api.call("DELETE", "/sessions/ending", user=NORTH)
+    assert (again.status_code, again.json()["version"]) == (202, answer.json()["version"])
+    forced = await api.call("DELETE", "/sessions/ending?forced=true", user=steward("north"))
+    assert (forced.json()["status"], forced.json()["goal"]) == ("terminated", "force")
+
+
+async def test_only_a_waiting_session_is_cancelled(api: LittleApi) -> None:
+    await api.submit("waiting", NORTH)
+    await api.run("started", NORTH)
+    cancelled = await api.call("POST", "/sessions/waiting/cancel", user=NORTH)
+    assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
+    refused = await api.call("POST", "/sessions/started/cancel", user=NORTH)
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    assert (await api.cluster.session("started")).status is SessionStatus.RUNNING
+
+
+async def test_nobody_ends_others_sessions(api: LittleApi) -> None:
+    await api.run("precious", NORTH)
+    for user in (SOUTH, steward("south")):
+        assert (await api.call("DELETE", "/sessions/precious", user=user)).status_code == 404
+        assert (await api.call("POST", "/sessions/precious/cancel", user=user)).status_code == 404
+    assert (await api.cluster.session("precious")).status is SessionStatus.RUNNING
+
+
+async def test_the_kernels_of_a_session_are_listed(api: LittleApi) -> None:
+    await api.run("many", NORTH, kernels=3)
+    kernels = (await api.get("/sessions/many/kernels", user=NORTH)).json()
+    assert [(one["index"], one["role"], one["status"], one["agent"]) for one in kernels] == [
+        (0, "main", "running", "a1"),
+        (1, "sub", "running", "a1"),
+        (2, "sub", "running", "a1"),
+    ]

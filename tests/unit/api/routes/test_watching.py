@@ -1,0 +1,144 @@
+"""Watching: each change of a session, and everything that happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from sokovan.domain.events import AgentEnrolled
+from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.ports.events import Delivery
+from sokovan.testing.stored_cluster import BY_AGENT
+from tests.unit.api.little_api import ADMIN, LittleApi, Stream, little_api, member, quick, steward
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NORTH, SOUTH = member("north"), member("south")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def api() -> AsyncIterator[LittleApi]:
+    """An API whose streams keep few events, and read the store again by events alone."""
+    async with little_api(streams=quick(queue_max=20, reread_s=3600)) as made:
+        yield made
+
+
+async def status_of(stream: Stream) -> str:
+    event = await stream.event()
+    assert event is not None
+    assert event[0] == "session"
+    return str(event[1]["status"])
+
+
+async def happenings(stream: Stream, count: int) -> list[tuple[str, str, str]]:
+    found = []
+    for _ in range(count):
+        event = await stream.event()
+        assert event is not None
+        found.append((event[1]["object"], event[1]["id"], event[1]["after"]))
+    return found
+
+
+async def connected(stream: Stream) -> None:
+    assert await stream.block() == ": connected"
+
+
+async def test_a_watcher_sees_the_present_state_each_change_and_the_end(api: LittleApi) -> None:
+    await api.submit("watched", NORTH)
+    async with api.stream("/sessions/watched/events", user=NORTH) as stream:
+        assert await status_of(stream) == "pending"
+        await api.cluster.place("watched", "a1")
+        await api.flush()
+        assert await status_of(stream) == "scheduled"
+        await api.cluster.start("watched")
+        await api.flush()
+        while await status_of(stream) != "running":
+            pass
+        await api.cluster.move("watched", KernelTrigger.EXITED, BY_AGENT, exit_code=0)
+        await api.flush()
+        assert await status_of(stream) == "terminating"
+        await api.cluster.free("watched", FreeProof.AGENT_TOMBSTONE)
+        await api.flush()
+        rest = await stream.rest()
+        assert [(view["status"], view["exit_code"]) for _, view in rest] == [("terminated", 0)]
+
+
+async def test_a_session_that_has_ended_is_told_once(api: LittleApi) -> None:
+    await api.submit("over", NORTH)
+    await api.call("POST", "/sessions/over/cancel", user=NORTH)
+    async with api.stream("/sessions/over/events", user=NORTH) as stream:
+        assert [view["status"] for _, view in await stream.rest()] == ["cancelled"]
+
+
+async def test_a_watcher_of_one_session_is_not_woken_by_others(api: LittleApi) -> None:
+    await api.submit("quiet", NORTH)
+    await api.submit("loud", NORTH)
+    async with api.stream("/sessions/quiet/events", user=NORTH) as stream:
+        assert await status_of(stream) == "pending"
+        await api.call("POST", "/sessions/loud/cancel", user=NORTH)
+        await api.flush()
+        await api.call("POST", "/sessions/quiet/cancel", user=NORTH)
+        await api.flush()
+        assert [view["id"] for _, view in await stream.rest()] == ["quiet"]
+
+
+async def test_events_that_were_lost_make_a_watcher_look_again(api: LittleApi) -> None:
+    await api.submit("missed", NORTH)
+    async with api.stream("/sessions/missed/events", user=NORTH) as stream:
+        assert await status_of(stream) == "pending"
+        await api.call("POST", "/sessions/missed/cancel", user=NORTH)
+        # Nothing is published: the bus has lost it, and says so.
+        api.app.state.context.streams.hub.tell(Delivery(lost=True))
+        assert [view["status"] for _, view in await stream.rest()] == ["cancelled"]
+    await api.flush()
+
+
+async def test_without_any_event_a_watcher_looks_from_time_to_time() -> None:
+    async with little_api(streams=quick(reread_s=0.05)) as api:
+        await api.submit("unheard", NORTH)
+        async with api.stream("/sessions/unheard/events", user=NORTH) as stream:
+            assert await status_of(stream) == "pending"
+            await api.call("POST", "/sessions/unheard/cancel", user=NORTH)
+            assert [view["status"] for _, view in await stream.rest()] == ["cancelled"]
+
+
+async def test_nobody_watches_others_sessions(api: LittleApi) -> None:
+    await api.submit("unseen", NORTH)
+    assert (await api.get("/sessions/unseen/events", user=SOUTH)).status_code == 404
+
+
+async def test_each_hears_of_his_own_objects_and_of_machines(api: LittleApi) -> None:
+    async with (
+        api.stream("/events", user=NORTH) as north,
+        api.stream("/events", user=steward("south")) as south,
+        api.stream("/events", user=ADMIN) as everything,
+    ):
+        for stream in (north, south, everything):
+            await connected(stream)
+        await api.submit("heard-n", NORTH)
+        await api.submit("heard-s", SOUTH)
+        for name in ("heard-n", "heard-s"):
+            await api.call("POST", f"/sessions/{name}/cancel")
+        await api.flush()
+        await api.bus.publish([AgentEnrolled(at_ms=0, agent_id=AgentId("a9"), incarnation=1)])
+        north_told = await happenings(north, 3)
+        assert {(kind, name) for kind, name, _ in north_told} == {
+            ("session", "heard-n"),
+            ("kernel", "heard-n.0"),
+            ("agent", "a9"),
+        }
+        assert {name for _, name, _ in await happenings(south, 3)} == {"heard-s", "heard-s.0", "a9"}
+        assert len(await happenings(everything, 5)) == 5
+
+
+async def test_who_cannot_keep_up_is_told_to_read_again(api: LittleApi) -> None:
+    async with api.stream("/events") as stream:
+        await connected(stream)
+        enrolled = [AgentEnrolled(at_ms=0, agent_id=AgentId(f"a{number}"), incarnation=1) for number in range(50)]
+        api.app.state.context.streams.hub.tell(Delivery(events=tuple(enrolled)))
+        event = await stream.event()
+        assert event is not None
+        assert (event[0], event[1]["after"], event[1]["object"]) == ("resync", "resync", "stream")

@@ -1,0 +1,83 @@
+"""The manager in its own thread: it works, is reached from here, and ends when told."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.pretend.shape import FleetShape
+from sokovan.adapters.prometheus import PrometheusTelemetry
+from sokovan.adapters.sql import schema
+from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.entrypoints.embedded.control_plane import ControlPlane
+from sokovan.entrypoints.embedded.plant import PlantWish
+from sokovan.orchestrator.sessions.parts import Pace
+from sokovan.testing.stored_cluster import StoredCluster
+
+
+def wish(url: str, **changes: object) -> PlantWish:
+    given: dict[str, object] = {
+        "database": DatabaseSettings(url),
+        "agent_token": "an-agent-key",
+        "link_host": "127.0.0.1",
+        "link_port": 0,
+        "telemetry": PrometheusTelemetry(),
+        "tell": lambda _line: None,
+        "pace": Pace(),
+        **changes,
+    }
+    return PlantWish(**given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def url(tmp_path: Path) -> str:
+    found = f"sqlite:///{tmp_path / 'state.db'}"
+    database = Database(DatabaseSettings(found), clock=SystemClock())
+    await schema.upgrade(database)
+    await database.close()
+    return found
+
+
+async def test_a_session_submitted_here_runs_on_a_pretended_agent_there(url: str) -> None:
+    plane = ControlPlane(wish(url, pretended=FleetShape(count=2, gpus=1)))
+    try:
+        ports = await asyncio.wrap_future(plane.start())
+        subscription = await ports.events.subscribe(group="test", consumer="one")
+        async with StoredCluster.open(url) as cluster:
+            await cluster.submit("s1", slots={"cuda.device": 1})
+            ports.nudge()
+            await ports.hints.set("sessions")
+            for _ in range(100):
+                if (await cluster.session("s1")).status == "running":
+                    break
+                await subscription.receive(limit=100, wait_s=0.2)
+            assert (await cluster.session("s1")).status == "running"
+    finally:
+        await asyncio.to_thread(plane.stop)
+
+
+async def test_agents_dial_the_port_that_it_says(url: str) -> None:
+    plane = ControlPlane(wish(url))
+    try:
+        ports = await asyncio.wrap_future(plane.start())
+        _, writer = await asyncio.open_connection("127.0.0.1", ports.link_port)
+        writer.close()
+        await writer.wait_closed()
+        assert ports.agent == ""
+    finally:
+        await asyncio.to_thread(plane.stop)
+
+
+async def test_why_it_could_not_start_reaches_whoever_waits_for_it(url: str) -> None:
+    async with asyncio.timeout(30):
+        listener = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
+        taken = listener.sockets[0].getsockname()[1]
+        plane = ControlPlane(wish(url, link_port=taken, link_tries=1))
+        with pytest.raises(OSError, match="address already in use"):
+            await asyncio.wrap_future(plane.start())
+        listener.close()
+        await listener.wait_closed()
+        await asyncio.to_thread(plane.stop)

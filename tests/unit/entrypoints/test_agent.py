@@ -1,0 +1,35 @@
+"""An agent put together on this machine."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from sokovan.agent.journal import JournalInUse
+from sokovan.entrypoints.agent import AgentOptions, agent_of
+
+
+def options(root: Path) -> AgentOptions:
+    return AgentOptions("ws://127.0.0.1:1", "an-agent-key", root=root, name="here", fake_gpus=2)
+
+
+async def test_it_says_what_it_has_and_what_holds_its_kernels(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        parts = await agent_of(options(tmp_path), stack, tell=lambda _line: None)
+        words = parts.in_words()
+        assert words.startswith("here: ")
+        assert "2 devices" in words
+        assert "sandbox" in words
+
+
+async def test_two_agents_cannot_have_one_folder(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        await agent_of(options(tmp_path), stack, tell=lambda _line: None)
+        with pytest.raises(JournalInUse):
+            await agent_of(options(tmp_path), stack, tell=lambda _line: None)
+
+
+def test_its_key_is_in_no_printed_form(tmp_path: Path) -> None:
+    assert "an-agent-key" not in repr(options(tmp_path))

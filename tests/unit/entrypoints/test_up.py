@@ -1,0 +1,48 @@
+"""What `sokovan up` says, before and after; the whole of it is in tests/acceptance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from sokovan.domain.errors import InvalidInput
+from sokovan.entrypoints.embedded.control_plane import ManagerPorts
+from sokovan.entrypoints.embedded.data_folder import DataFolder
+from sokovan.entrypoints.up import UpOptions, ready_lines, run_up, shape_of
+
+
+def lines(tmp_path: Path, options: UpOptions, url: str) -> list[str]:
+    nothing = cast("Any", None)
+    ports = ManagerPorts(nothing, nothing, nothing, nothing, 7647, "here: 2 cpu; no sandbox", lambda: None)
+    return ready_lines(options, DataFolder(tmp_path), url, ports, ready_s=0.84)
+
+
+def test_the_ready_lines_say_where_and_what_next(tmp_path: Path) -> None:
+    text = "\n".join(lines(tmp_path, UpOptions(), "http://127.0.0.1:7646"))
+    assert "http://127.0.0.1:7646" in text
+    assert "no sandbox" in text
+    assert "sokovan run --" in text
+    assert text.endswith("ready in 0.8 s")
+    assert "was taken" not in text
+
+
+def test_another_port_than_the_wished_one_is_said(tmp_path: Path) -> None:
+    assert any("port 7646 was taken" in line for line in lines(tmp_path, UpOptions(), "http://127.0.0.1:7650"))
+
+
+def test_a_second_server_on_the_folder_does_nothing_and_succeeds(tmp_path: Path) -> None:
+    said: list[str] = []
+    folder = DataFolder(tmp_path)
+    with folder.held():
+        folder.write_private("up.json", '{"url": "http://127.0.0.1:7646"}')
+        assert run_up(UpOptions(data=tmp_path), say=said.append) == 0
+    assert "already at http://127.0.0.1:7646" in said[0]
+
+
+def test_a_fleet_that_cannot_be_pretended_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        run_up(UpOptions(data=tmp_path / "new", pretended=(0, 8)), say=lambda _line: None)
+    assert not (tmp_path / "new").exists()
+    assert shape_of(UpOptions(pretended=(4, 2))) is not None

@@ -1,0 +1,34 @@
+"""Requests as data."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.sdk.core.calls import place, query, sparse
+from sokovan.sdk.errors import InvalidName
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, SessionBody
+
+
+def test_a_path_keeps_what_names_may_hold_and_escapes_the_rest() -> None:
+    assert place("images", "pytorch/pytorch:2.9") == "/api/v1/images/pytorch/pytorch:2.9"
+    assert place("sessions", "a b?c#d%") == "/api/v1/sessions/a%20b%3Fc%23d%25"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/../b", "a//b", "/a", "a/", "x" * 301])
+def test_a_name_that_would_lead_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(InvalidName):
+        place("sessions", name)
+
+
+def test_only_parameters_that_are_set_stand_in_a_query() -> None:
+    assert query({"a": None, "b": False, "c": True, "d": 0, "e": "x"}) == {"c": "true", "d": "0", "e": "x"}
+
+
+def test_a_body_says_only_what_differs_from_its_defaults() -> None:
+    body = SessionBody(command=["x"], mounts=[MountBody(source="/a", target="/b")], priority=0)
+    assert sparse(body) == {"command": ["x"], "mounts": [{"source": "/a", "target": "/b"}]}
+
+
+def test_what_has_no_default_is_always_said() -> None:
+    group = KernelGroupBody(name="workers", resources={})
+    assert sparse(SessionBody(groups=[group])) == {"groups": [{"name": "workers", "resources": {}}]}

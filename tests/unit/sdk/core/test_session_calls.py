@@ -1,0 +1,46 @@
+"""The requests about sessions."""
+
+from __future__ import annotations
+
+from sokovan.sdk.core import session_calls as calls
+from sokovan.sdk.core.session_calls import Wanted
+from sokovan.wire.api.sessions import SessionBody
+
+
+def test_a_submission_carries_its_key_and_may_be_repeated() -> None:
+    call = calls.submit(SessionBody(command=["x"]), key="k1")
+    assert (call.method, call.path, call.body) == ("POST", "/api/v1/sessions", {"command": ["x"]})
+    assert call.headers == {"Idempotency-Key": "k1"}
+    assert call.repeatable
+
+
+def test_taking_back_is_not_repeated_and_stopping_is() -> None:
+    assert not calls.cancel("a").repeatable
+    assert calls.stop("a").repeatable
+
+
+def test_a_forced_stop_says_so() -> None:
+    assert calls.stop("a").query == {}
+    assert calls.stop("a", forced=True).query == {"forced": "true"}
+
+
+def test_a_list_asks_for_no_more_than_a_page() -> None:
+    call = calls.listing(Wanted(status="running", mine=True), limit=5000, cursor="c")
+    assert call.query == {"status": "running", "mine": "true", "limit": "100", "cursor": "c"}
+
+
+def test_a_log_goes_on_after_what_was_seen() -> None:
+    call = calls.follow_log("a", follow=True, kernel=0, seen="0:12")
+    assert call.query == {"follow": "true", "kernel": "0"}
+    assert call.headers == {"Last-Event-ID": "0:12"}
+    assert calls.follow_log("a").headers == {}
+
+
+def test_every_question_has_its_path() -> None:
+    paths = [calls.get("a"), calls.why("a"), calls.history("a"), calls.kernels("a"), calls.watch("a"), calls.waiting()]
+    assert [one.path.removeprefix("/api/v1/sessions/") for one in paths] == [
+        "a", "a/why", "a/history", "a/kernels", "a/events", "waiting",
+    ]  # fmt: skip
+    assert calls.plan(SessionBody()).path == "/api/v1/sessions/plan"
+    assert calls.log("a", 2, offset=7, limit=9).query == {"offset": "7", "limit": "9"}
+    assert calls.execution("a", 2) == "/api/v1/sessions/a/kernels/2/exec"

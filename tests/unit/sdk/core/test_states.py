@@ -1,0 +1,79 @@
+"""The states of a session, as far as a client has to know them."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus
+from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, has_run, needs_explaining, reached, where
+from sokovan.sdk.errors import InvalidSetting, NeverReached
+from tests.unit.sdk.views import KERNEL, ended, pending, session
+
+
+def test_the_states_are_those_of_the_server() -> None:
+    assert set(STATES) == {status.value.upper() for status in SessionStatus}
+    assert {status.value.upper() for status in SESSION.terminal} == FINAL
+
+
+def test_a_state_may_be_written_small() -> None:
+    assert checked_state("running") == "RUNNING"
+    assert checked_state("ended") == ENDED
+
+
+def test_what_is_no_state_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InvalidSetting, match="RUNNING"):
+        checked_state("walking")
+
+
+@pytest.mark.parametrize(
+    ("status", "target", "there"),
+    [
+        ("pending", "RUNNING", False),
+        ("pending", "PENDING", True),
+        ("creating", "SCHEDULED", True),
+        ("running", "RUNNING", True),
+        ("running", "ENDED", False),
+        ("running", "TERMINATED", False),
+        ("terminating", "TERMINATING", True),
+        ("hibernating", "RUNNING", False),
+    ],
+)
+def test_a_state_is_reached_when_it_is_there_or_behind(status: str, target: str, *, there: bool) -> None:
+    assert reached(session(status=status), target) is there
+
+
+def test_what_has_ended_has_run() -> None:
+    view = ended(exit_code=3)
+    for target in ("RUNNING", "SCHEDULED", "TERMINATED", "TERMINATING", "ENDED", "PENDING"):
+        assert reached(view, target)
+
+
+@pytest.mark.parametrize("target", ["RUNNING", "TERMINATED"])
+def test_what_was_cancelled_never_ran(target: str) -> None:
+    with pytest.raises(NeverReached, match="user-requested"):
+        reached(pending(status="cancelled", reason="user-requested"), target)
+
+
+def test_what_failed_to_start_never_ran() -> None:
+    with pytest.raises(NeverReached, match="no such image"):
+        reached(pending(status="terminated", reason="image", reason_detail="no such image"), "RUNNING")
+
+
+def test_what_ended_was_never_cancelled() -> None:
+    with pytest.raises(NeverReached):
+        reached(ended(), "CANCELLED")
+
+
+def test_where_a_session_is_names_each_machine_once() -> None:
+    kernels = [KERNEL, KERNEL]
+    assert where(session(kernels=kernels)) == ["a1"]
+    assert where(pending()) == []
+
+
+def test_what_runs_or_went_well_needs_no_explaining() -> None:
+    assert needs_explaining(pending())
+    assert needs_explaining(ended(exit_code=1))
+    assert not needs_explaining(session())
+    assert not needs_explaining(ended())
+    assert has_run(session())
+    assert not has_run(pending())

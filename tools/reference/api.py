@@ -1,0 +1,75 @@
+"""The routes of the REST API, from its own description."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sokovan.adapters.agentlink.linked_agents import LinkedAgents
+from sokovan.adapters.inprocess.agents import InProcessAgentStates
+from sokovan.adapters.inprocess.events import InProcessEventBus
+from sokovan.adapters.inprocess.hints import InProcessHints
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.prometheus import PrometheusTelemetry
+from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.store import SqlStore
+from sokovan.api.app import make_app
+from sokovan.api.parts import ApiParts
+from sokovan.api.settings import ApiSettings
+from sokovan.orchestrator.sessions.controller import SchedulingController
+from sokovan.wire.frames import Hello, Refusal
+
+INTRODUCTION = """\
+# REST API
+
+Every request but `GET /livez` carries `Authorization: Bearer TOKEN`. Bodies are JSON; unknown keys are refused. Errors
+are `application/problem+json` with a stable `code` and a `hint` ([error codes](errors.md)). `GET /api/v1/openapi.json`
+gives the whole description to programs.
+
+`{ref}` is a session's id, its name, or the beginning of one if only one session can be meant.
+
+| Method | Path | Answers | |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The page of all routes, by path."""
+    rows = [
+        f"| {method.upper()} | `{path}` | {', '.join(sorted(route['responses']))} | {_summary(route)} |\n"
+        for path, routes in sorted(openapi_document()["paths"].items())
+        for method, route in sorted(routes.items())
+    ]
+    return INTRODUCTION + "".join(rows)
+
+
+def openapi_document() -> dict[str, Any]:
+    """The description that a server gives; nothing is opened or served for it."""
+    clock = SystemClock()
+    ids, hints, telemetry = SortableIds(clock), InProcessHints(clock), PrometheusTelemetry()
+    store = SqlStore(Database(DatabaseSettings("sqlite://"), clock=clock), ids=ids)
+    parts = ApiParts(
+        store=store,
+        controller=SchedulingController(store, hints=hints, ids=ids, clock=clock, names=lambda: "nobody"),
+        hints=hints,
+        events=InProcessEventBus(clock),
+        agents=InProcessAgentStates(clock),
+        gateway=LinkedAgents(clock, admit=_nobody, heard=_nothing),
+        clock=clock,
+        ids=ids,
+        telemetry=telemetry,
+        metrics=telemetry.exposition,
+    )
+    return make_app(parts, ApiSettings(pepper=bytes(32))).openapi()
+
+
+async def _nobody(_hello: Hello, _token: str) -> Refusal:
+    return Refusal(code="closed", message="nobody is served here", final=True)
+
+
+async def _nothing(*_heard: object) -> None:
+    """Nobody speaks."""
+
+
+def _summary(route: dict[str, Any]) -> str:
+    return str(route.get("summary") or route.get("description") or "").partition("\n")[0]
