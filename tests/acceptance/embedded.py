@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
 
+from tests.acceptance.hurried import Hurry
+
 T = TypeVar("T")
 
+ROOT = Path(__file__).parents[2]
 SOKOVAN = str(Path(sys.executable).with_name("sokovan"))
 READY_LIMIT_S = 60
 LIMIT_S = 60
 STEP_S = 0.02
+ENDED = ("terminated", "cancelled")
 
 
 class Embedded:
     """One data folder, the server on it, and a shell beside it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, hurry: Hurry | None = None) -> None:
+        self.folder, self.hurry = folder, hurry
         self.data = folder / "data" / "sokovan"
         self._process: subprocess.Popen[bytes] | None = None
+        self._client = httpx2.Client(trust_env=False, timeout=LIMIT_S)
 
     @property
     def environment(self) -> dict[str, str]:
         """Of everything that is started here: nothing of the user who runs the tests."""
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
         return {
             **kept,
             "HOME": str(self.folder),
@@ -42,24 +49,34 @@ class Embedded:
             "NO_COLOR": "1",
         }
 
-    def start(self, *options: str) -> None:
-        """Bring the server up, and wait until it says that it is."""
+    def begin(self, *options: str) -> None:
+        """Bring the server up, without waiting until it is."""
         assert self._process is None
-        about = self.data / "up.json"
-        about.unlink(missing_ok=True)
+        (self.data / "up.json").unlink(missing_ok=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "up.out").open("ab") as output:
             self._process = subprocess.Popen(
-                [SOKOVAN, "up", "--port", "0", *options],
+                [*self._program(), "up", "--port", "0", *options],
                 env=self.environment,
-                cwd=self.folder,
+                # A hurried one is a module of the tests.
+                cwd=self.folder if self.hurry is None else ROOT,
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
             )
-        process = self._process
+
+    def start(self, *options: str) -> None:
+        """Bring the server up, and wait until it says that it is."""
+        self.begin(*options)
+        process, about = self._process, self.data / "up.json"
+        assert process is not None
         until(lambda: about.exists() or process.poll() is not None, limit_s=READY_LIMIT_S, what="the server is up")
         assert process.poll() is None, self.said
+
+    def _program(self) -> list[str]:
+        if self.hurry is None:
+            return [SOKOVAN]
+        return [sys.executable, "-m", "tests.acceptance.hurried", self.hurry.as_argument()]
 
     @property
     def said(self) -> str:
@@ -78,6 +95,11 @@ class Embedded:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def is_up(self) -> bool:
+        """Whether the server runs, as far as was heard."""
+        return self._process is not None and self._process.poll() is None
+
     def stop(self, number: int = signal.SIGTERM) -> int:
         """End the server with a signal; its exit code."""
         assert self._process is not None
@@ -89,15 +111,36 @@ class Embedded:
         """End the server without a word."""
         self.stop(signal.SIGKILL)
 
-    def close(self) -> None:
-        """End whatever of this is left: the server, and kernels that outlived it."""
-        if self._process is None:
-            self.start()
+    def quit(self) -> None:
+        """End the server, if there is one."""
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.stop()
+        self._client.close()
+
+    def end_all(self) -> None:
+        """End every session, and wait until nothing of any is left."""
         for session in self.sessions():
-            if session["status"] not in {"terminated", "cancelled"}:
+            if session["status"] not in ENDED:
                 self.api("DELETE", f"/sessions/{session['id']}", params={"forced": "true"})
-        until(lambda: not self.kernels_held(), what="every kernel has ended")
-        self.stop()
+        until(lambda: not self.kernels_held(), what="every kernel has ended", tell=lambda: str(self.kernels_held()))
+
+    @property
+    def kernels(self) -> Path:
+        """The folder of the kernels of the agent that is part of the server."""
+        return self.data / "agent" / "kernels"
+
+    @contextlib.contextmanager
+    def held(self, work: str) -> Iterator[None]:
+        """Hold back a kind of work of a server in a hurry, for as long as the context is open."""
+        assert self.hurry is not None
+        file = Path(self.hurry.holds) / work
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+        try:
+            yield
+        finally:
+            file.unlink()
 
     def cli(self, *arguments: str, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command as a person would, and wait for it."""
@@ -122,19 +165,31 @@ class Embedded:
     def api(self, method: str, path: str, **options: Any) -> httpx2.Response:
         """Ask the API with the first administrator's key."""
         token = (self.data / "token").read_text(encoding="ascii").strip()
-        with httpx2.Client(trust_env=False, timeout=LIMIT_S) as client:
-            return client.request(
-                method,
-                f"{self.about['url']}/api/v1{path}",
-                headers={"Authorization": f"Bearer {token}", **options.pop("headers", {})},
-                **options,
-            )
+        answer = self._client.request(
+            method,
+            f"{self.about['url']}/api/v1{path}",
+            headers={"Authorization": f"Bearer {token}", **options.pop("headers", {})},
+            **options,
+        )
+        assert answer.status_code < 500, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer
 
     def submit(self, *command: str, **body: Any) -> dict[str, Any]:
         """Submit a small session."""
         resources = body.pop("resources", {"cpu": 0.1, "mem": "64MiB"})
         answer = self.api("POST", "/sessions", json={"command": list(command), "resources": resources, **body})
         assert answer.status_code == 201, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def python(self, script: str, **body: Any) -> str:
+        """Submit a session that runs a Python script; its id."""
+        return str(self.submit(sys.executable, "-c", script, **body)["id"])
+
+    def end(self, reference: str, *, forced: bool = False) -> dict[str, Any]:
+        """Ask for the end of a session; the session then."""
+        answer = self.api("DELETE", f"/sessions/{reference}", params={"forced": str(forced).lower()})
+        assert answer.status_code == 202, answer.text
         found: dict[str, Any] = answer.json()
         return found
 
@@ -160,6 +215,31 @@ class Embedded:
         return until(
             there, limit_s=limit_s, what=f"{reference} is {' or '.join(statuses)}", tell=self._story(reference)
         )
+
+    def settles(self, reference: str) -> dict[str, Any]:
+        """Wait until a session has ended and holds nothing; the session then."""
+        self.reaches(reference, *ENDED)
+        until(
+            lambda: all(kernel["status"] in ENDED for kernel in self.session(reference)["kernels"]),
+            what=f"nothing of {reference} is left",
+            tell=self._story(reference),
+        )
+        return self.session(reference)
+
+    def output(self, reference: str, kernel: int = 0) -> str:
+        """What a kernel has said."""
+        answer = self.api("GET", f"/sessions/{reference}/kernels/{kernel}/log")
+        assert answer.status_code == 200, answer.text
+        return b64decode(answer.json()["data"]).decode()
+
+    def says(self, reference: str, text: str, kernel: int = 0) -> str:
+        """Wait until a kernel has said something; all that it has said."""
+
+        def said() -> str | None:
+            found = self.output(reference, kernel)
+            return found if text in found else None
+
+        return until(said, what=f"{reference} says {text!r}", tell=self._story(reference))
 
     def history(self, reference: str) -> list[dict[str, Any]]:
         """The whole story of a session and its kernels."""

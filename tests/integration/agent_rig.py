@@ -141,11 +141,15 @@ class Agent:
         )
         self._task = asyncio.ensure_future(self.runner.run(managers))
 
-    async def stop(self) -> None:
-        """End the agent; its kernels go on."""
+    async def dies(self) -> None:
+        """The agent works no more; its kernels go on."""
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
+
+    async def stop(self) -> None:
+        """End the agent, and let another have its journal."""
+        await self.dies()
         self._journal.close()
 
 

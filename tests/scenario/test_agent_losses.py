@@ -2,12 +2,12 @@
 
 import pytest
 
-from sokovan.domain.ids import AgentId, SessionId
+from sokovan.agent.journal_records import KernelKey
+from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.session import EndPolicy, LostPolicy
 from sokovan.orchestrator.fleet import Admission, Rejection
-from sokovan.ports.agents import KernelReport
 from sokovan.ports.runtime import KernelState, Launch
 from sokovan.ports.sessions import SessionFilter
 from sokovan.testing.acting_agents import Acted, Fault
@@ -92,6 +92,35 @@ async def test_a_restarted_agent_keeps_its_kernels(cluster: OrchestratedCluster)
     await agent.ends("s.1", 0)
     await cluster.settle()
     assert await cluster.status("s") == "terminated"
+
+
+async def test_kernels_of_an_agent_whose_journal_was_lost_are_claimed_and_go_on(
+    cluster: OrchestratedCluster,
+) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    await agent.restart(journal_lost=True)
+    await cluster.pass_time(40)
+    assert await cluster.status("s") == "running"
+    assert agent.running() == ["s.0"]
+    assert sum(agent.started.values()) == 1
+
+
+async def test_a_creation_that_an_agent_wrote_down_and_died_at_is_asked_for_again(
+    cluster: OrchestratedCluster,
+) -> None:
+    agent = await cluster.agent("a1")
+    agent.script.slow = True
+    await cluster.submit("s")
+    await cluster.settle()
+    agent.machine.clear()  # it was in the journal, and not yet on the machine
+    agent.started.clear()
+    agent.script.slow = False
+    await agent.restart()
+    await cluster.pass_time(3)
+    assert await cluster.status("s") == "running"
+    assert sum(agent.started.values()) == 1
 
 
 async def test_kernels_that_ended_while_no_agent_was_there_are_noticed(cluster: OrchestratedCluster) -> None:
@@ -247,19 +276,13 @@ async def test_when_many_agents_are_lost_together_no_session_is_ended(cluster: O
 async def test_a_kernel_that_nobody_knows_is_stopped(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.settle()
-    launch = Launch("stray", 1, SessionId("old"), "python", ("work",))  # type: ignore[arg-type]
-    agent.machine[_key("stray")] = Acted(launch, KernelState.RUNNING)
-    agent._look()
+    launch = Launch(KernelId("stray"), 1, SessionId("old"), "python", ("work",))
+    agent.machine[KernelKey(launch.kernel_id, 1)] = Acted(launch, KernelState.RUNNING)
+    agent.look()
     await agent.beat()
     await cluster.pass_time(12)
     assert agent.running() == []
     assert cluster.telemetry.counted("orphans_total") >= 1
-
-
-def _key(kernel_id: str):
-    from sokovan.agent.journal_records import KernelKey  # noqa: PLC0415
-
-    return KernelKey(kernel_id, 1)  # type: ignore[arg-type]
 
 
 async def test_the_output_of_ended_kernels_is_kept_for_an_hour(cluster: OrchestratedCluster) -> None:
@@ -268,7 +291,7 @@ async def test_the_output_of_ended_kernels_is_kept_for_an_hour(cluster: Orchestr
     await cluster.submit("s")
     await cluster.settle()
     assert await cluster.status("s") == "terminated"
-    await cluster.pass_time(3500, step_s=50)
+    await cluster.pass_time(3500, step_s=500)
     assert [key.kernel_id for key in agent.machine] == ["s.0"]
     await cluster.pass_time(200, step_s=10)
     assert agent.machine == {}
@@ -318,7 +341,3 @@ async def test_a_store_that_was_set_back_gives_an_incarnation_above_the_agents(c
     agent._holdings = type(agent._holdings)(agent.agent_id, agent._holdings.capacity, incarnation=7, seen=True)
     verdict = await agent.connect()
     assert verdict == Admission(8)
-
-
-def test_reports_are_plain_values() -> None:
-    assert KernelReport("k", 1, running=True) == KernelReport("k", 1, running=True)  # type: ignore[arg-type]

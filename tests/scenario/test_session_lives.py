@@ -3,7 +3,7 @@
 import pytest
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.record import SessionResult
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import EndPolicy, SessionType
@@ -201,8 +201,6 @@ async def _brought_to(cluster: OrchestratedCluster, state: str) -> bool:
         # Nobody sees these states from outside: the store is brought there by hand.
         await cluster.stored.place("s", "a1")
         if state == "prepared":
-            from sokovan.domain.lifecycle.kernel import KernelTrigger  # noqa: PLC0415
-
             await cluster.stored.move("s", KernelTrigger.IMAGE_READY)
         return True
     if state == "preparing":
@@ -478,17 +476,9 @@ async def test_a_cancelled_session_leaves_no_verdict_behind(cluster: Orchestrate
     await cluster.submit("s")
     await cluster.settle()
     assert await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("s"))) is not None
-    await cluster.store.run(
-        lambda unit: unit.sessions.want(SessionId("s"), Goal.STOP, _by_user()),
-    )
+    await cluster.stop("s")
     await cluster.settle()
     assert await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("s"))) is None
-
-
-def _by_user():
-    from sokovan.testing.stored_cluster import BY_USER  # noqa: PLC0415
-
-    return BY_USER
 
 
 async def test_devices_go_to_the_kernels_that_asked_for_them(cluster: OrchestratedCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from tools.reference import (
@@ -33,8 +34,9 @@ PAGES = {
 }
 
 
+@cache
 def rendered() -> dict[str, str]:
-    """Every page as it should be now."""
+    """Every page as it should be now; the code does not change while we look."""
     return {path: HEADER + page() for path, page in PAGES.items()}
 
 

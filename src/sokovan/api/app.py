@@ -10,29 +10,17 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Match
 
 from sokovan import __version__
 from sokovan.api.context import ApiContext
-from sokovan.api.errors import MethodNotAllowed, NoSuchRoute
-from sokovan.api.exec import ExecSocket
 from sokovan.api.gate import Gate
 from sokovan.api.openapi import document
-from sokovan.api.operations import Operation, OperationRoute
+from sokovan.api.operations import OperationRoute
 from sokovan.api.parts import ApiParts
-from sokovan.api.routes.agents import AgentRoutes
-from sokovan.api.routes.explanations import ExplanationRoutes
-from sokovan.api.routes.fleet import fleet_operations
-from sokovan.api.routes.keys import KeyRoutes
-from sokovan.api.routes.logs import LogRoutes
-from sokovan.api.routes.sessions import SessionRoutes
-from sokovan.api.routes.system import SystemRoutes
-from sokovan.api.routes.tenancy import tenancy_operations
-from sokovan.api.routes.watching import WatchRoutes
+from sokovan.api.routes.table import every_operation
 from sokovan.api.settings import ApiSettings
-from sokovan.domain.errors import quoted
+from sokovan.api.streaming.exec import ExecSocket
+from sokovan.api.unrouted import unrouted
 
 
 def make_app(parts: ApiParts, settings: ApiSettings) -> FastAPI:
@@ -43,6 +31,7 @@ def make_app(parts: ApiParts, settings: ApiSettings) -> FastAPI:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with context.streams.hub.running():
             yield
+        await context.store.settle()
 
     gate = Middleware(Gate, parts=parts, settings=settings, authenticator=context.authenticator)
     app = FastAPI(
@@ -54,7 +43,7 @@ def make_app(parts: ApiParts, settings: ApiSettings) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
         middleware=[gate],
-        exception_handlers={HTTPException: _unrouted},
+        exception_handlers={HTTPException: unrouted},
     )
     app.state.context = context
 
@@ -63,7 +52,7 @@ def make_app(parts: ApiParts, settings: ApiSettings) -> FastAPI:
         return document(app.router.routes)
 
     app.openapi = described  # type: ignore[method-assign]  # so that whoever asks FastAPI gets the same document
-    for operation in _operations(context, app):
+    for operation in every_operation(context, described):
         app.router.routes.append(OperationRoute(operation, denied=context.auditor.denied))
     app.router.routes.append(ExecSocket(context).route())
     return app
@@ -72,32 +61,3 @@ def make_app(parts: ApiParts, settings: ApiSettings) -> FastAPI:
 def close_streams(app: FastAPI) -> None:
     """End every stream, before the server is told to stop."""
     app.state.context.streams.hub.close()
-
-
-def _operations(context: ApiContext, app: FastAPI) -> list[Operation]:
-    """Every operation; where two paths could match, the exact one comes first."""
-    return [
-        *SystemRoutes(context, app.openapi).operations(),
-        *ExplanationRoutes(context).operations(),
-        *SessionRoutes(context).operations(),
-        *WatchRoutes(context).operations(),
-        *LogRoutes(context).operations(),
-        *AgentRoutes(context).operations(),
-        *fleet_operations(context),
-        *tenancy_operations(context),
-        *KeyRoutes(context).operations(),
-    ]
-
-
-async def _unrouted(request: Request, error: Exception) -> Response:
-    """What the router itself refuses, in our words: raised, so that the gate answers."""
-    path = request.url.path
-    if not isinstance(error, HTTPException) or error.status_code != 405:
-        raise NoSuchRoute(f"there is nothing at {quoted(path)}") from None
-    allowed = {
-        method
-        for route in request.app.router.routes
-        if isinstance(route, OperationRoute) and route.matches(request.scope)[0] is not Match.NONE
-        for method in route.methods or ()
-    }
-    raise MethodNotAllowed(method=request.method, path=path, allowed=sorted(allowed)) from None

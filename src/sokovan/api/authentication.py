@@ -1,4 +1,4 @@
-"""Who calls: tokens, their digests, and the few seconds for which a look is remembered.
+"""Who calls: tokens, their digests, and how long a look is remembered.
 
 A token is `sk-`, an access key that may be seen, a dot, and 256 bits of chance. The
 store has only a digest that is keyed with the server's pepper: a copy of it opens

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sokovan.api.auditing import Auditor
 from sokovan.api.authentication import Authenticator
-from sokovan.api.hub import EventHub
 from sokovan.api.parts import ApiParts
 from sokovan.api.settings import ApiSettings
-from sokovan.api.streams import Streams
+from sokovan.api.steady_store import SteadyStore
+from sokovan.api.streaming.hub import EventHub
+from sokovan.api.streaming.streams import Streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +22,15 @@ class ApiContext:
     authenticator: Authenticator
     streams: Streams
     auditor: Auditor
+    store: SteadyStore
 
     @classmethod
     def of(cls, parts: ApiParts, settings: ApiSettings) -> ApiContext:
         """The context for these parts."""
+        store = SteadyStore(parts.store)
+        parts = replace(parts, store=store)
         clock, limits = parts.clock, settings.streams
-        authenticator = Authenticator(parts.store, clock, pepper=settings.pepper, kept_s=settings.principal_kept_s)
+        authenticator = Authenticator(store, clock, pepper=settings.pepper, kept_s=settings.principal_kept_s)
         hub = EventHub(parts.events, clock=clock, ids=parts.ids, limits=limits)
         streams = Streams(hub, authenticator, clock=clock, limits=limits)
-        return cls(parts, settings, authenticator, streams, Auditor(parts.store))
+        return cls(parts, settings, authenticator, streams, Auditor(store), store)

@@ -8,8 +8,8 @@ from sokovan.api.authentication import Asker
 from sokovan.api.errors import AmbiguousName, Forbidden
 from sokovan.domain.access import NOBODYS, Act, Answer, Belonging, Kind, judged, may_at_all, sessions_of
 from sokovan.domain.errors import NotFound, quoted
-from sokovan.domain.ids import is_name
-from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.domain.ids import AgentId, is_name
+from sokovan.domain.record import AgentRecord, KernelRecord, SessionRecord
 from sokovan.domain.tenancy import Role
 from sokovan.ports.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
@@ -45,6 +45,13 @@ async def session_named(unit: UnitOfWork, ref: str, asker: Asker) -> SessionReco
     raise NotFound(what="session", name=ref)
 
 
+async def agent_named(unit: UnitOfWork, name: str) -> AgentRecord:
+    """The agent of this name. Raises NotFound."""
+    if not is_name(name):
+        raise NotFound(what="agent", name=name)
+    return await unit.fleet.get(AgentId(name))
+
+
 def kernel_at(record: SessionRecord, index: int) -> KernelRecord:
     """The kernel of a session by its index. Raises NotFound."""
     found = next((kernel for kernel in record.kernels if kernel.index == index), None)
@@ -63,7 +70,7 @@ def require(asker: Asker, act: Act, kind: Kind, belonging: Belonging = NOBODYS, 
 
 
 def require_at_all(asker: Asker, act: Act, kind: Kind) -> None:
-    """Raises Forbidden where the caller's role never does this, before anything is looked up."""
+    """Raises Forbidden where the caller's role does this with no object at all."""
     if not may_at_all(asker.standing, act, kind):
         raise Forbidden(f"the role {asker.standing.role} may not {act} a {words(kind)}")
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document: made from the operations, so that it cannot say anything else."""
+"""The OpenAPI document: made from the operations, so it says nothing else."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pydantic import TypeAdapter
 from starlette.routing import BaseRoute
 
 from sokovan import __version__
-from sokovan.api.exec import PATH as EXEC_PATH
 from sokovan.api.gate import OPEN_PATH
-from sokovan.api.operations import SCHEMAS, OperationRoute
+from sokovan.api.operations import EVENT_STREAM, SCHEMAS, OperationRoute
+from sokovan.api.streaming.exec import PATH as EXEC_PATH
 from sokovan.wire.api.system import ProblemView
 
 SECURITY = "bearer"
@@ -38,7 +38,7 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     )
     components = made.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
-    for kind in [ProblemView, *_bodies(routes)]:
+    for kind in [ProblemView, *_named_by_us(routes)]:
         schemas.update(_schemas_of(kind))
     components["schemas"] = dict(sorted(schemas.items()))
     components["securitySchemes"] = {SECURITY: {"type": "http", "scheme": "bearer"}}
@@ -48,12 +48,11 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     return made
 
 
-def _bodies(routes: Sequence[BaseRoute]) -> list[Any]:
-    return [
-        route.operation.body
-        for route in routes
-        if isinstance(route, OperationRoute) and route.operation.body is not None
-    ]
+def _named_by_us(routes: Sequence[BaseRoute]) -> list[Any]:
+    """The types that FastAPI does not see: bodies, and the events of streams."""
+    operations = [route.operation for route in routes if isinstance(route, OperationRoute)]
+    bodies = [one.body for one in operations if one.body is not None]
+    return bodies + [one.answer for one in operations if one.media == EVENT_STREAM]
 
 
 def _schemas_of(kind: Any) -> dict[str, Any]:

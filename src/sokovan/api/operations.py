@@ -38,8 +38,9 @@ Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 class Operation:
     """A method on a path: what it reads, what it answers, how it may fail.
 
-    `answer` is the type of a JSON answer with `status`; `also` are other statuses that
-    are no failures; `media` is what the answer is where it is not JSON.
+    `answer` is the type of a JSON answer with `status`, or of each event of a stream;
+    `also` are other statuses that are no failures; `media` is what the answer is where it
+    is not JSON.
     """
 
     method: str
@@ -67,7 +68,9 @@ class Operation:
         """Every answer beside the usual one, as OpenAPI has it."""
         fails = {*ALWAYS, *self.fails, *((415,) if self.body is not None else ())}
         good: dict[int | str, dict[str, Any]] = {status: {"model": kind} for status, kind in self.also.items()}
-        if self.media != JSON_MEDIA:
+        if self.media == EVENT_STREAM:
+            good[self.status] = {"content": {EVENT_STREAM: {"itemSchema": _event(self.answer)}}}
+        elif self.media != JSON_MEDIA:
             good[self.status] = {"content": {self.media: {"schema": {"type": "string"}}}}
         return good | {status: _problem(status) for status in sorted(fails)}
 
@@ -154,6 +157,18 @@ def _require_known(request: Request, known: frozenset[str]) -> None:
 def _problem(status: int) -> dict[str, Any]:
     content = {MEDIA_TYPE: {"schema": {"$ref": f"{SCHEMAS}ProblemView"}}}
     return {"description": HTTPStatus(status).phrase, "content": content}
+
+
+def _event(kind: Any) -> dict[str, Any]:
+    """One server-sent event, as OpenAPI 3.2 describes it: JSON in its data, or a problem at the end."""
+    names = [kind.__name__, "ProblemView"]
+    content = {"anyOf": [{"$ref": f"{SCHEMAS}{name}"} for name in names]}
+    properties = {
+        "event": {"type": "string"},
+        "id": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": JSON_MEDIA, "contentSchema": content},
+    }
+    return {"type": "object", "properties": properties, "required": ["data"]}
 
 
 def _request_body(kind: Any) -> dict[str, Any]:

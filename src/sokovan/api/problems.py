@@ -1,4 +1,4 @@
-"""Errors as the client sees them: a status, a stable code, what to do; never a stack."""
+"""Errors as clients see them: a status, a stable code, what to do; never a stack."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def status_of(error: SokovanError) -> HTTPStatus:
 
 
 def problem_of(error: BaseException, request_id: str) -> ProblemView:
-    """An error in the words of the wire. What was not raised on purpose says nothing of itself."""
+    """An error in the words of the wire; a defect says nothing of itself."""
     known = error if isinstance(error, SokovanError) else SokovanError("something went wrong inside the server")
     status = status_of(known)
     return ProblemView(

@@ -31,7 +31,8 @@ def main() -> None:
         complain(problem, json_too=False)
         _silence()
         status = FAILED
-    sys.exit(status)
+    if status:
+        sys.exit(status)
 
 
 def run(words: list[str]) -> int:

@@ -17,6 +17,7 @@ from sokovan.agent.inventory import Inventory, InventoryWish, take_inventory
 from sokovan.agent.journal import Journal
 from sokovan.agent.link import ManagerAddress
 from sokovan.agent.runner import AgentRunner, Surroundings
+from sokovan.agent.watcher import Sight
 
 JOURNAL = "journal"
 KERNELS = "kernels"
@@ -63,17 +64,18 @@ async def agent_of(options: AgentOptions, stack: contextlib.ExitStack, *, tell: 
     What must be closed goes onto `stack`. Raises JournalInUse, RuntimeFailure.
     """
     clock = SystemClock()
-    wish = InventoryWish(
-        agent_id=options.name,
-        scaling_group=options.scaling_group,
-        labels=options.labels,
-        fake_gpus=options.fake_gpus,
-    )
-    inventory = await asyncio.to_thread(take_inventory, wish)
     journal = stack.enter_context(contextlib.closing(Journal.open(options.root / JOURNAL)))
     runtime = ProcessRuntime(options.root / KERNELS, clock, hidden=(options.root.parent,))
     held = await runtime.confinement()
-    around = Surroundings(root=options.root, clock=clock, chance=fraction, tell=tell)
+    wish = InventoryWish(
+        agent_id=options.name,
+        scaling_group=options.scaling_group,
+        labels={**held.labels(), **options.labels},
+        fake_gpus=options.fake_gpus,
+    )
+    inventory = await asyncio.to_thread(take_inventory, wish)
+    sight = Sight(changes=runtime.changes)
+    around = Surroundings(root=options.root, clock=clock, chance=fraction, tell=tell, sight=sight)
     runner = AgentRunner(inventory, runtime, journal, around)
     address = ManagerAddress(options.manager, options.token)
     return AgentParts(inventory, runtime, runner, address, held)

@@ -197,9 +197,10 @@ def _leave_word(folder: DataFolder, url: str, ports: ManagerPorts, token: str) -
 def ready_lines(options: UpOptions, folder: DataFolder, url: str, ports: ManagerPorts, *, ready_s: float) -> list[str]:
     """What a person sees when everything is up."""
     taken = f"   (port {options.port} was taken)" if options.port and not url.endswith(f":{options.port}") else ""
-    pretended = (
-        [f"  pretended  {options.pretended[0]} agents of {options.pretended[1]} devices"] if options.pretended else []
-    )
+    pretended = []
+    if options.pretended:
+        agents, gpus = options.pretended
+        pretended = [f"  pretended  {agents} agents of {gpus} devices; kernels there are only simulated"]
     return [
         f"sokovan {__version__}, embedded, data in {folder.root}",
         "",

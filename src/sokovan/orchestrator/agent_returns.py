@@ -27,6 +27,6 @@ async def came_back(unit: UnitOfWork, agent_id: AgentId) -> bool:
 
 
 def was_draining(history: Sequence[HistoryEntry]) -> bool:
-    """Whether a lost agent was being drained: what an operator asked for is not forgotten."""
+    """Whether a lost agent was being drained, which an operator asked for."""
     lost = [entry for entry in history if entry.trigger == AgentTrigger.DECLARED_LOST.value]
     return bool(lost) and lost[-1].before == AgentStatus.DRAINING.value

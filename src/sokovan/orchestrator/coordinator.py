@@ -1,4 +1,4 @@
-"""What every coordinator has: tasks, and a lease that makes it the only one at work.
+"""What every coordinator has: tasks, and a lease that lets one at a time work.
 
 Any number of managers may run. Each write of a coordinator carries the epoch of its
 lease, so that one who was paused and believes to lead still changes nothing.

@@ -8,28 +8,17 @@ answers wake the next round. Each request may be repeated without harm.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
-from typing import Any, NamedTuple
+from typing import Any
 
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.retry import RetryPolicy
+from sokovan.orchestrator.errand_pauses import ErrandKey, Pauses
 from sokovan.orchestrator.handler import within
 from sokovan.ports.environment import Clock
-
-# How long after its time a pause is remembered that nobody has asked about.
-_STALE_MS = 600_000
-
-
-class ErrandKey(NamedTuple):
-    """One request: what kind, to whom, about what. At most one of a key is under way."""
-
-    kind: str
-    agent_id: AgentId
-    subject: str
-    attempt: int = 0
 
 
 class Tell(StrEnum):
@@ -60,12 +49,6 @@ class ErrandLimits:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
 
-@dataclass(slots=True)
-class _Pause:
-    until_ms: int
-    failures: int = 0
-
-
 class Errands:
     """The requests of one coordinator. `wake` is called for answers that come late."""
 
@@ -78,7 +61,7 @@ class Errands:
         self._gates: dict[AgentId, asyncio.Semaphore] = {}
         self._under_way: dict[ErrandKey, asyncio.Task[None]] = {}
         self._answers: dict[str, list[Answer]] = {}
-        self._pauses: dict[ErrandKey, _Pause] = {}
+        self.pauses = Pauses(clock, self.limits.retry)
         self._settling = 0
 
     def begin(
@@ -88,34 +71,10 @@ class Errands:
 
         After success it pauses for `rest_s`.
         """
-        if key in self._under_way or not self.due(key):
+        if key in self._under_way or not self.pauses.due(key):
             return False
         self._under_way[key] = asyncio.ensure_future(self._run(key, work, tell, rest_s))
         return True
-
-    def due(self, key: ErrandKey) -> bool:
-        """Whether nothing speaks against asking now."""
-        pause = self._pauses.get(key)
-        return pause is None or pause.until_ms <= self._clock.monotonic_ms()
-
-    def failures(self, key: ErrandKey) -> int:
-        """How often in a row it failed."""
-        pause = self._pauses.get(key)
-        return 0 if pause is None else pause.failures
-
-    def rest(self, key: ErrandKey, seconds: float) -> None:
-        """Do not ask again before `seconds` have passed."""
-        self._pauses[key] = _Pause(self._clock.monotonic_ms() + round(seconds * 1000))
-
-    def hurry(self, key: ErrandKey) -> None:
-        """Something changed: ask again at once."""
-        self._pauses.pop(key, None)
-
-    def hurry_failed(self, heard: Collection[AgentId]) -> None:
-        """Agents were heard: ask them again at once about what they did not answer."""
-        for key, pause in self._pauses.items():
-            if pause.failures and key.agent_id in heard:
-                pause.until_ms = self._clock.monotonic_ms()
 
     async def settle(self) -> None:
         """Wait a moment for answers to what is under way."""
@@ -133,7 +92,7 @@ class Errands:
                 task.cancel()
 
     def take(self, kind: str) -> list[Answer]:
-        """The answers of this kind that nobody has taken yet, in the order of their arrival."""
+        """The answers of this kind that nobody has taken yet, in order."""
         return self._answers.pop(kind, [])
 
     @property
@@ -146,22 +105,15 @@ class Errands:
         """How many requests have no answer yet."""
         return len(self._under_way)
 
-    def next_due_s(self) -> float | None:
-        """How long until the first pause ends; None if nothing pauses."""
-        now_ms = self._clock.monotonic_ms()
-        self._pauses = {key: pause for key, pause in self._pauses.items() if pause.until_ms + _STALE_MS > now_ms}
-        ahead = [pause.until_ms for pause in self._pauses.values() if pause.until_ms > now_ms]
-        return (min(ahead) - now_ms) / 1000 if ahead else None
-
     async def close(self) -> None:
-        """Forget everything; what is under way is given up, and whoever leads next asks again."""
+        """Give up what is under way, and forget everything."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._under_way.clear()
         self._answers.clear()
-        self._pauses.clear()
+        self.pauses.clear()
         self._gates.clear()
 
     async def _run(self, key: ErrandKey, work: Callable[[], Awaitable[Any]], tell: Tell, rest_s: float) -> None:
@@ -171,7 +123,7 @@ class Errands:
             answer = await self._answer(key, work)
         self._under_way.pop(key, None)
         if answer.error is None and rest_s > 0:
-            self.rest(key, rest_s)
+            self.pauses.rest(key, rest_s)
         if tell is Tell.NOTHING or (tell is Tell.FAILURES and answer.error is None):
             return
         self._answers.setdefault(key.kind, []).append(answer)
@@ -182,11 +134,9 @@ class Errands:
         try:
             word = await within(work(), self.limits.deadline_s, clock=self._clock)
         except Exception as error:  # noqa: BLE001  # whoever takes the answer decides what the error means
-            failures = self.failures(key) + 1
-            delay_ms = self.limits.retry.delay_ms(failures)
-            self._pauses[key] = _Pause(self._clock.monotonic_ms() + delay_ms, failures)
+            self.pauses.failed(key)
             return Answer(key, error=error)
-        self._pauses.pop(key, None)
+        self.pauses.hurry(key)
         return Answer(key, word)
 
 

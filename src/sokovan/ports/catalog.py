@@ -30,7 +30,7 @@ class Catalog(Protocol):
         """One item; an image goes by `name architecture`. Raises NotFound."""
 
     async def find(self, *wanted: tuple[type[CatalogItem], str]) -> Sequence[CatalogItem | None]:
-        """Items of any kinds by name, in order and at once; None for one that is not there."""
+        """Items of any kinds by name, in order, at once; None for one that is missing."""
 
     async def all(self, kind: type[Item]) -> Sequence[Item]:
         """Every item of a kind, by name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -27,8 +28,9 @@ class Execution:
     ) -> None:
         self._endpoint = endpoint
         self._exit_code: int | None = None
+        self._open = ExitStack()
         try:
-            self._socket = connect(
+            opening = connect(
                 endpoint.socket_url + session_calls.execution(ref, kernel),
                 additional_headers=endpoint.headers(),
                 user_agent_header=None,
@@ -37,6 +39,7 @@ class Execution:
                 max_size=exec_frames.FRAME_MAX * 2,
                 proxy=None,
             )
+            self._socket = self._open.enter_context(opening)
         except InvalidStatus as error:
             raise refusal(error) from error
         except (OSError, InvalidHandshake) as error:
@@ -85,7 +88,7 @@ class Execution:
 
     def close(self) -> None:
         """Let go; a command that still runs is ended by the server."""
-        self._socket.close()
+        self._open.close()
 
     def _send(self, frame: bytes | str) -> None:
         try:

@@ -93,6 +93,7 @@ class ActingAgent:
         self.agent_id = AgentId(agent_id)
         self.script = Script()
         self.faults: dict[str, Fault] = {}
+        self.labels: dict[str, str] = {}
         self.linked = self.speaking = False
         self.machine: dict[KernelKey, Acted] = {}
         self.asked: Counter[str] = Counter()
@@ -116,13 +117,14 @@ class ActingAgent:
 
     async def connect(self) -> Admission | Rejection:
         """Dial the manager: with the incarnation it has, or for a new one."""
-        self._look()
+        self.look()
         verdict = await self._registry.admit(
             Arrival(
                 agent_id=self.agent_id,
                 incarnation=self.incarnation,
                 slots=self._slots,
                 devices=self._devices,
+                labels=dict(self.labels),
                 kernels=tuple((report.kernel_id, report.attempt) for report in reports(self._holdings)),
             )
         )
@@ -212,14 +214,15 @@ class ActingAgent:
         return next((key, acted) for key, acted in self.machine.items() if key.kernel_id == kernel_id)
 
     async def _seen(self) -> None:
-        self._look()
+        self.look()
         await self._flush()
 
     async def _flush(self) -> None:
         if self._news:
             await self.beat()
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """See what the machine shows."""
         observations = tuple(
             Observation(key.kernel_id, key.attempt, acted.state, exit_code=acted.exit_code)
             for key, acted in sorted(self.machine.items())
@@ -274,14 +277,14 @@ class ActingAgent:
         acted.state = KernelState.RUNNING if code is None else KernelState.EXITED
         acted.exit_code = code
         self._happens(StartFinished(key))
-        self._look()
+        self.look()
 
     def _stop(self, key: KernelKey, grace_s: float) -> None:
         acted = self.machine.get(key)
         if acted is None or acted.state is KernelState.EXITED or (self.script.stubborn and grace_s > 0):
             return
         acted.state, acted.exit_code = KernelState.EXITED, _STOPPED if grace_s > 0 else _KILLED
-        self._look()
+        self.look()
 
     def _prepare(self, image: str) -> None:
         if image in self.script.broken:
@@ -307,8 +310,9 @@ class ActingAgents:
         return agent
 
     async def beat(self) -> None:
-        """A heartbeat of everybody who can."""
+        """Everybody looks at their machine and sends a heartbeat, if they can."""
         for agent in self.all.values():
+            agent.look()
             await agent.beat()
 
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:

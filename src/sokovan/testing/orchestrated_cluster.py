@@ -10,38 +10,26 @@ from typing import Any
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.ids import SortableIds
-from sokovan.adapters.sql.invariants.auditor import audit
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
-from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.record import HistoryEntry, SessionRecord
-from sokovan.domain.session import KernelSpec, SessionSpec
-from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.record import SessionRecord
 from sokovan.orchestrator.fleet import AgentRegistry
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
-from sokovan.scheduling.pipeline import schedule
-from sokovan.scheduling.plan import SchedulingPlan
-from sokovan.scheduling.profile import SchedulingProfile
-from sokovan.scheduling.snapshot import SystemSnapshot
 from sokovan.testing.acting_agents import CAPACITY, ActingAgent, ActingAgents
 from sokovan.testing.clock import VirtualClock
+from sokovan.testing.simple_work import decide_at_once, work_spec
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster
 from sokovan.testing.telemetry import RecordedTelemetry
+from sokovan.testing.witness import Witness
 
 # How long the store may take, in real time, before a round counts as waiting for virtual time.
 STORE_S = 0.1
 STEP_S = 0.05
 ROUND_STEPS_MAX = 2_000
-ONE_CPU: Mapping[str, int] = {"cpu": 1000, "mem": 1 << 30}
 
 
-async def decide_at_once(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
-    """The core in this very loop: no thread, no waiting."""
-    return schedule(snapshot, profile)
-
-
-class OrchestratedCluster:
+class OrchestratedCluster(Witness):
     """Agents that act, people who submit, and a coordinator whose rounds a test calls."""
 
     def __init__(self, stored: StoredCluster, clock: VirtualClock, pace: Pace | None = None) -> None:
@@ -88,7 +76,7 @@ class OrchestratedCluster:
         )
 
     async def takes_over(self, **options: Any) -> ScheduleCoordinator:
-        """The coordinator is gone without a word; another one leads when its lease has run out."""
+        """The coordinator is gone without a word; another leads when its lease is over."""
         self.coordinator = self.new_coordinator(**options)
         await self.clock.advance(11)
         return self.coordinator
@@ -97,23 +85,16 @@ class OrchestratedCluster:
         """A machine joins."""
         return await self.agents.join(name, slots=slots)
 
-    async def submit(
-        self, id_: str, /, kernels: int = 1, slots: Mapping[str, int] = ONE_CPU, image: str = "python", **options: Any
-    ) -> SessionRecord:
-        """Enqueue a session of equal kernels `id_.0`, ..; options are SessionSpec's."""
-        asked = ResourceSlot(slots)
-        specs = tuple(
-            KernelSpec(KernelId(f"{id_}.{index}"), asked, image=image, command=("work",)) for index in range(kernels)
-        )
-        spec = SessionSpec(SessionId(id_), specs, **options)
+    async def submit(self, id_: str, /, **options: Any) -> SessionRecord:
+        """Enqueue a session; options are those of `work_spec`."""
+        spec = work_spec(id_, **options)
         record = await self.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER))
         await self.hints.set("sessions")
         return record
 
     async def stop(self, name: str, *, forced: bool = False) -> SessionRecord:
         """Somebody asks for the end of a session."""
-        goal = Goal.FORCE if forced else Goal.STOP
-        return await self.store.run(lambda unit: unit.sessions.want(SessionId(name), goal, BY_USER))
+        return await self.stored.stop(name, Goal.FORCE if forced else Goal.STOP)
 
     async def tick(self) -> bool:
         """One round. Time passes only if it waits for nothing else: the store needs none."""
@@ -140,36 +121,3 @@ class OrchestratedCluster:
             await self.clock.advance(step_s)
             await self.agents.beat()
             await self.settle()
-
-    async def session(self, name: str) -> SessionRecord:
-        """A session as it is now."""
-        return await self.stored.session(name)
-
-    async def status(self, name: str) -> str:
-        """The status of a session, as a word."""
-        return (await self.session(name)).status.value
-
-    async def story(self, name: str, *, kernels: bool = False) -> list[HistoryEntry]:
-        """The history of a session, in the order of time."""
-        lines = await self.store.read(lambda unit: unit.sessions.history(SessionId(name), kernels=kernels))
-        return [entry for _, entry in lines]
-
-    async def codes(self, name: str) -> list[str]:
-        """The codes of a session's history that are not empty."""
-        return [entry.change.code for entry in await self.story(name) if entry.change.code]
-
-    async def used(self, agent: str) -> Mapping[str, int]:
-        """What is taken on an agent."""
-        found = await self.store.read(lambda unit: unit.fleet.get(AgentId(agent)))
-        return dict(found.info.occupied_slots.items())
-
-    async def check_laws(self) -> None:
-        """Every invariant that rows can tell, and those that only machines can."""
-        broken = [finding for finding in await audit(self.store) if not finding.holds]
-        if broken:
-            rows = "; ".join(f"{finding.invariant.id} {finding.rows[:2]}" for finding in broken)
-            raise AssertionError(f"laws are broken: {rows}")
-        for agent in self.agents.all.values():
-            twice = [key for key, times in agent.started.items() if times > 1]
-            if twice:
-                raise AssertionError(f"started twice on {agent.agent_id}: {twice}")

@@ -94,9 +94,12 @@ class Stream:
 
     async def block(self) -> str | None:
         """The next event or comment; None at the end."""
+        async with asyncio.timeout(WAIT_S):
+            return await self._block()
+
+    async def _block(self) -> str | None:
         while b"\n\n" not in self._rest:
-            async with asyncio.timeout(WAIT_S):
-                part = await self._parts.get()
+            part = await self._parts.get()
             if part is None:
                 return None
             self._rest += part
@@ -105,10 +108,11 @@ class Stream:
 
     async def event(self) -> tuple[str, Any] | None:
         """The next event as its name and data, comments passed over; None at the end."""
-        while (block := await self.block()) is not None:
-            fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
-            if "event" in fields:
-                return fields["event"], json.loads(fields["data"])
+        async with asyncio.timeout(WAIT_S):
+            while (block := await self._block()) is not None:
+                fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+                if "event" in fields:
+                    return fields["event"], json.loads(fields["data"])
         return None
 
     async def rest(self) -> list[tuple[str, Any]]:

@@ -89,8 +89,11 @@ def test_what_may_always_happen_is_always_documented() -> None:
 
 
 def test_an_answer_that_is_no_json_is_documented_as_what_it_is() -> None:
-    stream = replace(LIST, media=EVENT_STREAM, answer=None)
-    assert stream.responses()[200]["content"] == {EVENT_STREAM: {"schema": {"type": "string"}}}
+    plain = replace(LIST, media="text/plain", answer=None)
+    assert plain.responses()[200]["content"] == {"text/plain": {"schema": {"type": "string"}}}
+    item = replace(LIST, media=EVENT_STREAM).responses()[200]["content"][EVENT_STREAM]["itemSchema"]
+    told = [one["$ref"].rpartition("/")[2] for one in item["properties"]["data"]["contentSchema"]["anyOf"]]
+    assert told == ["QueueBody", "ProblemView"]
 
 
 def test_the_first_line_of_the_docstring_is_the_summary() -> None:

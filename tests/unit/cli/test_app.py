@@ -2,87 +2,58 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
+from importlib import import_module
 
 import pytest
 
-from sokovan.cli.app import app
-
-SCENARIO = "scenario: s\nagents: {n1: {slots: {cpu: 1}}}\nsessions: {a: {kernels: {k: {slots: {cpu: 1}}}}}\n"
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def sokovan(capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs a command line; gives its exit status, standard output and standard error."""
-
-    def run(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            raise SystemExit(app(list(words)))
-        status = ended.value.code
-        return status if isinstance(status, int) else 0, *capsys.readouterr()
-
-    return run
+from sokovan.cli.app import make_app, run_command
+from sokovan.cli.catalogue import COMMANDS
+from sokovan.cli.problems import CommandProblem
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> str:
-    """A scenario without expectations."""
-    path = tmp_path / "s.yaml"
-    path.write_text(SCENARIO, encoding="utf-8")
-    return str(path)
+@pytest.mark.parametrize("words", sorted(COMMANDS))
+def test_every_command_has_help_with_a_summary_and_examples(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([*words.split(), "--help"]) == 0
+    out, _ = capsys.readouterr()
+    place, summary = COMMANDS[words]
+    assert out.startswith(f"Usage: sokovan {words}")
+    assert summary in " ".join(out.split())
+    assert "For example:" in out
+    assert f"sokovan {words.split(maxsplit=1)[0]}" in out
+    module, _, name = place.partition(":")
+    assert (getattr(import_module(module), name).__doc__ or "").partition("\n")[0] == summary
 
 
-def test_a_scenario_file_is_run(sokovan: Command, file: str) -> None:
-    status, out, err = sokovan("simulate", file)
-    assert (status, err) == (0, "1 ok, 0 failed\n")
-    assert out.splitlines()[1].split() == ["ok", "1", "0", "s"]
+def _options() -> list[tuple[str, str, str]]:
+    app, found = make_app(), []
+    for words in sorted(COMMANDS):
+        command = app
+        for word in words.split():
+            command = command[word]
+        arguments = [one for one in command.assemble_argument_collection(parse_docstring=True) if not one.children]
+        found += [(words, one.name, one.parameter.help or "") for one in arguments]
+    return found
 
 
-def test_an_unmet_expectation_is_the_exit_status_1(sokovan: Command, tmp_path: Path) -> None:
-    (tmp_path / "f.yaml").write_text(f"{SCENARIO}expect: {{placed_count: 7}}\n", encoding="utf-8")
-    assert sokovan("simulate", str(tmp_path / "f.yaml"))[0] == 1
-
-
-def test_flags_may_stand_before_and_after_the_files(sokovan: Command, file: str) -> None:
-    for words in (("--json", "--explain", file), (file, "--explain", "--json"), ("--json", file, "--explain")):
-        status, out, _ = sokovan("simulate", *words)
-        assert status == 0
-        assert json.loads(out)[0]["verdicts"][0]["code"] == "PLACED"
-
-
-def test_snapshots_are_saved_and_replayed(sokovan: Command, file: str, tmp_path: Path) -> None:
-    assert sokovan("simulate", file, "--save", str(tmp_path / "saved"))[0] == 0
-    status, out, _ = sokovan("simulate", "--snapshot", str(tmp_path / "saved" / "001-s.json"))
-    assert status == 0
-    assert "1 placements, 0 reservations" in out
-
-
-def test_no_file_at_all_is_a_usage_error_that_says_what_to_do(sokovan: Command) -> None:
-    status, out, err = sokovan("simulate")
-    assert (status, out) == (2, "")
-    assert err.startswith("error: name at least one file\n  hint: see sokovan simulate --help")
-
-
-def test_a_missing_file_is_a_usage_error(sokovan: Command) -> None:
-    status, out, err = sokovan("simulate", "no-such-file.yaml")
-    assert (status, out) == (2, "")
-    assert "cannot read no-such-file.yaml" in err
+def test_every_option_says_what_it_is_for() -> None:
+    silent = [f"{words} {name}" for words, name, meaning in _options() if not meaning]
+    assert silent == []
 
 
 @pytest.mark.parametrize(
-    "words", [("simulate", "--colour"), ("simulate", "--save"), ("simulate", "f.yaml", "--json=perhaps"), ("dance",)]
+    ("words", "told", "hint"),
+    [
+        (["ps", "--colour"], "Unknown option: --colour.", "see sokovan ps --help"),
+        (["session", "shwo"], "shwo", "see sokovan session --help"),
+        (["session", "show"], "requires an argument", "see sokovan session show --help"),
+        (["run", "--size", "four", "--", "x"], 'unable to convert "four"', "see sokovan run --help"),
+        (["run", "--type", "bach", "--", "x"], 'Did you mean "batch"?', "see sokovan run --help"),
+        (["--colour"], "--colour", "sokovan --help lists every command"),
+        (["completion", "tcsh"], "Choose from", "see sokovan completion --help"),
+    ],
 )
-def test_words_that_nobody_knows_are_a_usage_error(sokovan: Command, words: tuple[str, ...]) -> None:
-    status, out, err = sokovan(*words)
-    assert (status, out) == (2, "")
-    assert err
-
-
-def test_the_help_of_a_command_names_its_options_and_its_exit_statuses(sokovan: Command) -> None:
-    status, out, _ = sokovan("simulate", "--help")
-    assert status == 0
-    for word in ("--json", "--explain", "--snapshot", "--save", "Exit status", "Examples"):
-        assert word in out
+def test_what_the_parser_does_not_understand_is_a_usage_error(words: list[str], told: str, hint: str) -> None:
+    with pytest.raises(CommandProblem) as raised:
+        run_command(words)
+    assert told in raised.value.message
+    assert (raised.value.code, raised.value.hint) == ("usage", hint)

@@ -11,9 +11,11 @@ import pytest
 
 from sokovan import __version__
 from sokovan.cli import main as command
-from sokovan.cli.app import app
+from sokovan.cli.catalogue import NOUNS, first_words
+from sokovan.cli.main import wants_json
+from tests.unit.cli.canned_server import CannedServer, Sokovan
 
-HEAVY = ("alembic", "numpy", "sqlalchemy", "yaml")
+HEAVY = ("alembic", "asyncio", "cyclopts", "httpx2", "msgspec", "numpy", "rich", "sqlalchemy", "websockets", "yaml")
 HELP = "sys.argv = ['sokovan', {words}]; from sokovan.cli.main import main; main()"
 
 
@@ -30,23 +32,33 @@ def heavy_modules_after(statement: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "statement", ["import sokovan", "import sokovan.cli.main", *(HELP.format(words=f"'{w}'") for w in ("-h", "--help"))]
+    "statement",
+    [
+        "import sokovan",
+        "import sokovan.cli.main",
+        *(HELP.format(words=words) for words in ("'-h'", "'--help'", "'--version'", "'session', '--help'", "'queue'")),
+    ],
 )
 def test_asking_what_it_can_do_loads_nothing_heavy(statement: str) -> None:
     assert heavy_modules_after(statement) == []
 
 
-def test_the_parser_of_the_commands_loads_nothing_heavy_either() -> None:
-    assert heavy_modules_after("import sokovan.cli.app") == []
+def test_the_parser_of_the_commands_loads_no_command() -> None:
+    assert heavy_modules_after("from sokovan.cli.app import make_app; make_app()") == ["cyclopts"]
+
+
+def test_a_list_of_sessions_loads_no_server_and_no_event_loop() -> None:
+    loaded = heavy_modules_after("import sokovan.cli.app, sokovan.cli.commands.ps, sokovan.sdk.client")
+    assert loaded == ["cyclopts", "httpx2", "msgspec"]
 
 
 def test_running_a_scenario_loads_no_database() -> None:
-    assert heavy_modules_after("import sokovan.cli.simulate") == ["numpy", "yaml"]
+    assert heavy_modules_after("import sokovan.cli.local.simulate") == ["numpy", "yaml"]
 
 
 @pytest.mark.parametrize("command", ["audit", "db"])
 def test_looking_into_the_store_does_load_one(command: str) -> None:
-    assert {"alembic", "sqlalchemy"} <= set(heavy_modules_after(f"import sokovan.cli.{command}"))
+    assert {"alembic", "sqlalchemy"} <= set(heavy_modules_after(f"import sokovan.cli.local.{command}"))
 
 
 def test_a_module_is_run_like_the_command(tmp_path: Path) -> None:
@@ -66,34 +78,25 @@ def test_a_scenario_is_read_from_standard_input_and_the_exit_status_tells(expect
         assert json.loads(done.stdout)[0]["file"] == "/dev/stdin"
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
-    """What the command prints, in this process."""
-    monkeypatch.setattr(sys, "argv", ["sokovan", *words])
-    command.main()
-    return capsys.readouterr()
-
-
 @pytest.mark.parametrize("words", [(), ("-h",), ("--help",)])
-def test_the_overview_names_every_command_of_the_parser(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out, err = answers(monkeypatch, capsys, *words)
-    assert err == ""
-    names = [name for name in app if not name.startswith("-")]
-    assert sorted(command.COMMANDS) == sorted(names)
-    assert all(f"  {name} " in out for name in names)
+def test_the_overview_names_every_command(words: tuple[str, ...], sokovan: Sokovan) -> None:
+    status, out, err = sokovan(*words)
+    assert (status, err) == (0, "")
+    assert all(f"\n  {word} " in out for word in first_words())
 
 
-def test_the_version_is_printed_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert answers(monkeypatch, capsys, "--version") == (f"{__version__}\n", "")
+def test_a_noun_alone_lists_its_commands(sokovan: Sokovan) -> None:
+    for noun in NOUNS:
+        status, out, _ = sokovan(noun)
+        assert status == 0
+        assert out.startswith(f"Usage: sokovan {noun} COMMAND")
 
 
-def test_the_summaries_of_the_overview_are_those_of_the_commands() -> None:
-    for name, summary in command.COMMANDS.items():
-        assert summary.split(":", maxsplit=1)[0] in (app[name].help or "")
+def test_the_version_is_printed_alone(sokovan: Sokovan) -> None:
+    assert sokovan("--version") == (0, f"{__version__}\n", "")
 
 
-def test_a_command_is_handed_to_the_parser_with_its_exit_status(
+def test_a_command_is_run_with_its_exit_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["sokovan", "simulate"])
@@ -101,3 +104,69 @@ def test_a_command_is_handed_to_the_parser_with_its_exit_status(
         command.main()
     assert ended.value.code == 2
     assert "name at least one file" in capsys.readouterr().err
+
+
+def test_a_command_that_there_is_not_is_told_with_the_one_that_was_meant(sokovan: Sokovan) -> None:
+    status, out, err = sokovan("sesion")
+    assert (status, out) == (2, "")
+    assert err.splitlines() == [
+        "error: there is no command 'sesion'; did you mean 'session'?",
+        "  hint: sokovan --help lists every command [usage]",
+    ]
+
+
+def test_words_of_the_users_command_are_left_alone(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("POST sessions", {"id": 7})
+    sokovan("run", "-d", "--", "cat", "-", "--json")
+    assert server.body("POST sessions")["command"] == ["cat", "-", "--json"]
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["ps", "--json"], True),
+        (["ps", "-o", "json"], True),
+        (["ps", "--output=json"], True),
+        (["ps", "-o", "table"], False),
+        (["run", "--", "x", "--json"], False),
+    ],
+)
+def test_errors_are_objects_where_data_would_be(words: list[str], *, wanted: bool) -> None:
+    assert wants_json(words) is wanted
+
+
+def test_the_environment_may_ask_for_objects_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOKOVAN_OUTPUT", "json")
+    assert wants_json(["ps"])
+    assert not wants_json(["ps", "-o", "table"])
+
+
+def test_a_defect_is_one_line_unless_somebody_wants_more(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_words: list[str]) -> int:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr("sokovan.cli.app.run_command", broken)
+    monkeypatch.delenv("SOKOVAN_DEBUG", raising=False)
+    status, _, err = sokovan("ps")
+    assert status == 1
+    assert err.startswith("error: ZeroDivisionError: by zero\n")
+    assert "Traceback" not in err
+    monkeypatch.setenv("SOKOVAN_DEBUG", "1")
+    assert "Traceback" in sokovan("ps")[2]
+
+
+def test_ctrl_c_ends_with_130(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_words: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sokovan.cli.app.run_command", interrupted)
+    assert sokovan("ps") == (130, "", "interrupted\n")
+
+
+def test_a_full_disk_is_told() -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        words = [sys.executable, "-m", "sokovan", "--help"]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert "cannot write the output" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -80,7 +80,9 @@ class StillClock:
     """Surroundings in which waiting takes no time, and is written down."""
 
     def __init__(self) -> None:
-        self.now, self.waits, self.keys = 0.0, [], 0  # type: float, list[float], int
+        self.now = 0.0
+        self.waits: list[float] = []
+        self.keys = 0
 
     def now_s(self) -> float:
         """The time so far."""

@@ -15,7 +15,7 @@ from sokovan.adapters.process.shim.listener import address
 
 
 class Ends:
-    """Lines to the shims of kernels that run, for as long as somebody waits for an end."""
+    """Lines to the shims of kernels that run, while somebody waits for an end."""
 
     def __init__(self, places: Places) -> None:
         self._places = places

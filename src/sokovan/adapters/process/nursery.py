@@ -11,8 +11,10 @@ import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
+from sokovan.adapters.process.shim.main import LOG
 from sokovan.adapters.process.shims import START_LIMIT_S, light_command, require_started, run_shim
 from sokovan.ports.runtime import RuntimeFailure
 
@@ -43,11 +45,12 @@ class Nursery:
                 theirs.callback(os.close, answer)
                 given = _nameless_file(theirs, json.dumps(plan).encode())
                 is_asked = self._ask([lock, given, answer, trouble])
-            if not is_asked:
-                run_shim(plan, lock)
-                return
-            said = self._answer(told)
-            require_started(said, os.pread(trouble, _READ_BYTES, max(0, os.fstat(trouble).st_size - _READ_BYTES)))
+            said = self._answer(told) if is_asked else b""
+            complaint = os.pread(trouble, _READ_BYTES, max(0, os.fstat(trouble).st_size - _READ_BYTES))
+        if said or complaint or (Path(plan["place"]) / LOG).exists():
+            require_started(said, complaint)
+        else:  # there is no nursery, or it was killed before the shim had begun
+            run_shim(plan, lock)
 
     def close(self) -> None:
         """Let the process go; shims stay."""

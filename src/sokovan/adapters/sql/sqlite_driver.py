@@ -92,18 +92,27 @@ class OneHopCursor:
 class OneHopConnection(aiosqlite.Connection):
     """A connection of the driver, with cursors of ours."""
 
+    # Whoever asked for something did not wait for it: what the connection is in, only its thread knows.
+    _left_alone = False
+
     def cursor(self) -> OneHopCursor:  # type: ignore[override]  # SQLAlchemy asks for less than the driver promises
         """A cursor; nothing has happened yet."""
         return OneHopCursor(self)
 
     async def rollback(self) -> None:
         """Undo what was begun; whoever has begun nothing is not sent on the way."""
-        if self.in_transaction:
+        if self.in_transaction or self._left_alone:
+            self._left_alone = False
             await super().rollback()
 
     async def hop(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Have something done in the connection's thread."""
-        return await self._execute(work, *arguments)  # type: ignore[no-untyped-call]  # the driver has no types here
+        try:
+            return await self._execute(work, *arguments)  # type: ignore[no-untyped-call]  # the driver has no types here
+        except asyncio.CancelledError:
+            # It is done all the same, perhaps later than the rollback would look for it.
+            self._left_alone = True
+            raise
 
 
 def connector(url: URL, *, timeout_s: float, pragmas: Sequence[str]) -> Callable[[], Awaitable[OneHopConnection]]:

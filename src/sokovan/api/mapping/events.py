@@ -36,6 +36,11 @@ def event_view(event: Event) -> EventView:
     return EventView(object=kind, id=name, before=before, after=after, trigger=trigger, at=time_text(event.at_ms))
 
 
+def missed_view(now_ms: int) -> EventView:
+    """The word that events are missing here."""
+    return EventView(object="stream", id="", before=None, after="resync", trigger="lost", at=time_text(now_ms))
+
+
 def session_of(event: Event) -> SessionId | None:
     """The session that an event is about, if it is about one."""
     return event.session_id if isinstance(event, SessionMoved | KernelMoved) else None

@@ -17,7 +17,7 @@ _STOPPED = frozenset({137, 143})
 
 
 def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) -> SessionView:
-    """One session; why it waits is the scheduler's word, why it ended is the first cause."""
+    """One session; why it waits is the scheduler's word, why it ended the first cause."""
     spec, first = record.spec, record.spec.kernels[0]
     waits = verdict if record.status is SessionStatus.PENDING else None
     return SessionView(

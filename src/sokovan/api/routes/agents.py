@@ -11,31 +11,19 @@ from starlette.responses import Response
 from sokovan.api.auditing import audit_entry
 from sokovan.api.context import ApiContext
 from sokovan.api.gate import asker_of
-from sokovan.api.lookup import require_at_all
+from sokovan.api.lookup import agent_named, require_at_all
+from sokovan.api.mapping.agent_moves import asked_move
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
 from sokovan.domain.access import Act, Kind
-from sokovan.domain.errors import NotFound
-from sokovan.domain.ids import AgentId, is_name
-from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
-from sokovan.domain.lifecycle.machine import Cause
-from sokovan.domain.record import AgentRecord, Change
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
+from sokovan.domain.record import AgentRecord
 from sokovan.ports.agents import AgentState
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.fleet import AgentChange, AgentPage, AgentView
 from sokovan.wire.api.sessions import HistoryView
-
-# What an administrator may ask of a machine: the move, and where it leads.
-ACTIONS: dict[str, tuple[AgentTrigger, AgentStatus]] = {
-    "drain": (AgentTrigger.DRAIN_REQUESTED, AgentStatus.DRAINING),
-    "undrain": (AgentTrigger.DRAIN_REVOKED, AgentStatus.ALIVE),
-    "declare-gone": (AgentTrigger.DECLARED_GONE, AgentStatus.TERMINATED),
-}
-REASON_MAX = 1_000
 
 
 class AgentRoutes:
@@ -76,30 +64,29 @@ class AgentRoutes:
 
     async def show(self, name: Name) -> Response:
         """Show one machine."""
-        record = await self._parts.store.read(lambda unit: _agent(unit, name))
+        record = await self._parts.store.read(lambda unit: agent_named(unit, name))
         return json_response(self._view(record, await self._parts.agents.get(record.info.agent_id)))
 
     async def history(self, name: Name) -> Response:
         """Tell the story of a machine."""
 
         async def work(unit: UnitOfWork) -> HistoryView:
-            record = await _agent(unit, name)
+            record = await agent_named(unit, name)
             entries = await unit.fleet.history(record.info.agent_id)
             return HistoryView(session=name, lines=[history_line(name, entry) for entry in entries])
 
         return json_response(await self._parts.store.read(work))
 
     async def change(self, request: Request, name: Name) -> Response:
-        """Drain a machine, take that back, or declare one gone that is lost; administrators only."""
+        """Drain a machine, take that back, or declare a lost one gone; administrators only."""
         asker = asker_of(request.scope)
         require_at_all(asker, Act.CHANGE, Kind.AGENT)
         body = body_of(request, AgentChange)
-        trigger, goal = _action(body)
+        trigger, goal, change = asked_move(body, asker.user)
 
         async def work(unit: UnitOfWork) -> AgentRecord:
-            record = await _agent(unit, name)
+            record = await agent_named(unit, name)
             if record.info.status is not goal:
-                change = Change(asker.user, Cause.CONTROLLER, f"admin-{body.action}", body.reason)
                 record = await unit.fleet.move(record, trigger, change)
             await unit.audit.append(audit_entry(asker, f"agent.{body.action}", name, reason=body.reason))
             return record
@@ -110,17 +97,3 @@ class AgentRoutes:
 
     def _view(self, record: AgentRecord, state: AgentState | None) -> AgentView:
         return agent_view(record, state, connected=self._parts.gateway.connected(record.info.agent_id))
-
-
-async def _agent(unit: UnitOfWork, name: str) -> AgentRecord:
-    if not is_name(name):
-        raise NotFound(what="agent", name=name)
-    return await unit.fleet.get(AgentId(name))
-
-
-def _action(body: AgentChange) -> tuple[AgentTrigger, AgentStatus]:
-    if body.action not in ACTIONS:
-        raise InvalidRequest([Problem("action", f"must be one of {', '.join(ACTIONS)}")])
-    if len(body.reason) > REASON_MAX:
-        raise InvalidRequest([Problem("reason", f"is longer than {REASON_MAX} characters")])
-    return ACTIONS[body.action]

@@ -61,7 +61,7 @@ class ImageRoutes(CatalogRoutes[Image, ImageBody]):
         return await super().show(request, await self._key(name, architecture))
 
     async def put(self, request: Request, name: Name, architecture: Architecture = None) -> Response:
-        """Create one, or replace the one of this name and architecture; administrators only."""
+        """Create one, or replace the one of this architecture; administrators only."""
         if architecture not in {None, body_of(request, ImageBody).architecture}:
             raise InvalidRequest([Problem("query/architecture", "is not the architecture in the body")])
         return await super().put(request, name)
@@ -101,7 +101,10 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
 
 
 def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
-    """Refuse a policy that no cycle could run. Raises InvalidSpec, UnknownPlugin, UnsupportedAction."""
+    """Refuse a policy that no cycle could run.
+
+    Raises InvalidSpec, UnknownPlugin, UnsupportedAction.
+    """
     profile = profile_of(group)
     plugins.sequencer(profile.sequencer)
     plugins.selector(profile.selector)

@@ -11,12 +11,12 @@ from starlette.responses import Response
 from sokovan.api.authentication import Asker
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import LogGone
-from sokovan.api.following import Follower, read_places
 from sokovan.api.gate import asker_of
-from sokovan.api.logs import OFFSET_MAX, PIECE, PIECE_MAX, TAIL_MAX, KernelLogs, log_chunk
 from sokovan.api.lookup import kernel_at, session_named
 from sokovan.api.operations import EVENT_STREAM, Operation, json_response
 from sokovan.api.routes.parameters import INDEX_MAX, Index, Ref
+from sokovan.api.streaming.following import Follower, read_places
+from sokovan.api.streaming.logs import OFFSET_MAX, PIECE, PIECE_MAX, TAIL_MAX, KernelLogs, log_chunk
 from sokovan.domain.errors import Conflict
 from sokovan.domain.record import KernelRecord, SessionRecord
 from sokovan.ports.runtime import LogPart
@@ -44,7 +44,7 @@ class LogRoutes:
             ),
             Operation(
                 method="GET", path=f"{one}/log", endpoint=self.follow, tag=tag,
-                media=EVENT_STREAM, fails=(404, 409, 410),
+                answer=LogChunk, media=EVENT_STREAM, fails=(404, 409, 410),
             ),
         ]  # fmt: skip
 
@@ -75,7 +75,7 @@ class LogRoutes:
         kernel: Annotated[int | None, Query(ge=0, le=INDEX_MAX, description="Of this kernel only.")] = None,
         last_event_id: Annotated[str | None, Header(max_length=8_192)] = None,
     ) -> Response:
-        """Stream the output of the kernels: server-sent events `log`, each with a LogChunk.
+        """Stream the output of the kernels: events `log`, each with a LogChunk.
 
         The id of an event says how far each kernel was read: with `Last-Event-ID` it goes on there.
         """

@@ -37,7 +37,7 @@ from sokovan.wire.api.tenancy import (
 
 
 async def permit_user(unit: UnitOfWork, asker: Asker, user: User | None, before: User | None) -> None:
-    """Refuse to raise anybody above oneself, to touch who is above, and to lose oneself.
+    """Refuse to raise anybody above oneself, to touch who is above, to lose oneself.
 
     Raises Forbidden, NotFound, Conflict.
     """

@@ -1,9 +1,6 @@
-"""Watching: each change of a session, and everything that happens to one's objects."""
+"""Watching: each change of a session, and all that happens to one's objects."""
 
 from __future__ import annotations
-
-from collections import OrderedDict
-from collections.abc import Sequence
 
 import msgspec
 from starlette.requests import Request
@@ -12,27 +9,22 @@ from starlette.responses import Response
 from sokovan.api.authentication import Asker
 from sokovan.api.context import ApiContext
 from sokovan.api.gate import asker_of
-from sokovan.api.hub import Listener
-from sokovan.api.lookup import seen_by, session_named
-from sokovan.api.mapping.events import SHARED, event_view, session_of
+from sokovan.api.lookup import session_named
+from sokovan.api.mapping.events import event_view, missed_view
 from sokovan.api.mapping.sessions import is_final
-from sokovan.api.mapping.times import time_text
 from sokovan.api.operations import EVENT_STREAM, Operation
 from sokovan.api.routes.parameters import Ref
 from sokovan.api.routes.sessions import viewed
-from sokovan.api.streams import UNTIL_WOKEN, Source, sse
-from sokovan.domain.events import Event
+from sokovan.api.streaming.hub import Listener
+from sokovan.api.streaming.sight import Sight
+from sokovan.api.streaming.streams import UNTIL_WOKEN, Source, sse
 from sokovan.domain.ids import SessionId
 from sokovan.domain.record import SessionRecord
-from sokovan.domain.tenancy import Role
-from sokovan.ports.sessions import SessionFilter
-from sokovan.ports.storage import Store, UnitOfWork
+from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.sessions import SessionView
 from sokovan.wire.api.system import EventView
 
 CONNECTED = b": connected\n\n"
-KNOWN_MAX = 10_000
-ASKED_AT_ONCE = 200
 
 
 class WatchRoutes:
@@ -46,9 +38,12 @@ class WatchRoutes:
         return [
             Operation(
                 method="GET", path="/api/v1/sessions/{ref}/events", endpoint=self.session, tag="watch",
-                media=EVENT_STREAM, fails=(404, 409),
+                answer=SessionView, media=EVENT_STREAM, fails=(404, 409),
             ),
-            Operation(method="GET", path="/api/v1/events", endpoint=self.everything, tag="watch", media=EVENT_STREAM),
+            Operation(
+                method="GET", path="/api/v1/events", endpoint=self.everything, tag="watch",
+                answer=EventView, media=EVENT_STREAM,
+            ),
         ]  # fmt: skip
 
     async def session(self, request: Request, ref: Ref) -> Response:
@@ -91,52 +86,14 @@ class WatchRoutes:
                 yield UNTIL_WOKEN
 
     async def _happenings(self, listener: Listener, asker: Asker) -> Source:
-        sight = _Sight(self._parts.store, asker)
+        sight = Sight(self._parts.store, asker)
         # The client hears at once that it is connected: from here on nothing is missed unless `resync` says so.
         yield CONNECTED
         while True:
             events, lost = listener.take()
             if lost:
-                yield sse("resync", self._missed())
+                yield sse("resync", missed_view(self._parts.clock.now_ms()))
             for event in await sight.of(events):
                 yield sse("change", event_view(event))
             if not listener.heard:
                 yield UNTIL_WOKEN
-
-    def _missed(self) -> EventView:
-        at = time_text(self._parts.clock.now_ms())
-        return EventView(object="stream", id="", before=None, after="resync", trigger="lost", at=at)
-
-
-class _Sight:
-    """Which events one caller may hear of; whose a session is, is looked up once."""
-
-    def __init__(self, store: Store, asker: Asker) -> None:
-        self._store, self._asker = store, asker
-        self._known: OrderedDict[SessionId, bool] = OrderedDict()
-
-    async def of(self, events: Sequence[Event]) -> list[Event]:
-        """Those of the events that the caller may hear of."""
-        if self._asker.standing.role is Role.ADMIN:
-            return list(events)
-        about = {session_of(event) for event in events} - {None}
-        await self._look([one for one in about if one is not None and one not in self._known])
-        return [event for event in events if self._visible(event)]
-
-    def _visible(self, event: Event) -> bool:
-        about = session_of(event)
-        return event_view(event).object in SHARED if about is None else self._known.get(about, False)
-
-    async def _look(self, unknown: Sequence[SessionId]) -> None:
-        for start in range(0, len(unknown), ASKED_AT_ONCE):
-            ids = unknown[start : start + ASKED_AT_ONCE]
-            own = await self._own(seen_by(self._asker, SessionFilter(ids=ids)))
-            self._known.update({one: one in own for one in ids})
-        while len(self._known) > KNOWN_MAX:
-            self._known.popitem(last=False)
-
-    async def _own(self, wanted: SessionFilter | None) -> set[SessionId]:
-        if wanted is None:
-            return set()
-        found = await self._store.read(lambda unit: unit.sessions.page(wanted, limit=ASKED_AT_ONCE))
-        return {record.session_id for record in found}

@@ -16,7 +16,7 @@ from sokovan.wire.api.fleet import AgentView
 def ls(*, shown: Shown = AS_TABLE) -> int:
     """List machines.
 
-    Examples:
+    For example:
       sokovan agent ls
       sokovan agent ls -o wide
     """
@@ -29,7 +29,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
 def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one machine.
 
-    Examples:
+    For example:
       sokovan agent show gpu2
 
     Parameters
@@ -49,7 +49,7 @@ def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
 def history(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Tell the story of a machine.
 
-    Examples:
+    For example:
       sokovan agent history gpu2
 
     Parameters
@@ -67,7 +67,7 @@ def history(name: str, /, *, shown: Shown = AS_TABLE) -> int:
 def drain(name: str, /, *, reason: str = "", server: Server = ON_SERVER) -> int:
     """Start nothing new on a machine; what runs goes on.
 
-    Examples:
+    For example:
       sokovan agent drain gpu2 --reason "dimm swap"
 
     Parameters
@@ -86,7 +86,7 @@ def drain(name: str, /, *, reason: str = "", server: Server = ON_SERVER) -> int:
 def undrain(name: str, /, *, reason: str = "", server: Server = ON_SERVER) -> int:
     """Take a drained machine back.
 
-    Examples:
+    For example:
       sokovan agent undrain gpu2
 
     Parameters
@@ -107,7 +107,7 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
 
     What it held is free then, and its kernels are over. If it is not gone, the same slots would be used twice: be sure.
 
-    Examples:
+    For example:
       sokovan agent declare-gone gpu2 --reason "burnt" --yes
 
     Parameters

@@ -11,7 +11,7 @@ from sokovan.cli.output import say
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """Print what makes a shell complete our words.
 
-    Examples:
+    For example:
       source <(sokovan completion bash)
       sokovan completion zsh > ~/.zfunc/_sokovan
       sokovan completion fish > ~/.config/fish/completions/sokovan.fish

@@ -40,7 +40,7 @@ COLUMNS: list[Column[KnownContext]] = [
 def ls(*, shown: Shown = AS_TABLE) -> int:
     """List the servers this client knows.
 
-    Examples:
+    For example:
       sokovan context ls
       sokovan context ls --json
     """
@@ -55,7 +55,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
 def use(name: str, /) -> int:
     """Make a server the current one.
 
-    Examples:
+    For example:
       sokovan context use local
 
     Parameters
@@ -74,7 +74,7 @@ def add(name: str, url: str, /, *, token_file: str | None = None, keep_current: 
     The key comes from --token-file, from SOKOVAN_TOKEN, or is asked for; it never stands on the command line, where
     others could read it.
 
-    Examples:
+    For example:
       sokovan context add lab https://sokovan.example
       sokovan context add lab https://sokovan.example --token-file - < key.txt
 
@@ -97,7 +97,7 @@ def add(name: str, url: str, /, *, token_file: str | None = None, keep_current: 
 def remove(name: str, /, *, yes: Yes = False) -> int:
     """Forget a server and its key.
 
-    Examples:
+    For example:
       sokovan context rm lab --yes
 
     Parameters

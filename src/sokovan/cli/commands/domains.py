@@ -16,7 +16,7 @@ COLUMNS: list[Column[DomainBody]] = [
 def ls(*, shown: Shown = AS_TABLE) -> int:
     """List domains.
 
-    Examples:
+    For example:
       sokovan domain ls
     """
     return list_all(shown, COLUMNS, lambda client: client.domains.list())
@@ -25,7 +25,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
 def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one domain.
 
-    Examples:
+    For example:
       sokovan domain show default
 
     Parameters
@@ -39,7 +39,7 @@ def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
 def change(name: str, /, *, quota: str | None = None, server: Server = ON_SERVER) -> int:
     """Make a domain, or change one.
 
-    Examples:
+    For example:
       sokovan domain set physics --quota big
 
     Parameters
@@ -58,7 +58,7 @@ def change(name: str, /, *, quota: str | None = None, server: Server = ON_SERVER
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove a domain.
 
-    Examples:
+    For example:
       sokovan domain rm physics --yes
 
     Parameters

@@ -26,7 +26,7 @@ def execute(
 
     Its exit status is ours; 125: sokovan itself failed.
 
-    Examples:
+    For example:
       sokovan exec ddp -- nvidia-smi
       sokovan exec -it ddp --kernel 2 -- bash
       tar c . | sokovan exec -i ddp -- tar x -C /tmp

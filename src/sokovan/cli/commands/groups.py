@@ -17,7 +17,7 @@ COLUMNS: list[Column[GroupBody]] = [
 def ls(*, shown: Shown = AS_TABLE) -> int:
     """List projects.
 
-    Examples:
+    For example:
       sokovan group ls
     """
     return list_all(shown, COLUMNS, lambda client: client.groups.list())
@@ -26,7 +26,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
 def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one project.
 
-    Examples:
+    For example:
       sokovan group show nlp
 
     Parameters
@@ -40,7 +40,7 @@ def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
 def change(name: str, /, *, domain: str | None = None, quota: str | None = None, server: Server = ON_SERVER) -> int:
     """Make a project, or change one.
 
-    Examples:
+    For example:
       sokovan group set nlp --quota big
 
     Parameters
@@ -65,7 +65,7 @@ def change(name: str, /, *, domain: str | None = None, quota: str | None = None,
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove a project.
 
-    Examples:
+    For example:
       sokovan group rm nlp --yes
 
     Parameters

@@ -35,7 +35,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
 
     host and venv:NAME are known without being listed.
 
-    Examples:
+    For example:
       sokovan image ls
     """
     return list_all(shown, COLUMNS, lambda client: client.images.list())
@@ -44,7 +44,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
 def show(name: str, /, *, architecture: str = ARCHITECTURE, shown: Shown = AS_TABLE) -> int:
     """Show one image.
 
-    Examples:
+    For example:
       sokovan image show pytorch/pytorch:2.9
 
     Parameters
@@ -68,7 +68,7 @@ def change(
 ) -> int:
     """Make an image known, or change one.
 
-    Examples:
+    For example:
       sokovan image set pytorch/pytorch:2.9 --least mem=4GiB
 
     Parameters
@@ -96,7 +96,7 @@ def change(
 def remove(name: str, /, *, architecture: str = ARCHITECTURE, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Forget an image.
 
-    Examples:
+    For example:
       sokovan image rm pytorch/pytorch:2.9 --yes
 
     Parameters

@@ -21,7 +21,7 @@ COLUMNS: list[Column[KeyView]] = [
 def ls(*, shown: Shown = AS_TABLE) -> int:
     """List keys, without their secrets.
 
-    Examples:
+    For example:
       sokovan key ls
     """
     form = shown.form()
@@ -33,7 +33,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
 def add(user: str | None = None, /, *, quota: str | None = None, shown: Shown = AS_TABLE) -> int:
     """Make a key for a user; it is shown once.
 
-    Examples:
+    For example:
       sokovan key add
       sokovan key add ada --json
 
@@ -55,7 +55,7 @@ def add(user: str | None = None, /, *, quota: str | None = None, shown: Shown = 
 def remove(key: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Make a key useless.
 
-    Examples:
+    For example:
       sokovan key rm AK-01JCN8 --yes
 
     Parameters

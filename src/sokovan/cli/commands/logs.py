@@ -29,7 +29,7 @@ def logs(
 
     The lines of a session with several kernels begin with their rank: [2].
 
-    Examples:
+    For example:
       sokovan logs ddp
       sokovan logs ddp -f --kernel 2
       sokovan logs ddp --tail 100 --prefix

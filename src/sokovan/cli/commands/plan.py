@@ -27,7 +27,7 @@ def plan(
     The real scheduler decides, on what there is now; nothing is stored. Exit status: 0 it would start or wait, 6 it
     could never be placed.
 
-    Examples:
+    For example:
       sokovan plan --size 4 --gpus 8 --topology hard:rack -- python train.py
       sokovan plan -f train.sokovan.yaml --json
 

@@ -77,7 +77,7 @@ def ps(
 
     Those that have not ended, unless --all or --status says otherwise.
 
-    Examples:
+    For example:
       sokovan ps
       sokovan ps --all --mine -o wide
       sokovan ps --status PENDING --json

@@ -36,7 +36,7 @@ COLUMNS: list[Column[QueueBody]] = [
 def ls(*, shown: Shown = AS_TABLE) -> int:
     """List queues.
 
-    Examples:
+    For example:
       sokovan queue ls
     """
     return list_all(shown, COLUMNS, lambda client: client.queues.list())
@@ -45,7 +45,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
 def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one queue.
 
-    Examples:
+    For example:
       sokovan queue show research
 
     Parameters
@@ -90,7 +90,7 @@ def change(name: str, /, *, wish: QueueWish = AS_IT_IS, server: Server = ON_SERV
 
     What is not said stays as it is.
 
-    Examples:
+    For example:
       sokovan queue set research --weight 3 --max gpu=256
       sokovan queue set research --closed
 
@@ -109,7 +109,7 @@ def change(name: str, /, *, wish: QueueWish = AS_IT_IS, server: Server = ON_SERV
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove a queue.
 
-    Examples:
+    For example:
       sokovan queue rm research --yes
 
     Parameters

@@ -41,7 +41,7 @@ COLUMNS: list[Column[PolicyBody]] = [
 def ls(*, shown: Shown = AS_TABLE) -> int:
     """List limits.
 
-    Examples:
+    For example:
       sokovan quota ls
     """
     return list_all(shown, COLUMNS, lambda client: client.policies.list())
@@ -50,7 +50,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
 def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one set of limits.
 
-    Examples:
+    For example:
       sokovan quota show students
       sokovan quota show group:nlp
 
@@ -81,7 +81,7 @@ def change(name: str, /, *amounts: str, counts: Counts = AS_THEY_ARE, server: Se
 
     A plain name is a set of limits that many may share. An owner, as group:nlp, gets limits of his own.
 
-    Examples:
+    For example:
       sokovan quota set students gpu=8 cpu=64 --sessions 10
       sokovan quota set group:nlp gpu=64
 
@@ -111,7 +111,7 @@ def change(name: str, /, *amounts: str, counts: Counts = AS_THEY_ARE, server: Se
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove limits.
 
-    Examples:
+    For example:
       sokovan quota rm students --yes
 
     Parameters

@@ -29,7 +29,7 @@ def run(
     wrong. 6: it cannot be placed, or still waits at --timeout; it is taken back then. With --detach the name is printed
     and the exit status is that of every other command.
 
-    Examples:
+    For example:
       sokovan run -- python -c "print('hello')"
       sokovan run --name ddp --size 4 --gpus 8 --topology hard:rack -- python train.py
       sokovan run -d -f train.sokovan.yaml

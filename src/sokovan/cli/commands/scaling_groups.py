@@ -26,7 +26,7 @@ COLUMNS: list[Column[ScalingGroupBody]] = [
 def ls(*, shown: Shown = AS_TABLE) -> int:
     """List pools of machines.
 
-    Examples:
+    For example:
       sokovan scaling-group ls
     """
     return list_all(shown, COLUMNS, lambda client: client.scaling_groups.list())
@@ -35,7 +35,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
 def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one pool.
 
-    Examples:
+    For example:
       sokovan scaling-group show default
 
     Parameters
@@ -60,7 +60,7 @@ def change(
 
     What is not said stays as it is.
 
-    Examples:
+    For example:
       sokovan scaling-group set default --scheduler drf
       sokovan scaling-group set gpu --slot cpu --slot mem --slot cuda.device --pending-timeout 2h
       sokovan scaling-group set gpu --option agent_selector=dispersed
@@ -96,7 +96,7 @@ def change(
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove a pool.
 
-    Examples:
+    For example:
       sokovan scaling-group rm gpu --yes
 
     Parameters

@@ -33,7 +33,7 @@ def show(
 ) -> int:
     """Show one session.
 
-    Examples:
+    For example:
       sokovan session show ddp
       sokovan session show ddp -o yaml
       sokovan session show ddp --until RUNNING
@@ -65,7 +65,7 @@ def history(name: str, /, *, shown: Shown = AS_TABLE) -> int:
 
     Every move of the session and of its kernels, with time, cause and reason.
 
-    Examples:
+    For example:
       sokovan session history ddp
       sokovan session history ddp -o jsonl
 
@@ -91,7 +91,7 @@ def wait(
 
     Exit status: 0 they are, 1 one ended without ever being there, 6 time is up.
 
-    Examples:
+    For example:
       sokovan wait ddp
       sokovan wait ddp tune-9 --for RUNNING --timeout 10m
 
@@ -125,7 +125,7 @@ def stop(
     A session gets SIGTERM, time to finish, then SIGKILL. With --force you see it ended at once; its machines are free
     only when the agents have said that it is gone.
 
-    Examples:
+    For example:
       sokovan stop ddp
       sokovan stop --all --yes
 
@@ -151,7 +151,7 @@ def cancel(*names: str, server: Server = ON_SERVER) -> int:
 
     A session that has started already is not touched: end it with sokovan stop.
 
-    Examples:
+    For example:
       sokovan cancel tune-9
 
     Parameters

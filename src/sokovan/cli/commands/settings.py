@@ -16,7 +16,7 @@ def show(*, origin: Flag = False, shown: Shown = AS_TABLE) -> int:
     A flag wins over the environment, the environment over the project's .sokovan.toml, that over the context, and the
     context over the default. The key is not shown.
 
-    Examples:
+    For example:
       sokovan config show --origin
       sokovan config show --json
 

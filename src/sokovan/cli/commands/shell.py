@@ -27,7 +27,7 @@ def shell(
     Without a name an interactive session is started with these options, and ended with the shell. The exit status is
     that of the shell; 125: sokovan itself failed.
 
-    Examples:
+    For example:
       sokovan shell
       sokovan shell --gpus 1 --program bash
       sokovan shell ddp

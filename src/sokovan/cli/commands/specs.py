@@ -20,7 +20,7 @@ def init(name: str, /, *, force: Flag = False) -> int:
 
     Writes NAME.sokovan.yaml, and the JSON Schema beside it, by which an editor checks and completes the file.
 
-    Examples:
+    For example:
       sokovan init train
       sokovan run -f train.sokovan.yaml
 
@@ -41,7 +41,7 @@ def init(name: str, /, *, force: Flag = False) -> int:
 def schema(*, kind: Annotated[Literal["Session"], Parameter(name=["--kind", "-k"])] = "Session") -> int:
     """Print the JSON Schema of a spec.
 
-    Examples:
+    For example:
       sokovan schema -k Session > session.schema.json
 
     Parameters

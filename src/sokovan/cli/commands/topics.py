@@ -23,7 +23,7 @@ _OTHER_VARIABLES = {
 def help_topic(topic: str | None = None, /) -> int:
     """Read about a topic: exit codes, environment, formats, specs.
 
-    Examples:
+    For example:
       sokovan help
       sokovan help exit-codes
 

@@ -23,7 +23,7 @@ COLUMNS: list[Column[UserBody]] = [
 def ls(*, shown: Shown = AS_TABLE) -> int:
     """List users.
 
-    Examples:
+    For example:
       sokovan user ls
     """
     return list_all(shown, COLUMNS, lambda client: client.users.list())
@@ -32,7 +32,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
 def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     """Show one user.
 
-    Examples:
+    For example:
       sokovan user show ada
 
     Parameters
@@ -57,7 +57,7 @@ def change(
 
     A new user needs a key as well: sokovan key add NAME.
 
-    Examples:
+    For example:
       sokovan user set ada --group nlp --group vision
       sokovan user set ada --role domain-admin
 
@@ -87,7 +87,7 @@ def change(
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     """Remove a user.
 
-    Examples:
+    For example:
       sokovan user rm ada --yes
 
     Parameters

@@ -28,7 +28,7 @@ def version(*, shown: Shown = AS_TABLE) -> int:
 
     A server that does not answer is no failure.
 
-    Examples:
+    For example:
       sokovan version
       sokovan version --json
     """

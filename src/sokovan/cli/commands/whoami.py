@@ -10,7 +10,7 @@ from sokovan.cli.rendering import show_one
 def whoami(*, shown: Shown = AS_TABLE) -> int:
     """Say who you are to the server.
 
-    Examples:
+    For example:
       sokovan whoami
     """
     form = shown.form()

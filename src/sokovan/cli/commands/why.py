@@ -32,7 +32,7 @@ def why(
 ) -> int:
     """Say why a session has not started, and what would help.
 
-    Examples:
+    For example:
       sokovan why tune-9
       sokovan why tune-9 --json
       sokovan why --all

@@ -35,7 +35,7 @@ def run(
     It dials the manager, so no port is opened here. Ctrl-C stops the agent; its kernels go on, and are taken up again
     when it comes back.
 
-    Examples:
+    For example:
       sokovan agent run ws://127.0.0.1:7647 --token-file join.token --name gpu2 --label rack=r01
 
     Parameters

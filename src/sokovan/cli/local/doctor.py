@@ -17,7 +17,7 @@ def doctor(*, json: Annotated[bool, Parameter(negative=())] = False) -> int:
 
     Every answer is found by trying, and nothing is changed. Exit status: 0 sokovan can run here, 1 it lacks something.
 
-    Examples:
+    For example:
       sokovan doctor
       sokovan doctor --json
 

@@ -22,7 +22,7 @@ def simulate(
     A scenario is a small cluster, the work offered to it, and what must be decided. Exit status: 0 every expectation
     holds, 1 one does not, 2 a file cannot be read.
 
-    Examples:
+    For example:
       sokovan simulate cluster.yaml                 which expectations hold
       sokovan simulate cluster.yaml --explain       why each session got what it got
       sokovan simulate --snapshot snapshot.json     the plan for a saved snapshot
@@ -59,7 +59,7 @@ def audit(
     Reads one state of the store and changes nothing. Exit status: 0 every law holds, 1 one is broken, 2 usage, 3 there
     is no such store, 5 it has another schema, 7 it cannot be reached.
 
-    Examples:
+    For example:
       sokovan audit                                        the store of the embedded server
       sokovan audit --store postgresql://db.example/sokovan
       sokovan audit --only I1,I7 --json
@@ -84,7 +84,7 @@ def upgrade(*, store: str | None = None, json: Annotated[bool, Parameter(negativ
     Exit status: 0 it is there, 2 usage, 3 there is no such store, 5 it was written by a version that this one does not
     know, 7 it cannot be reached.
 
-    Examples:
+    For example:
       sokovan db upgrade --store postgresql://db.example/sokovan
 
     Parameters
@@ -104,7 +104,7 @@ def check(*, store: str | None = None, json: Annotated[bool, Parameter(negative=
 
     Exit status: 0 it is, 1 it is not, 2 usage, 3 there is no such store, 7 it cannot be reached.
 
-    Examples:
+    For example:
       sokovan db check --store postgresql://db.example/sokovan
 
     Parameters

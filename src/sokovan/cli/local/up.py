@@ -25,7 +25,7 @@ def up(
     It listens on 127.0.0.1 only, keeps its state in your data folder, makes a key for you the first time, and makes
     itself the context of this client. Ctrl-C stops it; the data stays, and sessions that kept running are found again.
 
-    Examples:
+    For example:
       sokovan up
       sokovan up --fake-gpus 4
       sokovan up --fake 64x8 --no-agent

@@ -8,12 +8,14 @@ possible. It waits for nobody: requests to agents run beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
 from sokovan.domain.record import Change, SessionRecord
 from sokovan.orchestrator.coordinator import Leadership
+from sokovan.orchestrator.fleet import SESSIONS_HINT
 from sokovan.orchestrator.handler import DeadlinePassed, Handler, within
 from sokovan.orchestrator.sessions.moves import Plan, Step, by_coordinator
 from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
@@ -22,7 +24,6 @@ from sokovan.orchestrator.sessions.workshop import Workshop
 from sokovan.orchestrator.tasks import TaskSpec
 from sokovan.ports.storage import Fence
 
-SESSIONS_HINT = "sessions"
 LEASE = "sessions"
 HANDLER_FAILED = "handler-failed"
 
@@ -72,9 +73,10 @@ class ScheduleCoordinator:
             self._parts.telemetry.observe("cycle_seconds", seconds, coordinator=LEASE)
 
     async def close(self) -> None:
-        """Give up requests that are under way, and the lease. Whoever leads next asks again."""
+        """Give up the lease and what is under way; whoever leads next asks again."""
         await self._shop.clear()
-        await self.leadership.release()
+        with suppress(StoreUnavailable):  # then the lease ends by itself
+            await self.leadership.release()
 
     def next_due_s(self) -> float | None:
         """How long until there is work without any hint."""
@@ -87,7 +89,7 @@ class ScheduleCoordinator:
         await self._shop.clear()
         self._long_ms = None
         if fence is not None:
-            await self._shop.live.load(self._parts.store)
+            await self._shop.reader.load()
             self._shop.batches.fence = fence
 
     async def _round(self) -> bool:
@@ -100,19 +102,20 @@ class ScheduleCoordinator:
             await self._run(handler, seen)
         again = await self._look_again(seen)
         await self._heed_casualties()
-        return again or shop.errands.waiting > 0
+        return again or shop.errands.waiting > 0 or bool(shop.live.doubtful)
 
     async def _look(self, *, long: bool) -> Round:
         """Sessions first, then what agents report: what is in neither was lost by nobody."""
-        shop, store = self._shop, self._parts.store
-        await shop.live.refresh(store)
+        shop = self._shop
+        await shop.reader.refresh()
         await shop.scheduler.look()
         news = shop.reports.take_in(await self._parts.agents.fresh(), now_ms=self._parts.clock.monotonic_ms())
-        shop.errands.hurry_failed(set(news.spoke))
+        shop.errands.pauses.hurry_failed(set(news.spoke))
         if news.reborn:
+            shop.errands.pauses.hurry_all(set(news.restarted))
             # Kernels that were taken over belong to the new incarnation since.
             shop.live.doubt(session for agent_id in news.reborn for session in shop.live.sessions_on(agent_id))
-            await shop.live.refresh(store)
+            await shop.reader.refresh()
         return Round(long=long, news=news, agents=await shop.scheduler.agents())
 
     async def _look_again(self, seen: Round) -> bool:

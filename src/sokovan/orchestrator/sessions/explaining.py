@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.machine import Cause
-from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.record import HistoryEntry, KernelRecord, SessionRecord, SessionResult
 from sokovan.orchestrator.sessions.explanations import Ahead, Explanation, PastReason, Stage, meaning_of
 from sokovan.ports.verdicts import StoredVerdict
@@ -30,10 +30,13 @@ _STAGE_OF: Mapping[SessionStatus, Stage] = {
     SessionStatus.TERMINATED: Stage.FAILED,
     SessionStatus.CANCELLED: Stage.CANCELLED,
 }
-# What a note or a cause in a story means to the reader; any other trouble is one that is tried again.
+# What a note in a story means to the reader; any other tells of progress.
 _TROUBLES: Mapping[str, Stage] = {
     "image-unavailable": Stage.IMAGE_NOT_FOUND,
     "agent-unreachable": Stage.AGENT_UNREACHABLE,
+    "mass-loss": Stage.AGENT_UNREACHABLE,
+    "handler-failed": Stage.RETRY_BACKOFF,
+    "handler-timeout": Stage.RETRY_BACKOFF,
 }
 _STOPPED = frozenset({"user-requested", "forced-by-user", "stop_requested"})
 
@@ -70,18 +73,25 @@ def explain_waiting(
 
 def explain_stage(session: SessionRecord, story: Sequence[HistoryEntry], *, now_ms: int) -> Explanation:
     """Where a session stands that does not wait for a place, and what troubles it."""
-    trouble = _trouble(session, story, now_ms=now_ms)
-    code = _stage(session, trouble)
+    code = _stage(session, trouble_of(session, story, now_ms=now_ms))
     advice, meaning = meaning_of(code)
     return Explanation(
         session_id=session.session_id,
         status=session.status,
         verdict=advice,
         code=code.value,
-        summary=_summary(session, trouble) or meaning,
+        summary="; ".join(part for part in (_state(session), _said(session, story)) if part) or meaning,
         checks=_kernel_checks(session.kernels),
         as_of_ms=now_ms,
     )
+
+
+def trouble_of(session: SessionRecord, story: Sequence[HistoryEntry], *, now_ms: int) -> Stage | None:
+    """What keeps a session from going on, if something did a moment ago."""
+    note = _last_note(session, story)
+    if note is None or now_ms - note.last_ms > TROUBLE_S * 1000:
+        return None
+    return _TROUBLES.get(note.change.code)
 
 
 def past_reasons(story: Sequence[HistoryEntry]) -> tuple[PastReason, ...]:
@@ -123,40 +133,41 @@ def _ahead(session: SessionRecord, other: SessionRecord) -> Ahead:
     return Ahead(session=other.spec.name if mine and other.spec.name else other.session_id, why=why)
 
 
-def _trouble(session: SessionRecord, story: Sequence[HistoryEntry], *, now_ms: int) -> HistoryEntry | None:
-    """The last note since the session came into its status, if it is fresh."""
+def _last_note(session: SessionRecord, story: Sequence[HistoryEntry]) -> HistoryEntry | None:
+    """The last that was said of the session since it came into its status."""
     last = story[-1] if story else None
-    if last is None or not _is_note(last) or last.after != session.status:
-        return None
-    return last if now_ms - last.last_ms <= TROUBLE_S * 1000 else None
+    return last if last is not None and _is_note(last) and last.after == session.status else None
 
 
-def _stage(session: SessionRecord, trouble: HistoryEntry | None) -> Stage:
+def _stage(session: SessionRecord, trouble: Stage | None) -> Stage:
     if session.status is SessionStatus.TERMINATED:
         if session.result is SessionResult.SUCCESS:
             return Stage.SUCCEEDED
         if session.cause in _STOPPED:
             return Stage.STOPPED
         return Stage.IMAGE_NOT_FOUND if session.cause == "image-unavailable" else Stage.FAILED
-    if trouble is None or session.status in {SessionStatus.PENDING, SessionStatus.CANCELLED}:
-        return _STAGE_OF[session.status]
-    return _TROUBLES.get(trouble.change.code, Stage.RETRY_BACKOFF)
+    return trouble or _STAGE_OF[session.status]
 
 
-def _summary(session: SessionRecord, trouble: HistoryEntry | None) -> str:
-    if session.ended_ms is not None or session.status is SessionStatus.TERMINATING:
-        cause = session.cause or "no cause is known"
-        told = f"{cause}: {session.cause_detail}" if session.cause_detail else cause
-        verb = "is being ended" if session.ended_ms is None else "ended"
-        return f"{verb}: {told}"
-    if trouble is not None:
-        again = f" ({trouble.times} times)" if trouble.times > 1 else ""
-        return f"{trouble.change.detail or trouble.change.code}{again}"
+def _state(session: SessionRecord) -> str:
+    """How far it is, and where; for one that ends, why."""
     if session.status is SessionStatus.PENDING:
         return ""
+    if session.ended_ms is not None or session.status is SessionStatus.TERMINATING:
+        cause = session.cause or "no cause is known"
+        verb = "is being ended" if session.ended_ms is None else "ended"
+        return f"{verb}: {cause}: {session.cause_detail}" if session.cause_detail else f"{verb}: {cause}"
     where = _listed_short([str(kernel.agent_id) for kernel in session.kernels if kernel.agent_id is not None])
-    wanted = ", and is asked to end" if session.goal is not Goal.RUN else ""
-    return f"{_counts(session.kernels)} on {where}{wanted}"
+    return f"{_counts(session.kernels)} on {where}"
+
+
+def _said(session: SessionRecord, story: Sequence[HistoryEntry]) -> str:
+    """The last note: what goes on, or what is in the way, and how often it was found."""
+    note = _last_note(session, story)
+    if note is None:
+        return ""
+    again = f" ({note.times} times)" if note.times > 1 else ""
+    return f"{note.change.detail or note.change.code}{again}"
 
 
 def _counts(kernels: Sequence[KernelRecord]) -> str:

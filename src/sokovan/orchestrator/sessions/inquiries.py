@@ -10,7 +10,13 @@ from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.record import HistoryEntry, SessionRecord
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.orchestrator.sessions.dry_runs import DryRuns
-from sokovan.orchestrator.sessions.explaining import explain_stage, explain_waiting, past_reasons, read_verdict
+from sokovan.orchestrator.sessions.explaining import (
+    explain_stage,
+    explain_waiting,
+    past_reasons,
+    read_verdict,
+    trouble_of,
+)
 from sokovan.orchestrator.sessions.explanations import (
     Explanation,
     Stage,
@@ -61,7 +67,8 @@ class Inquiries:
         known = await self._store.read(lambda unit: _known(unit, session_id))
         session, verdict = known.session, read_verdict(known.stored)
         reasons = past_reasons(known.story)
-        if session.status is not SessionStatus.PENDING or verdict is None or known.stored is None:
+        stuck = trouble_of(session, known.story, now_ms=known.now_ms) is not None
+        if session.status is not SessionStatus.PENDING or verdict is None or known.stored is None or stuck:
             stage = explain_stage(session, known.story, now_ms=known.now_ms)
             return replace(stage, history=reasons)
         waiting = explain_waiting(session, verdict, as_of_ms=known.stored.last_ms, ahead=known.ahead)

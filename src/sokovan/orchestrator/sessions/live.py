@@ -7,19 +7,15 @@ work. A decision made on an old copy loses against the version that the store ha
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum, auto
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
-from sokovan.domain.record import KernelRecord, SessionRecord
-from sokovan.ports.sessions import SessionFilter
-from sokovan.ports.storage import Store, UnitOfWork
+from sokovan.domain.record import SessionRecord
 
-PAGE = 500
 SETTLED_MAX = 10_000
-_LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
 _UNPREPARED = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING})
 
 
@@ -51,67 +47,31 @@ def needs_of(session: SessionRecord) -> frozenset[Need]:
     return frozenset(need for need, there in asked.items() if there)
 
 
-def _page_after(after: int | None) -> Callable[[UnitOfWork], Awaitable[Sequence[SessionRecord]]]:
-    async def work(unit: UnitOfWork) -> Sequence[SessionRecord]:
-        return await unit.sessions.page(SessionFilter(statuses=_LIVE), limit=PAGE, after=after)
-
-    return work
-
-
 def settled(session: SessionRecord) -> bool:
-    """Whether nothing will ever happen to the session again: it ended and holds nothing."""
+    """Whether nothing will ever happen to it again: it ended and holds nothing."""
     return session.status in SESSION.terminal and not any(one.status in HOLDS_SLOTS for one in session.kernels)
 
 
 class LiveSessions:
-    """The copy. `moved` hears of each session that changed, as it was and as it is."""
+    """The copy. `moved` hears of each session that changed, as it was and as it is.
+
+    `now_ms` is the store's time when the copy was last brought up to date; `doubtful`
+    are sessions that may be others than we believe.
+    """
 
     def __init__(self, moved: Callable[[SessionRecord | None, SessionRecord], None]) -> None:
         self.now_ms = 0
         self._moved = moved
-        self._mark: int | None = None
         self._sessions: dict[SessionId, SessionRecord] = {}
         self._needs: dict[SessionId, frozenset[Need]] = {}
         # Dictionaries and not sets: whoever walks them does so in one order on every machine.
         self._needing: dict[Need, dict[SessionId, None]] = {need: {} for need in Need}
         self._session_of: dict[KernelId, SessionId] = {}
         self._on_agent: dict[AgentId, dict[KernelId, None]] = {}
-        self._stale: dict[SessionId, None] = {}
+        self.doubtful: dict[SessionId, None] = {}
         self._touched: dict[SessionId, None] = {}
         # The last versions of sessions that have settled: our own last write of one is no news.
         self._settled: OrderedDict[SessionId, int] = OrderedDict()
-
-    async def load(self, store: Store) -> None:
-        """Read everything, page by page; what is written meanwhile is read by `refresh`."""
-        self.clear()
-        self._mark, _ = await store.read(lambda unit: unit.sessions.changed(None))
-        after: int | None = None
-        while True:
-            page = await store.read(_page_after(after))
-            for record in page:
-                self.put(record)
-            if len(page) < PAGE:
-                break
-            after = page[-1].place
-        await self._load_lingering(store)
-
-    async def refresh(self, store: Store) -> None:
-        """Read the sessions that others have written, and those that are in doubt."""
-
-        async def work(unit: UnitOfWork) -> tuple[int, int, list[SessionRecord]]:
-            mark, versions = await unit.sessions.changed(self._mark)
-            wanted = [one for one, version in versions.items() if not self._knows(one, version)]
-            wanted += [one for one in self._stale if one not in versions or self._knows(one, versions[one])]
-            records: list[SessionRecord] = []
-            for start in range(0, len(wanted), PAGE):
-                ids = wanted[start : start + PAGE]
-                records += await unit.sessions.page(SessionFilter(ids=ids), limit=PAGE)
-            return unit.now_ms, mark, records
-
-        self.now_ms, self._mark, records = await store.read(work)
-        self._stale.clear()
-        for record in records:
-            self.put(record)
 
     def put(self, record: SessionRecord) -> None:
         """Take in a session as it is now; an older state than is known changes nothing."""
@@ -130,16 +90,15 @@ class LiveSessions:
 
     def doubt(self, session_ids: Iterable[SessionId]) -> None:
         """These may be others than we believe: read them again."""
-        self._stale.update(dict.fromkeys(session_ids))
+        self.doubtful.update(dict.fromkeys(session_ids))
 
     def clear(self) -> None:
         """Know nothing."""
-        self._mark = None
         self._sessions.clear()
         self._needs.clear()
         self._session_of.clear()
         self._on_agent.clear()
-        self._stale.clear()
+        self.doubtful.clear()
         self._touched.clear()
         self._settled.clear()
         for needing in self._needing.values():
@@ -178,7 +137,8 @@ class LiveSessions:
         """The sessions that hold something on an agent."""
         return list(dict.fromkeys(self._session_of[kernel] for kernel in self._on_agent.get(agent_id, ())))
 
-    def _knows(self, session_id: SessionId, version: int) -> bool:
+    def knows(self, session_id: SessionId, version: int) -> bool:
+        """Whether nothing newer can be learnt from this version."""
         known = self._sessions.get(session_id)
         return session_id in self._settled or (known is not None and known.version >= version)
 
@@ -186,23 +146,6 @@ class LiveSessions:
         self._settled[record.session_id] = record.version
         while len(self._settled) > SETTLED_MAX:
             self._settled.popitem(last=False)
-
-    async def _load_lingering(self, store: Store) -> None:
-        """Sessions that were ended by force, and whose kernels hold what they held."""
-
-        async def work(unit: UnitOfWork) -> list[SessionRecord]:
-            kernels: list[KernelRecord] = []
-            for agent in await unit.fleet.all():
-                kernels += await unit.ledger.kernels_on(agent.info.agent_id)
-            wanted = list(dict.fromkeys(one.session_id for one in kernels if one.session_id not in self._sessions))
-            records: list[SessionRecord] = []
-            for start in range(0, len(wanted), PAGE):
-                ids = wanted[start : start + PAGE]
-                records += await unit.sessions.page(SessionFilter(ids=ids), limit=PAGE)
-            return records
-
-        for record in await store.read(work):
-            self.put(record)
 
     def _add(self, record: SessionRecord) -> None:
         session_id = record.session_id

@@ -59,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps that one session takes in one transaction; the first one tells its end."""
+    """The steps that a session takes in one transaction; the first tells its end."""
 
     session: SessionRecord
     steps: tuple[Step, ...]

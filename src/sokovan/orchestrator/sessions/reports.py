@@ -18,13 +18,14 @@ from sokovan.ports.agents import AgentState, KernelReport
 class News:
     """What is new in a set of reports.
 
-    `spoke` are agents of which there is a newer report; `reborn` those of a newer
-    incarnation than was known.
+    `spoke` are agents of which there is a newer report; `reborn` those that speak for
+    the first time, or as a newer incarnation; `restarted` only the latter.
     """
 
     kernels: list[KernelId] = field(default_factory=list)
     spoke: list[AgentId] = field(default_factory=list)
     reborn: list[AgentId] = field(default_factory=list)
+    restarted: list[AgentId] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Reports:
         self._known: dict[AgentId, _Known] = {}
 
     def take_in(self, states: Mapping[AgentId, AgentState], *, now_ms: int) -> News:
-        """Keep what is fresh, and tell what is new. `now_ms` is of a clock that only grows."""
+        """Keep what is fresh, and tell what is new. `now_ms` is of a monotonic clock."""
         news = News()
         for agent_id, state in states.items():
             before = self._known.get(agent_id)
@@ -52,6 +53,7 @@ class Reports:
             news.spoke.append(agent_id)
             if before is None or state.incarnation > before.state.incarnation:
                 news.reborn.append(agent_id)
+                news.restarted += [] if before is None else [agent_id]
             if before is None or state.kernels != before.state.kernels:
                 older = {} if before is None else before.kernels
                 news.kernels += _differing(kernels, older)
@@ -73,7 +75,7 @@ class Reports:
         return None if known is None else known.kernels.get((kernel.kernel_id, kernel.attempt))
 
     def fenced(self, kernel: KernelRecord) -> bool:
-        """Whether a later incarnation of its agent has spoken, and does not list the kernel."""
+        """Whether a later incarnation of its agent speaks, and does not list it."""
         state = None if kernel.agent_id is None else self.state(kernel.agent_id)
         return state is not None and state.incarnation > (kernel.incarnation or 0) and self.listed(kernel) is None
 

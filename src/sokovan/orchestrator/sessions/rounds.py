@@ -1,4 +1,4 @@
-"""What the handlers of one round share: what they look at, and what they work with."""
+"""What the handlers of a round share: what they look at and work with."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sokovan.orchestrator.errands import Answer, Errands
 from sokovan.orchestrator.handler import DeadlinePassed
 from sokovan.orchestrator.quarantine import Quarantine
 from sokovan.orchestrator.sessions.live import LiveSessions
+from sokovan.orchestrator.sessions.live_reading import LiveReader
 from sokovan.orchestrator.sessions.moves import SessionWriter, by_coordinator
 from sokovan.orchestrator.sessions.reports import News, Reports
 from sokovan.ports.agent_gateway import AgentGateway, AgentUnreachable
@@ -39,6 +40,7 @@ class Workbench:
     """What handlers work with."""
 
     live: LiveSessions
+    reader: LiveReader
     writer: SessionWriter
     reports: Reports
     errands: Errands
@@ -48,13 +50,16 @@ class Workbench:
     telemetry: Telemetry
 
     async def unanswered(self, handler: str, answer: Answer, session_id: SessionId) -> None:
-        """A request failed without telling anything: it is repeated, and the session hears why."""
+        """A request failed: it is repeated, and the session hears why."""
         error = answer.error
         if error is None:
             return
         self.telemetry.count("requests_failed_total", kind=answer.key.kind)
         if not isinstance(error, SokovanError):
             self.quarantine.failed(session_id, handler=handler, error=error)
-        elif isinstance(error, AgentUnreachable | DeadlinePassed) and self.errands.failures(answer.key) == _TOLD_AT:
+        elif (
+            isinstance(error, AgentUnreachable | DeadlinePassed)
+            and self.errands.pauses.failures(answer.key) == _TOLD_AT
+        ):
             detail = f"{answer.key.kind}: {error.message}"
             await self.writer.note([session_id], by_coordinator("agent-unreachable", detail))

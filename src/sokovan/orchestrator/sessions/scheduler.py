@@ -1,4 +1,4 @@
-"""Runs scheduling cycles: look, decide outside the event loop, make the plan a fact."""
+"""Runs scheduling cycles: look, decide beside the loop, make the plan a fact."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ class Scheduler:
         due = self._due_ms is not None and self._due_ms <= self._clock.monotonic_ms()
         if not (self._changed or always or due):
             return report
-        self._changed, self._due_ms = False, None
-        if not anybody:
+        if not anybody:  # whatever changed is still new to those who come later
             await self._verdicts.nobody_waits()
             return report
+        self._changed, self._due_ms = False, None
         for group in self._snapshots.scaling_groups():
             await self._try(group, fence, report)
         return report

@@ -30,7 +30,7 @@ class _Told:
 
 
 class VerdictBook:
-    """Stores why sessions wait; a reason goes into their history when it is another one."""
+    """Stores why sessions wait; a new reason goes into their history as well."""
 
     def __init__(self, batches: BatchWriter, clock: Clock) -> None:
         self._batches, self._clock = batches, clock

@@ -11,6 +11,7 @@ from sokovan.orchestrator.errands import Errands
 from sokovan.orchestrator.quarantine import Quarantine
 from sokovan.orchestrator.sessions.crew import Crew
 from sokovan.orchestrator.sessions.live import LiveSessions
+from sokovan.orchestrator.sessions.live_reading import LiveReader
 from sokovan.orchestrator.sessions.moves import SessionWriter
 from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
 from sokovan.orchestrator.sessions.reports import Reports
@@ -25,6 +26,7 @@ class Workshop:
     def __init__(self, parts: CoordinatorParts, pace: Pace, *, wake: Callable[[], Awaitable[None]]) -> None:
         self._telemetry = parts.telemetry
         self.live = LiveSessions(self._moved)
+        self.reader = LiveReader(self.live, parts.store)
         self.batches = BatchWriter(parts.store)
         self.quarantine = Quarantine(parts.clock, policy=pace.quarantine)
         self.errands = Errands(parts.clock, wake=wake, limits=pace.errands)
@@ -34,6 +36,7 @@ class Workshop:
         self.scheduler = Scheduler(parts.snapshots, parts.allocator, verdicts, clock=parts.clock, decide=parts.decide)
         bench = Workbench(
             live=self.live,
+            reader=self.reader,
             writer=self.writer,
             reports=self.reports,
             errands=self.errands,
@@ -46,7 +49,7 @@ class Workshop:
 
     def next_due_s(self) -> float:
         """How long until there is work without any hint."""
-        dues = (self.errands.next_due_s(), self.quarantine.next_due_s(), self.scheduler.next_due_s())
+        dues = (self.errands.pauses.next_due_s(), self.quarantine.next_due_s(), self.scheduler.next_due_s())
         return min([self.crew.next_due_s(), *(due for due in dues if due is not None)])
 
     async def clear(self) -> None:

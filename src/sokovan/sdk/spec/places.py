@@ -75,7 +75,8 @@ def read_documents(text: str, file: str) -> list[Node]:
         raise _place(file, lines, error.problem_mark).wrong(f"this is not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise Place(file, 1, 1).wrong(f"this is not YAML: {str(error).splitlines()[0]}") from error
-    return [_Reading(file, lines).node(node) for node in nodes]
+    read = [_Reading(file, lines).node(node) for node in nodes]
+    return [node for node in read if node.kind != "nothing"]
 
 
 def _refuse_depth(text: str, file: str, lines: list[str]) -> None:

@@ -153,7 +153,8 @@ def _required(node: Node, known: Mapping[str, Field], needed: tuple[str, ...], *
             raise node.place.wrong(f"{what} needs the key {key!r}", hint=_example(key))
     if "run" in entries and "command" in entries:
         raise _at(entries["command"]).wrong("run and command say the same thing; keep one of them")
-    return {known[key].wire: known[key].read(value) for key, value in entries.items() if known[key].wire}
+    values = {key: known[key].read(value) for key, value in entries.items()}
+    return {known[key].wire: value for key, value in values.items() if known[key].wire}
 
 
 def _example(key: str) -> str:

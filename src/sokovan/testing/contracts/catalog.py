@@ -115,7 +115,7 @@ async def an_item_of_the_same_name_is_replaced(cluster: StoredCluster) -> None:
 
 
 async def several_items_are_found_at_once(cluster: StoredCluster) -> None:
-    """Of any kinds, in the order asked for, and nothing in the place of what is missing."""
+    """Of any kinds, in the order asked for; nothing in the place of what is missing."""
     agent = cluster.new("a")
     await cluster.agent(agent)
     items = [*tenants(cluster), *furniture(cluster, agent)]

@@ -305,7 +305,24 @@ async def a_kernel_that_asks_for_nothing_is_freed_too(cluster: StoredCluster) ->
     expect((await agent_now(cluster, agent)).info.kernel_count == 0, "it keeps its place")
 
 
+async def an_exit_code_that_comes_with_the_proof_is_kept(cluster: StoredCluster) -> None:
+    """Whoever proves an end knows how it ended; what is on record already stays."""
+    agent, stopped, ended = cluster.new("a"), cluster.new("s"), cluster.new("s")
+    await cluster.agent(agent)
+    for name in (stopped, ended):
+        await cluster.submit(name)
+        await cluster.place(name, agent)
+        await cluster.start(name)
+    await cluster.stop(stopped)
+    await cluster.move(ended, KernelTrigger.EXITED, BY_AGENT, exit_code=3)
+    kernels = [replace(one, exit_code=143) for name in (stopped, ended) for one in (await cluster.session(name)).kernels]
+    await cluster.store.run(lambda unit: unit.ledger.free(kernels, FreeProof.AGENT_TOMBSTONE, BY_COORDINATOR))
+    codes = [(await cluster.session(name)).kernels[0].exit_code for name in (stopped, ended)]
+    expect(codes == [143, 3], f"the exit codes are {codes}")
+
+
 CHECKS: tuple[Check, ...] = (
+    an_exit_code_that_comes_with_the_proof_is_kept,
     an_allocation_is_held_line_by_line,
     freeing_ends_kernel_and_session_and_gives_everything_back,
     a_freed_line_stays_with_its_time_and_proof,

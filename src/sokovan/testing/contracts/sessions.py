@@ -243,6 +243,23 @@ async def a_filter_limits_by_each_of_its_fields(cluster: StoredCluster) -> None:
         expect([record.session_id for record in found] == names, f"{wanted} does not give what it asks for")
 
 
+async def what_was_written_since_a_mark_is_named(cluster: StoredCluster) -> None:
+    """Whoever keeps a copy of sessions misses no change, however late it commits."""
+    old, new = cluster.new("s"), cluster.new("s")
+    await cluster.submit(old)
+    mark, named = await cluster.store.read(lambda unit: unit.sessions.changed(None))
+    expect(not named, "sessions are named without a mark")
+    await cluster.submit(new)
+    await cluster.stop(old)
+    later, named = await cluster.store.read(lambda unit: unit.sessions.changed(mark))
+    for name in (old, new):
+        record = await cluster.session(name)
+        expect(named.get(record.session_id) == record.version, f"{name} was written and is not named as it is")
+    await cluster.stop(new)
+    _, named = await cluster.store.read(lambda unit: unit.sessions.changed(later))
+    expect(new in named, "a change after the second mark is not named")
+
+
 CHECKS: tuple[Check, ...] = (
     a_new_session_waits_with_its_kernels,
     a_spec_is_read_as_it_was_stored,
@@ -257,4 +274,5 @@ CHECKS: tuple[Check, ...] = (
     sessions_are_listed_oldest_first,
     a_listing_goes_on_after_a_place,
     a_filter_limits_by_each_of_its_fields,
+    what_was_written_since_a_mark_is_named,
 )

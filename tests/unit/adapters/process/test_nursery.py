@@ -17,8 +17,6 @@ from sokovan.adapters.process.shim import processes
 from sokovan.ports.runtime import RuntimeFailure
 from tests.kernels import until
 
-MARK = "shim.nursery"
-
 
 @pytest.fixture
 def nursery() -> Iterator[Nursery]:
@@ -50,22 +48,14 @@ def started(nursery: Nursery, folder: Path, **changes: Any) -> None:
         os.close(lock)
 
 
-def nurseries() -> set[int]:
-    """Those that live now, in this test run and all others."""
-    found = (one for one in processes.everybody() if one.alive and one.parent == 1)
-    return {one.pid for one in found if MARK in processes.read_text(f"/proc/{one.pid}/cmdline")}
-
-
-def own(nursery: Nursery, folder: Path) -> int:
-    """The process of this nursery: the one whose end of the line is ours."""
-    before = nurseries()
+def own(nursery: Nursery, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The process of this nursery, found by a mark: other tests may have theirs."""
+    mark = f"nursery-of-{folder}"
+    monkeypatch.setattr(module, "_BOOT", f"{module._BOOT}  # {mark}")
     started(nursery, folder)
-    [pid] = [pid for pid in nurseries() - before if processes.look_up(pid) and not _is_shim(pid, folder)]
+    marked = {one.pid for one in processes.everybody() if mark in processes.read_text(f"/proc/{one.pid}/cmdline")}
+    [pid] = [pid for pid in marked if f'"shim_pid": {pid}' not in (folder / "state.json").read_text()]
     return pid
-
-
-def _is_shim(pid: int, folder: Path) -> bool:
-    return f'"shim_pid": {pid}' in (folder / "state.json").read_text()
 
 
 def test_many_kernels_start_at_once(nursery: Nursery, tmp_path: Path) -> None:
@@ -92,11 +82,22 @@ def test_a_plan_may_be_long(nursery: Nursery, tmp_path: Path) -> None:
     assert '"started_ms"' in (tmp_path / "state.json").read_text()
 
 
-def test_a_nursery_that_was_killed_is_started_anew(nursery: Nursery, tmp_path: Path) -> None:
-    os.kill(own(nursery, tmp_path / "first"), signal.SIGKILL)
+def test_a_nursery_that_was_killed_is_started_anew(
+    nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.kill(own(nursery, tmp_path / "first", monkeypatch), signal.SIGKILL)
     for name in ("second", "third"):
         started(nursery, tmp_path / name)
         assert '"started_ms"' in (tmp_path / name / "state.json").read_text()
+
+
+def test_a_request_that_is_lost_with_its_nursery_is_made_up_for(
+    nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgetful = "import os, socket; os.fork() and os._exit(0); socket.socket(fileno=0).recv(9)"
+    monkeypatch.setattr(module, "_BOOT", forgetful)
+    started(nursery, tmp_path)
+    assert '"started_ms"' in (tmp_path / "state.json").read_text()
 
 
 def test_where_there_is_no_nursery_each_shim_starts_by_itself(
@@ -119,8 +120,10 @@ def test_a_shim_that_says_nothing_is_not_waited_for_for_ever(
     started(nursery, tmp_path)
 
 
-async def test_a_nursery_ends_when_its_runtime_is_gone(nursery: Nursery, tmp_path: Path) -> None:
-    pid = own(nursery, tmp_path)
+async def test_a_nursery_ends_when_its_runtime_is_gone(
+    nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = own(nursery, tmp_path, monkeypatch)
     nursery.close()
 
     async def is_gone() -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -145,3 +147,19 @@ async def test_a_file_that_is_no_database_is_refused_at_once(tmp_path: Path) -> 
         async with database.writing():
             pass
     await database.close()
+
+
+async def test_a_transaction_that_begins_after_its_owner_has_gone_is_rolled_back(tmp_path: Path) -> None:
+    connection = await connector(make_url(f"sqlite:///{tmp_path}/state.db"), timeout_s=1, pragmas=())()
+    busy = threading.Event()
+    works = asyncio.ensure_future(connection.hop(busy.wait))
+    begins = asyncio.ensure_future(connection.cursor().execute("BEGIN"))
+    await VirtualClock().sleep(0)
+    begins.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await begins
+    undone = asyncio.ensure_future(connection.rollback())
+    busy.set()
+    await asyncio.gather(works, undone)
+    assert not connection.in_transaction
+    await connection.close()

@@ -23,7 +23,7 @@ async def test_a_plan_says_what_would_become_of_a_session_and_stores_nothing(api
 
 
 async def test_a_plan_of_a_bad_request_is_refused_like_the_request(api: LittleApi) -> None:
-    answer = await api.call("POST", "/sessions/plan", json={"size": 0}, user=NORTH)
+    answer = await api.call("POST", "/sessions/plan", json={"size": 0, "command": ["x"]}, user=NORTH)
     assert answer.status_code == 422
     assert [one["where"] for one in answer.json()["problems"]] == ["size"]
 

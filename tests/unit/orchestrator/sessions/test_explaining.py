@@ -94,7 +94,7 @@ def test_a_large_gang_does_not_flood_the_screen() -> None:
     [
         ("image-unavailable", "IMAGE_NOT_FOUND", Advice.CHANGE),
         ("agent-unreachable", "AGENT_UNREACHABLE", Advice.WAIT),
-        ("handler-timeout", "RETRY_BACKOFF", Advice.WAIT),
+        ("handler-failed", "RETRY_BACKOFF", Advice.WAIT),
     ],
 )
 def test_a_trouble_in_the_story_is_told(code: str, stage: str, advice: Advice) -> None:
@@ -103,7 +103,25 @@ def test_a_trouble_in_the_story_is_told(code: str, stage: str, advice: Advice) -
     told = explain_stage(record(SessionStatus.CREATING), story, now_ms=NOW)
 
     assert (told.code, told.verdict) == (stage, advice)
-    assert told.summary == "a1 does not answer (3 times)"
+    assert told.summary == "1 of 1 kernels creating on a0; a1 does not answer (3 times)"
+
+
+def test_a_note_that_is_no_trouble_tells_of_progress() -> None:
+    story = [note(SessionStatus.PULLING, "pulling", "venv:torch: Collecting numpy")]
+
+    told = explain_stage(record(SessionStatus.PULLING), story, now_ms=NOW)
+
+    assert told.code == "IMAGE_PULLING"
+    assert told.summary == "1 of 1 kernels pulling on a0; venv:torch: Collecting numpy"
+
+
+def test_an_end_that_takes_long_says_what_it_waits_for() -> None:
+    ending = record(SessionStatus.TERMINATING, cause="user-requested")
+    story = [note(SessionStatus.TERMINATING, "agent-unreachable", "a0 is away")]
+
+    told = explain_stage(ending, story, now_ms=NOW)
+
+    assert (told.code, told.summary) == ("AGENT_UNREACHABLE", "is being ended: user-requested; a0 is away")
 
 
 def test_a_trouble_that_was_not_seen_again_is_over() -> None:

@@ -104,6 +104,19 @@ async def test_an_image_that_is_made_ready_is_waited_for(little: LittleControlle
     assert (await little.controller.why(session.session_id)).code == "IMAGE_PULLING"
 
 
+async def test_a_scheduler_that_fails_is_told_before_what_it_said_last(little: LittleController) -> None:
+    session = await little.submit(resources={"gpu": 8})
+    await little.cycle()
+    change = Change(BY_COORDINATOR.who, BY_COORDINATOR.by, "handler-failed", "there is no sequencer 'x'")
+    await little.store.run(lambda unit: unit.sessions.note([session.session_id], change))
+
+    told = await little.controller.why(session.session_id)
+    assert (told.code, told.summary) == ("RETRY_BACKOFF", "there is no sequencer 'x'")
+
+    await little.clock.advance(120)
+    assert (await little.controller.why(session.session_id)).code == "NEVER_FITS"
+
+
 async def test_reasons_of_the_past_come_with_the_answer(little: LittleController) -> None:
     session = await little.submit()
     change = Change(BY_COORDINATOR.who, BY_COORDINATOR.by, "NOT_ENOUGH_FREE", "no room")

@@ -20,8 +20,6 @@ from sokovan.sdk.errors import (
 )
 from tests.unit.sdk.views import SESSION
 
-PROBLEM = {"Content-Type": "application/problem+json"}
-
 
 def answer(status: int, code: str = "some-code") -> ApiProblem:
     """The error for a problem of this status."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sokovan.sdk.core import session_calls as calls
+from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.session_calls import Wanted
 from sokovan.wire.api.sessions import SessionBody
 
@@ -37,7 +40,9 @@ def test_a_log_goes_on_after_what_was_seen() -> None:
 
 
 def test_every_question_has_its_path() -> None:
-    paths = [calls.get("a"), calls.why("a"), calls.history("a"), calls.kernels("a"), calls.watch("a"), calls.waiting()]
+    paths: list[Call[Any]] = [
+        calls.get("a"), calls.why("a"), calls.history("a"), calls.kernels("a"), calls.watch("a"), calls.waiting(),
+    ]  # fmt: skip
     assert [one.path.removeprefix("/api/v1/sessions/") for one in paths] == [
         "a", "a/why", "a/history", "a/kernels", "a/events", "waiting",
     ]  # fmt: skip

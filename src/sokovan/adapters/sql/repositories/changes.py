@@ -1,4 +1,4 @@
-"""What was written since a mark: found by the mark of the transaction that wrote it."""
+"""What was written since a mark: each row has the mark of who wrote it last."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.tables import COMMITS, SESSIONS
+from sokovan.adapters.sql.tables import AGENTS, CATALOG_MARKS, COMMITS, OWNER_USAGE, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.ids import SessionId
 
@@ -21,6 +21,19 @@ def settled_mark(postgresql: bool) -> sa.ColumnElement[int]:  # noqa: FBT001  # 
     commits = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"))
     last = sa.select(commits.c.seq).where(commits.c.name == COMMITS.name).scalar_subquery()
     return sa.func.coalesce(last, 0) + 1
+
+
+@cache
+def progress(postgresql: bool) -> sa.Select[tuple[int, int]]:  # noqa: FBT001  # a key of the cache
+    """That mark, and the last one that anything has which snapshots are made of."""
+    # The end of an index each, whatever the planner believes about how many rows are new.
+    ends = [
+        sa.func.coalesce(sa.select(sa.func.max(table.c.stamp)).scalar_subquery(), 0)
+        for table in (SESSIONS, AGENTS, OWNER_USAGE, CATALOG_MARKS)
+    ]
+    # SQLite calls the largest of several values max, PostgreSQL greatest.
+    latest = sa.func.greatest(*ends) if postgresql else sa.func.max(*ends)
+    return sa.select(settled_mark(postgresql).label("settled"), latest.label("latest"))
 
 
 async def changed_sessions(transaction: Transaction, since: int | None) -> tuple[int, Mapping[SessionId, int]]:

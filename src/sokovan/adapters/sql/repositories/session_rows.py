@@ -172,11 +172,20 @@ def spec_text(spec: SessionSpec) -> str:
 
 
 def spec_of(text: str) -> SessionSpec:
-    """The spec of a stored text."""
+    """The spec of a stored text; a session is read again at every step of its life."""
+    return _decoded_before(text) if len(text) <= _SMALL_TEXT else _decoded(text)
+
+
+def _decoded(text: str) -> SessionSpec:
     try:
         return _SPEC_DECODER.decode(text)
     except (msgspec.MsgspecError, SokovanError) as error:
         raise InvalidDocument(key="session", problem=getattr(error, "message", str(error))) from error
+
+
+# Large ones are few, and would fill the memory.
+_SMALL_TEXT = 4_096
+_decoded_before = lru_cache(maxsize=4_096)(_decoded)
 
 
 def slots_text(slots: ResourceSlot) -> str:

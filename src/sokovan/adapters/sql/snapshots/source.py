@@ -8,12 +8,11 @@ before: nothing written, nothing read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.changes import settled_mark
+from sokovan.adapters.sql.repositories.changes import progress
 from sokovan.adapters.sql.repositories.fleet import agent_info
 from sokovan.adapters.sql.repositories.limits import OWNED, policies_by_owner
 from sokovan.adapters.sql.snapshots.carried import read_carried, write_carried
@@ -30,7 +29,6 @@ from sokovan.adapters.sql.tables import (
     QUEUES,
     RESERVATIONS,
     SCALING_GROUPS,
-    SESSIONS,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
@@ -111,7 +109,7 @@ class SqlSnapshots:
 
     async def _progress(self, transaction: Transaction) -> tuple[int, bool]:
         """From where the next refresh must look, and whether anything is new since the last."""
-        row = await transaction.first(_progress(transaction.postgresql))
+        row = await transaction.first(progress(transaction.postgresql))
         if row is None:
             raise LookupError("a query without a table gives one row")
         return row.settled, self._since is None or row.latest >= self._since
@@ -149,15 +147,3 @@ class SqlSnapshots:
     async def _refresh_usage(self, transaction: Transaction, view: SystemView) -> None:
         for row in await transaction.fetch(sa.select(OWNER_USAGE).where(self._new(OWNER_USAGE))):
             view.put_usage(row.scope, row.name, row.slot, row.used)
-
-
-@cache
-def _progress(postgresql: bool) -> sa.Select[tuple[int, int]]:  # noqa: FBT001  # a key of the cache
-    # The end of an index each, whatever the planner believes about how many rows are new.
-    ends = [
-        sa.func.coalesce(sa.select(sa.func.max(table.c.stamp)).scalar_subquery(), 0)
-        for table in (SESSIONS, AGENTS, OWNER_USAGE, CATALOG_MARKS)
-    ]
-    # SQLite calls the largest of several values max, PostgreSQL greatest.
-    latest = sa.func.greatest(*ends) if postgresql else sa.func.max(*ends)
-    return sa.select(settled_mark(postgresql).label("settled"), latest.label("latest"))

@@ -1,4 +1,4 @@
-"""What agents still have and nobody needs: kernels without a session, and old logs."""
+"""What agents have and nobody needs: kernels without a session, old logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.orchestrator.errands import ErrandKey, Tell
+from sokovan.orchestrator.errand_pauses import ErrandKey
+from sokovan.orchestrator.errands import Tell
 from sokovan.orchestrator.sessions.rounds import Round, Workbench
 from sokovan.ports.agents import AgentState, KernelReport
 from sokovan.ports.storage import Store

@@ -108,7 +108,7 @@ class EndLostSessions:
         pairs = [(session, self._again(session.spec)) for session in sessions]
 
         async def work(unit: UnitOfWork, batch: Sequence[tuple[SessionRecord, SessionSpec]]) -> Sequence[SessionRecord]:
-            return [await _replace(unit, session, spec, agent_id) for session, spec in batch]
+            return [record for session, spec in batch for record in await _replace(unit, session, spec, agent_id)]
 
         written = await self._batches.write(pairs, work)
         for record in written.results:
@@ -131,7 +131,9 @@ def _failed(session: SessionRecord, agent_id: AgentId) -> Step:
     return Step(KernelTrigger.FAILED, by_coordinator(AGENT_LOST, f"agent {agent_id} is lost"), there)
 
 
-async def _replace(unit: UnitOfWork, session: SessionRecord, spec: SessionSpec, agent_id: AgentId) -> SessionRecord:
+async def _replace(
+    unit: UnitOfWork, session: SessionRecord, spec: SessionSpec, agent_id: AgentId
+) -> tuple[SessionRecord, SessionRecord]:
     """End a session and enqueue its successor, both or none.
 
     It ends for its owner at once, so that its name is free; what it holds stays taken.
@@ -141,5 +143,4 @@ async def _replace(unit: UnitOfWork, session: SessionRecord, spec: SessionSpec, 
     detail = f"agent {agent_id} is lost; {spec.session_id} takes its place"
     ended = await unit.sessions.want(session.session_id, Goal.FORCE, by_coordinator(AGENT_LOST, detail))
     successor = by_coordinator("requeued", f"it takes the place of {session.session_id}, whose agent was lost")
-    await unit.sessions.enqueue(spec, successor)
-    return ended
+    return ended, await unit.sessions.enqueue(spec, successor)

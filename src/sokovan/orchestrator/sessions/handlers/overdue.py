@@ -97,10 +97,14 @@ class EndOverdue:
             return found
         for group in await self._groups():
             line, limit_s = self._waiting.get(group.name, []), group.pending_timeout_s
+            overdue: list[SessionRecord] = []
             while limit_s is not None and line and self._lasts(line[0][0], limit_s):
                 session = self._bench.live.get(heapq.heappop(line)[1])
                 if session is not None and session.status is SessionStatus.PENDING:
-                    found.append(session)
+                    overdue.append(session)
+            for session in overdue:  # until it has left, it stands in line
+                heapq.heappush(line, (session.submitted_ms, session.session_id))
+            found += overdue
         return found
 
     def _is_stuck(self, session: SessionRecord) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.record import KernelRecord, SessionRecord
-from sokovan.orchestrator.errands import ErrandKey
+from sokovan.orchestrator.errand_pauses import ErrandKey
 from sokovan.orchestrator.image_news import ImageNews
 from sokovan.orchestrator.sessions.handlers.start import creation_step
 from sokovan.orchestrator.sessions.live import Need
@@ -24,7 +24,7 @@ _STEPS = {KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING}
 
 
 class PrepareImages:
-    """Moves kernels up to PREPARED; where all is ready, the creation is asked for in the same step."""
+    """Moves kernels up to PREPARED, and on to CREATING where all is ready."""
 
     name = "prepare"
 
@@ -56,7 +56,7 @@ class PrepareImages:
                     continue
                 if state is ImageState.FAILED:
                     # The word is older than this kernel's wish: whatever was wrong may be mended.
-                    self._bench.errands.hurry(_key(kernel, image))
+                    self._bench.errands.pauses.hurry(_key(kernel, image))
                 asked |= self._begin(kernel, image)
         return asked
 
@@ -72,7 +72,7 @@ class PrepareImages:
             if answer.error is None:
                 self._images.take_in(answer.key.agent_id, answer.key.attempt, [answer.word])
                 self._answered.add(answer.key)
-                self._bench.errands.rest(answer.key, _ASK_AGAIN_S)
+                self._bench.errands.pauses.rest(answer.key, _ASK_AGAIN_S)
                 continue
             if not waiting:
                 waiting = _by_key(sessions)

@@ -42,5 +42,5 @@ class ScheduleSessions:
             change = by_coordinator(PREEMPTED, f"it makes room for {for_whom}")
             await self._bench.writer.want(self.name, [session_id], Goal.STOP, change)
         if report.placed:
-            await self._bench.live.refresh(self._batches.store)
+            await self._bench.reader.refresh()
         return bool(report.placed or report.evicted)

@@ -1,7 +1,8 @@
-"""Agents that fall silent: suspected first, declared lost later, welcome back any time."""
+"""Agents that fall silent: suspected first, lost later, welcome back any time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sokovan.domain.agent import AgentInfo
@@ -50,12 +51,11 @@ class NoticeSilence:
 
     async def handle(self, seen: Round) -> bool:
         """Compare every agent with when it was last heard."""
-        moved = False
-        for agent_id, info in seen.agents.items():
-            trigger = self._trigger(info)
-            if trigger is not None:
-                moved |= await self._move(agent_id, trigger)
-        return moved
+        wanted = [(one, trigger) for one, info in seen.agents.items() if (trigger := self._trigger(info)) is not None]
+        if not wanted:
+            return False
+        written = await self._batches.write(wanted, _move_agents)
+        return any(written.results)
 
     def _trigger(self, info: AgentInfo) -> AgentTrigger | None:
         if info.status is AgentStatus.TERMINATED:
@@ -73,14 +73,16 @@ class NoticeSilence:
             return AgentTrigger.DECLARED_LOST
         return None
 
-    async def _move(self, agent_id: AgentId, trigger: AgentTrigger) -> bool:
-        async def work(unit: UnitOfWork) -> bool:
-            if trigger in {AgentTrigger.HEARTBEAT_RESUMED, AgentTrigger.REJOINED}:
-                return await came_back(unit, agent_id)
-            agent = await unit.fleet.get(agent_id)
-            if trigger in AGENT.legal_in(agent.info.status):
-                await unit.fleet.move(agent, trigger, _SILENT)
-                return True
-            return False
 
-        return await self._batches.store.run(work, fence=self._batches.fence)
+async def _move_agents(unit: UnitOfWork, batch: Sequence[tuple[AgentId, AgentTrigger]]) -> Sequence[bool]:
+    return [await _move(unit, agent_id, trigger) for agent_id, trigger in batch]
+
+
+async def _move(unit: UnitOfWork, agent_id: AgentId, trigger: AgentTrigger) -> bool:
+    if trigger in {AgentTrigger.HEARTBEAT_RESUMED, AgentTrigger.REJOINED}:
+        return await came_back(unit, agent_id)
+    agent = await unit.fleet.get(agent_id)
+    if trigger not in AGENT.legal_in(agent.info.status):
+        return False  # it was moved since we looked
+    await unit.fleet.move(agent, trigger, _SILENT)
+    return True

@@ -1,15 +1,17 @@
-"""Asks agents for kernels: first on record, then by request, again until they begin."""
+"""Asks agents for kernels: on record first, then again until they begin."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
 from sokovan.domain.record import KernelRecord, SessionRecord
-from sokovan.orchestrator.errands import Answer, ErrandKey, Tell
-from sokovan.orchestrator.sessions.live import Need
+from sokovan.orchestrator.errand_pauses import ErrandKey
+from sokovan.orchestrator.errands import Answer, Tell
+from sokovan.orchestrator.sessions.live import Need, needs_of
 from sokovan.orchestrator.sessions.moves import Plan, Step, by_coordinator, by_report
 from sokovan.orchestrator.sessions.rounds import Round, Workbench
 from sokovan.ports.agent_gateway import AgentRefused
@@ -29,7 +31,9 @@ _READY = frozenset(ALIVE[ALIVE.index(KernelStatus.PREPARED) :])
 
 
 def creation_step(session: SessionRecord, *, ready: Collection[KernelId] = ()) -> Step:
-    """The creation of every kernel that is prepared, or `ready` to be, once there are enough.
+    """The creation of every kernel that is prepared, once there are enough.
+
+    Those in `ready` are about to be.
 
     A gang is asked for when its last kernel is ready: nobody runs in vain because
     another one's image cannot be had.
@@ -43,7 +47,7 @@ def creation_step(session: SessionRecord, *, ready: Collection[KernelId] = ()) -
 
 
 class StartKernels:
-    """Asks for kernels. Asking twice starts once, so it is repeated until they are listed."""
+    """Asks for kernels. Asking twice starts once, so it is repeated until they begin."""
 
     name = "start"
 
@@ -60,7 +64,8 @@ class StartKernels:
         )
         moved = await bench.writer.move(self.name, plans)
         refused = await self._listen()
-        self._ask(addresses)
+        self._ask(bench.live.needing(Need.NEWS), addresses, self._is_due)
+        self._claim(seen)
         return bool(moved or refused)
 
     def _steps(self, session: SessionRecord, addresses: Mapping[AgentId, str]) -> tuple[Step, ...]:
@@ -69,9 +74,27 @@ class StartKernels:
             self._launches(session, addresses)  # what cannot be launched is not put on record
         return (step,)
 
-    def _ask(self, addresses: Mapping[AgentId, str]) -> None:
-        for session in self._bench.live.needing(Need.NEWS):
-            due = [kernel for kernel in session.kernels if self._is_due(kernel)]
+    def _claim(self, seen: Round) -> None:
+        """Tell a restarted agent what is ours: it ends what nobody has asked it for."""
+        live = self._bench.live
+        for agent_id in seen.news.restarted:
+            sessions = [session for one in live.sessions_on(agent_id) if (session := live.get(one)) is not None]
+            running = [session for session in sessions if Need.AN_END not in needs_of(session)]
+            self._ask(running, _addresses(seen), partial(self._is_claimed, agent_id))
+
+    def _is_claimed(self, agent_id: AgentId, kernel: KernelRecord) -> bool:
+        report = self._bench.reports.listed(kernel)
+        there = kernel.agent_id == agent_id and report is not None and report.running
+        return kernel.status is KernelStatus.RUNNING and there
+
+    def _ask(
+        self,
+        sessions: Sequence[SessionRecord],
+        addresses: Mapping[AgentId, str],
+        is_due: Callable[[KernelRecord], bool],
+    ) -> None:
+        for session in sessions:
+            due = [kernel for kernel in session.kernels if is_due(kernel)]
             if not due or not self._bench.quarantine.admits(session.session_id):
                 continue
             try:
@@ -82,8 +105,10 @@ class StartKernels:
                 self._bench.quarantine.failed(session.session_id, handler=self.name, error=error)
 
     def _is_due(self, kernel: KernelRecord) -> bool:
-        unseen = kernel.status is KernelStatus.CREATING and self._bench.reports.listed(kernel) is None
-        return unseen and self._bench.errands.due(_key(kernel))
+        """Whether its agent does not say that it has begun; one that died at it wants to be asked again."""
+        report = self._bench.reports.listed(kernel)
+        begun = report is not None and (report.running or report.exit_code is not None)
+        return kernel.status is KernelStatus.CREATING and not begun and self._bench.errands.pauses.due(_key(kernel))
 
     def _begin(self, kernel: KernelRecord, launch: Launch) -> None:
         key, gateway, incarnation = _key(kernel), self._bench.gateway, kernel.incarnation or 0

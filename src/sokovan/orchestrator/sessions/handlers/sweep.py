@@ -1,4 +1,4 @@
-"""Looks at what time alone changes: silence, deadlines, leftovers. Every second or so."""
+"""Looks at what time alone changes: silence, deadlines, leftovers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sokovan.orchestrator.sessions.rounds import Round, Workbench
 
 
 class Sweep:
-    """Runs its handlers when they are due; one that fails keeps no other from its turn."""
+    """Runs its handlers every second or so; one that fails stops no other."""
 
     name = "sweep"
 

@@ -10,7 +10,8 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import ALIVE, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.record import KernelRecord, SessionRecord
-from sokovan.orchestrator.errands import Answer, ErrandKey
+from sokovan.orchestrator.errand_pauses import ErrandKey
+from sokovan.orchestrator.errands import Answer
 from sokovan.orchestrator.sessions.live import Need
 from sokovan.orchestrator.sessions.moves import Freeing, Step, by_coordinator, by_report
 from sokovan.orchestrator.sessions.rounds import Round, Workbench
@@ -49,7 +50,7 @@ class TerminateSessions:
             for kernel in () if session is None else session.kernels:
                 if kernel.kernel_id == kernel_id and kernel.status is KernelStatus.TERMINATING:
                     for kind in (STOP, KILL):
-                        self._bench.errands.hurry(_key(kind, kernel))
+                        self._bench.errands.pauses.hurry(_key(kind, kernel))
 
     async def _free_what_is_proved(self, seen: Round) -> bool:
         freeings: list[Freeing] = []
@@ -112,7 +113,7 @@ class TerminateSessions:
                 continue
             incarnation, gone = answer.word
             if not gone.gone:
-                self._bench.errands.rest(answer.key, _ASK_AGAIN_S)
+                self._bench.errands.pauses.rest(answer.key, _ASK_AGAIN_S)
                 continue
             same = incarnation == kernel.incarnation
             proof = FreeProof.AGENT_TOMBSTONE if same else FreeProof.INCARNATION_FENCED

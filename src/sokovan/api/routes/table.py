@@ -1,0 +1,33 @@
+"""Every operation of the API, in the order in which paths are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sokovan.api.context import ApiContext
+from sokovan.api.operations import Operation
+from sokovan.api.routes.agents import AgentRoutes
+from sokovan.api.routes.explanations import ExplanationRoutes
+from sokovan.api.routes.fleet import fleet_operations
+from sokovan.api.routes.keys import KeyRoutes
+from sokovan.api.routes.logs import LogRoutes
+from sokovan.api.routes.sessions import SessionRoutes
+from sokovan.api.routes.system import SystemRoutes
+from sokovan.api.routes.tenancy import tenancy_operations
+from sokovan.api.routes.watching import WatchRoutes
+
+
+def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]]) -> list[Operation]:
+    """All of them; where two paths could match, the exact one comes first."""
+    return [
+        *SystemRoutes(context, document).operations(),
+        *ExplanationRoutes(context).operations(),
+        *SessionRoutes(context).operations(),
+        *WatchRoutes(context).operations(),
+        *LogRoutes(context).operations(),
+        *AgentRoutes(context).operations(),
+        *fleet_operations(context),
+        *tenancy_operations(context),
+        *KeyRoutes(context).operations(),
+    ]

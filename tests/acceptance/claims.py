@@ -1,0 +1,63 @@
+"""Which rows of the transition tables a test shows, said beside it and checked after it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, ParamSpec
+
+from sokovan.domain.lifecycle.kernel import KERNEL
+from sokovan.domain.lifecycle.session import SESSION
+from tests.acceptance.embedded import Embedded
+
+P = ParamSpec("P")
+
+
+class Row(NamedTuple):
+    """One row of a table, by what it begins with."""
+
+    table: str
+    before: str
+    trigger: str
+
+
+ROWS = frozenset(
+    Row(table.name, move.before.value, move.trigger.value) for table in (SESSION, KERNEL) for move in table.moves
+)
+CLAIMED: dict[Row, list[str]] = {}
+
+
+def shows(**claims: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Say which rows a test shows: `session="pending:allocated running:kernel_exited"`.
+
+    After the test, the stories of the sessions that it submitted must have them all.
+    """
+    rows = {Row(table, *claim.split(":")) for table, text in claims.items() for claim in text.split()}
+    assert rows <= ROWS, f"no such rows: {sorted(rows - ROWS)}"
+
+    def decorate(test: Callable[P, None]) -> Callable[P, None]:
+        for row in rows:
+            CLAIMED.setdefault(row, []).append(test.__name__)
+
+        @functools.wraps(test)
+        def run(*arguments: P.args, **fixtures: P.kwargs) -> None:
+            [server] = [one for one in fixtures.values() if isinstance(one, Embedded)]
+            before = {session["id"] for session in server.sessions()} if server.is_up else set()
+            test(*arguments, **fixtures)
+            seen = rows_seen(server, [one["id"] for one in server.sessions() if one["id"] not in before])
+            assert rows <= seen, f"not shown: {sorted(rows - seen)}; shown: {sorted(seen)}"
+
+        return run
+
+    return decorate
+
+
+def rows_seen(server: Embedded, sessions: list[str]) -> set[Row]:
+    """The rows that the stories of these sessions tell of."""
+    lines: list[dict[str, Any]] = [line for one in sessions for line in server.history(one)]
+    found = set()
+    for line in lines:
+        table = "session" if line["subject"] in sessions else "kernel"
+        row = Row(table, line["before"] or "", line["trigger"])
+        found |= {row} & ROWS
+    return found

@@ -1,0 +1,131 @@
+"""The command line as it is, in a process whose deadlines are short and which can be held.
+
+Everything that runs is the product's own. What differs is said in the first argument,
+as JSON; see `Hurry`. What would take minutes takes seconds, and what lasts for
+milliseconds lasts until a file is removed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sokovan.adapters.sql.store import SqlStore
+from sokovan.cli.main import main
+from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
+from sokovan.domain.lifecycle.machine import TransitionTable
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus
+from sokovan.domain.record import SessionRecord
+from sokovan.entrypoints import up
+from sokovan.entrypoints.embedded import links, plant
+from sokovan.orchestrator.sessions.handlers import prepare, start, watch
+from sokovan.orchestrator.sessions.handlers.silence import Patience
+from sokovan.orchestrator.sessions.moves import Step
+from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
+from sokovan.orchestrator.sessions.preparation.cluster_environment import launches
+from sokovan.ports.runtime import Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hurry:
+    """How a server differs from the one that people run.
+
+    `deadlines` are seconds by state, of kernels; `ending_s` is a session's. A file of the
+    name `prepare`, `create` or `watch` in the folder `holds` holds back that work. The
+    server kills itself after its `dies_after`-th commit since the file `armed` is there.
+    """
+
+    deadlines: Mapping[str, int] = field(default_factory=dict)
+    ending_s: int | None = None
+    heartbeat_s: float | None = None
+    suspect_s: float | None = None
+    lost_s: float | None = None
+    processes_max: int | None = None
+    link_port: int | None = None
+    holds: str = ""
+    dies_after: int = 0
+
+    def as_argument(self) -> str:
+        """What to give the process that is to be like this."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+def hasten(hurry: Hurry) -> None:
+    """Make this process differ as was said."""
+    for status, seconds in hurry.deadlines.items():
+        _shorten(KERNEL, KernelStatus(status), seconds)
+    if hurry.ending_s is not None:
+        _shorten(SESSION, SessionStatus.TERMINATING, hurry.ending_s)
+    if hurry.heartbeat_s is not None:
+        links.HEARTBEAT_S = hurry.heartbeat_s
+    if hurry.suspect_s is not None and hurry.lost_s is not None:
+        patience = Patience(suspect_s=hurry.suspect_s, lost_s=hurry.suspect_s)
+        up.Pace = functools.partial(Pace, sweep_s=0.2, patience=patience, lost_s=hurry.lost_s)  # type: ignore[misc,assignment]
+    if hurry.link_port is not None:
+        up.LINK_PORT = hurry.link_port
+    if hurry.processes_max is not None:
+        plant.CoordinatorParts = functools.partial(CoordinatorParts, launches=_limited(hurry.processes_max))  # type: ignore[misc,assignment]
+    if hurry.holds:
+        _make_holdable(Path(hurry.holds))
+    if hurry.dies_after:
+        _make_mortal(Path(hurry.holds) / "armed", hurry.dies_after)
+
+
+def _shorten(table: TransitionTable[Any, Any], status: KernelStatus | SessionStatus, seconds: int) -> None:
+    table.deadlines[status] = dataclasses.replace(table.deadlines[status], seconds=seconds)
+
+
+def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[Launch]]:
+    def limited(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[Launch]:
+        found = launches(session, addresses)
+        return [dataclasses.replace(one, processes_max=processes_max) for one in found]
+
+    return limited
+
+
+def _make_holdable(folder: Path) -> None:
+    prepare.PrepareImages.handle = _held(folder / "prepare", prepare.PrepareImages.handle)  # type: ignore[method-assign]
+    watch.WatchKernels.handle = _held(folder / "watch", watch.WatchKernels.handle)  # type: ignore[method-assign]
+    created = start.creation_step
+
+    def creation_step(session: SessionRecord, **ready: Any) -> Step:
+        step = created(session, **ready)
+        return dataclasses.replace(step, kernels=()) if (folder / "create").exists() else step
+
+    prepare.creation_step = start.creation_step = creation_step  # type: ignore[attr-defined]
+
+
+def _held(file: Path, handle: Callable[..., Awaitable[bool]]) -> Callable[..., Awaitable[bool]]:
+    async def handle_unless_held(*arguments: Any) -> bool:
+        return False if file.exists() else await handle(*arguments)
+
+    return handle_unless_held
+
+
+def _make_mortal(armed: Path, commits: int) -> None:
+    run, left = SqlStore.run_sql, commits
+
+    async def run_and_die(*arguments: Any, **options: Any) -> Any:
+        nonlocal left
+        result = await run(*arguments, **options)
+        if armed.exists():
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    SqlStore.run_sql = run_and_die  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    hasten(Hurry(**json.loads(sys.argv.pop(1))))
+    sys.exit(main())

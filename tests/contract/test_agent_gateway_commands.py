@@ -1,0 +1,23 @@
+"""The promises of AgentGateway about further commands, on real processes and on pretended ones."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from sokovan.testing.contracts.agent_gateway import GatewaySubject
+from sokovan.testing.contracts.agent_gateway_commands import COMMAND_CHECKS
+from tests.contract.gateways import Check, pretend, process
+
+
+@pytest.fixture(params=[process, pretend], ids=lambda kind: kind.__name__)
+async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[GatewaySubject]:
+    async with request.param(tmp_path) as ready:
+        yield ready
+
+
+@pytest.mark.parametrize("check", COMMAND_CHECKS, ids=lambda check: check.__name__)
+async def test_the_gateway_keeps_its_promise_about_commands(check: Check, subject: GatewaySubject) -> None:
+    await check(subject)

@@ -1,0 +1,192 @@
+"""Every route of the document, with each role, on objects of other tenants."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from sokovan.domain.tenancy import Domain, Group, Keypair, User
+from sokovan.ports.sessions import SessionFilter
+from tests.unit.api.little_api import ADMIN, TENANTS, LittleApi, little_api, member, steward
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+# What belongs to a tenant, by the first part of its path; everything else belongs to the system.
+OWNED = frozenset({"sessions", "users", "groups", "domains", "keys"})
+# Routes that name no object: they show the caller's own, or make something for him.
+UNNAMED = "{"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A row of the document."""
+
+    method: str
+    path: str
+    has_body: bool
+
+    @property
+    def kind(self) -> str:
+        return self.path.removeprefix("/api/v1/").partition("/")[0]
+
+    @property
+    def names_an_object(self) -> bool:
+        return UNNAMED in self.path
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def api() -> AsyncIterator[LittleApi]:
+    """Three tenants, each with a session that runs."""
+    async with little_api(failures_per_minute=10_000) as made:
+        for tenant in TENANTS:
+            await made.run(f"{tenant}-run", member(tenant))
+            made.agents.says(f"{tenant}-run.0", b"private", ends=True)
+        yield made
+
+
+async def operations(api: LittleApi) -> list[Operation]:
+    document = (await api.get("/openapi.json")).json()
+    return [
+        Operation(method.upper(), path, "requestBody" in operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def path_of(api: LittleApi, operation: Operation, tenant: str) -> str:
+    """The path of an object of this tenant, or of the system."""
+    name = {
+        "users": member(tenant),
+        "groups": f"{tenant}-group",
+        "domains": tenant,
+        "agents": "a1",
+        "queues": "default",
+        "scaling-groups": "default",
+        "images": "repo/x",
+        "policies": "p",
+    }.get(operation.kind, "")
+    values = {"ref": f"{tenant}-run", "index": "0", "name": name, "access_key": api.keys[member(tenant)]}
+    return operation.path.format(**values)
+
+
+def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
+    """A body that would be taken from whoever may send it."""
+    bodies: dict[str, dict[str, Any]] = {
+        "users": {"name": member(tenant), "domain": tenant},
+        "groups": {"name": f"{tenant}-group", "domain": tenant},
+        "domains": {"name": tenant},
+        "keys": {"user": member(tenant)},
+        "agents": {"action": "drain"},
+        "queues": {"name": "default", "weight": 9},
+        "scaling-groups": {"name": "default"},
+        "images": {"name": "repo/x"},
+        "policies": {"name": "p"},
+        "sessions": {"command": ["true"], "resources": {"cpu": 1}},
+    }
+    return bodies[operation.kind]
+
+
+async def call(api: LittleApi, operation: Operation, tenant: str, user: str | None) -> Any:
+    options = {"json": body_of(operation, tenant)} if operation.has_body else {}
+    return await api.call(operation.method, path_of(api, operation, tenant), user=user, bare=True, **options)
+
+
+async def stored(api: LittleApi) -> object:
+    """Everything that a tenant could lose."""
+
+    async def work(unit: Any) -> object:
+        sessions = await unit.sessions.page(SessionFilter(), limit=100)
+        return [(one.session_id, one.version) for one in sessions], [
+            await unit.catalog.all(kind) for kind in (Domain, Group, User, Keypair)
+        ]
+
+    return await api.cluster.store.read(work)
+
+
+async def test_without_a_key_every_route_but_liveness_is_401(api: LittleApi) -> None:
+    rows = await operations(api)
+    answers = {row: (await call(api, row, "north", None)).status_code for row in rows}
+    assert {row.path for row, status in answers.items() if status != 401} == {"/livez"}
+    assert answers[Operation("GET", "/livez", has_body=False)] == 200
+    assert len(rows) > 40
+
+
+@pytest.mark.parametrize("tenant", TENANTS)
+@pytest.mark.parametrize("role", ["member", "steward"])
+async def test_no_route_reaches_an_object_of_another_tenant(api: LittleApi, tenant: str, role: str) -> None:
+    user = member(tenant) if role == "member" else steward(tenant)
+    before = await stored(api)
+    tried = 0
+    for operation in await operations(api):
+        foreign_keys = operation.kind == "keys" and operation.method == "POST"
+        if operation.kind not in OWNED or not (operation.names_an_object or foreign_keys):
+            continue
+        for other in TENANTS:
+            if other == tenant:
+                continue
+            answer = await call(api, operation, other, user)
+            assert answer.status_code in {403, 404}, (operation, other, answer.text)
+            assert "private" not in answer.text
+            if operation.method == "GET":
+                assert answer.status_code == 404, operation
+            tried += 1
+    assert tried > 30
+    assert await stored(api) == before
+
+
+@pytest.mark.parametrize("tenant", TENANTS)
+async def test_no_socket_reaches_a_kernel_of_another_tenant(api: LittleApi, tenant: str) -> None:
+    for user in (member(tenant), steward(tenant)):
+        for other in TENANTS:
+            if other != tenant:
+                async with api.socket(f"/sessions/{other}-run/kernels/0/exec", user=user) as socket:
+                    assert (await socket.hear())["status"] == 404
+
+
+@pytest.mark.parametrize("user", [member("north"), steward("north")])
+async def test_what_belongs_to_the_system_is_read_by_all_and_changed_by_administrators(
+    api: LittleApi, user: str
+) -> None:
+    await api.call("PUT", "/images/repo/x", json={"name": "repo/x"})
+    await api.call("PUT", "/policies/p", json={"name": "p"})
+    shared = {"agents", "queues", "scaling-groups", "images", "policies"}
+    for operation in await operations(api):
+        if operation.kind in shared:
+            answer = await call(api, operation, "north", user)
+            assert answer.status_code == (200 if operation.method == "GET" else 403), (operation, answer.text)
+
+
+async def test_each_reaches_his_own_objects_and_an_administrator_all(api: LittleApi) -> None:
+    for operation in await operations(api):
+        if operation.method != "GET" or operation.kind not in OWNED or "/events" in operation.path:
+            continue
+        for user in (member("north"), steward("north"), ADMIN):
+            assert (await call(api, operation, "north", user)).status_code == 200, (operation, user)
+
+
+@pytest.mark.parametrize("tenant", TENANTS)
+async def test_lists_show_nothing_of_others(api: LittleApi, tenant: str) -> None:
+    others = [other for other in TENANTS if other != tenant]
+    for operation in await operations(api):
+        if (
+            operation.method != "GET"
+            or operation.names_an_object
+            or operation.path.endswith(("events", "openapi.json"))
+        ):
+            continue
+        for user in (member(tenant), steward(tenant)):
+            text = (await call(api, operation, tenant, user)).text
+            assert not any(other in text for other in others), (operation, user)
+
+
+async def test_who_tried_is_written_down(api: LittleApi) -> None:
+    user = member("west")
+    before = len(await api.audited())
+    await api.call("DELETE", "/sessions/north-run", user=user)
+    await api.call("PUT", "/queues/default", json={"name": "default"}, user=user)
+    entries = (await api.audited())[before:]
+    assert [(who, outcome) for who, _, _, outcome in entries] == [(user, "denied"), (user, "denied")]

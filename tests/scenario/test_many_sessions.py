@@ -1,0 +1,54 @@
+"""Many sessions at a time: work is shared out in few transactions."""
+
+from sokovan.domain.session import SessionType
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.testing.simple_work import work_spec
+from sokovan.testing.stored_cluster import BY_USER
+
+COUNT = 2_000
+AGENTS = 20
+
+
+async def test_two_thousand_sessions_live_and_end_in_a_few_hundred_transactions(
+    cluster: OrchestratedCluster,
+) -> None:
+    agents = [await cluster.agent(f"a{number:02}", slots={"cpu": 50_000, "mem": 64 << 30}) for number in range(AGENTS)]
+    for agent in agents:
+        agent.script.exits = lambda _launch: 0
+    specs = [work_spec(f"s{number:04}", session_type=SessionType.BATCH) for number in range(COUNT)]
+    await cluster.store.run_sql(lambda unit: unit.sessions.enqueue_all(specs, BY_USER))
+    before = cluster.coordinator._shop.batches.transactions
+    await cluster.settle(rounds_max=200)
+    transactions = cluster.coordinator._shop.batches.transactions - before
+    # Three moves and a burial each, a hundred sessions at a time, if nothing is lost on the way.
+    assert transactions <= 40 * COUNT / 1_000 + 40
+    assert cluster.telemetry.counted("placements_total") == COUNT
+    assert cluster.telemetry.counted("sessions_ended_total", result="success") == COUNT
+    assert sum(sum(agent.started.values()) for agent in agents) == COUNT
+    for agent in agents:
+        assert await cluster.used(agent.agent_id) == {}
+
+
+async def test_a_round_that_finds_nothing_new_writes_nothing(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    for number in range(5):
+        await cluster.submit(f"s{number}")
+    await cluster.settle()
+    shop = cluster.coordinator._shop
+    before = shop.batches.transactions
+    for _ in range(30):
+        await cluster.clock.advance(1)
+        await cluster.agents.beat()
+        assert not await cluster.tick()
+    assert shop.batches.transactions == before
+
+
+async def test_a_heartbeat_without_news_wakes_nobody(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    await cluster.hints.take("sessions")
+    await agent.beat()
+    assert not await cluster.hints.take("sessions")
+    await agent.ends("s.0", 0)
+    assert await cluster.hints.take("sessions")

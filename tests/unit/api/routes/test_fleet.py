@@ -1,0 +1,79 @@
+"""Pools, queues and images over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sokovan.domain.ids import QueueName
+from sokovan.domain.queue import Queue
+from tests.unit.api.little_api import LittleApi, member
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_an_image_is_found_by_its_architecture_too(api: LittleApi) -> None:
+    for architecture in ("x86_64", "aarch64"):
+        body = {"name": "repo/a:1", "architecture": architecture}
+        query = f"architecture={architecture}"
+        assert (await api.call("PUT", f"/images/repo/a:1?{query}", json=body)).status_code == 201
+    assert (await api.get("/images/repo/a:1")).json()["architecture"] == "x86_64"
+    assert (await api.get("/images/repo/a:1?architecture=aarch64")).json()["architecture"] == "aarch64"
+    assert (await api.get("/images/repo/a:1?architecture=riscv64")).status_code == 404
+    assert (await api.call("DELETE", "/images/repo/a:1?architecture=x86_64")).status_code == 204
+    # The only one that is left needs no architecture.
+    assert (await api.get("/images/repo/a:1", user=member("north"))).json()["architecture"] == "aarch64"
+
+
+async def test_an_architecture_that_contradicts_the_body_is_refused(api: LittleApi) -> None:
+    answer = await api.call("PUT", "/images/b?architecture=aarch64", json={"name": "b"})
+    assert answer.status_code == 422
+    assert (await api.get("/images/b")).status_code == 404
+
+
+async def test_what_the_wire_does_not_have_stays_as_it_was(api: LittleApi) -> None:
+    await api.cluster.put(Queue(QueueName("kept"), reclaimable=False))
+    await api.call("PUT", "/queues/kept", json={"name": "kept", "weight": 5})
+    stored = await api.cluster.store.read(lambda unit: unit.catalog.get(Queue, "kept"))
+    assert (stored.weight, stored.reclaimable) == (5, False)
+
+
+async def test_queues_form_a_tree(api: LittleApi) -> None:
+    await api.call("PUT", "/queues/parent", json={"name": "parent"})
+    await api.call("PUT", "/queues/child", json={"name": "child", "parent": "parent"})
+    circle = await api.call("PUT", "/queues/parent", json={"name": "parent", "parent": "child"})
+    assert (circle.status_code, circle.json()["code"]) == (422, "invalid-queues")
+    assert (await api.call("DELETE", "/queues/parent")).status_code == 409
+    assert (await api.get("/queues/parent")).json()["parent"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"scheduler": "psychic"}, "unknown-plugin"),
+        ({"scheduler_opts": {"agent_selector": "nearest"}}, "unknown-plugin"),
+        ({"scheduler_opts": {"validators": ["mood"]}}, "unknown-plugin"),
+        ({"scheduler_opts": {"plugins": ["mood"]}}, "unknown-plugin"),
+        ({"scheduler_opts": {"actions": ["preempt"]}}, "unsupported-action"),
+        ({"scheduler_opts": {"queue_policy": "luck"}}, "invalid-spec"),
+        ({"scheduler_opts": {"hierarchy": "yes"}}, "invalid-spec"),
+        ({"scheduler_opts": {"shard_mode": "hard"}}, "invalid-spec"),
+        ({"pending_timeout_s": 0}, "invalid-spec"),
+        ({"known_slots": ["CPU"]}, "invalid-slots"),
+    ],
+)
+async def test_a_pool_that_no_cycle_could_run_is_refused(api: LittleApi, options: dict[str, Any], code: str) -> None:
+    answer = await api.call("PUT", "/scaling-groups/bad", json={"name": "bad", **options})
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
+    assert (await api.get("/scaling-groups/bad")).status_code == 404
+
+
+async def test_a_pool_may_choose_its_policy(api: LittleApi) -> None:
+    body = {"name": "fair", "scheduler": "drf", "scheduler_opts": {"agent_selector": "dispersed", "own": [1]}}
+    assert (await api.call("PUT", "/scaling-groups/fair", json=body)).status_code == 201
+    assert (await api.get("/scaling-groups/fair")).json()["scheduler_opts"] == body["scheduler_opts"]
+
+
+async def test_a_pool_with_machines_stays(api: LittleApi) -> None:
+    assert (await api.call("DELETE", "/scaling-groups/default")).status_code == 409

@@ -1,0 +1,113 @@
+"""Keys over HTTP."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from sokovan.domain.ids import AccessKey
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.tenancy import Keypair, Role, User
+from tests.unit.api.little_api import ADMIN, LittleApi, add_key, member, steward
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NORTH, SOUTH, STEWARD = member("north"), member("south"), steward("north")
+
+
+async def make(api: LittleApi, owner: str, user: str, **fields: Any) -> Any:
+    return await api.call("POST", "/keys", json={"user": owner, **fields}, user=user)
+
+
+async def test_a_new_key_opens_at_once_and_its_token_is_shown_this_once(api: LittleApi) -> None:
+    answer = await make(api, NORTH, NORTH)
+    key = answer.json()
+    assert answer.status_code == 201
+    assert re.fullmatch(r"sk-AK-[0-9A-Z]{26}\.[A-Za-z0-9_-]{43}", key["token"])
+    api.tokens["new"] = key["token"]
+    who = (await api.get("/whoami", user="new")).json()
+    assert (who["user"], who["access_key"]) == (NORTH, key["access_key"])
+    listed = (await api.get("/keys", user=NORTH)).json()["items"]
+    assert key["access_key"] in [one["access_key"] for one in listed]
+    assert all("token" not in one for one in listed)
+
+
+async def test_the_store_holds_nothing_that_opens(api: LittleApi) -> None:
+    token = (await make(api, NORTH, NORTH)).json()["token"]
+    secret = token.rpartition(".")[2]
+
+    async def dump(unit: Any) -> str:
+        connection = unit.transaction.connection
+        tables = (await connection.execute(sa.text("SELECT name FROM sqlite_master WHERE type = 'table'"))).scalars()
+        rows = [(await connection.execute(sa.text(f'SELECT * FROM "{table}"'))).all() for table in tables]  # noqa: S608  # names from the database itself
+        return str(rows)
+
+    everything = await api.cluster.store.read(dump)
+    assert NORTH in everything
+    assert secret not in everything
+
+
+async def test_each_sees_his_own_keys_or_those_he_administers(api: LittleApi) -> None:
+    async def owners(user: str) -> set[str]:
+        return {one["user"] for one in (await api.get("/keys?limit=500", user=user)).json()["items"]}
+
+    assert await owners(NORTH) == {NORTH}
+    assert await owners(STEWARD) == {NORTH, STEWARD}
+    assert {ADMIN, NORTH, SOUTH} <= await owners(ADMIN)
+
+
+async def test_a_key_is_made_for_oneself_or_for_whom_one_administers(api: LittleApi) -> None:
+    assert (await make(api, NORTH, STEWARD)).status_code == 201
+    assert (await make(api, SOUTH, ADMIN)).status_code == 201
+    assert (await make(api, SOUTH, NORTH)).status_code == 404
+    assert (await make(api, STEWARD, NORTH)).status_code == 404
+    assert (await make(api, SOUTH, STEWARD)).status_code == 404
+    assert (await make(api, "nobody", ADMIN)).status_code == 404
+    assert (await make(api, "a\x00b", ADMIN)).status_code == 404
+
+
+async def test_nobody_makes_a_key_of_somebody_above_him(api: LittleApi) -> None:
+    await api.cluster.put(User("boss", "north", role=Role.ADMIN))
+    await add_key(api, "boss")
+    refused = await make(api, "boss", STEWARD)
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    assert (await api.call("DELETE", f"/keys/{api.keys['boss']}", user=STEWARD)).status_code == 403
+    assert (await api.get("/whoami", user="boss")).status_code == 200
+
+
+async def test_a_user_cannot_shed_the_limits_of_his_key(api: LittleApi) -> None:
+    await api.cluster.put(ResourcePolicy("tight"), ResourcePolicy("loose"))
+    await add_key(api, NORTH, named="tied")
+    await api.cluster.put(Keypair(api.keys["tied"], NORTH, policy="tight"))
+    assert (await make(api, NORTH, "tied")).json()["policy"] == "tight"
+    assert (await make(api, NORTH, "tied", policy="tight")).json()["policy"] == "tight"
+    assert (await make(api, NORTH, "tied", policy="loose")).status_code == 403
+    assert (await make(api, NORTH, STEWARD, policy="loose")).json()["policy"] == "loose"
+    assert (await make(api, NORTH, STEWARD, policy="unknown")).status_code == 404
+
+
+async def test_a_revoked_key_is_refused_and_forgotten(api: LittleApi) -> None:
+    key = await add_key(api, NORTH, named="doomed")
+    assert (await api.get("/whoami", user="doomed")).status_code == 200
+    assert (await api.call("DELETE", f"/keys/{key}", user="doomed")).status_code == 204
+    assert (await api.get("/whoami", user="doomed")).status_code == 401
+    assert (await api.call("DELETE", f"/keys/{key}", user=NORTH)).status_code == 404
+
+
+async def test_nobody_revokes_others_keys(api: LittleApi) -> None:
+    for user in (NORTH, STEWARD):
+        assert (await api.call("DELETE", f"/keys/{api.keys[SOUTH]}", user=user)).status_code == 404
+    assert (await api.get("/whoami", user=SOUTH)).status_code == 200
+    assert (await api.call("DELETE", "/keys/a%00b", user=NORTH)).status_code == 404
+
+
+async def test_making_and_revoking_is_written_down_without_the_secret(api: LittleApi) -> None:
+    key = (await make(api, NORTH, NORTH)).json()
+    await api.call("DELETE", f"/keys/{key['access_key']}", user=NORTH)
+    trail = await api.audited()
+    for action in ("key.create", "key.remove"):
+        assert (NORTH, action, AccessKey(key["access_key"]), "done") in trail
+    assert key["token"].rpartition(".")[2] not in str(trail)

@@ -1,0 +1,65 @@
+"""The system itself over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan import __version__
+from sokovan.domain.errors import StoreUnavailable
+from tests.unit.api.little_api import LittleApi, member, steward
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_alive_ready_and_healthy(api: LittleApi) -> None:
+    assert (await api.get("/livez", user=None)).text == "ok\n"
+    ready = await api.get("/readyz", user=member("north"))
+    assert (ready.status_code, ready.json()["status"]) == (200, "ok")
+    health = (await api.get("/health", user=member("north"))).json()
+    assert (health["status"], health["version"], health["parts"]["store"]) == ("ok", __version__, "ok")
+
+
+async def test_not_ready_while_the_store_is_away(api: LittleApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    await api.get("/whoami")
+    real = api.cluster.store.read
+    calls = 0
+
+    async def away_after_the_key(work: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise StoreUnavailable("away")
+        return await real(work)  # type: ignore[arg-type]
+
+    for path, status in (("/readyz", 503), ("/health", 200)):
+        calls = 0
+        api.app.state.context.authenticator.forget_user("root")
+        monkeypatch.setattr(api.cluster.store, "read", away_after_the_key)
+        answer = await api.get(path)
+        monkeypatch.undo()
+        assert (answer.status_code, answer.json()["status"]) == (status, "degraded")
+        assert answer.json()["parts"]["store"] == "store-unavailable"
+
+
+async def test_figures_are_for_administrators(api: LittleApi) -> None:
+    answer = await api.get("/metrics")
+    assert (answer.status_code, answer.text) == (200, "sokovan_up 1\n")
+    assert answer.headers["content-type"].startswith("text/plain")
+    for user in (member("north"), steward("north")):
+        assert (await api.get("/metrics", user=user)).status_code == 403
+
+
+async def test_a_caller_learns_who_he_is(api: LittleApi) -> None:
+    assert (await api.get("/whoami", user=steward("west"))).json() == {
+        "user": steward("west"),
+        "role": "domain-admin",
+        "domain": "west",
+        "groups": ["west-group"],
+        "access_key": api.keys[steward("west")],
+    }
+
+
+async def test_the_document_is_given_to_whoever_has_a_key(api: LittleApi) -> None:
+    answer = await api.get("/openapi.json", user=member("north"))
+    assert answer.json()["openapi"].startswith("3.1")
+    assert answer.json()["info"]["version"] == __version__

@@ -1,0 +1,126 @@
+"""A session that somebody waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sokovan.cli.commands import attached
+from sokovan.cli.commands.attached import Attached
+from sokovan.sdk.core.following import LogPiece
+from sokovan.wire.api.sessions import SessionBody
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+from tests.unit.cli.commands.test_logs import chunk
+from tests.unit.sdk.views import ended, pending, session
+
+
+def ends_with(server: CannedServer, exit_code: int, *, size: int = 1) -> None:
+    """A server at which a session waits, runs and ends."""
+    server.says("POST sessions", pending(size=size), status=201)
+    server.streams(
+        "GET sessions/s-1/events",
+        ("session", pending(size=size)),
+        ("session", pending(size=size, reason="NOT_ENOUGH_FREE", reason_detail="all are busy")),
+        ("session", session(size=size)),
+    )
+    server.streams("GET sessions/s-1/events", ("session", ended(exit_code=exit_code, size=size)), later=True)
+    server.streams("GET sessions/s-1/log", chunk(0, 0, "hello\n", end=True))
+
+
+def test_output_is_ours_and_every_change_is_a_line_of_talk(server: CannedServer, sokovan: Sokovan) -> None:
+    ends_with(server, 0)
+    status, out, err = sokovan("run", "--", "python")
+    assert (status, out) == (0, "hello\n")
+    assert err.splitlines() == [
+        "ddp  PENDING",
+        "ddp  PENDING  all are busy",
+        "ddp  RUNNING  a1",
+        "ddp  finished, exit 0, 4.0 s",
+    ]
+
+
+@pytest.mark.parametrize(("exit_code", "status"), [(7, 7), (137, 137), (255, 255), (-1, 1), (256, 1)])
+def test_the_exit_status_of_the_command_is_ours(
+    server: CannedServer, sokovan: Sokovan, exit_code: int, status: int
+) -> None:
+    ends_with(server, exit_code)
+    assert sokovan("run", "--", "python")[0] == status
+
+
+def test_the_lines_of_a_gang_begin_with_their_rank(server: CannedServer, sokovan: Sokovan) -> None:
+    ends_with(server, 0, size=4)
+    assert sokovan("run", "--size", "4", "--", "python")[1] == "[0] hello\n"
+
+
+def test_what_still_waits_when_patience_ends_is_taken_back(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("POST sessions", pending())
+    server.streams("GET sessions/s-1/events", ("session", pending()))
+    server.says("DELETE sessions/s-1", pending(status="cancelled"))
+    status, _, err = sokovan("run", "--timeout", "0.1", "--", "python")
+    assert status == 6
+    assert "ddp had not started after 0.1 s, and was taken back" in err
+    assert server.lines[-1] == "DELETE sessions/s-1"
+
+
+def test_what_can_never_be_placed_is_told_at_once(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("POST sessions", pending())
+    server.streams("GET sessions/s-1/events", ("session", pending(reason="NEVER_FITS", reason_detail="too big")))
+    server.says("DELETE sessions/s-1", pending(status="cancelled"))
+    status, _, err = sokovan("run", "--", "python")
+    assert status == 6
+    assert "cannot be placed: too big" in err
+    assert "[never-fits]" in err
+
+
+def test_what_ended_without_running_is_a_failure_of_ours(server: CannedServer, sokovan: Sokovan) -> None:
+    failed = pending(status="terminated", reason="image-unavailable", reason_detail="no such venv", version=7)
+    server.says("POST sessions", pending())
+    server.streams("GET sessions/s-1/events", ("session", pending()), ("session", failed))
+    status, _, err = sokovan("run", "--", "python")
+    assert status == 125
+    assert "has no exit code: no such venv" in err
+
+
+class Interrupted(Attached):
+    """Somebody who presses Ctrl-C when the first output comes."""
+
+    pressed = False
+
+    def _output(self, view: object) -> Iterator[LogPiece]:
+        for piece in super()._output(view):  # type: ignore[arg-type]  # what the parent gives
+            if not self.pressed:
+                type(self).pressed = True
+                raise KeyboardInterrupt
+            yield piece
+
+
+@pytest.mark.parametrize(("answer", "status", "stops"), [("s", 130, True), ("d", 130, False), ("c", 0, False)])
+def test_ctrl_c_asks_what_is_meant(
+    server: CannedServer, monkeypatch: pytest.MonkeyPatch, answer: str, status: int, *, stops: bool
+) -> None:
+    ends_with(server, 0)
+    server.says("DELETE sessions/s-1", session(status="terminating"))
+    monkeypatch.setattr(attached, "is_interactive", lambda: True)
+    monkeypatch.setattr(attached, "ask", lambda _prompt: answer)
+    from sokovan.sdk.client import Client  # noqa: PLC0415  # after the environment is made
+
+    Interrupted.pressed = False
+    with Client() as client:
+        assert Interrupted(client).run(SessionBody(command=["x"])) == status
+    assert ("DELETE sessions/s-1" in server.lines) is stops
+
+
+def test_ctrl_c_where_nobody_can_answer_stops_the_session(
+    server: CannedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends_with(server, 143)
+    server.says("DELETE sessions/s-1", session(status="terminating"))
+    monkeypatch.setattr(attached, "Attached", Interrupted)
+    monkeypatch.setattr("sokovan.cli.commands.run.Attached", Interrupted)
+    from sokovan.cli.main import run  # noqa: PLC0415  # beside its one use
+
+    Interrupted.pressed = False
+    assert run(["run", "--", "x"]) == 130
+    assert "stopping ddp" in capsys.readouterr().err
+    assert "DELETE sessions/s-1" in server.lines

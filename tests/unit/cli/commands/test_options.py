@@ -1,0 +1,56 @@
+"""Options that many commands share."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sokovan.cli.commands.options import Server, Shown
+from sokovan.cli.rendering import Form
+from sokovan.sdk.errors import InvalidSetting, NotLoggedIn
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+
+
+def test_json_is_the_same_as_the_format_of_that_name(server: CannedServer) -> None:
+    assert Shown(json=True).form() == Shown(output="json").form() == Form("json")
+    assert Shown(columns="a, B").form() == Form("table", ("a", "b"))
+    assert server.asked == []
+
+
+def test_the_environment_may_choose_the_format(server: CannedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOKOVAN_OUTPUT", "yaml")
+    assert Shown().form() == Form("yaml")
+    assert Shown(output="csv").form() == Form("csv")
+    monkeypatch.setenv("SOKOVAN_OUTPUT", "xml")
+    with pytest.raises(InvalidSetting):
+        Shown().form()
+    assert server.asked == []
+
+
+def test_the_client_speaks_to_the_server_that_is_meant(server: CannedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server().client() as client:
+        assert client.endpoint.url == server.url
+    monkeypatch.delenv("SOKOVAN_TOKEN")
+    with pytest.raises(NotLoggedIn):
+        Server().client()
+
+
+def test_a_problem_of_the_server_is_one_object_for_programs(server: CannedServer, sokovan: Sokovan) -> None:
+    fields = [{"where": "query/limit", "problem": "is 0"}]
+    server.refuses("GET agents", 422, "invalid-request", request_id="r-1", problems=fields)
+    status, out, err = sokovan("agent", "ls", "--json")
+    assert (status, out) == (2, "")
+    assert json.loads(err) == {
+        "code": "invalid-request",
+        "message": "about invalid-request",
+        "hint": "mend it",
+        "status": 422,
+        "request_id": "r-1",
+        "problems": fields,
+    }
+
+
+def test_a_problem_of_the_server_is_two_lines_for_people(server: CannedServer, sokovan: Sokovan) -> None:
+    server.refuses("GET agents", 403, "forbidden")
+    assert sokovan("agent", "ls") == (5, "", "error: about forbidden\n  hint: mend it [forbidden]\n")

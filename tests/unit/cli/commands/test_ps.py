@@ -1,0 +1,82 @@
+"""`sokovan ps`: the list of sessions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+from tests.unit.sdk.views import ended, pending, session
+
+ALIVE = "pending%2Cscheduled%2Cpreparing%2Cpulling%2Cprepared%2Ccreating%2Crunning%2Cterminating"
+
+
+def change(name: str) -> tuple[str, object]:
+    """An event about a session."""
+    event = {"object": "session", "id": name, "before": None, "after": "x", "trigger": "t", "at": ""}
+    return "change", event
+
+
+def test_sessions_that_have_not_ended_are_listed(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [session(), pending(name="tune-9", reason="QUOTA_GROUP")]})
+    status, out, err = sokovan("ps")
+    assert (status, err) == (0, "")
+    assert [line.split()[:2] for line in out.splitlines()] == [
+        ["NAME", "STATE"],
+        ["ddp", "RUNNING"],
+        ["tune-9", "PENDING"],
+    ]
+    assert server.lines == [f"GET sessions?status={ALIVE}&limit=100"]
+
+
+def test_ended_ones_are_listed_too_for_those_who_ask(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": []})
+    sokovan("ps", "--all", "--mine", "--queue", "q", "--user", "u", "--group", "g", "--limit", "5")
+    sokovan("session", "ls", "--status", "RUNNING,cancelled")
+    assert server.lines == [
+        "GET sessions?queue=q&user=u&group=g&mine=true&limit=5",
+        "GET sessions?status=running%2Ccancelled&limit=100",
+    ]
+
+
+def test_an_empty_list_is_an_empty_list(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": []})
+    assert sokovan("ps", "--json") == (0, "[]\n", "")
+    assert sokovan("ps", "-o", "name") == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "words", [("--status", "WALKING"), ("--status", "ENDED"), ("--limit", "0"), ("-o", "xml"), ("--columns", "colour")]
+)
+def test_what_cannot_be_asked_for_is_a_usage_error(
+    server: CannedServer, sokovan: Sokovan, words: tuple[str, ...]
+) -> None:
+    server.says("GET sessions", {"items": []})
+    status, out, err = sokovan("ps", *words)
+    assert (status, out) == (2, "")
+    assert "hint:" in err
+
+
+def test_watching_until_all_are_there_is_a_line_for_every_change(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [pending(id="s-1"), session(id="s-2", name="old")]})
+    server.streams("GET events", ("resync", {}), change("s-9"), change("s-1"), change("s-1"))
+    server.says("GET sessions/s-1", pending(id="s-1"), pending(id="s-1", status="creating"), session(id="s-1"))
+    status, out, _ = sokovan("ps", "--until", "RUNNING")
+    assert status == 0
+    assert [line.split()[:2] for line in out.splitlines()[3:]] == [["ddp", "CREATING"], ["ddp", "RUNNING"]]
+
+
+def test_watched_objects_come_line_by_line(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [session(id="s-1")]})
+    server.streams("GET events", ("resync", {}), change("s-1"))
+    server.says("GET sessions/s-1", session(id="s-1"), ended())
+    status, out, _ = sokovan("ps", "--until", "ended", "--json")
+    assert status == 0
+    assert [json.loads(line)["status"] for line in out.splitlines()] == ["running", "terminated"]
+
+
+def test_there_is_nothing_to_watch_where_all_are_there_already(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [session()]})
+    assert sokovan("ps", "--until", "RUNNING")[0] == 0
+    assert len(server.asked) == 1

@@ -1,0 +1,68 @@
+"""`sokovan run`: a command in a session of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+from tests.unit.sdk.views import session
+
+SPEC = "apiVersion: sokovan/v1\nkind: Session\nname: {name}\nrun: python train.py\n"
+
+
+def test_a_detached_run_prints_its_name(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("POST sessions", session(name="brave-heron-7"), status=201)
+    assert sokovan("run", "-d", "--gpus", "8", "--", "python", "-c", "x --y") == (0, "brave-heron-7\n", "")
+    assert server.body("POST sessions") == {"command": ["python", "-c", "x --y"], "resources": {"cuda.device": "8"}}
+
+
+def test_several_sessions_of_a_file_are_started_detached_only(
+    server: CannedServer, sokovan: Sokovan, tmp_path: Path
+) -> None:
+    (tmp_path / "f.yaml").write_text(f"{SPEC.format(name='a')}---\n{SPEC.format(name='b')}", encoding="utf-8")
+    server.says("POST sessions", session(name="a"), session(name="b"))
+    status, _, err = sokovan("run", "-f", "f.yaml")
+    assert (status, server.asked) == (2, [])
+    assert "start them with -d" in err
+    assert sokovan("run", "-d", "-f", "f.yaml") == (0, "a\nb\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "there is no command to run"),
+        (("--timeout", "soon", "--", "x"), "--timeout: 'soon' is not a duration"),
+        (("-f", "no-such.yaml"), "cannot read no-such.yaml"),
+        (("--mount", "/a", "--", "x"), "'/a' is not a mount"),
+        (("--env", "A", "--", "x"), "--env 'A' is not NAME=VALUE"),
+        (("--size", "x", "--", "x"), 'unable to convert "x"'),
+        (("python", "-c", "x"), "Unknown option: -c"),
+    ],
+)
+def test_what_is_wrong_here_is_a_usage_error_and_nothing_is_sent(
+    server: CannedServer, sokovan: Sokovan, words: tuple[str, ...], told: str
+) -> None:
+    status, out, err = sokovan("run", *words)
+    assert (status, out, server.asked) == (2, "", [])
+    assert told in err
+    assert "hint:" in err
+
+
+@pytest.mark.parametrize(("status", "code"), [(422, "invalid-request"), (401, "unauthenticated"), (409, "conflict")])
+def test_a_failure_of_ours_is_125_where_every_other_status_is_the_commands(
+    server: CannedServer, sokovan: Sokovan, status: int, code: str
+) -> None:
+    server.refuses("POST sessions", status, code)
+    found, _, err = sokovan("run", "--", "x")
+    assert found == 125
+    assert f"[{code}]" in err
+
+
+@pytest.mark.parametrize(("status", "code", "exit_code"), [(422, "invalid-request", 2), (401, "unauthenticated", 4)])
+def test_a_detached_run_fails_like_every_other_command(
+    server: CannedServer, sokovan: Sokovan, status: int, code: str, *, exit_code: int
+) -> None:
+    server.refuses("POST sessions", status, code)
+    assert sokovan("run", "-d", "--", "x")[0] == exit_code

@@ -1,0 +1,104 @@
+"""Single sessions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+from tests.unit.sdk.views import ended, pending, session
+
+
+def test_a_session_is_shown_with_its_kernels(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/ddp", session())
+    status, out, _ = sokovan("session", "show", "ddp")
+    assert status == 0
+    assert out.startswith("name       ddp\n")
+    assert out.splitlines()[-2].split() == ["KERNEL", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS"]
+
+
+def test_a_session_is_one_object_for_programs(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/ddp", session())
+    assert json.loads(sokovan("session", "show", "ddp", "--json")[1])["hypernode"] is None
+
+
+def test_a_session_is_shown_again_until_it_is_where_it_should_be(server: CannedServer, sokovan: Sokovan) -> None:
+    server.streams("GET sessions/ddp/events", ("session", pending()), ("session", session()), ("session", ended()))
+    status, out, _ = sokovan("session", "show", "ddp", "--until", "running", "-o", "jsonl")
+    assert status == 0
+    assert [json.loads(line)["status"] for line in out.splitlines()] == ["pending", "running"]
+    _, out, _ = sokovan("session", "show", "ddp", "-w", "-o", "name")
+    assert out == "ddp\n" * 3
+
+
+def test_a_session_that_never_gets_there_is_a_failure(server: CannedServer, sokovan: Sokovan) -> None:
+    server.streams("GET sessions/ddp/events", ("session", pending(status="cancelled")))
+    status, _, err = sokovan("session", "show", "ddp", "--until", "RUNNING")
+    assert status == 1
+    assert "[never-reached]" in err
+
+
+def test_a_story_is_told_line_by_line(server: CannedServer, sokovan: Sokovan) -> None:
+    line = {"subject": "s-1", "sequence": 1, "before": None, "after": "pending", "trigger": "submitted", "who": "ada"}
+    line |= {"code": "submitted", "detail": "", "at": "2030-01-01T00:00:00.000Z", "last_at": "", "times": 1}
+    server.says("GET sessions/ddp/history", {"session": "s-1", "lines": [line]})
+    status, out, _ = sokovan("session", "history", "ddp")
+    assert status == 0
+    assert out.splitlines()[1].split() == ["2030-01-01T00:00:00.000Z", "s-1", "PENDING", "ada", "submitted"]
+    assert json.loads(sokovan("session", "history", "ddp", "--json")[1]) == [line]
+
+
+def test_waiting_says_where_each_has_come_to(server: CannedServer, sokovan: Sokovan) -> None:
+    server.streams("GET sessions/a/events", ("session", session(name="a")))
+    server.streams("GET sessions/b/events", ("session", ended(name="b")))
+    assert sokovan("wait", "a", "b", "--for", "state=running") == (0, "", "a  RUNNING\nb  TERMINATED\n")
+
+
+def test_waiting_too_long_is_6_and_waiting_in_vain_is_1(server: CannedServer, sokovan: Sokovan) -> None:
+    server.streams("GET sessions/a/events", ("session", pending(name="a")))
+    status, _, err = sokovan("wait", "a", "--timeout", "0.2")
+    assert status == 6
+    assert "a is still PENDING after 0.2 s" in err
+    server.streams("GET sessions/a/events", ("session", pending(name="a", status="cancelled")))
+    assert sokovan("wait", "a", "--for", "RUNNING")[0] == 1
+
+
+def test_every_session_that_is_named_is_stopped(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("DELETE sessions/a", session(name="a", status="terminating"), status=202)
+    server.says("DELETE sessions/c", session(name="c", status="terminating"), status=202)
+    status, out, err = sokovan("stop", "a", "b", "c")
+    assert (status, out) == (3, "")
+    assert [line.split()[0] for line in err.splitlines()] == ["a", "error:", "hint:", "c"]
+
+
+def test_stopping_all_needs_a_yes(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [session(id="s-1"), ended(id="s-2")]})
+    server.says("DELETE sessions/s-1", session(status="terminating"))
+    status, _, err = sokovan("stop", "--all")
+    assert status == 2
+    assert "--yes" in err
+    assert sokovan("stop", "--all", "--yes")[0] == 0
+    assert server.lines[-1] == "DELETE sessions/s-1"
+
+
+def test_force_needs_a_yes_and_is_told_to_the_server(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("DELETE sessions/a", session(status="terminated"))
+    assert sokovan("stop", "a", "--force")[0] == 2
+    assert sokovan("stop", "a", "--force", "-y")[0] == 0
+    assert server.lines == ["DELETE sessions/a?forced=true"]
+
+
+def test_only_what_waits_is_taken_back(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("POST sessions/a/cancel", pending(name="a", status="cancelled"))
+    assert sokovan("cancel", "a") == (0, "", "a  CANCELLED\n")
+    server.refuses("POST sessions/a/cancel", 409, "conflict")
+    assert sokovan("cancel", "a")[0] == 5
+
+
+@pytest.mark.parametrize("verb", ["stop", "wait", "cancel"])
+def test_naming_nobody_is_a_usage_error(server: CannedServer, sokovan: Sokovan, verb: str) -> None:
+    status, _, err = sokovan(verb)
+    assert status == 2
+    assert "no session is named" in err
+    assert server.asked == []

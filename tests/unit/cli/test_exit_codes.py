@@ -1,0 +1,47 @@
+"""With which status a command ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.cli.exit_codes import MEANINGS, exit_code_of
+from sokovan.cli.problems import CommandProblem, OurFailure
+from sokovan.sdk import errors
+from sokovan.sdk.errors import api_problem
+from sokovan.wire.api.system import ProblemView
+
+
+def told(status: int) -> errors.ApiProblem:
+    """A problem of the server."""
+    return api_problem(ProblemView(type="", title="", status=status, detail="", code="some-code"))
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (told(401), 4),
+        (told(403), 5),
+        (told(404), 3),
+        (told(409), 5),
+        (told(410), 3),
+        (told(413), 2),
+        (told(422), 2),
+        (told(429), 5),
+        (told(500), 1),
+        (told(503), 1),
+        (errors.Unreachable("x"), 7),
+        (errors.NotLoggedIn("x"), 4),
+        (errors.StillWaiting("x"), 6),
+        (errors.NeverReached("x"), 1),
+        (errors.InvalidSetting("x"), 2),
+        (errors.InvalidSpec("x"), 2),
+        (errors.InvalidName("x"), 2),
+        (errors.UnexpectedAnswer("x"), 1),
+        (CommandProblem("x", code="usage", hint=""), 2),
+        (OurFailure(errors.Unreachable("x")), 125),
+        (ValueError("x"), 1),
+    ],
+)
+def test_every_error_has_its_status(error: Exception, status: int) -> None:
+    assert exit_code_of(error) == status
+    assert status in MEANINGS

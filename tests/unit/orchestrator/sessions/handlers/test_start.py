@@ -1,0 +1,96 @@
+"""Kernels are asked for on record first, and again until they begin."""
+
+from collections.abc import Mapping, Sequence
+
+from sokovan.agent.events import ObstacleSeen
+from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.orchestrator.sessions.handlers.start import creation_step
+from sokovan.orchestrator.sessions.preparation.cluster_environment import launches
+from sokovan.ports.runtime import Launch
+from sokovan.testing.acting_agents import Fault
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.testing.simple_work import work_spec
+
+K = KernelStatus
+
+
+def session(*statuses: K, minimum: int | None = None) -> SessionRecord:
+    spec = work_spec("s", kernels=len(statuses), min_kernels=minimum)
+    kernels = tuple(
+        KernelRecord(one.kernel_id, spec.session_id, index, statuses[index], 1, one.slots)
+        for index, one in enumerate(spec.kernels)
+    )
+    return SessionRecord(spec.session_id, spec, SessionStatus.PREPARED, 1, Goal.RUN, 0, kernels)
+
+
+def test_a_gang_waits_whole_for_its_last_image() -> None:
+    assert creation_step(session(K.PREPARED, K.PULLING)).kernels == ()
+    assert creation_step(session(K.PREPARED, K.PREPARED)).kernels == ("s.0", "s.1")
+    last = session(K.PREPARED, K.SCHEDULED)
+    assert creation_step(last, ready=[last.kernels[1].kernel_id]).kernels == ("s.0", "s.1")
+
+
+def test_an_elastic_session_starts_what_is_ready_once_it_has_its_minimum() -> None:
+    assert creation_step(session(K.PREPARED, K.PULLING, minimum=1)).kernels == ("s.0",)
+    assert creation_step(session(K.RUNNING, K.PREPARED, K.PENDING, minimum=1)).kernels == ("s.1",)
+
+
+async def test_the_intent_is_on_record_before_the_agent_hears_of_it(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    seen: list[tuple[str, bool]] = []
+    create = cluster.agents.create_kernel
+
+    async def looking(agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+        kernel = (await cluster.session(launch.session_id)).kernels[0]
+        seen.append((kernel.status.value, kernel.sent))
+        await create(agent_id, incarnation, launch)
+
+    cluster.agents.create_kernel = looking  # type: ignore[method-assign]
+    await cluster.submit("s")
+    await cluster.settle()
+    assert seen == [("creating", True)]
+
+
+async def test_a_creation_is_repeated_until_the_kernel_is_listed(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.faults["create"] = Fault.ANSWER_LOST
+    agent.speaking = False
+    await cluster.submit("s")
+    await cluster.pass_time(5)
+    assert agent.asked["create"] >= 3
+    assert sum(agent.started.values()) == 1
+    agent.speaking = True
+    await cluster.pass_time(1)
+    before = agent.asked["create"]
+    assert await cluster.status("s") == "running"
+    await cluster.pass_time(30)
+    assert agent.asked["create"] == before
+
+
+async def test_a_full_disk_on_the_agent_ends_the_session_with_its_words(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent._happens(ObstacleSeen("the disk is full"))
+    await cluster.submit("s")
+    await cluster.settle()
+    session = await cluster.session("s")
+    assert (session.status.value, session.cause) == ("terminated", "creation-refused")
+    assert "the disk is full" in (session.cause_detail or "")
+
+
+async def test_kernels_find_each_other_by_the_addresses_of_their_agents(cluster: OrchestratedCluster) -> None:
+    given: list[Mapping[AgentId, str]] = []
+
+    def listening(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[Launch]:
+        given.append(addresses)
+        return launches(session, addresses)
+
+    agent = await cluster.agent("a1")
+    agent.labels["address"] = "10.0.0.7"
+    await agent.restart()
+    cluster.coordinator = cluster.new_coordinator(launches=listening)
+    await cluster.submit("s")
+    await cluster.tick()
+    assert {AgentId("a1"): "10.0.0.7"} in given

@@ -1,0 +1,101 @@
+"""Kernels are asked to stop, and freed with a proof."""
+
+from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.lifecycle.kernel import FreeProof
+from sokovan.testing.acting_agents import Fault
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+
+
+async def proofs(cluster: OrchestratedCluster, kernel_id: str) -> set[FreeProof | None]:
+    lines = await cluster.store.read(lambda unit: unit.ledger.of_kernel(KernelId(kernel_id)))
+    return {line.proof for line in lines}
+
+
+async def test_what_was_never_sent_is_freed_without_asking_anybody(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.faults["prepare"] = Fault.REQUEST_LOST
+    await cluster.submit("s")
+    await cluster.settle()
+    agent.goes_silent()
+    await cluster.stop("s")
+    await cluster.settle()
+    assert await cluster.status("s") == "terminated"
+    assert agent.asked["stop"] == 0
+    assert await proofs(cluster, "s.0") == {FreeProof.NEVER_SENT}
+
+
+async def test_an_agents_word_is_the_usual_proof(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    await cluster.stop("s")
+    await cluster.settle()
+    assert await proofs(cluster, "s.0") == {FreeProof.AGENT_TOMBSTONE}
+
+
+async def test_a_new_incarnation_that_does_not_know_it_is_a_proof(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    agent.loses_its_machine()
+    await cluster.stop("s")
+    await cluster.settle()
+    assert await cluster.status("s") == "terminating"
+    await agent.connect()
+    await cluster.settle()
+    assert await cluster.status("s") == "terminated"
+    assert await proofs(cluster, "s.0") == {FreeProof.INCARNATION_FENCED}
+
+
+async def test_silence_alone_proves_nothing(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    agent.goes_silent()
+    await cluster.stop("s")
+    await cluster.pass_time(300, step_s=5)
+    assert await cluster.status("s") == "terminating"
+    assert await proofs(cluster, "s.0") == {None}
+
+
+async def test_an_end_that_takes_its_time_is_heard_of_at_once(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.script.stubborn = True
+    await cluster.submit("s")
+    await cluster.settle()
+    await cluster.stop("s")
+    await cluster.settle()
+    assert agent.asked["stop"] == 1
+    await agent.ends("s.0", 0)
+    await cluster.settle()
+    assert agent.asked["stop"] == 2
+    assert await cluster.status("s") == "terminated"
+
+
+async def test_a_stubborn_kernel_is_not_asked_more_often_than_every_few_seconds(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.script.stubborn = True
+    await cluster.submit("s")
+    await cluster.settle()
+    await cluster.stop("s")
+    await cluster.pass_time(30)
+    assert 4 <= agent.asked["stop"] <= 8
+
+
+async def test_the_grace_is_the_sessions_and_none_by_force(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    graces: list[float] = []
+    stop = cluster.agents.stop_kernel
+
+    async def seen(agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float) -> object:
+        graces.append(grace_s)
+        return await stop(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
+
+    cluster.agents.stop_kernel = seen  # type: ignore[assignment, method-assign]
+    for name in ("soft", "hard"):
+        await cluster.submit(name, stop_grace_s=42)
+    await cluster.settle()
+    await cluster.stop("soft")
+    await cluster.stop("hard", forced=True)
+    await cluster.settle()
+    assert set(graces) == {0.0, 42.0}

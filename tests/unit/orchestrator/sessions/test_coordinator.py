@@ -1,0 +1,78 @@
+"""The coordinator of sessions: who leads, what a round returns, when the next is due."""
+
+from sokovan.orchestrator.fleet import SESSIONS_HINT
+from sokovan.testing.acting_agents import Fault
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+
+
+async def test_a_round_without_work_says_that_there_is_no_more(cluster: OrchestratedCluster) -> None:
+    assert not await cluster.tick()
+    assert not await cluster.tick()
+
+
+async def test_whoever_does_not_lead_tries_again_by_a_third_of_the_lease(cluster: OrchestratedCluster) -> None:
+    await cluster.tick()
+    other = cluster.new_coordinator()
+    assert not await other.tick()
+    due_s = other.next_due_s()
+    assert due_s is not None
+    assert 3.3 < due_s < 3.4
+    await other.close()
+
+
+async def test_the_lease_is_kept_beside_the_rounds_and_its_gain_wakes_them(cluster: OrchestratedCluster) -> None:
+    first, second = cluster.coordinator, cluster.new_coordinator()
+    await first.tick()
+    _, keep = second.tasks()
+    await keep.work()
+    fences = [second.leadership.fence]
+    await first.close()
+    await cluster.hints.take(SESSIONS_HINT)
+    await cluster.clock.advance(4)
+    await keep.work()
+    fences.append(second.leadership.fence)
+    assert [fence is None for fence in fences] == [True, False]
+    assert await cluster.hints.take(SESSIONS_HINT)
+    await second.close()
+
+
+async def test_a_late_answer_wakes_the_next_round(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.script.stubborn = True
+    await cluster.submit("s")
+    await cluster.settle()
+    agent.faults["stop"] = Fault.HANGS
+    await cluster.stop("s")
+    await cluster.tick()
+    await cluster.hints.take(SESSIONS_HINT)
+    await cluster.clock.advance(16)  # the request has run into its deadline
+    assert await cluster.hints.take(SESSIONS_HINT)
+
+
+async def test_everything_is_compared_in_a_long_round(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.tick()
+    assert cluster.telemetry.gauged("agents", status="alive") == 1
+    await cluster.agent("a2")
+    await cluster.tick()
+    assert cluster.telemetry.gauged("agents", status="alive") == 1
+    await cluster.clock.advance(10)
+    await cluster.tick()
+    assert cluster.telemetry.gauged("agents", status="alive") == 2
+
+
+async def test_a_store_that_is_set_back_by_another_leader_is_read_anew(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    first = cluster.coordinator
+    await cluster.takes_over()
+    await cluster.tick()
+    await cluster.stop("s")
+    await cluster.settle()
+    await cluster.coordinator.close()
+    cluster.coordinator = first
+    await cluster.clock.advance(4)
+    await cluster.submit("t")
+    await cluster.settle()
+    assert [await cluster.status("s"), await cluster.status("t")] == ["terminated", "running"]

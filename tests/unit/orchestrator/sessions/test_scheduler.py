@@ -1,0 +1,125 @@
+"""Scheduling cycles: when they run, what becomes fact, what is tried again."""
+
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.session import SessionType
+from sokovan.orchestrator.batches import BatchWriter
+from sokovan.orchestrator.sessions.scheduler import Scheduler, decide_in_thread
+from sokovan.orchestrator.sessions.verdict_book import VerdictBook
+from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
+from sokovan.scheduling.profile import SchedulingProfile
+from sokovan.scheduling.snapshot import SystemSnapshot
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.testing.simple_work import decide_at_once
+
+
+class Counted:
+    """A core that counts how often it was asked."""
+
+    def __init__(self, plan: SchedulingPlan | None = None) -> None:
+        self.times, self._plan = 0, plan
+
+    async def __call__(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
+        self.times += 1
+        return self._plan or await decide_at_once(snapshot, profile)
+
+
+def scheduler(cluster: OrchestratedCluster, decide: Counted) -> Scheduler:
+    verdicts = VerdictBook(BatchWriter(cluster.store), cluster.clock)
+    return Scheduler(cluster.stored.snapshots, cluster.stored.allocator, verdicts, clock=cluster.clock, decide=decide)
+
+
+async def test_a_cycle_places_what_fits_and_counts_what_waits(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1", slots={"cpu": 1000, "mem": 1 << 30})
+    await cluster.submit("first")
+    await cluster.submit("second")
+    made = scheduler(cluster, Counted())
+    await made.look()
+    report = await made.run(fence=None, always=False)
+    assert (report.placed, report.waiting, report.refused) == (1, 1, {})
+    assert report.decide_s is not None
+
+
+async def test_nothing_changed_nothing_decided(cluster: OrchestratedCluster) -> None:
+    await cluster.submit("s")
+    decide = Counted()
+    made = scheduler(cluster, decide)
+    for _ in range(3):
+        await made.look()
+        await made.run(fence=None, always=False)
+    assert decide.times <= 2  # once for the session, once for the reservation table that the first one wrote
+    before = decide.times
+    await made.look()
+    await made.run(fence=None, always=False)
+    assert decide.times == before
+    await made.run(fence=None, always=True)
+    assert decide.times == before + 1
+
+
+async def test_a_change_that_came_while_nobody_waited_is_new_to_whoever_comes(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.submit("s")
+    decide = Counted()
+    made = scheduler(cluster, decide)
+    await made.look()
+    await made.run(fence=None, always=False, anybody=False)
+    assert decide.times == 0
+    report = await made.run(fence=None, always=False, anybody=True)
+    assert report.placed == 1
+
+
+async def test_whoever_lost_a_race_is_tried_again_soon(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.submit("s")
+    nowhere = SchedulingPlan(placements=(Placement(KernelId("s.0"), SessionId("s"), AgentId("gone")),))
+    decide = Counted(nowhere)
+    made = scheduler(cluster, decide)
+    await made.look()
+    report = await made.run(fence=None, always=False)
+    assert list(report.refused) == ["s"]
+    assert made.next_due_s() == 0.5
+    await made.run(fence=None, always=False)
+    assert decide.times == 1
+    await cluster.clock.advance(0.5)
+    await made.run(fence=None, always=False)
+    assert decide.times == 2
+
+
+async def test_a_start_at_a_later_time_is_a_time_to_wake_up(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    at = cluster.clock.now_ms() + 7_000
+    await cluster.submit("s", session_type=SessionType.BATCH, starts_at_ms=at)
+    made = scheduler(cluster, Counted())
+    await made.look()
+    await made.run(fence=None, always=False)
+    assert made.next_due_s() == 7.0
+    made.clear()
+    assert made.next_due_s() is None
+
+
+async def test_evictions_are_told_to_whoever_runs_the_cycle(cluster: OrchestratedCluster) -> None:
+    await cluster.submit("s")
+    eviction = Eviction(KernelId("v.0"), SessionId("victim"), AgentId("a1"), for_session=SessionId("s"))
+    made = scheduler(cluster, Counted(SchedulingPlan(evictions=(eviction,))))
+    await made.look()
+    report = await made.run(fence=None, always=False)
+    assert report.evicted == {"victim": "s"}
+
+
+async def test_agents_and_groups_are_those_of_the_last_look(cluster: OrchestratedCluster) -> None:
+    made = scheduler(cluster, Counted())
+    await made.look()
+    await cluster.agent("a1")
+    assert await made.agents() == {}
+    await made.look()
+    assert list(await made.agents()) == ["a1"]
+    assert [group.name for group in await made.scaling_groups()] == ["default"]
+
+
+async def test_deciding_in_a_thread_gives_the_same_plan(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.submit("s")
+    snapshots = cluster.stored.snapshots
+    await snapshots.refresh()
+    snapshot = await snapshots.snapshot(snapshots.scaling_groups()[0])
+    profile = SchedulingProfile()
+    assert await decide_in_thread(snapshot, profile) == await decide_at_once(snapshot, profile)

@@ -1,0 +1,44 @@
+"""What fails rests, and is given up in the end."""
+
+from sokovan.domain.errors import Conflict
+from sokovan.domain.lifecycle.retry import RetryPolicy
+from sokovan.orchestrator.quarantine import Casualty, Quarantine
+from sokovan.testing.clock import VirtualClock
+
+
+async def test_an_object_that_failed_rests_longer_each_time() -> None:
+    clock = VirtualClock()
+    quarantine = Quarantine(clock, policy=RetryPolicy(attempts_max=3, delay_first_ms=1_000))
+    assert quarantine.admits("s")
+    assert quarantine.next_due_s() is None
+    quarantine.failed("s", handler="start", error=ValueError("bad"))
+    assert not quarantine.admits("s")
+    assert quarantine.admits("other")
+    assert quarantine.next_due_s() == 1.0
+    await clock.advance(1)
+    assert quarantine.admits("s")
+    quarantine.failed("s", handler="start", error=ValueError("bad"))
+    await clock.advance(1)
+    assert not quarantine.admits("s")
+
+
+async def test_too_many_failures_are_hopeless() -> None:
+    quarantine = Quarantine(VirtualClock(), policy=RetryPolicy(attempts_max=2))
+    quarantine.failed("s", handler="start", error=ValueError("bad"))
+    quarantine.failed("s", handler="watch", error=Conflict("in the way"))
+    assert quarantine.take() == [
+        Casualty("s", "start", "internal", "ValueError: bad", hopeless=False),
+        Casualty("s", "watch", "conflict", "in the way", hopeless=True),
+    ]
+    assert quarantine.take() == []
+
+
+async def test_whoever_recovers_begins_anew() -> None:
+    quarantine = Quarantine(VirtualClock(), policy=RetryPolicy(attempts_max=2))
+    quarantine.failed("s", handler="start", error=ValueError("bad"))
+    quarantine.recovered("s")
+    assert quarantine.admits("s")
+    quarantine.failed("s", handler="start", error=ValueError("bad"))
+    assert not any(casualty.hopeless for casualty in quarantine.take())
+    quarantine.clear()
+    assert quarantine.admits("s")

@@ -1,0 +1,90 @@
+"""How the values of a spec are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sokovan.sdk.errors import InvalidSpec
+from sokovan.sdk.spec import fields
+from sokovan.sdk.spec.places import Node, read_documents
+
+Read = Callable[[Node], Any]
+CHOICE = fields.one_of("end", "requeue")
+
+
+def value(text: str) -> Node:
+    """The value of the key `v`."""
+    [node] = read_documents(f"v: {text}\n", "f")
+    return node.entries["v"]
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "found"),
+    [
+        (fields.text, "x", "x"),
+        (fields.text, "3.10", "3.10"),
+        (fields.text, "'yes'", "yes"),
+        (fields.number, "-3", -3),
+        (fields.flag, "yes", True),
+        (fields.flag, "False", False),
+        (fields.amount, "4", 4),
+        (fields.amount, "0.5", 0.5),
+        (fields.amount, "16GiB", "16GiB"),
+        (fields.duration, "90", 90),
+        (fields.duration, "4h", "4h"),
+        (fields.words, "[a, 1]", ["a", "1"]),
+        (fields.texts, "{A: 1, B: x}", {"A": "1", "B": "x"}),
+        (fields.texts, "", {}),
+        (fields.amounts, "{cpu: 0.5, mem: 4GiB}", {"cpu": 0.5, "mem": "4GiB"}),
+        (CHOICE, "requeue", "requeue"),
+    ],
+)
+def test_a_value_of_the_right_shape_is_read(read: Read, text: str, found: object) -> None:
+    assert read(value(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (fields.text, "yes"),
+        (fields.text, "~"),
+        (fields.text, "[a]"),
+        (fields.text, "{a: 1}"),
+        (fields.number, "1.5"),
+        (fields.number, "'1'"),
+        (fields.number, "0x10"),
+        (fields.number, "9" * 30),
+        (fields.flag, "1"),
+        (fields.amount, ".nan"),
+        (fields.amount, ".inf"),
+        (fields.amount, "1:30.5"),
+        (fields.amount, "yes"),
+        (fields.amount, "[1]"),
+        (fields.duration, "1.5"),
+        (fields.duration, "{}"),
+        (fields.words, "a b"),
+        (fields.words, "[[a]]"),
+        (fields.texts, "[A]"),
+        (fields.texts, "{A: yes}"),
+        (fields.amounts, "{cpu: ~}"),
+        (CHOICE, "requue"),
+        (CHOICE, "[end]"),
+    ],
+)
+def test_a_value_of_another_shape_is_refused_with_its_place(read: Read, text: str) -> None:
+    with pytest.raises(InvalidSpec, match=r"^f:1:\d+: "):
+        read(value(text))
+
+
+def test_an_unknown_key_is_told_with_the_one_that_was_meant() -> None:
+    [node] = read_documents("sise: 3\n", "f")
+    with pytest.raises(InvalidSpec, match=r"f:1:1: a session has no key 'sise'; did you mean 'size'\?"):
+        fields.entries_of(node, ("size", "name"), what="a session")
+
+
+def test_a_choice_is_told_with_the_one_that_was_meant() -> None:
+    with pytest.raises(InvalidSpec, match=r"did you mean 'requeue'\?"):
+        CHOICE(value("requue"))

@@ -1,0 +1,39 @@
+"""The format of a spec as JSON Schema."""
+
+from __future__ import annotations
+
+import jsonschema_rs
+import pytest
+import yaml
+
+from sokovan.sdk.spec.schema import session_schema, starter
+from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_specs
+from tests.unit.sdk.spec.test_session_spec import WHOLE
+
+
+def test_what_we_read_is_what_the_schema_allows() -> None:
+    for text in (WHOLE, starter("train")):
+        document = yaml.safe_load(text)
+        if "startsAt" in document:  # JSON has no times
+            document["startsAt"] = document["startsAt"].isoformat()
+        jsonschema_rs.validate(session_schema(), document)
+        assert read_specs(text, "f")
+
+
+@pytest.mark.parametrize("bad", [{"sise": 3}, {"size": "x"}, {"type": "x"}, {"timeLimit": "4 hours"}, {"mounts": [3]}])
+def test_what_we_refuse_the_schema_refuses(bad: dict[str, object]) -> None:
+    head = {"apiVersion": "sokovan/v1", "kind": "Session"}
+    jsonschema_rs.validate(session_schema(), head)
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(session_schema(), {**head, **bad})
+
+
+def test_every_key_is_described() -> None:
+    properties = session_schema()["properties"]
+    assert properties.keys() == SESSION_FIELDS.keys()
+    assert all(one["description"] for one in properties.values())
+
+
+def test_a_spec_to_begin_with_is_a_good_one() -> None:
+    [body] = read_specs(starter("train"), "train.sokovan.yaml")
+    assert (body.name, body.command) == ("train", ["python", "-c", "print('hello')"])

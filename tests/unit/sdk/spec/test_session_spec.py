@@ -1,0 +1,131 @@
+"""The spec of a session."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.sdk.errors import InvalidSpec
+from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_specs
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, SessionBody
+
+HEAD = "apiVersion: sokovan/v1\nkind: Session\n"
+WHOLE = f"""\
+{HEAD}name: train
+type: batch
+image: venv:torch
+run: python train.py --lr 0.1
+environment: {{SEED: 1}}
+resources: {{cpu: 8, mem: 64GiB, gpu: 1}}
+size: 4
+minimum: 2
+mounts: ["/a:/b:rw", {{source: /c, target: /d, readOnly: false}}]
+labels: {{team: nlp}}
+require: {{zone: a}}
+architecture: x86_64
+scalingGroup: big
+queue: research
+group: nlp
+priority: 5
+topology: hard:rack
+dependsOn: [prepare]
+startsAt: 2030-01-01T00:00:00Z
+timeLimit: 4h
+preemptible: false
+stopGrace: 30
+endsWith: main
+toleratesFailures: true
+onAgentLost: requeue
+"""
+
+
+def test_every_key_reaches_the_request() -> None:
+    assert read_specs(WHOLE, "f.yaml") == [
+        SessionBody(
+            name="train",
+            type="batch",
+            image="venv:torch",
+            command=["python", "train.py", "--lr", "0.1"],
+            environment={"SEED": "1"},
+            resources={"cpu": 8, "mem": "64GiB", "cuda.device": 1},
+            size=4,
+            minimum=2,
+            mounts=[
+                MountBody(source="/a", target="/b", read_only=False),
+                MountBody(source="/c", target="/d", read_only=False),
+            ],
+            labels={"team": "nlp"},
+            require={"zone": "a"},
+            architecture="x86_64",
+            scaling_group="big",
+            queue="research",
+            group="nlp",
+            priority=5,
+            topology="hard:rack",
+            depends_on=["prepare"],
+            starts_at="2030-01-01T00:00:00Z",
+            time_limit="4h",
+            preemptible=False,
+            stop_grace=30,
+            ends_with="main",
+            tolerates_failures=True,
+            on_agent_lost="requeue",
+        )
+    ]
+
+
+def test_every_field_of_a_request_has_a_key() -> None:
+    wire = {one.wire for one in SESSION_FIELDS.values() if one.wire}
+    assert wire == set(SessionBody.__dataclass_fields__) - {"__pydantic_config__"}
+
+
+def test_groups_have_keys_of_their_own() -> None:
+    text = f"""\
+{HEAD}groups:
+- {{name: ps, size: 1, command: [serve]}}
+- {{name: workers, size: 3, run: work, resources: {{gpu: 1}}}}
+"""
+    [body] = read_specs(text, "f")
+    assert body.groups == [
+        KernelGroupBody(name="ps", size=1, command=["serve"]),
+        KernelGroupBody(name="workers", size=3, command=["work"], resources={"cuda.device": 1}),
+    ]
+
+
+def test_several_documents_are_several_sessions() -> None:
+    assert [body.name for body in read_specs(f"{HEAD}name: a\n---\n{HEAD}name: b\n", "f")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "there is nothing in it"),
+        ("- a\n", "f:1:1: a session must be a mapping"),
+        ("kind: Session\n", "needs the key 'apiVersion'"),
+        ("apiVersion: sokovan/v1\n", "needs the key 'kind'"),
+        ("apiVersion: sokovan/v2\nkind: Session\n", "f:1:13: 'sokovan/v2' is none of sokovan/v1"),
+        ("apiVersion: sokovan/v1\nkind: Deployment\n", "f:2:7: 'Deployment' is none of Session"),
+        (f"{HEAD}tiemLimit: 4h\n", "f:3:1: a session has no key 'tiemLimit'; did you mean 'timeLimit'?"),
+        (f"{HEAD}size: four\n", "f:3:7: a whole number belongs here, not 'four'"),
+        (f"{HEAD}run: echo 'x\n", "cannot be split into words"),
+        (f"{HEAD}run: a\ncommand: [b]\n", "f:4:1: run and command say the same thing"),
+        (f"{HEAD}command: a b\n", "f:3:10: a list of texts belongs here"),
+        (f"{HEAD}mounts: [/a]\n", "f:3:10: '/a' is not a mount"),
+        (f"{HEAD}mounts: [{{source: /a}}]\n", "a mount needs the key 'target'"),
+        (f"{HEAD}mounts: /a:/b\n", "a list of mounts belongs here"),
+        (f"{HEAD}groups: [{{size: 1}}]\n", "a kernel group needs the key 'name'"),
+        (f"{HEAD}groups: {{name: a}}\n", "a list of kernel groups belongs here"),
+        (f"{HEAD}groups: [{{name: a, queue: b}}]\n", "a kernel group has no key 'queue'"),
+        (f"{HEAD}resources: [1]\n", "a mapping belongs here, not a list"),
+        (f"{HEAD}type: bach\n", "did you mean 'batch'?"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, told: str) -> None:
+    with pytest.raises(InvalidSpec) as raised:
+        read_specs(text, "f")
+    assert told in raised.value.message
+    assert raised.value.hint
+
+
+def test_a_heap_of_documents_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match="more than 1000"):
+        read_specs("---\na: 1\n" * 1001, "f")

@@ -1,0 +1,38 @@
+"""What a user or a project prefers, put into what is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sokovan.sdk.errors import NotLoggedIn
+from sokovan.sdk.preferences import completed, endpoint_for
+from sokovan.sdk.settings import resolve
+from sokovan.wire.api.sessions import SessionBody
+
+
+@pytest.fixture(autouse=True)
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without any settings."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for name in ("SOKOVAN_URL", "SOKOVAN_TOKEN", "SOKOVAN_CONTEXT", "SOKOVAN_QUEUE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_what_is_said_wins_over_what_is_preferred(tmp_path: Path) -> None:
+    settings = resolve({}, environment={"SOKOVAN_QUEUE": "slow", "SOKOVAN_IMAGE": "venv:a"}, folder=tmp_path)
+    body = completed(SessionBody(queue="fast"), settings)
+    assert (body.queue, body.image, body.group) == ("fast", "venv:a", None)
+
+
+def test_an_address_and_a_key_are_enough() -> None:
+    _, endpoint = endpoint_for("http://x/", "sk-1", timeout_s=3)
+    assert (endpoint.url, endpoint.token, endpoint.timeout_s) == ("http://x", "sk-1", 3)
+
+
+@pytest.mark.parametrize("token", [None, "", "a b", "é", "x\r\nHost: y", "x" * 600])
+def test_what_is_no_key_is_not_sent(token: str | None) -> None:
+    with pytest.raises(NotLoggedIn):
+        endpoint_for("http://x", token)

@@ -1,0 +1,59 @@
+"""What people say when they ask for a session."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.requesting import RunOptions, read_mount, session_body, slots_of, words_of
+from sokovan.wire.api.sessions import MountBody, SessionBody
+
+
+def test_a_command_is_split_into_words_without_a_shell() -> None:
+    assert session_body("python -c 'print(1)' $HOME").command == ["python", "-c", "print(1)", "$HOME"]
+    assert session_body(["a b", "c"]).command == ["a b", "c"]
+
+
+def test_a_quote_that_never_ends_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="cannot be split"):
+        words_of("echo 'x")
+
+
+def test_amounts_go_to_their_slots() -> None:
+    body = session_body("x", cpus=2, mem="4GiB", gpus=8, resources={"tpu.device": 1, "cpu": 9})
+    assert body.resources == {"tpu.device": 1, "cpu": 2, "mem": "4GiB", "cuda.device": 8}
+
+
+@pytest.mark.parametrize(
+    ("amount", "slot"),
+    [(1, "cuda.device"), ("8", "cuda.device"), (1.0, "cuda.device"), (0.5, "cuda.shares"), ("0.25", "cuda.shares")],
+)
+def test_a_part_of_a_gpu_is_a_share(amount: float | str, slot: str) -> None:
+    assert slots_of({"gpu": amount}) == {slot: amount}
+
+
+def test_what_is_not_said_is_left_to_the_server() -> None:
+    assert session_body("x") == SessionBody(command=["x"])
+
+
+def test_an_option_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="no option 'gpu'"):
+        session_body("x", gpu=1)  # type: ignore[call-arg]  # the mistake that is tested
+
+
+def test_every_field_of_a_request_can_be_said() -> None:
+    named = set(RunOptions.__annotations__) - {"cpus", "mem", "gpus"} | {"command"}
+    assert named == set(SessionBody.__dataclass_fields__) - {"__pydantic_config__"}
+
+
+def test_mounts_are_read_only_unless_said_otherwise() -> None:
+    assert read_mount("/a:/b") == MountBody(source="/a", target="/b", read_only=True)
+    assert read_mount("/a:/b:ro").read_only
+    assert not read_mount("/a:/b:rw").read_only
+    assert session_body("x", mounts=["/a:/b", MountBody(source="/c", target="/d")]).mounts[1].source == "/c"
+
+
+@pytest.mark.parametrize("text", ["", "/a", ":/b", "/a:", "/a:/b:wr", "/a:/b:rw:x"])
+def test_what_is_no_mount_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSetting, match="is not a mount"):
+        read_mount(text)

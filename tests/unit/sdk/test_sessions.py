@@ -1,0 +1,117 @@
+"""Sessions and their kernels, for the sync client."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from sokovan.sdk.connection import Connection
+from sokovan.sdk.core.following import LogWish
+from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.errors import InvalidSetting, NeverReached, StillWaiting
+from sokovan.sdk.sessions import Kernels, Sessions
+from sokovan.wire.api.sessions import HistoryView, LogChunk, SessionBody
+from tests.unit.sdk.toy_server import ENDPOINT, Answer, StillClock, ToyServer, ok, stream
+from tests.unit.sdk.views import KERNEL, SESSION, ended, pending, session
+
+
+def opened(*answers: Answer) -> tuple[Sessions, Kernels, ToyServer]:
+    """Sessions of a server that gives these answers."""
+    server = ToyServer(*answers)
+    connection = Connection(ENDPOINT, transport=server.transport(), surroundings=StillClock())
+    return Sessions(connection), Kernels(connection), server
+
+
+def test_every_submission_has_a_key_of_its_own() -> None:
+    sessions, _, server = opened(ok(SESSION), ok(SESSION), ok(SESSION))
+    for key in (None, None, "mine"):
+        sessions.submit(SessionBody(command=["x"]), key=key)
+    assert [one.headers["idempotency-key"] for one in server.asked] == ["key-1", "key-2", "mine"]
+
+
+def test_a_list_is_read_page_by_page_and_no_further_than_it_is_taken() -> None:
+    page = {"items": [SESSION, SESSION], "next": "c1"}
+    sessions, _, server = opened(ok(page), ok({"items": [SESSION], "next": None}))
+    found = sessions.list(Wanted(mine=True))
+    next(found)
+    next(found)
+    assert server.lines == ["GET /api/v1/sessions?mine=true&limit=100"]
+    assert len(list(found)) == 1
+    assert server.lines[1] == "GET /api/v1/sessions?mine=true&limit=100&cursor=c1"
+
+
+def test_a_limit_ends_a_list() -> None:
+    sessions, _, server = opened(
+        ok({"items": [SESSION, SESSION], "next": "c1"}), ok({"items": [SESSION], "next": "c2"})
+    )
+    assert len(list(sessions.list(limit=3))) == 3
+    assert server.lines == ["GET /api/v1/sessions?limit=3", "GET /api/v1/sessions?limit=1&cursor=c1"]
+
+
+def test_waiting_ends_when_the_state_is_there() -> None:
+    sessions, _, _ = opened(stream(("session", pending()), ("session", session()), ("session", ended())))
+    assert sessions.wait("ddp", "running").status == "running"
+
+
+def test_waiting_for_the_end_needs_no_word() -> None:
+    sessions, _, _ = opened(stream(("session", pending()), ("session", ended(exit_code=3))))
+    assert sessions.wait("ddp").exit_code == 3
+
+
+def test_waiting_for_what_never_comes_is_told() -> None:
+    sessions, _, _ = opened(stream(("session", pending(status="cancelled", reason="user-requested"))))
+    with pytest.raises(NeverReached):
+        sessions.wait("ddp", "RUNNING")
+
+
+def test_waiting_ends_with_the_deadline_and_says_where_it_stands() -> None:
+    sessions, _, _ = opened(*[stream(("session", pending()))] * 30)
+    with pytest.raises(StillWaiting, match="ddp is still PENDING after 3 s"):
+        sessions.wait("ddp", "RUNNING", timeout_s=3)
+
+
+def test_waiting_for_somebody_who_is_never_heard_of_ends_too() -> None:
+    sessions, _, _ = opened(*[httpx2.ConnectError("refused")] * 30)
+    with pytest.raises(StillWaiting, match="ddp has not been heard of after 1 s"):
+        sessions.wait("ddp", "RUNNING", timeout_s=1)
+
+
+def test_a_state_that_there_is_not_is_refused_before_anything_is_sent() -> None:
+    sessions, _, server = opened()
+    with pytest.raises(InvalidSetting):
+        sessions.wait("ddp", "WALKING")
+    assert server.asked == []
+
+
+def test_every_other_question_is_one_request() -> None:
+    why = {"session": "s-1", "status": "pending", "verdict": "WAIT", "code": "X", "summary": "s"}
+    plan = {"would_start": "now", "code": "PLACED", "summary": "s", "verdict": "NOTHING", "slots": {}, "size": 1}
+    plan |= {"scaling_group": "d", "queue": "q", "image": "host"}
+    story = HistoryView(session="s-1", lines=[])
+    chunk = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
+    sessions, kernels, server = opened(
+        ok(SESSION), ok(SESSION), ok(SESSION), ok(why), ok({"items": []}), ok(story), ok(plan), ok([KERNEL]), ok(chunk),
+        stream(("log", chunk)),
+    )  # fmt: skip
+    sessions.get("a")
+    sessions.stop("a", forced=True)
+    sessions.cancel("a")
+    assert sessions.why("a").code == "X"
+    assert sessions.waiting().items == []
+    assert sessions.history("a") == story
+    assert sessions.plan(SessionBody()).would_start == "now"
+    assert kernels.list("a") == [KERNEL]
+    assert kernels.log("a", 0, tail=3) == chunk
+    assert [piece.content for piece in sessions.logs("a", LogWish(kernel=0))] == [b"a"]
+    assert server.lines == [
+        "GET /api/v1/sessions/a",
+        "DELETE /api/v1/sessions/a?forced=true",
+        "POST /api/v1/sessions/a/cancel",
+        "GET /api/v1/sessions/a/why",
+        "GET /api/v1/sessions/waiting",
+        "GET /api/v1/sessions/a/history",
+        "POST /api/v1/sessions/plan",
+        "GET /api/v1/sessions/a/kernels",
+        "GET /api/v1/sessions/a/kernels/0/log?tail=3",
+        "GET /api/v1/sessions/a/log?kernel=0",
+    ]

@@ -1,0 +1,44 @@
+"""A witness sees what is there, and when a law is broken."""
+
+import pytest
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.tables import AGENT_SLOTS
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.agent.journal_records import KernelKey
+from sokovan.domain.ids import KernelId
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+
+
+async def test_what_is_seen_is_what_is_stored() -> None:
+    async with OrchestratedCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s")
+        await cluster.settle()
+        assert await cluster.status("s") == (await cluster.session("s")).status.value == "running"
+        assert await cluster.used("a1") == {"cpu": 1000, "mem": 1 << 30}
+        assert await cluster.codes("s") == ["allocated"]
+        assert len(await cluster.story("s", kernels=True)) > len(await cluster.story("s"))
+
+
+async def test_a_broken_law_is_told() -> None:
+    async with OrchestratedCluster.open() as cluster:
+        await cluster.agent("a1")
+
+        async def cheat(unit: SqlUnitOfWork, used: int) -> None:
+            await unit.transaction.execute(sa.update(AGENT_SLOTS).values(used=used))
+
+        await cluster.store.run_sql(lambda unit: cheat(unit, 1))
+        with pytest.raises(AssertionError, match="I1"):
+            await cluster.check_laws()
+        await cluster.store.run_sql(lambda unit: cheat(unit, 0))
+
+
+async def test_a_kernel_that_ran_twice_is_told() -> None:
+    async with OrchestratedCluster.open() as cluster:
+        agent = await cluster.agent("a1")
+        key = KernelKey(KernelId("k"), 1)
+        agent.started[key] = 2
+        with pytest.raises(AssertionError, match="started twice"):
+            await cluster.check_laws()
+        del agent.started[key]
