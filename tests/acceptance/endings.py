@@ -23,6 +23,7 @@ def ended_well(server: Embedded, *agents: AgentProcess) -> Iterator[None]:
         server.end_all()
         server.audit()
         until(lambda: not [pid for folder in folders for pid in relatives(folder)], what="no kernel is left")
+        assert "Traceback" not in server.said, server.said
     finally:
         for agent in agents:
             agent.quit()

@@ -17,9 +17,9 @@ from sokovan.api.gate import Gate
 from sokovan.api.openapi import document
 from sokovan.api.operations import OperationRoute
 from sokovan.api.parts import ApiParts
+from sokovan.api.routes.exec import ExecSocket
 from sokovan.api.routes.table import every_operation
 from sokovan.api.settings import ApiSettings
-from sokovan.api.streaming.exec import ExecSocket
 from sokovan.api.unrouted import unrouted
 
 

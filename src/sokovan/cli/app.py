@@ -9,6 +9,9 @@ from sokovan.cli.catalogue import COMMANDS, NOUNS
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.problems import CommandProblem
 
+# After them stands a command with options of its own.
+_TAKE_COMMANDS = frozenset({"run", "plan", "exec"})
+
 
 def make_app() -> App:
     """The parser with every command of the catalogue."""
@@ -46,4 +49,6 @@ def _sentence(error: CycloptsError) -> str:
 def _help_for(words: list[str]) -> str:
     two, one = " ".join(words[:2]), words[0]
     known = two if two in COMMANDS else one if one in COMMANDS or one in NOUNS else ""
+    if known in _TAKE_COMMANDS and "--" not in words:
+        return f"options of your command go after --: sokovan {known} -- COMMAND; see sokovan {known} --help"
     return f"see sokovan {known} --help" if known else "sokovan --help lists every command"

@@ -78,7 +78,7 @@ class AgentRoutes:
         return json_response(await self._parts.store.read(work))
 
     async def change(self, request: Request, name: Name) -> Response:
-        """Drain a machine, take that back, or declare a lost one gone; administrators only."""
+        """Drain a machine, take that back, or declare it gone; administrators only."""
         asker = asker_of(request.scope)
         require_at_all(asker, Act.CHANGE, Kind.AGENT)
         body = body_of(request, AgentChange)

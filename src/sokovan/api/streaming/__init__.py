@@ -1,1 +1,1 @@
-"""What goes on for longer than a request: watching, logs, commands."""
+"""What goes on for longer than a request: watching, and logs."""

@@ -16,7 +16,7 @@ from sokovan.sdk.errors import ClientProblem, InvalidSetting
 def execute(
     name: str,
     /,
-    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    *command: str,
     kernel: int = 0,
     interactive: Annotated[bool, Parameter(name=["--interactive", "-i"], negative=())] = False,
     terminal: Annotated[bool, Parameter(name=["--terminal", "-t"], negative=())] = False,

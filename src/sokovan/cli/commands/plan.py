@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from sokovan.cli import cells
 from sokovan.cli.commands.options import AS_TABLE, Shown
 from sokovan.cli.commands.wishes import NOTHING_SAID, Wish
@@ -18,7 +14,7 @@ _PLACEMENTS_SHOWN = 16
 
 
 def plan(
-    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    *command: str,
     wish: Wish = NOTHING_SAID,
     shown: Shown = AS_TABLE,
 ) -> int:

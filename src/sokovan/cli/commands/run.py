@@ -17,7 +17,7 @@ from sokovan.sdk.errors import ClientProblem, InvalidSetting
 
 
 def run(
-    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    *command: str,
     wish: Wish = NOTHING_SAID,
     detach: Annotated[bool, Parameter(name=["--detach", "-d"], negative=())] = False,
     timeout: str | None = None,

@@ -315,7 +315,8 @@ async def an_exit_code_that_comes_with_the_proof_is_kept(cluster: StoredCluster)
         await cluster.start(name)
     await cluster.stop(stopped)
     await cluster.move(ended, KernelTrigger.EXITED, BY_AGENT, exit_code=3)
-    kernels = [replace(one, exit_code=143) for name in (stopped, ended) for one in (await cluster.session(name)).kernels]
+    records = [await cluster.session(name) for name in (stopped, ended)]
+    kernels = [replace(record.kernels[0], exit_code=143) for record in records]
     await cluster.store.run(lambda unit: unit.ledger.free(kernels, FreeProof.AGENT_TOMBSTONE, BY_COORDINATOR))
     codes = [(await cluster.session(name)).kernels[0].exit_code for name in (stopped, ended)]
     expect(codes == [143, 3], f"the exit codes are {codes}")

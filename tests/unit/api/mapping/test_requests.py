@@ -79,11 +79,11 @@ def test_a_group_says_what_differs_and_leaves_the_rest() -> None:
 
 
 def test_no_field_of_the_wire_is_left_behind() -> None:
-    # A new field of the body must be carried over, or be named here with its reason.
+    # A new field of the body must be carried over. Ports of services are for what serves models, and not asked for yet.
     renamed = {"type": "session_type", "starts_at": "starts_at_ms", "time_limit": "time_limit_s"}
     renamed["stop_grace"] = "stop_grace_s"
     wanted = {renamed.get(one.name, one.name) for one in fields(SessionBody)}
-    assert wanted == {one.name for one in fields(SessionRequest)}
+    assert wanted == {one.name for one in fields(SessionRequest)} - {"ports"}
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,12 @@ async def test_only_a_lost_machine_is_declared_gone(api: LittleApi) -> None:
     record = await api.cluster.agent("lost", devices=False)
     refused = await change(api, "lost", "declare-gone")
     assert (refused.status_code, refused.json()["code"]) == (409, "illegal-transition")
-    for trigger in (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST):
-        record = await api.cluster.store.run(
-            lambda unit, record=record, trigger=trigger: unit.fleet.move(record, trigger, BY_COORDINATOR)  # type: ignore[misc]
-        )
+
+    async def loses_its_agent(unit: Any) -> None:
+        missed = await unit.fleet.move(record, AgentTrigger.HEARTBEAT_MISSED, BY_COORDINATOR)
+        await unit.fleet.move(missed, AgentTrigger.DECLARED_LOST, BY_COORDINATOR)
+
+    await api.cluster.store.run(loses_its_agent)
     assert (await change(api, "lost", "declare-gone")).json()["status"] == "terminated"
 
 

@@ -40,8 +40,8 @@ async def test_why_tells_the_reason_to_the_owner_alone(api: LittleApi) -> None:
 async def test_what_waits_is_counted_by_reason_among_what_the_caller_sees(api: LittleApi) -> None:
     for name, owner in (("w-1", NORTH), ("w-2", NORTH), ("w-3", SOUTH)):
         await api.submit(name, owner, queue="counted")
-        verdict = StoredVerdict(SessionId(name), "FRAGMENTED", "too scattered", "{}")
-        await api.cluster.store.run(lambda unit, verdict=verdict: unit.verdicts.put([verdict]))  # type: ignore[misc]
+    verdicts = [StoredVerdict(SessionId(name), "FRAGMENTED", "too scattered", "{}") for name in ("w-1", "w-2", "w-3")]
+    await api.cluster.store.run(lambda unit: unit.verdicts.put(verdicts))
 
     async def counted(user: str, query: str = "queue=counted") -> list[tuple[str, int]]:
         items = (await api.get(f"/sessions/waiting?{query}", user=user)).json()["items"]

@@ -56,7 +56,7 @@ def test_waiting_says_where_each_has_come_to(server: CannedServer, sokovan: Soko
 
 
 def test_waiting_too_long_is_6_and_waiting_in_vain_is_1(server: CannedServer, sokovan: Sokovan) -> None:
-    server.streams("GET sessions/a/events", ("session", pending(name="a")))
+    server.streams("GET sessions/a/events", ("session", pending(id="a", name="a")))
     status, _, err = sokovan("wait", "a", "--timeout", "0.2")
     assert status == 6
     assert "a is still PENDING after 0.2 s" in err

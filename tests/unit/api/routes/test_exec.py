@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sokovan.api.app import close_streams
-from sokovan.api.streaming.exec import FRAME_MAX
+from sokovan.api.routes.exec_frames import FRAME_MAX
 from tests.unit.api.little_api import LittleApi, Socket, add_key, little_api, member, steward
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -19,7 +19,7 @@ from sokovan.api.errors import BodyTooLarge
 from sokovan.api.gate import POLICY_VIOLATION, asker_of
 from sokovan.api.lookup import kernel_at, session_named
 from sokovan.api.problems import problem_of
-from sokovan.api.streaming.exec_frames import FRAME_MAX, NORMAL, next_message, read_request, read_size, say_last
+from sokovan.api.routes.exec_frames import FRAME_MAX, NORMAL, next_message, read_request, read_size, say_last
 from sokovan.api.streaming.streams import UNTIL_WOKEN
 from sokovan.domain.errors import Conflict, SokovanError, StoreUnavailable
 from sokovan.domain.ids import AgentId

@@ -1,0 +1,197 @@
+"""Agents that are killed, that come back, and that never come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.agent_process import AgentProcess
+from tests.acceptance.claims import shows
+from tests.acceptance.embedded import Embedded, until
+from tests.acceptance.endings import ended_well
+from tests.acceptance.hurried import Hurry
+from tests.acceptance.package_index import package_index
+from tests.kernels import relatives
+
+# Each start leaves its mark in a file; it ends when it is told to.
+COUNTED = """
+import os, pathlib, sys, time
+with open(sys.argv[1], "a") as starts:
+    starts.write(f"{os.getpid()}\\n")
+print("up", flush=True)
+while not pathlib.Path(sys.argv[1] + ".end").exists():
+    time.sleep(0.01)
+print("over", flush=True)
+raise SystemExit(int(pathlib.Path(sys.argv[1] + ".end").read_text()))
+"""
+SLEEPS = "import time; time.sleep(600)"
+SUSPECT_S = 3.0
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
+    folder = tmp_path_factory.mktemp("agents")
+    hurry = Hurry(heartbeat_s=0.5, suspect_s=SUSPECT_S, lost_s=1.0, holds=str(folder / "holds"))
+    server = Embedded(folder, hurry=hurry)
+    agent = AgentProcess(server)
+    with ended_well(server, agent):
+        server.start("--no-agent")
+        agent.start()
+        yield agent
+
+
+@pytest.fixture
+def server(agent: AgentProcess) -> Embedded:
+    agent.revive()
+    until(agent.is_connected, what="the agent is there")
+    return agent.server
+
+
+class Counted:
+    """A session whose starts can be counted, and which ends when it is told to."""
+
+    def __init__(self, server: Embedded, folder: Path, name: str, **body: object) -> None:
+        self._file = folder / name
+        self.id = str(server.submit("python", "-c", COUNTED, str(self._file), **body)["id"])
+
+    def end(self, code: int) -> None:
+        """Let it end with this code."""
+        whole = self._file.with_name(f"{self._file.name}.new")
+        whole.write_text(str(code), encoding="ascii")
+        whole.rename(f"{self._file}.end")
+
+    @property
+    def starts(self) -> list[str]:
+        """The process of each start."""
+        return self._file.read_text(encoding="ascii").split() if self._file.exists() else []
+
+
+def test_a_kernel_outlives_a_killed_agent_and_is_adopted_by_the_next(
+    server: Embedded, agent: AgentProcess, tmp_path: Path
+) -> None:
+    session = Counted(server, tmp_path, "adopted")
+    server.says(session.id, "up")
+    agent.kill()
+    assert session.starts == [str(pid) for pid in relatives(agent.kernels)]
+    agent.start()
+    assert server.session(session.id)["status"] == "running"
+    session.end(7)
+    ended = server.settles(session.id)
+    assert (ended["exit_code"], ended["result"]) == (7, "failure")
+    assert server.output(session.id) == "up\nover\n"
+    assert len(session.starts) == 1
+    assert relatives(agent.kernels) == []
+
+
+def test_an_exit_that_no_agent_saw_is_told_by_the_next(server: Embedded, agent: AgentProcess, tmp_path: Path) -> None:
+    session = Counted(server, tmp_path, "unseen")
+    server.says(session.id, "up")
+    agent.kill()
+    session.end(0)
+    until(lambda: not relatives(agent.kernels), what="the kernel has ended")
+    assert server.session(session.id)["status"] == "running"
+    agent.start()
+    ended = server.settles(session.id)
+    assert (ended["exit_code"], ended["result"]) == (0, "success")
+    assert len(session.starts) == 1
+
+
+def test_an_agent_killed_again_and_again_loses_and_doubles_nothing(
+    server: Embedded, agent: AgentProcess, tmp_path: Path
+) -> None:
+    sessions = []
+    for number in range(4):
+        sessions += [Counted(server, tmp_path, f"many-{number}-{part}") for part in range(2)]
+        # Killed at once: requests are under way, kernels are being started.
+        agent.kill()
+        agent.start()
+    for number, session in enumerate(sessions):
+        server.says(session.id, "up")
+        session.end(number)
+    for number, session in enumerate(sessions):
+        assert server.settles(session.id)["exit_code"] == number
+        assert len(session.starts) == 1
+    assert agent.used() == {}
+
+
+def test_a_stop_that_was_asked_for_while_no_agent_was_there_is_carried_out_by_the_next(
+    server: Embedded, agent: AgentProcess
+) -> None:
+    session = server.python(SLEEPS)
+    server.reaches(session, "running")
+    agent.kill()
+    assert server.end(session)["status"] == "terminating"
+    assert agent.used() != {}
+    agent.start()
+    assert server.settles(session)["exit_code"] == 143
+    assert agent.used() == {}
+
+
+@shows(
+    session="scheduled:failed preparing:failed pulling:failed prepared:failed creating:failed running:failed",
+    kernel="scheduled:failed preparing:failed pulling:failed prepared:failed creating:failed running:failed",
+)
+def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_put_back_as_it_wished(
+    server: Embedded, agent: AgentProcess, tmp_path: Path
+) -> None:
+    with package_index() as index:
+        ends = {"running": Counted(server, tmp_path, "ends").id}
+        requeued = Counted(server, tmp_path, "again", on_agent_lost="requeue", name="again")
+        for one in (ends["running"], requeued.id):
+            server.says(one, "up")
+        images = agent.kernels / "images"
+        (images / "endless.txt").write_text(index.requirements, encoding="utf-8")
+        (images / "asked.txt").touch()
+        ends["pulling"] = server.submit("python", "-c", SLEEPS, image="venv:endless")["id"]
+        server.reaches(ends["pulling"], "pulling")
+        with server.held("create"):
+            ends["prepared"] = server.python(SLEEPS)
+            server.reaches(ends["prepared"], "prepared")
+            agent.pause()
+            ends["preparing"] = server.submit("python", "-c", SLEEPS, image="venv:asked")["id"]
+            server.reaches(ends["preparing"], "preparing")
+            with server.held("prepare"):
+                ends["scheduled"] = server.python(SLEEPS)
+                server.reaches(ends["scheduled"], "scheduled")
+                agent.kill()
+                for status, session in ends.items():
+                    lost = server.reaches(session, "terminating", "terminated")
+                    assert (status, lost["reason"]) == (status, "agent-lost")
+    # What may still run holds its slots, until the machine is there again and says what became of it.
+    assert agent.used() != {}
+    put_back = server.session("again")
+    assert (put_back["status"], put_back["id"] != requeued.id) == ("pending", True)
+    assert len(requeued.starts) == 1
+    agent.start()
+    for session in ends.values():
+        assert server.settles(session)["result"] == "failure"
+    server.settles(requeued.id)
+    server.says("again", "up")
+    assert len(requeued.starts) == 2
+    requeued.end(0)
+    assert server.settles("again")["result"] == "success"
+    assert agent.used() == {}
+
+
+def test_a_machine_that_is_declared_gone_frees_what_its_kernels_held(
+    server: Embedded, agent: AgentProcess, tmp_path: Path
+) -> None:
+    other = AgentProcess(server, "agent-2")
+    other.start()
+    drained = server.api("PATCH", f"/agents/{agent.name}", json={"action": "drain"})
+    assert drained.status_code == 200, drained.text
+    session = Counted(server, tmp_path, "gone")
+    server.says(session.id, "up")
+    other.kill()
+    try:
+        server.reaches(session.id, "terminating")
+        answer = server.api("PATCH", f"/agents/{other.name}", json={"action": "declare-gone", "reason": "burnt"})
+        assert answer.status_code == 200, answer.text
+        assert server.settles(session.id)["reason"] == "agent-lost"
+        assert other.used() == {}
+    finally:
+        session.end(0)
+        until(lambda: not relatives(other.kernels), what="what burnt is gone")
+    assert server.api("PATCH", f"/agents/{agent.name}", json={"action": "undrain"}).status_code == 200

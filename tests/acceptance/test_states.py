@@ -1,0 +1,229 @@
+"""A stop and a deadline in every state of a session's life, also in those that last for a moment only.
+
+An agent that is paused answers nothing, so that whatever waits for it waits on. What does not
+wait for an agent is held back in the server; see hurried.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.agent_process import AgentProcess
+from tests.acceptance.claims import shows
+from tests.acceptance.embedded import Embedded, until
+from tests.acceptance.endings import ended_well
+from tests.acceptance.hurried import Hurry
+from tests.acceptance.package_index import PackageIndex, package_index
+
+SLEEPS = "import time; time.sleep(600)"
+# Enough for whatever happens within them on a busy machine, as long as nobody holds it back.
+DEADLINES = {"scheduled": 3, "preparing": 3, "pulling": 4, "prepared": 3, "creating": 3, "terminating": 2}
+
+
+@pytest.fixture(scope="module")
+def index() -> Iterator[PackageIndex]:
+    with package_index() as index:
+        yield index
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
+    folder = tmp_path_factory.mktemp("states")
+    server = Embedded(folder, hurry=Hurry(deadlines=DEADLINES, heartbeat_s=0.5, holds=str(folder / "holds")))
+    agent = AgentProcess(server)
+    with ended_well(server, agent):
+        server.start("--no-agent")
+        agent.start()
+        yield agent
+
+
+@pytest.fixture
+def server(agent: AgentProcess) -> Embedded:
+    return agent.server
+
+
+@pytest.fixture
+def knows_the_image(server: Embedded) -> None:
+    """The server has heard that the machine itself is ready as an image."""
+    server.settles(server.python("pass"))
+
+
+@contextmanager
+def paused(agent: AgentProcess) -> Iterator[None]:
+    """The agent does nothing while the context is open."""
+    agent.pause()
+    try:
+        yield
+    finally:
+        agent.resume()
+
+
+def image_of_its_own(agent: AgentProcess, name: str, requirements: str = "") -> str:
+    """An image that nobody has asked for yet."""
+    Path(agent.kernels, "images", f"{name}.txt").write_text(requirements, encoding="utf-8")
+    return f"venv:{name}"
+
+
+@shows(session="scheduled:stop_requested", kernel="scheduled:stop_requested")
+def test_a_session_is_stopped_while_it_is_scheduled(server: Embedded) -> None:
+    with server.held("prepare"):
+        session = server.python(SLEEPS)
+        server.reaches(session, "scheduled")
+        server.end(session)
+        ended = server.settles(session)
+    assert (ended["reason"], ended["exit_code"]) == ("user-requested", None)
+
+
+@shows(
+    session="scheduled:preparation_started preparing:stop_requested",
+    kernel="scheduled:preparation_started preparing:stop_requested",
+)
+def test_a_session_is_stopped_while_its_image_is_asked_for(server: Embedded, agent: AgentProcess) -> None:
+    image = image_of_its_own(agent, "asked")
+    with paused(agent):
+        session = server.submit("python", "-c", SLEEPS, image=image)["id"]
+        server.reaches(session, "preparing")
+        server.end(session)
+        ended = server.settles(session)
+    assert ended["reason"] == "user-requested"
+
+
+@shows(session="prepared:stop_requested", kernel="prepared:stop_requested")
+def test_a_session_is_stopped_while_it_is_prepared(server: Embedded, knows_the_image: None) -> None:
+    with server.held("create"):
+        session = server.python(SLEEPS)
+        server.reaches(session, "prepared")
+        server.end(session)
+        server.settles(session)
+
+
+@shows(session="creating:stop_requested", kernel="creating:stop_requested")
+def test_a_session_that_is_stopped_while_it_is_created_holds_its_slots_until_its_agent_has_said_so(
+    server: Embedded, agent: AgentProcess, knows_the_image: None
+) -> None:
+    with paused(agent):
+        session = server.python("open('began', 'w')" + SLEEPS)
+        server.reaches(session, "creating")
+        assert server.end(session)["status"] == "terminating"
+        assert agent.used() != {}
+    ended = server.settles(session)
+    assert ended["reason"] == "user-requested"
+    assert agent.used() == {}
+
+
+@shows(kernel="terminating:overdue", session="terminating:forced")
+def test_an_end_that_does_not_come_is_told_and_frees_nothing(server: Embedded, agent: AgentProcess) -> None:
+    session = server.python(SLEEPS)
+    server.reaches(session, "running")
+    with paused(agent):
+        server.end(session)
+        until(lambda: "overdue" in {line["trigger"] for line in server.history(session)}, what="it is overdue")
+        forced = server.end(session, forced=True)
+        assert forced["status"] == "terminated"
+        assert [kernel["status"] for kernel in forced["kernels"]] == ["terminating"]
+        assert agent.used() != {}
+    ended = server.settles(session)
+    assert ended["kernels"][0]["exit_code"] in {137, 143}
+    assert agent.used() == {}
+
+
+@shows(session="scheduled:expired", kernel="scheduled:expired")
+def test_a_session_that_stays_scheduled_for_too_long_ends(server: Embedded) -> None:
+    with server.held("prepare"):
+        assert server.settles(server.python(SLEEPS))["reason"] == "scheduled-timeout"
+
+
+@shows(session="preparing:expired", kernel="preparing:expired")
+def test_a_session_whose_agent_does_not_answer_for_an_image_ends(server: Embedded, agent: AgentProcess) -> None:
+    image = image_of_its_own(agent, "unanswered")
+    with paused(agent):
+        ended = server.settles(server.submit("python", "-c", SLEEPS, image=image)["id"])
+    assert (ended["reason"], ended["result"]) == ("preparing-timeout", "failure")
+
+
+@shows(session="prepared:expired", kernel="prepared:expired")
+def test_a_session_that_stays_prepared_for_too_long_ends(server: Embedded, knows_the_image: None) -> None:
+    with server.held("create"):
+        assert server.settles(server.python(SLEEPS))["reason"] == "prepared-timeout"
+
+
+@shows(session="creating:expired", kernel="creating:expired")
+def test_a_session_whose_agent_does_not_create_its_kernel_ends(
+    server: Embedded, agent: AgentProcess, knows_the_image: None
+) -> None:
+    with paused(agent):
+        session = server.python(SLEEPS)
+        server.reaches(session, "terminating")
+        assert agent.used() != {}
+    assert server.settles(session)["reason"] == "creating-timeout"
+
+
+@shows(
+    session="preparing:images_ready creating:kernel_exited",
+    kernel="preparing:image_ready creating:exited",
+)
+def test_a_kernel_that_is_over_before_anybody_saw_it_run_counts_all_the_same(
+    server: Embedded, agent: AgentProcess
+) -> None:
+    # A new process of an agent: nothing is known of its images.
+    agent.stop()
+    agent.start()
+    with server.held("watch"):
+        with paused(agent):
+            session = server.python("print('quick')")
+            server.reaches(session, "preparing")
+        server.says(session, "quick")
+        until(lambda: not processes_of(agent), what="the kernel is over")
+        assert server.session(session)["status"] == "creating"
+    ended = server.settles(session)
+    assert (ended["exit_code"], ended["result"]) == (0, "success")
+
+
+def processes_of(agent: AgentProcess) -> list[int]:
+    """What runs of the agent's kernels."""
+    from tests.kernels import relatives
+
+    return relatives(agent.kernels)
+
+
+@shows(
+    session="preparing:pull_started pulling:stop_requested pulling:expired pulling:failed",
+    kernel="preparing:pull_started pulling:stop_requested pulling:expired pulling:failed prepared:stop_requested",
+)
+def test_while_an_image_is_installed_a_session_can_be_stopped_expire_or_fail(
+    server: Embedded, agent: AgentProcess, index: PackageIndex
+) -> None:
+    image = image_of_its_own(agent, "endless", index.requirements)
+    # The one kernel is ready at once, and waits for the image of the other.
+    groups = [{"name": "ready", "image": "host"}, {"name": "late", "image": image}]
+    stopped = server.submit("python", "-c", SLEEPS, groups=groups)["id"]
+    server.reaches(stopped, "pulling")
+    until(
+        lambda: [kernel["status"] for kernel in server.session(stopped)["kernels"]] == ["prepared", "pulling"],
+        what="one kernel is ready, one pulls",
+    )
+    server.end(stopped)
+    assert server.settles(stopped)["reason"] == "user-requested"
+    assert index.asked.wait(30)
+    expired = server.submit("python", "-c", SLEEPS, image=image)["id"]
+    assert server.settles(expired)["reason"] == "pulling-timeout"
+    failed = server.submit("python", "-c", SLEEPS, image=image)["id"]
+    server.reaches(failed, "pulling")
+    index.answers.set()
+    ended = server.settles(failed)
+    assert (ended["reason"], ended["result"]) == ("image-unavailable", "failure")
+    assert "no-such-package-at-all" in ended["reason_detail"]
+
+
+@shows(session="preparing:failed", kernel="preparing:failed")
+def test_an_image_that_nobody_knows_ends_its_session_and_says_so(server: Embedded, agent: AgentProcess) -> None:
+    with paused(agent):
+        session = server.submit("python", "-c", "pass", image="venv:unknown")["id"]
+        server.reaches(session, "preparing")
+    ended = server.settles(session)
+    assert (ended["reason"], ended["result"]) == ("image-unavailable", "failure")
+    assert "venv:unknown" in ended["reason_detail"]
