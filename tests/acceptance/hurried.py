@@ -22,8 +22,6 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.cli.main import main
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
-from sokovan.domain.lifecycle.machine import TransitionTable
-from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.record import SessionRecord
 from sokovan.entrypoints import up
 from sokovan.entrypoints.embedded import links, plant
@@ -39,16 +37,15 @@ from sokovan.ports.runtime import Launch
 class Hurry:
     """How a server differs from the one that people run.
 
-    `deadlines` are seconds by state, of kernels; `ending_s` is a session's. A file of the
-    name `prepare`, `create` or `watch` in the folder `holds` holds back that work. The
-    server kills itself after its `dies_after`-th commit since the file `armed` is there.
+    `deadlines` are seconds by state of kernels. An agent that is silent for `silence_s` is
+    suspect, lost a second later, and its sessions are given up a second after that. A file
+    of the name `prepare`, `create` or `watch` in the folder `holds` holds back that work.
+    The server kills itself after its `dies_after`-th commit since the file `armed` is there.
     """
 
     deadlines: Mapping[str, int] = field(default_factory=dict)
-    ending_s: int | None = None
     heartbeat_s: float | None = None
-    suspect_s: float | None = None
-    lost_s: float | None = None
+    silence_s: float | None = None
     processes_max: int | None = None
     link_port: int | None = None
     holds: str = ""
@@ -61,15 +58,14 @@ class Hurry:
 
 def hasten(hurry: Hurry) -> None:
     """Make this process differ as was said."""
-    for status, seconds in hurry.deadlines.items():
-        _shorten(KERNEL, KernelStatus(status), seconds)
-    if hurry.ending_s is not None:
-        _shorten(SESSION, SessionStatus.TERMINATING, hurry.ending_s)
+    for name, seconds in hurry.deadlines.items():
+        status = KernelStatus(name)
+        KERNEL.deadlines[status] = dataclasses.replace(KERNEL.deadlines[status], seconds=seconds)
     if hurry.heartbeat_s is not None:
         links.HEARTBEAT_S = hurry.heartbeat_s
-    if hurry.suspect_s is not None and hurry.lost_s is not None:
-        patience = Patience(suspect_s=hurry.suspect_s, lost_s=hurry.suspect_s)
-        up.Pace = functools.partial(Pace, sweep_s=0.2, patience=patience, lost_s=hurry.lost_s)  # type: ignore[misc,assignment]
+    if hurry.silence_s is not None:
+        patience = Patience(suspect_s=hurry.silence_s, lost_s=1.0)
+        up.Pace = functools.partial(Pace, patience=patience, lost_s=1.0)  # type: ignore[misc,assignment]
     if hurry.link_port is not None:
         up.LINK_PORT = hurry.link_port
     if hurry.processes_max is not None:
@@ -78,10 +74,6 @@ def hasten(hurry: Hurry) -> None:
         _make_holdable(Path(hurry.holds))
     if hurry.dies_after:
         _make_mortal(Path(hurry.holds) / "armed", hurry.dies_after)
-
-
-def _shorten(table: TransitionTable[Any, Any], status: KernelStatus | SessionStatus, seconds: int) -> None:
-    table.deadlines[status] = dataclasses.replace(table.deadlines[status], seconds=seconds)
 
 
 def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[Launch]]:

@@ -27,13 +27,14 @@ print("over", flush=True)
 raise SystemExit(int(pathlib.Path(sys.argv[1] + ".end").read_text()))
 """
 SLEEPS = "import time; time.sleep(600)"
-SUSPECT_S = 3.0
+# Longer than anything here takes while an agent is silent, but for what its silence is to bring about.
+SILENCE_S = 4.0
 
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     folder = tmp_path_factory.mktemp("agents")
-    hurry = Hurry(heartbeat_s=0.5, suspect_s=SUSPECT_S, lost_s=1.0, holds=str(folder / "holds"))
+    hurry = Hurry(heartbeat_s=0.5, silence_s=SILENCE_S, holds=str(folder / "holds"))
     server = Embedded(folder, hurry=hurry)
     agent = AgentProcess(server)
     with ended_well(server, agent):
@@ -52,8 +53,8 @@ def server(agent: AgentProcess) -> Embedded:
 class Counted:
     """A session whose starts can be counted, and which ends when it is told to."""
 
-    def __init__(self, server: Embedded, folder: Path, name: str, **body: object) -> None:
-        self._file = folder / name
+    def __init__(self, server: Embedded, folder: Path, mark: str, **body: object) -> None:
+        self._file = folder / mark
         self.id = str(server.submit("python", "-c", COUNTED, str(self._file), **body)["id"])
 
     def end(self, code: int) -> None:
@@ -146,11 +147,13 @@ def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_put_back_
         (images / "asked.txt").touch()
         ends["pulling"] = server.submit("python", "-c", SLEEPS, image="venv:endless")["id"]
         server.reaches(ends["pulling"], "pulling")
+        agent.pause()
+        ends["creating"] = server.python(SLEEPS)
+        server.reaches(ends["creating"], "creating")
         with server.held("create"):
             ends["prepared"] = server.python(SLEEPS)
-            server.reaches(ends["prepared"], "prepared")
-            agent.pause()
             ends["preparing"] = server.submit("python", "-c", SLEEPS, image="venv:asked")["id"]
+            server.reaches(ends["prepared"], "prepared")
             server.reaches(ends["preparing"], "preparing")
             with server.held("prepare"):
                 ends["scheduled"] = server.python(SLEEPS)

@@ -21,7 +21,7 @@ SPACE_LEAST = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One question about this machine: `ok` is None where the answer is a matter of taste."""
+    """One question about this machine; `ok` is None where it is a matter of taste."""
 
     name: str
     ok: bool | None

@@ -1,4 +1,4 @@
-"""What the server has to say to people who look for a reason: a file that stays small."""
+"""What the server has to say to people who look for a reason; it stays small."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINE_MAX = 4_000
 
 @contextmanager
 def log_to(path: Path) -> Iterator[Callable[[str], None]]:
-    """A way to write lines to `path`, from any thread; old lines make room for new ones."""
+    """A way to write lines to `path`, from any thread; old ones make room for new."""
     handler = RotatingFileHandler(path, maxBytes=SIZE_MAX, backupCount=FILES_KEPT, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
 

@@ -54,7 +54,7 @@ class PretendedEnrolment:
 
 
 async def replace_racks(unit: UnitOfWork, hypernodes: Sequence[HyperNode]) -> None:
-    """Put racks there, the last HyperNode above the others, for those of an earlier fleet."""
+    """Put racks in the place of an earlier fleet's; the last one is above the others."""
     known = {one.name: one for one in await unit.catalog.all(HyperNode)}
     above = known.get(hypernodes[-1].name)
     if above is not None:

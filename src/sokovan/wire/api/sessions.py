@@ -173,7 +173,7 @@ class HistoryView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogChunk:
-    """A piece of a kernel's output; `data` is base64, `offset` counts bytes from the start."""
+    """A piece of output; `data` is base64, `offset` counts bytes from the start."""
 
     kernel: int
     offset: int

@@ -1,0 +1,41 @@
+"""`sokovan agent`: machines."""
+
+from __future__ import annotations
+
+import json
+
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+from tests.unit.sdk.views_of_machines import AGENT
+
+
+def test_machines_are_listed_with_what_is_used(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET agents", {"items": [AGENT], "next": None})
+    status, out, _ = sokovan("agent", "ls")
+    assert status == 0
+    assert out.splitlines()[1].split()[:8] == ["gpu2", "ALIVE", "up", "default", "5", "5/8", "40/192", "300GiB/2TiB"]
+
+
+def test_one_machine_is_shown_with_its_labels(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET agents/gpu2", AGENT)
+    assert "labels       rack=r01" in sokovan("agent", "show", "gpu2")[1]
+    assert json.loads(sokovan("agent", "show", "gpu2", "--json")[1])["kernels"] == 5
+
+
+def test_a_story_is_told(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET agents/gpu2/history", [])
+    assert sokovan("agent", "history", "gpu2", "--json") == (0, "[]\n", "")
+
+
+def test_a_machine_is_drained_and_taken_back(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PATCH agents/gpu2", AGENT)
+    assert sokovan("agent", "drain", "gpu2", "--reason", "dimm") == (0, "", "gpu2  ALIVE  5 kernels go on\n")
+    assert sokovan("agent", "undrain", "gpu2")[0] == 0
+    assert [body for _, body in server.asked] == [{"action": "drain", "reason": "dimm"}, {"action": "undrain"}]
+
+
+def test_a_machine_is_written_off_only_after_a_yes(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PATCH agents/gpu2", AGENT)
+    assert sokovan("agent", "declare-gone", "gpu2")[0] == 2
+    assert server.asked == []
+    assert sokovan("agent", "declare-gone", "gpu2", "--yes")[0] == 0
+    assert server.asked[0][1] == {"action": "declare-gone"}

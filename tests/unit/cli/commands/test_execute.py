@@ -1,0 +1,55 @@
+"""`sokovan exec`: a command inside a running session."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from tests.unit.cli.canned_server import Sokovan
+from tests.unit.sdk.toy_socket import toy_socket
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody sits at a terminal."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setenv("SOKOVAN_TOKEN", "good")
+
+
+def test_the_exit_status_of_the_command_is_ours(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
+    with toy_socket() as (toy, endpoint):
+        monkeypatch.setenv("SOKOVAN_URL", endpoint.url)
+        assert sokovan("exec", "ddp", "--kernel", "2", "--", "7", "-x", "--json") == (7, "", "")
+    assert toy.opened == [{"command": ["7", "-x", "--json"], "terminal": False}]
+    assert toy.paths == ["/api/v1/sessions/ddp/kernels/2/exec"]
+
+
+@pytest.mark.parametrize("word", ["refuse", "vanish"])
+def test_a_failure_of_ours_is_125(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    with toy_socket() as (_, endpoint):
+        monkeypatch.setenv("SOKOVAN_URL", endpoint.url)
+        status, _, err = sokovan("exec", "ddp", "--", word)
+    assert status == 125
+    assert err.startswith("error: ")
+
+
+def test_a_server_that_is_not_there_is_125_too(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOKOVAN_URL", "http://127.0.0.1:1")
+    assert sokovan("exec", "ddp", "--", "x")[0] == 125
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("ddp",), "there is no command to run"),
+        (("ddp", "--kernel", "-1", "--", "x"), "--kernel -1"),
+        (("-t", "ddp", "--", "x"), "there is no terminal here"),
+        ((), "requires"),
+    ],
+)
+def test_what_cannot_be_run_is_a_usage_error(sokovan: Sokovan, words: tuple[str, ...], told: str) -> None:
+    status, _, err = sokovan("exec", *words)
+    assert status == 2
+    assert told in err

@@ -1,0 +1,35 @@
+"""`sokovan key`: keys, by which callers show who they are."""
+
+from __future__ import annotations
+
+import json
+
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+
+KEY = {"access_key": "AK-1", "user": "ada", "policy": None, "active": True}
+ME = {"user": "ada", "role": "user", "domain": "d", "groups": [], "access_key": "AK-0"}
+
+
+def test_keys_are_listed_without_their_secrets(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET keys", {"items": [KEY]})
+    assert sokovan("key", "ls")[1].splitlines()[1].split() == ["AK-1", "ada", "yes", "-"]
+
+
+def test_a_new_key_is_shown_this_once(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET whoami", ME)
+    server.says("POST keys", {**KEY, "token": "sk-AK-1.x"}, status=201)
+    status, out, err = sokovan("key", "add")
+    assert status == 0
+    assert "token  sk-AK-1.x" in out
+    assert "this once" in err
+    assert json.loads(sokovan("key", "add", "bob", "--quota", "q", "--json")[1])["token"] == "sk-AK-1.x"
+    assert [body for line, body in server.asked if line == "POST keys"] == [
+        {"user": "ada"},
+        {"user": "bob", "policy": "q"},
+    ]
+
+
+def test_a_key_is_made_useless_after_a_yes(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("DELETE keys/AK-1", None, status=204)
+    assert sokovan("key", "rm", "AK-1")[0] == 2
+    assert sokovan("key", "rm", "AK-1", "--yes") == (0, "", "key AK-1 removed\n")

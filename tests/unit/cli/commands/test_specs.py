@@ -1,0 +1,46 @@
+"""`sokovan init` and `sokovan schema`: files to begin with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sokovan.sdk.spec.session_spec import read_specs
+from tests.unit.cli.canned_server import Sokovan
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that one is in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_spec_and_its_schema_are_written(sokovan: Sokovan, folder: Path) -> None:
+    status, out, err = sokovan("init", "train")
+    assert (status, out) == (0, "")
+    assert "next: sokovan plan -f train.sokovan.yaml" in err
+    [body] = read_specs((folder / "train.sokovan.yaml").read_text(encoding="utf-8"), "f")
+    assert body.name == "train"
+    assert json.loads((folder / "session.schema.json").read_text(encoding="utf-8")) == json.loads(sokovan("schema")[1])
+
+
+def test_a_file_that_is_there_is_kept_unless_said_otherwise(sokovan: Sokovan, folder: Path) -> None:
+    (folder / "train.sokovan.yaml").write_text("mine", encoding="utf-8")
+    assert sokovan("init", "train")[0] == 2
+    assert (folder / "train.sokovan.yaml").read_text(encoding="utf-8") == "mine"
+    assert sokovan("init", "train", "--force")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a b", "/etc/passwd", "x" * 65])
+def test_a_name_that_leads_elsewhere_is_refused(sokovan: Sokovan, folder: Path, name: str) -> None:
+    status, _, err = sokovan("init", name)
+    assert status == 2
+    assert "is not a name for a session" in err
+    assert list(folder.iterdir()) == []
+
+
+def test_only_kinds_that_there_are_have_a_schema(sokovan: Sokovan) -> None:
+    assert sokovan("schema", "-k", "Deployment")[0] == 2

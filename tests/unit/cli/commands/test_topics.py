@@ -1,0 +1,43 @@
+"""`sokovan help`: what belongs to no single command."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.cli.commands.topics import TOPICS
+from sokovan.cli.exit_codes import MEANINGS
+from sokovan.cli.rendering import FORMATS
+from sokovan.sdk.settings import VARIABLES
+from sokovan.sdk.spec.session_spec import SESSION_FIELDS
+from tests.unit.cli.canned_server import Sokovan
+
+
+def test_without_a_topic_it_is_the_overview(sokovan: Sokovan) -> None:
+    status, out, _ = sokovan("help")
+    assert status == 0
+    assert all(topic in out.splitlines()[-1] for topic in TOPICS)
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        ("exit-codes", [str(code) for code in MEANINGS]),
+        ("environment", list(VARIABLES.values())),
+        ("formatting", list(FORMATS)),
+        ("spec", list(SESSION_FIELDS)),
+    ],
+)
+def test_a_topic_is_complete(sokovan: Sokovan, topic: str, words: list[str]) -> None:
+    status, out, _ = sokovan("help", topic)
+    assert status == 0
+    assert [word for word in words if word not in out] == []
+
+
+def test_a_command_has_help_of_its_own(sokovan: Sokovan) -> None:
+    assert sokovan("help", "run") == (0, "see sokovan run --help\n", "")
+
+
+def test_a_topic_that_there_is_not_is_a_usage_error(sokovan: Sokovan) -> None:
+    status, _, err = sokovan("help", "colours")
+    assert status == 2
+    assert "the topics are exit-codes, environment, formatting, spec" in err

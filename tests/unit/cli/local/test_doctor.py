@@ -1,0 +1,40 @@
+"""`sokovan doctor`: what this machine has, and what it lacks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sokovan.entrypoints.doctor import Finding
+from tests.unit.cli.canned_server import Sokovan
+
+FINE = Finding("python", ok=True, detail="3.11.7")
+NOTE = Finding("sandbox", ok=None, detail="none", hint="install bubblewrap")
+LACK = Finding("disk", ok=False, detail="0.1 GiB free", hint="make room")
+
+
+def found(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> None:
+    """What the examination finds."""
+    monkeypatch.setattr("sokovan.entrypoints.doctor.examine", lambda: list(findings))
+
+
+def test_every_answer_is_a_line_and_hints_are_talk(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, FINE, NOTE)
+    status, out, err = sokovan("doctor")
+    assert status == 0
+    assert [line.split() for line in out.splitlines()[1:]] == [["python", "ok", "3.11.7"], ["sandbox", "note", "none"]]
+    assert err == "sandbox: install bubblewrap\n"
+
+
+def test_what_is_missing_is_a_failure(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, FINE, LACK)
+    status, out, _ = sokovan("doctor", "--json")
+    assert status == 1
+    assert json.loads(out)[1] == {"name": "disk", "ok": False, "detail": "0.1 GiB free", "hint": "make room"}
+
+
+def test_this_machine_can_be_looked_at(sokovan: Sokovan) -> None:
+    status, out, _ = sokovan("doctor", "--json")
+    assert status in {0, 1}
+    assert "python" in {one["name"] for one in json.loads(out)}
