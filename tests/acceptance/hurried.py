@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sokovan.adapters.agentlink.linked_agents import LinkedAgents
+from sokovan.adapters.agentlink.listener import serve_links
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.cli.main import main
 from sokovan.domain.ids import AgentId
@@ -67,13 +69,18 @@ def hasten(hurry: Hurry) -> None:
         patience = Patience(suspect_s=hurry.silence_s, lost_s=1.0)
         up.Pace = functools.partial(Pace, patience=patience, lost_s=1.0)  # type: ignore[misc,assignment]
     if hurry.link_port is not None:
-        up.LINK_PORT = hurry.link_port
+        plant.serve_links = functools.partial(_serve_links, hurry.link_port)  # type: ignore[attr-defined]
     if hurry.processes_max is not None:
         plant.CoordinatorParts = functools.partial(CoordinatorParts, launches=_limited(hurry.processes_max))  # type: ignore[misc,assignment]
     if hurry.holds:
         _make_holdable(Path(hurry.holds))
     if hurry.dies_after:
         _make_mortal(Path(hurry.holds) / "armed", hurry.dies_after)
+
+
+def _serve_links(fixed_port: int, agents: LinkedAgents, *, host: str, port: int) -> Any:
+    del port  # any: agents that were told of an earlier server would not find this one
+    return serve_links(agents, host=host, port=fixed_port)
 
 
 def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[Launch]]:

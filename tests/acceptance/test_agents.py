@@ -9,23 +9,13 @@ import pytest
 
 from tests.acceptance.agent_process import AgentProcess
 from tests.acceptance.claims import shows
+from tests.acceptance.counted import counted
 from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
 from tests.acceptance.hurried import Hurry
 from tests.acceptance.package_index import package_index
 from tests.kernels import relatives
 
-# Each start leaves its mark in a file; it ends when it is told to.
-COUNTED = """
-import os, pathlib, sys, time
-with open(sys.argv[1], "a") as starts:
-    starts.write(f"{os.getpid()}\\n")
-print("up", flush=True)
-while not pathlib.Path(sys.argv[1] + ".end").exists():
-    time.sleep(0.01)
-print("over", flush=True)
-raise SystemExit(int(pathlib.Path(sys.argv[1] + ".end").read_text()))
-"""
 SLEEPS = "import time; time.sleep(600)"
 # Longer than anything here takes while an agent is silent, but for what its silence is to bring about.
 SILENCE_S = 4.0
@@ -50,32 +40,13 @@ def server(agent: AgentProcess) -> Embedded:
     return agent.server
 
 
-class Counted:
-    """A session whose starts can be counted, and which ends when it is told to."""
-
-    def __init__(self, server: Embedded, folder: Path, mark: str, **body: object) -> None:
-        self._file = folder / mark
-        self.id = str(server.submit("python", "-c", COUNTED, str(self._file), **body)["id"])
-
-    def end(self, code: int) -> None:
-        """Let it end with this code."""
-        whole = self._file.with_name(f"{self._file.name}.new")
-        whole.write_text(str(code), encoding="ascii")
-        whole.rename(f"{self._file}.end")
-
-    @property
-    def starts(self) -> list[str]:
-        """The process of each start."""
-        return self._file.read_text(encoding="ascii").split() if self._file.exists() else []
-
-
 def test_a_kernel_outlives_a_killed_agent_and_is_adopted_by_the_next(
     server: Embedded, agent: AgentProcess, tmp_path: Path
 ) -> None:
-    session = Counted(server, tmp_path, "adopted")
+    session = counted(server, tmp_path / "adopted")
     server.says(session.id, "up")
     agent.kill()
-    assert session.starts == [str(pid) for pid in relatives(agent.kernels)]
+    assert session.starts == relatives(agent.kernels)
     agent.start()
     assert server.session(session.id)["status"] == "running"
     session.end(7)
@@ -87,7 +58,7 @@ def test_a_kernel_outlives_a_killed_agent_and_is_adopted_by_the_next(
 
 
 def test_an_exit_that_no_agent_saw_is_told_by_the_next(server: Embedded, agent: AgentProcess, tmp_path: Path) -> None:
-    session = Counted(server, tmp_path, "unseen")
+    session = counted(server, tmp_path / "unseen")
     server.says(session.id, "up")
     agent.kill()
     session.end(0)
@@ -104,7 +75,7 @@ def test_an_agent_killed_again_and_again_loses_and_doubles_nothing(
 ) -> None:
     sessions = []
     for number in range(4):
-        sessions += [Counted(server, tmp_path, f"many-{number}-{part}") for part in range(2)]
+        sessions += [counted(server, tmp_path / f"many-{number}-{part}") for part in range(2)]
         # Killed at once: requests are under way, kernels are being started.
         agent.kill()
         agent.start()
@@ -138,8 +109,8 @@ def test_when_an_agent_is_gone_for_good_every_session_on_it_ends_or_is_put_back_
     server: Embedded, agent: AgentProcess, tmp_path: Path
 ) -> None:
     with package_index() as index:
-        ends = {"running": Counted(server, tmp_path, "ends").id}
-        requeued = Counted(server, tmp_path, "again", on_agent_lost="requeue", name="again")
+        ends = {"running": counted(server, tmp_path / "ends").id}
+        requeued = counted(server, tmp_path / "again", on_agent_lost="requeue", name="again")
         for one in (ends["running"], requeued.id):
             server.says(one, "up")
         images = agent.kernels / "images"
@@ -185,7 +156,7 @@ def test_a_machine_that_is_declared_gone_frees_what_its_kernels_held(
     other.start()
     drained = server.api("PATCH", f"/agents/{agent.name}", json={"action": "drain"})
     assert drained.status_code == 200, drained.text
-    session = Counted(server, tmp_path, "gone")
+    session = counted(server, tmp_path / "gone")
     server.says(session.id, "up")
     other.kill()
     try:

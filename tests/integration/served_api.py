@@ -60,7 +60,7 @@ class ServedApi:
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             self.api, self._loop = api, asyncio.get_running_loop()
             # The little API runs its own streams; a second lifespan would do so twice.
-            config = uvicorn.Config(api.app, log_config=None, access_log=False, lifespan="off", ws="websockets-sansio")
+            config = uvicorn.Config(api.app, log_config=None, access_log=False, lifespan="off")
             self._server = _Server(config)
             serving = asyncio.create_task(self._server.serve(sockets=[listener]))
             self._ready.set()

@@ -291,6 +291,7 @@ async def test_the_output_of_ended_kernels_is_kept_for_an_hour(cluster: Orchestr
     await cluster.submit("s")
     await cluster.settle()
     assert await cluster.status("s") == "terminated"
+    await cluster.pass_time(12)
     await cluster.pass_time(3500, step_s=500)
     assert [key.kernel_id for key in agent.machine] == ["s.0"]
     await cluster.pass_time(200, step_s=10)

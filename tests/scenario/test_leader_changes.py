@@ -60,8 +60,8 @@ async def lives_through(cluster: OrchestratedCluster, fate: Fate) -> None:
         if kernel in agent.running():
             await agent.ends(kernel, 0)
     await cluster.stop("stopped")
-    await cluster.pass_time(3)
-    await cluster.pass_time(30, step_s=10)
+    await cluster.pass_time(1)
+    await cluster.pass_time(24, step_s=12)
     gang, stopped = await cluster.session("gang"), await cluster.session("stopped")
     assert (gang.status.value, gang.result) == ("terminated", SessionResult.SUCCESS)
     assert stopped.status.value in {"terminated", "cancelled"}

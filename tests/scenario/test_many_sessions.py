@@ -6,13 +6,13 @@ from sokovan.testing.simple_work import work_spec
 from sokovan.testing.stored_cluster import BY_USER
 
 COUNT = 2_000
-AGENTS = 20
+AGENTS = 50
 
 
 async def test_two_thousand_sessions_live_and_end_in_a_few_hundred_transactions(
     cluster: OrchestratedCluster,
 ) -> None:
-    agents = [await cluster.agent(f"a{number:02}", slots={"cpu": 50_000, "mem": 64 << 30}) for number in range(AGENTS)]
+    agents = [await cluster.agent(f"a{number:02}", slots={"cpu": 40_000, "mem": 64 << 30}) for number in range(AGENTS)]
     for agent in agents:
         agent.script.exits = lambda _launch: 0
     specs = [work_spec(f"s{number:04}", session_type=SessionType.BATCH) for number in range(COUNT)]

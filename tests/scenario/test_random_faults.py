@@ -137,6 +137,8 @@ async def everything_is_where_the_books_say(cluster: OrchestratedCluster) -> Non
                 booked[str(kernel.agent_id)].append(kernel.kernel_id)
     for name, agent in cluster.agents.all.items():
         assert set(agent.running()) <= set(booked[name]), f"{name} runs what nobody booked"
+        there = {key.kernel_id for key in agent.machine}
+        assert set(booked[name]) <= there, f"{name} does not have what is booked on it"
 
 
 async def everybody_can_be_ended(cluster: OrchestratedCluster) -> None:

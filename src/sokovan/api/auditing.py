@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 
 from sokovan.api.authentication import Asker
 from sokovan.api.gate import asker_of
@@ -37,12 +37,12 @@ class Auditor:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def denied(self, request: Request, error: SokovanError) -> None:
+    async def denied(self, request: HTTPConnection, error: SokovanError) -> None:
         """A call that would have changed something, by somebody who may not."""
         route = getattr(request.scope.get("route"), "path_format", "")
         entry = audit_entry(
             asker_of(request.scope),
-            f"{request.method} {route}",
+            f"{request.scope.get('method', 'WEBSOCKET')} {route}",
             request.url.path,
             outcome=DENIED,
             code=error.code,

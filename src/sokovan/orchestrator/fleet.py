@@ -24,6 +24,7 @@ from sokovan.ports.storage import Store, UnitOfWork
 
 SESSIONS_HINT = "sessions"
 SUPERSEDED = "superseded"
+AWAY = frozenset({AgentStatus.SUSPECT, AgentStatus.LOST})
 LEFT = "agent-left"
 # A store that was set back may be this many incarnations behind an agent, and catches up.
 _INCARNATIONS_BEHIND_MAX = 10_000
@@ -86,12 +87,14 @@ class AgentRegistry:
         self.images = images or ImageNews()
         self._store, self._agents, self._hints, self._clock = store, agents, hints, clock
         self._fresh_s = fresh_s
-        self._heard: dict[AgentId, tuple[AgentState, int]] = {}
+        self._heard: dict[AgentId, tuple[AgentState | None, int]] = {}
 
     async def admit(self, arrival: Arrival) -> Admission | Rejection:
         """Enrol a new process, or welcome back one that is known. Raises StoreUnavailable."""
         verdict = await self._store.run(lambda unit: _admitted(unit, arrival))
         if isinstance(verdict, Admission):
+            # To be admitted is to be heard: the first heartbeat need not ask the store again.
+            self._heard[arrival.agent_id] = (None, self._clock.monotonic_ms())
             await self._hints.set(SESSIONS_HINT)
         return verdict
 
@@ -106,12 +109,22 @@ class AgentRegistry:
             return
         self._heard[agent_id] = (state, now_ms)
         image_moved = self.images.take_in(agent_id, state.incarnation, images)
-        before, heard_ms = known if known is not None else (None, 0)
-        silent = before is None or now_ms - heard_ms >= self._fresh_s * 1000
-        returned = silent and await self._store.run(lambda unit: _returned(unit, agent_id, state.incarnation))
+        before, heard_ms = known if known is not None else (None, None)
+        silent = heard_ms is None or now_ms - heard_ms >= self._fresh_s * 1000
+        returned = silent and await self._returned(agent_id, state.incarnation)
         same = before is not None and (before.incarnation, before.kernels) == (state.incarnation, state.kernels)
         if returned or image_moved or not same:
             await self._hints.set(SESSIONS_HINT)
+
+    async def _returned(self, agent_id: AgentId, incarnation: int) -> bool:
+        """Whether an agent had been moved for its silence; it is moved back.
+
+        Looked at first, written only if so: many agents may be silent at once, because we
+        were.
+        """
+        if not await self._store.read(lambda unit: _is_away(unit, agent_id, incarnation)):
+            return False
+        return await self._store.run(lambda unit: _moved_back(unit, agent_id, incarnation))
 
 
 async def _admitted(unit: UnitOfWork, arrival: Arrival) -> Admission | Rejection:
@@ -168,9 +181,10 @@ async def _adopted(unit: UnitOfWork, arrival: Arrival) -> list[tuple[KernelId, i
     return list(dict.fromkeys((*arrival.kernels, *waiting)))
 
 
-async def _returned(unit: UnitOfWork, agent_id: AgentId, incarnation: int) -> bool:
-    """Whether an agent was silent for so long that it had been moved; it is moved back."""
+async def _is_away(unit: UnitOfWork, agent_id: AgentId, incarnation: int) -> bool:
     known = await _known(unit, agent_id)
-    if known is None or known.info.incarnation != incarnation:
-        return False
-    return await came_back(unit, agent_id)
+    return known is not None and known.info.incarnation == incarnation and known.info.status in AWAY
+
+
+async def _moved_back(unit: UnitOfWork, agent_id: AgentId, incarnation: int) -> bool:
+    return await _is_away(unit, agent_id, incarnation) and await came_back(unit, agent_id)

@@ -1,4 +1,4 @@
-"""Everything besides sessions, for the async client; it loads when it is asked for."""
+"""Everything besides sessions, for the async client; it loads when asked for."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Connection:
             try:
                 for event in self._events(follower, deadline):
                     attempts.succeeded()
-                    item = None if event.is_pulse else follower.accept(event)
+                    item = follower.accept(event)
                     if item is not None:
                         yield item
                 if follower.is_over():

@@ -26,7 +26,7 @@ class CannedServer:
 
     def says(self, line: str, *bodies: object, status: int = 200) -> None:
         """What to answer to `GET sessions/a`."""
-        self.answers[line] = [(status, JSON, msgspec.json.encode(body)) for body in bodies]
+        self.answers[line] = [(status, JSON, b"" if status == 204 else msgspec.json.encode(body)) for body in bodies]
 
     def streams(self, line: str, *events: tuple[str, object], later: bool = False) -> None:
         """Which events to stream; or which when it is opened again, and later still."""
@@ -80,7 +80,11 @@ def canned_server() -> Iterator[CannedServer]:
         def log_message(self, *_words: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, *_about: object) -> None:
+            """A client that has enough of a stream hangs up, and that is no error."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         canned.url = f"http://127.0.0.1:{server.server_address[1]}"
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

@@ -15,7 +15,7 @@ async def after(cluster: OrchestratedCluster, *triggers: AgentTrigger) -> tuple[
     for trigger in triggers:
         record = await cluster.store.read(lambda unit: unit.fleet.get(A1))
         change = BY_USER if trigger is AgentTrigger.DRAIN_REQUESTED else BY_COORDINATOR
-        await cluster.store.run(lambda unit, r=record, t=trigger, c=change: unit.fleet.move(r, t, c))  # type: ignore[misc]
+        await cluster.store.run(lambda unit, r=record, t=trigger, c=change: unit.fleet.move(r, t, c))  # type: ignore[misc]  # defaults bind the loop's names
     back = await cluster.store.run(lambda unit: came_back(unit, A1))
     return back, (await cluster.store.read(lambda unit: unit.fleet.get(A1))).info.status
 

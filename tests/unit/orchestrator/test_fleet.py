@@ -28,7 +28,7 @@ async def moved(cluster: OrchestratedCluster, *triggers: AgentTrigger) -> None:
     for trigger in triggers:
         record = await stored(cluster)
         change = BY_USER if trigger in {AgentTrigger.DRAIN_REQUESTED, AgentTrigger.DECLARED_GONE} else BY_COORDINATOR
-        await cluster.store.run(lambda unit, r=record, t=trigger, c=change: unit.fleet.move(r, t, c))  # type: ignore[misc]
+        await cluster.store.run(lambda unit, r=record, t=trigger, c=change: unit.fleet.move(r, t, c))  # type: ignore[misc]  # defaults bind the loop's names
 
 
 async def hinted(cluster: OrchestratedCluster) -> bool:
@@ -115,9 +115,9 @@ async def test_a_heartbeat_with_nothing_new_costs_nothing(cluster: OrchestratedC
     async def counted(*arguments: object, **options: object) -> object:
         nonlocal runs
         runs += 1
-        return await run(*arguments, **options)  # type: ignore[arg-type]
+        return await run(*arguments, **options)  # type: ignore[arg-type]  # a spy in front of it
 
-    cluster.store.run = counted  # type: ignore[assignment, method-assign]
+    cluster.store.run = counted  # type: ignore[assignment, method-assign]  # a spy in front of it
     for sequence in range(2, 20):
         await cluster.clock.advance(5)
         await cluster.registry.heard(A1, AgentState(A1, 1, sequence, kernels))

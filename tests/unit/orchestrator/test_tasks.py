@@ -19,7 +19,7 @@ class Rounds:
         self.at_ms: list[int] = []
         self.failures: list[TaskFailure] = []
         self.outcome: Callable[[], bool] = lambda: False
-        spec = TaskSpec("rounds", self.work, hints=("go",), **options)  # type: ignore[arg-type]
+        spec = TaskSpec("rounds", self.work, hints=("go",), **options)  # type: ignore[arg-type]  # any option of a spec
         self.task = PeriodicTask(spec, clock=self.clock, hints=self.hints, failed=self.failures.append)
 
     async def work(self) -> bool:

@@ -21,7 +21,7 @@ from sokovan.api.lookup import kernel_at, session_named
 from sokovan.api.problems import problem_of
 from sokovan.api.routes.exec_frames import FRAME_MAX, NORMAL, next_message, read_request, read_size, say_last
 from sokovan.api.streaming.streams import UNTIL_WOKEN
-from sokovan.domain.errors import Conflict, SokovanError, StoreUnavailable
+from sokovan.domain.errors import Conflict, NotFound, SokovanError, StoreUnavailable
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.record import KernelRecord
@@ -36,7 +36,7 @@ class ExecSocket:
     """Runs commands for whoever may change the session."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._parts, self._streams = context.parts, context.streams
+        self._parts, self._streams, self._auditor = context.parts, context.streams, context.auditor
 
     def route(self) -> WebSocketRoute:
         """The route, which OpenAPI has no words for."""
@@ -46,7 +46,11 @@ class ExecSocket:
         """One command, from its first message to its exit code."""
         asker = asker_of(websocket.scope)
         self._streams.hub.require_room(asker.access_key)
-        found = await self._running(asker, websocket.path_params["ref"], websocket.path_params["index"])
+        try:
+            found = await self._running(asker, websocket.path_params["ref"], websocket.path_params["index"])
+        except NotFound as error:
+            await self._auditor.denied(websocket, error)
+            raise
         await websocket.accept()
         try:
             code = await self._executed(websocket, asker, *found)

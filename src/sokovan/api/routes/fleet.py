@@ -19,6 +19,7 @@ from sokovan.api.mapping.fleet import (
     scaling_group_view,
 )
 from sokovan.api.operations import Operation, body_of
+from sokovan.api.pool_policy import require_runnable
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
 from sokovan.domain.access import Kind
@@ -27,7 +28,6 @@ from sokovan.domain.queue import Queue
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
 from sokovan.ports.storage import UnitOfWork
-from sokovan.scheduling.profile import ACTIONS_TO_COME, UnsupportedAction, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 from sokovan.wire.api.fleet import ImageBody, ImagePage, QueueBody, QueuePage, ScalingGroupBody, ScalingGroupPage
 
@@ -98,23 +98,6 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
         made=scaling_group_of,
         permit=permit,
     )
-
-
-def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
-    """Refuse a policy that no cycle could run.
-
-    Raises InvalidSpec, UnknownPlugin, UnsupportedAction.
-    """
-    profile = profile_of(group)
-    plugins.sequencer(profile.sequencer)
-    plugins.selector(profile.selector)
-    for name in profile.validators:
-        plugins.validator(name)
-    for name in profile.plugins:
-        plugins.plugin(name)
-    for action in profile.actions:
-        if action in ACTIONS_TO_COME:
-            raise UnsupportedAction(f"scheduler_opts.actions names {action}")
 
 
 def fleet_operations(context: ApiContext) -> list[Operation]:

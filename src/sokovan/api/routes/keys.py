@@ -15,11 +15,13 @@ from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
 from sokovan.domain.access import Act, Belonging, Kind, may, may_act_for
-from sokovan.domain.errors import NotFound
+from sokovan.domain.errors import Conflict, NotFound
 from sokovan.domain.ids import AccessKey, is_name
 from sokovan.domain.tenancy import Keypair, Role, User
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.tenancy import KeyPage, KeyRequest, NewKeyView
+
+KEYS_MAX = 100
 
 
 class KeyRoutes:
@@ -54,6 +56,7 @@ class KeyRoutes:
         async def work(unit: UnitOfWork) -> Keypair:
             user = await _user(unit, body.user)
             _require_own(asker, user)
+            await _require_few(unit, user)
             keypair = Keypair(access_key, user.name, policy=_policy_for(asker, body.policy))
             await unit.catalog.put(keypair)
             await unit.credentials.put(access_key, token_digest(token, self._pepper))
@@ -105,6 +108,13 @@ async def _user(unit: UnitOfWork, name: str) -> User:
     if not is_name(name):
         raise NotFound(what="user", name=name)
     return await unit.catalog.get(User, name)
+
+
+async def _require_few(unit: UnitOfWork, user: User) -> None:
+    """Raises Conflict for a user who has as many keys as anybody needs."""
+    count = sum(keypair.user == user.name for keypair in await unit.catalog.all(Keypair))
+    if count >= KEYS_MAX:
+        raise Conflict(f"user {user.name} has {count} keys", hint="revoke those that are not used any more")
 
 
 def _require_own(asker: Asker, user: User, *, name: str = "") -> None:

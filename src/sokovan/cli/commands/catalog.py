@@ -13,7 +13,7 @@ from sokovan.cli.commands.wishes import pairs
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import talk
 from sokovan.cli.rendering import Column, show_all, show_one
-from sokovan.sdk.errors import InvalidSetting, NotFound
+from sokovan.sdk.errors import NotFound
 from sokovan.sdk.requesting import slots_of
 from sokovan.wire.api.fleet import Amount
 
@@ -86,10 +86,3 @@ def amounts_text(amounts: Any) -> str:
 def or_none(value: object) -> str:
     """A value for a cell, where nothing may be set."""
     return NONE if value is None else str(value)
-
-
-def needed(value: str | None, option: str, *, why: str) -> str:
-    """A value that a new object cannot do without. Raises InvalidSetting."""
-    if value is None:
-        raise InvalidSetting(f"{option} is needed {why}", hint=f"say {option}")
-    return value

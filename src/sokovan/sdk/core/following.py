@@ -29,7 +29,7 @@ class Follower(Protocol[T_co]):
         """The request that opens the stream, or opens it again."""
 
     def accept(self, event: ServerEvent) -> T_co | None:
-        """What an event brings that was not seen before. Raises what it tells of."""
+        """What an event or pulse brings that was not seen before. Raises what it tells of."""
 
     def is_over(self) -> bool:
         """Asked when the server ended the stream by itself: whether that was all."""
@@ -48,6 +48,8 @@ class SessionFollower:
 
     def accept(self, event: ServerEvent) -> SessionView | None:
         """The session, if it changed."""
+        if event.is_pulse:
+            return None
         view, last = decoded(_text(event), SessionView), self._last
         # A reason may change while the version stays; what is older than the last is an echo.
         if last is not None and (view == last or view.version < last.version):
@@ -102,6 +104,8 @@ class LogFollower:
 
     def accept(self, event: ServerEvent) -> LogPiece | None:
         """What a chunk holds beyond what was seen."""
+        if event.is_pulse:
+            return None
         chunk = decoded(_text(event), LogChunk)
         (self._ended.add if chunk.end else self._ended.discard)(chunk.kernel)
         try:
@@ -123,17 +127,24 @@ class EventFollower:
     """Everything that happens; it has no end.
 
     An event about the object `stream` says that others may have been missed: look again.
+    The first is one: what happened before is not told.
     """
+
+    def __init__(self) -> None:
+        self._fresh = True
 
     def call(self) -> Call[object]:
         """The stream of events."""
+        self._fresh = True
         return _untyped(system_calls.events())
 
     def accept(self, event: ServerEvent) -> EventView | None:
-        """The event."""
-        if event.name == RESYNC:
+        """The event; whatever comes first shows that we are connected."""
+        if self._fresh or event.name == RESYNC:
+            self._fresh = False
+            _text(event)
             return MISSED
-        return decoded(_text(event), EventView)
+        return None if event.is_pulse else decoded(_text(event), EventView)
 
     def is_over(self) -> bool:
         """Never."""

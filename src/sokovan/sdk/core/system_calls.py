@@ -10,7 +10,7 @@ from sokovan.wire.api.system import EventView, HealthView
 
 def whoami() -> Call[Any]:
     """Who the caller is."""
-    from sokovan.wire.api.tenancy import WhoamiView  # noqa: PLC0415  # few ask
+    from sokovan.wire.api.tenancy import WhoamiView  # noqa: PLC0415  # few clients ask
 
     return Call(method="GET", path=place("whoami"), answer=WhoamiView)
 

@@ -76,6 +76,7 @@ async def test_a_steward_may_run_a_command_and_a_stranger_may_not(api: LittleApi
     await api.run("guarded", NORTH)
     path = "/sessions/guarded/kernels/0/exec"
     assert await refused(api, path, SOUTH) == (404, "not-found")
+    assert (await api.audited())[-1][::3] == (SOUTH, "denied")
     async with api.socket(path, user=steward("north")) as socket:
         assert (await socket.hear())["type"] == "websocket.accept"
 

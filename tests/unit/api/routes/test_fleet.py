@@ -59,6 +59,9 @@ async def test_queues_form_a_tree(api: LittleApi) -> None:
         ({"scheduler_opts": {"queue_policy": "luck"}}, "invalid-spec"),
         ({"scheduler_opts": {"hierarchy": "yes"}}, "invalid-spec"),
         ({"scheduler_opts": {"shard_mode": "hard"}}, "invalid-spec"),
+        ({"scheduler_opts": {"sequencer": "lifo"}}, "invalid-spec"),
+        ({"scheduler_opts": {"selector": "legacy"}}, "invalid-spec"),
+        ({"scheduler_opts": {"options": {"a": 1}}}, "invalid-spec"),
         ({"pending_timeout_s": 0}, "invalid-spec"),
         ({"known_slots": ["CPU"]}, "invalid-slots"),
     ],
@@ -67,6 +70,15 @@ async def test_a_pool_that_no_cycle_could_run_is_refused(api: LittleApi, options
     answer = await api.call("PUT", "/scaling-groups/bad", json={"name": "bad", **options})
     assert (answer.status_code, answer.json()["code"]) == (422, code)
     assert (await api.get("/scaling-groups/bad")).status_code == 404
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", '[{"a": 1e999}]'])
+async def test_a_number_that_json_does_not_have_is_not_kept_as_nothing(api: LittleApi, number: str) -> None:
+    content = '{"name": "endless", "scheduler_opts": {"own": ' + number + "}}"
+    headers = {"content-type": "application/json"}
+    answer = await api.call("PUT", "/scaling-groups/endless", content=content, headers=headers)
+    assert answer.status_code == 422
+    assert (await api.get("/scaling-groups/endless")).status_code == 404
 
 
 async def test_a_pool_may_choose_its_policy(api: LittleApi) -> None:

@@ -89,6 +89,12 @@ async def test_a_user_cannot_shed_the_limits_of_his_key(api: LittleApi) -> None:
     assert (await make(api, NORTH, STEWARD, policy="unknown")).status_code == 404
 
 
+async def test_a_user_has_a_bounded_number_of_keys(api: LittleApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sokovan.api.routes.keys.KEYS_MAX", 1)
+    refused = await make(api, SOUTH, SOUTH)
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+
+
 async def test_a_revoked_key_is_refused_and_forgotten(api: LittleApi) -> None:
     key = await add_key(api, NORTH, named="doomed")
     assert (await api.get("/whoami", user="doomed")).status_code == 200

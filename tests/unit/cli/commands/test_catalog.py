@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.cli.commands.catalog import amounts_text, changed, needed, or_none, read_amounts
-from sokovan.sdk.errors import InvalidSetting, NotFound, api_problem
+from sokovan.cli.commands.catalog import amounts_text, changed, or_none, read_amounts
+from sokovan.sdk.errors import InvalidSetting, api_problem
 from sokovan.wire.api.fleet import QueueBody
 from sokovan.wire.api.system import ProblemView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
@@ -28,7 +28,6 @@ def test_what_is_not_said_stays_as_it_is() -> None:
 def test_what_is_not_there_is_made() -> None:
     body, is_new = changed(absent, lambda: QueueBody(name="a"), {"weight": 5})
     assert (body, is_new) == (QueueBody(name="a", weight=5), True)
-    assert NotFound.__name__ == "NotFound"
 
 
 def test_amounts_are_read_by_slot() -> None:
@@ -40,9 +39,6 @@ def test_amounts_are_read_by_slot() -> None:
 
 def test_cells_of_what_may_not_be_set() -> None:
     assert (or_none(None), or_none(0), amounts_text(None), amounts_text({"b": 2, "a": 1})) == ("-", "0", "-", "a=1 b=2")
-    assert needed("x", "--domain", why="for a new one") == "x"
-    with pytest.raises(InvalidSetting, match="--domain is needed for a new one"):
-        needed(None, "--domain", why="for a new one")
 
 
 @pytest.mark.parametrize("noun", NOUNS)

@@ -22,7 +22,7 @@ def test_a_new_key_is_shown_this_once(server: CannedServer, sokovan: Sokovan) ->
     assert status == 0
     assert "token  sk-AK-1.x" in out
     assert "this once" in err
-    assert json.loads(sokovan("key", "add", "bob", "--quota", "q", "--json")[1])["token"] == "sk-AK-1.x"
+    assert "sk-AK-1.x" in json.loads(sokovan("key", "add", "bob", "--quota", "q", "--json")[1]).values()
     assert [body for line, body in server.asked if line == "POST keys"] == [
         {"user": "ada"},
         {"user": "bob", "policy": "q"},

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
 import pytest
 
 from sokovan.sdk.core.following import MISSED, EventFollower, LogFollower, LogPiece, LogWish, SessionFollower
-from sokovan.sdk.core.server_events import ServerEvent
+from sokovan.sdk.core.server_events import PULSE, ServerEvent
 from sokovan.sdk.errors import NotFound, UnexpectedAnswer
 from sokovan.wire.api.sessions import LogChunk, SessionView
 from sokovan.wire.api.system import EventView, ProblemView
@@ -107,8 +106,23 @@ def test_a_piece_that_cannot_be_read_is_refused() -> None:
 def test_events_have_no_end_and_say_when_some_were_missed() -> None:
     follower = EventFollower()
     event = EventView(object="session", id="s-1", before=None, after="pending", trigger="submitted", at="")
-    assert follower.accept(told("resync", {})) == MISSED
+    assert follower.accept(PULSE) == MISSED
+    assert follower.accept(PULSE) is None
     assert follower.accept(told("change", event)) == event
+    assert follower.accept(told("resync", {})) == MISSED
     assert follower.call().path == "/api/v1/events"
     assert not follower.is_over()
-    assert replace(event, id="s-2") != event
+
+
+def test_whoever_connects_again_may_have_missed_something() -> None:
+    follower = EventFollower()
+    event = EventView(object="session", id="s-1", before=None, after="pending", trigger="submitted", at="")
+    follower.accept(PULSE)
+    follower.call()
+    assert follower.accept(told("change", event)) == MISSED
+    assert follower.accept(told("change", event)) == event
+
+
+def test_a_sign_of_life_brings_nothing() -> None:
+    assert SessionFollower("ddp").accept(PULSE) is None
+    assert LogFollower("ddp", LogWish()).accept(PULSE) is None

@@ -38,9 +38,11 @@ class PrepareImages:
         """Ask once per agent and image, wait a moment, move whom the answers concern."""
         del seen
         bench, sessions = self._bench, self._bench.live.needing(Need.IMAGES)
+        self._answered.clear()
+        await self._listen(sessions)
         if self._ask(sessions):
             await bench.errands.settle()
-        await self._listen(sessions)
+            await self._listen(sessions)
         plans = bench.writer.decide(self.name, sessions, self._steps)
         moved = await bench.writer.move(self.name, plans)
         await self._note_progress(sessions)
@@ -66,7 +68,6 @@ class PrepareImages:
         return self._bench.errands.begin(key, lambda: gateway.prepare_image(key.agent_id, incarnation, image))
 
     async def _listen(self, sessions: list[SessionRecord]) -> None:
-        self._answered.clear()
         waiting: dict[ErrandKey, list[SessionId]] = {}
         for answer in self._bench.errands.take(PREPARE):
             if answer.error is None:

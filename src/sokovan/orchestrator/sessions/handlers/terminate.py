@@ -32,8 +32,9 @@ class TerminateSessions:
         self._bench = bench
 
     async def handle(self, seen: Round) -> bool:
-        """Ask, wait a moment for the answers, free what is over."""
+        """Hear late answers, ask, wait a moment, free what is over."""
         bench = self._bench
+        late = await self._bury()
         self._hasten(seen)
         plans = bench.writer.decide(self.name, bench.live.needing(Need.AN_END), _stop_the_rest)
         moved = await bench.writer.move(self.name, plans)
@@ -41,7 +42,7 @@ class TerminateSessions:
         if self._ask(seen):
             await bench.errands.settle()
         buried = await self._bury()
-        return bool(moved or freed or buried)
+        return bool(late or moved or freed or buried)
 
     def _hasten(self, seen: Round) -> None:
         """News of a kernel that is to end: its agent may now have a proof."""

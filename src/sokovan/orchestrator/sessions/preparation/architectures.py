@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 
@@ -19,14 +20,17 @@ class UsualArchitectures:
         self._store, self._clock = store, clock
         self._known: Mapping[str, str] = {}
         self._until_ms = 0
+        # Requests that come together look once, not each for itself.
+        self._looking = asyncio.Lock()
 
     async def current(self) -> Mapping[str, str]:
         """By scaling group; one without agents is not in it."""
-        now = self._clock.monotonic_ms()
-        # Nothing is kept while there are no agents: the first one decides, and soon.
-        if not self._known or now >= self._until_ms:
-            self._known = await self._read()
-            self._until_ms = now + KEPT_S * 1000
+        async with self._looking:
+            now = self._clock.monotonic_ms()
+            # Nothing is kept while there are no agents: the first one decides, and soon.
+            if now >= self._until_ms:
+                self._known = await self._read()
+                self._until_ms = now + KEPT_S * 1000 if self._known else 0
         return self._known
 
     async def _read(self) -> Mapping[str, str]:

@@ -41,6 +41,7 @@ async def test_a_long_pull_is_given_an_hour(cluster: OrchestratedCluster) -> Non
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}
     await cluster.submit("s", image="big")
+    await cluster.settle()
     await cluster.pass_time(3_500, step_s=500)
     assert await cluster.status("s") == "pulling"
     await cluster.pass_time(150, step_s=75)

@@ -48,7 +48,7 @@ async def test_the_intent_is_on_record_before_the_agent_hears_of_it(cluster: Orc
         seen.append((kernel.status.value, kernel.sent))
         await create(agent_id, incarnation, launch)
 
-    cluster.agents.create_kernel = looking  # type: ignore[method-assign]
+    cluster.agents.create_kernel = looking  # type: ignore[method-assign]  # a spy in front of it
     await cluster.submit("s")
     await cluster.settle()
     assert seen == [("creating", True)]

@@ -91,7 +91,7 @@ async def test_the_grace_is_the_sessions_and_none_by_force(cluster: Orchestrated
         graces.append(grace_s)
         return await stop(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
 
-    cluster.agents.stop_kernel = seen  # type: ignore[assignment, method-assign]
+    cluster.agents.stop_kernel = seen  # type: ignore[assignment, method-assign]  # a spy in front of it
     for name in ("soft", "hard"):
         await cluster.submit(name, stop_grace_s=42)
     await cluster.settle()

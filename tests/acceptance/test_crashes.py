@@ -1,0 +1,143 @@
+"""Servers that are stopped or killed at any moment: nothing is lost, nothing is doubled."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.acceptance.agent_process import AgentProcess
+from tests.acceptance.counted import Counted, counted
+from tests.acceptance.embedded import ENDED, Embedded, until
+from tests.acceptance.endings import ended_well
+from tests.acceptance.hurried import Hurry
+from tests.kernels import relatives
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Iterator[Embedded]:
+    """A server that a test may kill, with its agent in it."""
+    server = Embedded(tmp_path / "up")
+    with ended_well(server):
+        server.start()
+        yield server
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port: int = door.getsockname()[1]
+        return port
+
+
+def test_a_server_that_was_stopped_finds_its_sessions_again_and_adopts_what_runs(
+    killed: Embedded, tmp_path: Path
+) -> None:
+    goes_on, ends = (counted(killed, tmp_path / name) for name in ("goes-on", "ends"))
+    waits = killed.python("pass", resources={"cpu": 0.1, "mem": "64MiB", "cuda.device": 3})
+    for one in (goes_on, ends):
+        killed.says(one.id, "up")
+    assert killed.stop(signal.SIGTERM) == 0
+    assert set(relatives(killed.kernels)) == {*goes_on.starts, *ends.starts}
+    ends.end(3)
+    until(lambda: relatives(killed.kernels) == goes_on.starts, what="one of them has ended")
+    killed.start()
+    assert killed.settles(ends.id)["exit_code"] == 3
+    assert killed.session(waits)["status"] == "pending"
+    assert killed.reaches(goes_on.id, "running")
+    goes_on.end(0)
+    assert killed.settles(goes_on.id)["result"] == "success"
+    assert killed.output(goes_on.id) == "up\nover\n"
+    assert [len(one.starts) for one in (goes_on, ends)] == [1, 1]
+
+
+def test_a_server_killed_with_its_agent_in_every_state_of_a_session_loses_and_doubles_nothing(
+    killed: Embedded, tmp_path: Path
+) -> None:
+    sessions = []
+    for number, status in enumerate(("pending", "scheduled", "creating", "running", "terminating", "terminated")):
+        session = counted(killed, tmp_path / status, stop_grace=1)
+        sessions.append(session)
+        if status in {"terminating", "terminated"}:
+            killed.says(session.id, "up")
+            session.end(number)
+        killed.reaches(session.id, *after(status))
+        killed.kill()
+        killed.start()
+    for number, session in enumerate(sessions):
+        if killed.session(session.id)["status"] not in ENDED:
+            killed.says(session.id, "up")
+            session.end(number)
+    for number, session in enumerate(sessions):
+        assert killed.settles(session.id)["exit_code"] == number
+        assert len(session.starts) == 1
+    assert len(killed.sessions()) == len(sessions)
+
+
+def after(status: str) -> list[str]:
+    """A state and all that may come after it; it may be over before one has looked."""
+    order = ["pending", "scheduled", "preparing", "pulling", "prepared", "creating", "running", "terminating"]
+    return [*order[order.index(status) if status in order else len(order) :], "terminated"]
+
+
+def test_a_server_killed_after_each_of_its_commits_in_turn_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    """One session for each commit of a session's life, after which the server dies."""
+    armed = tmp_path / "holds" / "armed"
+    armed.parent.mkdir()
+    server = Embedded(tmp_path / "up")
+    sessions: list[Counted] = []
+    with ended_well(server):
+        died = True
+        while died:
+            number = len(sessions) + 1
+            server.hurry = Hurry(holds=str(armed.parent), dies_after=number)
+            server.start()
+            session = Counted(server, tmp_path / f"commit-{number}")
+            session.end(number)  # it ends by itself as soon as it runs
+            sessions.append(session)
+            armed.touch()
+            died = dies_during(server, session)
+            armed.unlink()
+            if died:
+                assert server.stop() == -signal.SIGKILL
+        assert len(sessions) > 6, "the life of a session has more commits than that"
+        for number, session in enumerate(sessions, start=1):
+            session.submit()
+            assert server.settles(session.id)["exit_code"] == number
+            assert len(session.starts) == 1
+        assert len(server.sessions()) == len(sessions)
+
+
+def test_a_server_killed_alone_is_dialled_again_by_its_agent_which_has_gone_on(tmp_path: Path) -> None:
+    server = Embedded(tmp_path / "up", hurry=Hurry(link_port=free_port()))
+    agent = AgentProcess(server)
+    with ended_well(server, agent):
+        server.start("--no-agent")
+        agent.start()
+        runs, ends, stops = (counted(server, tmp_path / name) for name in ("runs", "ends", "stops"))
+        for one in (runs, ends, stops):
+            server.says(one.id, "up")
+        server.end(stops.id)
+        server.kill()
+        ends.end(4)
+        until(lambda: set(relatives(agent.kernels)) <= {*runs.starts, *stops.starts}, what="one of them has ended")
+        server.start("--no-agent")
+        assert server.settles(ends.id)["exit_code"] == 4
+        assert server.settles(stops.id)["reason"] == "user-requested"
+        assert server.session(runs.id)["status"] == "running"
+        runs.end(0)
+        assert server.settles(runs.id)["result"] == "success"
+        assert [len(one.starts) for one in (runs, ends, stops)] == [1, 1, 1]
+
+
+def dies_during(server: Embedded, session: Counted) -> bool:
+    """Whether the server dies before the session has ended."""
+    try:
+        session.submit()
+        server.settles(session.id)
+    except (httpx2.TransportError, AssertionError):
+        until(lambda: not server.is_up, limit_s=10, what="the server is dead")
+    return not server.is_up
