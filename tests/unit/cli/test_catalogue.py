@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sokovan.cli.catalogue import COMMANDS, NOUNS, SECTIONS, first_words, noun_overview, overview, summary_of
 
 
@@ -26,3 +28,8 @@ def test_the_overviews_fit_a_terminal() -> None:
     pages = [overview(), *(noun_overview(noun) for noun in NOUNS)]
     assert max(len(line) for page in pages for line in page.splitlines()) <= 90
     assert all(f"{title}:" in overview() for title in SECTIONS)
+
+
+def test_every_command_is_in_the_reference() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert [words for words in COMMANDS if f"## sokovan {words}\n" not in page] == []

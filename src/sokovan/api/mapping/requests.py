@@ -8,12 +8,14 @@ from sokovan.domain.session import (
     EndPolicy,
     LostPolicy,
     Mount,
+    ServicePort,
+    ServiceProtocol,
     SessionType,
     TopologyConstraint,
     TopologyMode,
 )
 from sokovan.orchestrator.sessions.requests import KernelGroupRequest, SessionRequest
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
 
 def session_request(body: SessionBody) -> SessionRequest:
@@ -29,6 +31,7 @@ def session_request(body: SessionBody) -> SessionRequest:
         minimum=body.minimum,
         groups=tuple(_group(group) for group in body.groups),
         mounts=tuple(_mount(mount) for mount in body.mounts),
+        ports=tuple(_port(port) for port in body.ports),
         labels=body.labels,
         require=body.require,
         architecture=_named(body.architecture, "architecture"),
@@ -85,6 +88,10 @@ def _group(body: KernelGroupBody) -> KernelGroupRequest:
 
 def _mount(body: MountBody) -> Mount:
     return Mount(source=body.source, target=body.target, read_only=body.read_only)
+
+
+def _port(body: ServicePortBody) -> ServicePort:
+    return ServicePort(body.name, body.port, ServiceProtocol(body.protocol))
 
 
 def _named(given: str | None, field: str) -> str:

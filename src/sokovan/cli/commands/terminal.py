@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sokovan.sdk.execution import Execution
 
 PIECE = 65536
+USUAL = Terminal(24, 80)
 
 
 def terminal_size() -> Terminal:
@@ -27,8 +28,9 @@ def terminal_size() -> Terminal:
     try:
         size = os.get_terminal_size(sys.stdout.fileno())
     except OSError:
-        return Terminal(24, 80)
-    return Terminal(size.lines, size.columns)
+        return USUAL
+    # A terminal that nobody told its size says that it has none.
+    return Terminal(size.lines or USUAL.rows, size.columns or USUAL.columns)
 
 
 def converse(execution: Execution, *, forward: bool, raw: bool) -> int:

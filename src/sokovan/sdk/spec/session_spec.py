@@ -18,7 +18,7 @@ from sokovan.sdk.requesting import read_mount, slots_of, words_of
 from sokovan.sdk.spec import fields
 from sokovan.sdk.spec.fields import Field
 from sokovan.sdk.spec.places import Node, Place, read_documents
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
 API_VERSION = "sokovan/v1"
 KIND = "Session"
@@ -71,6 +71,19 @@ def _mount(node: Node) -> MountBody:
         raise node.place.wrong(error.message, hint=error.hint) from error
 
 
+_PORT = {
+    "name": Field("name", fields.text, _TEXT, "what others call it"),
+    "port": Field("port", fields.number, {**_NUMBER, "minimum": 1}, "the number it listens at"),
+    "protocol": Field("protocol", *_chosen("http", "tcp"), "http or tcp"),
+}
+
+
+def _ports(node: Node) -> list[ServicePortBody]:
+    if node.kind != "list":
+        raise node.place.wrong(f"a list of service ports belongs here, not {node.described}")
+    return [ServicePortBody(**_required(item, _PORT, ("name", "port"), what="a service port")) for item in node.items]
+
+
 _SHARED = {
     "name": Field("name", fields.text, _TEXT, "a name of your own"),
     "image": Field("image", fields.text, _TEXT, "host, or venv:NAME"),
@@ -105,6 +118,13 @@ _MOUNT_SCHEMA = {
     "properties": {key: {**one.schema, "description": one.meaning} for key, one in _MOUNT.items()},
 }
 
+_PORT_SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["name", "port"],
+    "properties": {key: {**one.schema, "description": one.meaning} for key, one in _PORT.items()},
+}
+
 SESSION_FIELDS: Mapping[str, Field] = {
     "apiVersion": Field("", *_chosen(API_VERSION), "the version of this format"),
     "kind": Field("", *_chosen(KIND), "what this document describes"),
@@ -114,6 +134,7 @@ SESSION_FIELDS: Mapping[str, Field] = {
     "mounts": Field(
         "mounts", _mounts, {"type": "array", "items": {"anyOf": [_TEXT, _MOUNT_SCHEMA]}}, "SOURCE:TARGET[:rw]"
     ),
+    "ports": Field("ports", _ports, {"type": "array", "items": _PORT_SCHEMA}, "ports that the main kernel serves"),
     "architecture": Field("architecture", fields.text, _TEXT, "x86_64, aarch64, ..."),
     "scalingGroup": Field("scaling_group", fields.text, _TEXT, "the pool of machines"),
     "queue": Field("queue", fields.text, _TEXT, "the queue"),

@@ -29,6 +29,17 @@ class MountBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServicePortBody:
+    """A port at which the main kernel serves others, by a name."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+
+    name: str
+    port: int
+    protocol: Literal["http", "tcp"] = "http"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelGroupBody:
     """Equal kernels of a session. What is not said here is taken from the session."""
 
@@ -65,6 +76,7 @@ class SessionBody:
     minimum: int | None = None
     groups: list[KernelGroupBody] = field(default_factory=list)
     mounts: list[MountBody] = field(default_factory=list)
+    ports: list[ServicePortBody] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
     require: dict[str, str] = field(default_factory=dict)
     architecture: str | None = None

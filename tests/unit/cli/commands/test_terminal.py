@@ -79,6 +79,8 @@ def test_the_size_is_that_of_the_terminal_or_a_usual_one(
     with open(ours, "w", encoding="utf-8", closefd=False) as screen:  # a descriptor
         monkeypatch.setattr(sys, "stdout", screen)
         assert terminal_size() == Terminal(30, 100)
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
+        assert terminal_size() == Terminal(24, 80)
     with Path(os.devnull).open("w", encoding="utf-8") as nothing:
         monkeypatch.setattr(sys, "stdout", nothing)
         assert terminal_size() == Terminal(24, 80)

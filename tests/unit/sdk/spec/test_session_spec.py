@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.sdk.errors import InvalidSpec
 from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_specs
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
 HEAD = "apiVersion: sokovan/v1\nkind: Session\n"
 WHOLE = f"""\
@@ -19,6 +19,7 @@ resources: {{cpu: 8, mem: 64GiB, gpu: 1}}
 size: 4
 minimum: 2
 mounts: ["/a:/b:rw", {{source: /c, target: /d, readOnly: false}}]
+ports: [{{name: web, port: 8080}}]
 labels: {{team: nlp}}
 require: {{zone: a}}
 architecture: x86_64
@@ -53,6 +54,7 @@ def test_every_key_reaches_the_request() -> None:
                 MountBody(source="/a", target="/b", read_only=False),
                 MountBody(source="/c", target="/d", read_only=False),
             ],
+            ports=[ServicePortBody(name="web", port=8080)],
             labels={"team": "nlp"},
             require={"zone": "a"},
             architecture="x86_64",
@@ -112,6 +114,8 @@ def test_several_documents_are_several_sessions() -> None:
         (f"{HEAD}mounts: [/a]\n", "f:3:10: '/a' is not a mount"),
         (f"{HEAD}mounts: [{{source: /a}}]\n", "a mount needs the key 'target'"),
         (f"{HEAD}mounts: /a:/b\n", "a list of mounts belongs here"),
+        (f"{HEAD}ports: 8080\n", "a list of service ports belongs here"),
+        (f"{HEAD}ports: [{{name: web}}]\n", "a service port needs the key 'port'"),
         (f"{HEAD}groups: [{{size: 1}}]\n", "a kernel group needs the key 'name'"),
         (f"{HEAD}groups: {{name: a}}\n", "a list of kernel groups belongs here"),
         (f"{HEAD}groups: [{{name: a, queue: b}}]\n", "a kernel group has no key 'queue'"),

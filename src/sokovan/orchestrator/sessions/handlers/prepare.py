@@ -54,7 +54,9 @@ class PrepareImages:
             for kernel, image in _unprepared(session):
                 report = self._report(kernel, image)
                 state = None if report is None else report.state
-                if state is ImageState.READY or (state is ImageState.FAILED and kernel.status is KernelStatus.PULLING):
+                if state is ImageState.READY or _key(kernel, image) in self._answered:
+                    continue
+                if state is ImageState.FAILED and kernel.status is KernelStatus.PULLING:
                     continue
                 if state is ImageState.FAILED:
                     # The word is older than this kernel's wish: whatever was wrong may be mended.
