@@ -12,7 +12,13 @@ from sokovan.adapters.process.images import Images
 from sokovan.adapters.process.places import TEMPORARY, WORK
 from sokovan.adapters.process.sandbox import Sandbox
 from sokovan.adapters.process.surroundings import check_command, environment_of
-from sokovan.adapters.process.work_files import check_mounts, parts_below, require_in_place, write_files
+from sokovan.adapters.process.work_files import (
+    check_mounts,
+    parts_below,
+    require_in_place,
+    require_not_hidden,
+    write_files,
+)
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import is_name
 from sokovan.ports.runtime import Launch, RuntimeFailure
@@ -48,6 +54,7 @@ def plan_of(
     write_files(work, launch.files)
     if not sandbox.program:
         require_in_place(launch.mounts)
+    require_not_hidden(launch.mounts, sandbox.hidden)
     _check_program(launch, environment, folder)
     shown = [image for image in [images.folder(launch.image)] if image is not None]
     options = sandbox.options(launch, work=work, folder=folder, shown=shown) if sandbox.program else []

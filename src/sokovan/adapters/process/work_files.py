@@ -80,6 +80,20 @@ def _stays_in_place(mount: Mount, top: str) -> bool:
     return top in SCRATCH and mount.source == mount.target
 
 
+def require_not_hidden(mounts: Sequence[Mount], hidden: Sequence[Path]) -> None:
+    """Raise RuntimeFailure for a mount that would show what is hidden from kernels.
+
+    Above it is as bad as below: whoever mounts a home sees the keys that lie in it.
+    """
+    for mount in mounts:
+        source = Path(os.path.realpath(mount.source))
+        if any(place in (source, *source.parents) or source in place.parents for place in hidden):
+            raise RuntimeFailure(
+                f"{quoted(mount.source)} holds what no kernel may see",
+                hint="mount the folder with your data, not one above it",
+            )
+
+
 def require_in_place(mounts: Sequence[Mount]) -> None:
     """Raise RuntimeFailure for a mount that is to appear elsewhere than it is.
 

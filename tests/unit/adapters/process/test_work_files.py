@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.process.work_files import check_mounts, parts_below, require_in_place, write_files
+from sokovan.adapters.process.work_files import (
+    check_mounts,
+    parts_below,
+    require_in_place,
+    require_not_hidden,
+    write_files,
+)
 from sokovan.domain.session import Mount
 from sokovan.ports.runtime import RuntimeFailure
 
@@ -76,3 +82,14 @@ def test_a_folder_for_scratch_may_be_shown_where_it_is(tmp_path: Path) -> None:
 def test_a_mount_that_is_not_there_or_covers_the_system_is_refused(source: str, target: str) -> None:
     with pytest.raises(RuntimeFailure):
         check_mounts([Mount(source, target)])
+
+
+def test_what_is_hidden_cannot_be_mounted_from_below_above_or_around(tmp_path: Path) -> None:
+    hidden = tmp_path / "home" / "data"
+    (hidden / "deep").mkdir(parents=True)
+    (tmp_path / "around").symlink_to(hidden)
+    (tmp_path / "home" / "work").mkdir()
+    require_not_hidden([Mount(str(tmp_path / "home" / "work"), "/work")], [hidden])
+    for source in (hidden, hidden / "deep", tmp_path / "home", tmp_path / "around"):
+        with pytest.raises(RuntimeFailure, match="no kernel may see"):
+            require_not_hidden([Mount(str(source), "/work")], [hidden])

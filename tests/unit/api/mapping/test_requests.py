@@ -11,9 +11,18 @@ import pytest
 from sokovan.api.mapping import requests
 from sokovan.api.mapping.requests import read_topology, session_request, topology_text
 from sokovan.domain.errors import InvalidInput, InvalidSpec
-from sokovan.domain.session import EndPolicy, LostPolicy, Mount, SessionType, TopologyConstraint, TopologyMode
+from sokovan.domain.session import (
+    EndPolicy,
+    LostPolicy,
+    Mount,
+    ServicePort,
+    ServiceProtocol,
+    SessionType,
+    TopologyConstraint,
+    TopologyMode,
+)
 from sokovan.orchestrator.sessions.requests import KernelGroupRequest, SessionRequest
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, SessionBody
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
@@ -37,6 +46,7 @@ def test_everything_that_is_said_arrives() -> None:
         size=4,
         minimum=2,
         mounts=[MountBody(source="/data", target="/in", read_only=False)],
+        ports=[ServicePortBody(name="web", port=8080, protocol="tcp")],
         labels={"l": "1"},
         require={"zone": "a"},
         architecture="aarch64",
@@ -58,6 +68,7 @@ def test_everything_that_is_said_arrives() -> None:
     assert (asked.name, asked.image, asked.command) == ("train", "venv:torch", ("python", "a.py"))
     assert (asked.size, asked.minimum, asked.priority) == (4, 2, 7)
     assert asked.mounts == (Mount("/data", "/in", read_only=False),)
+    assert asked.ports == (ServicePort("web", 8080, ServiceProtocol.TCP),)
     assert (asked.scaling_group, asked.queue, asked.group, asked.architecture) == ("gpu", "fast", "lab", "aarch64")
     assert (asked.time_limit_s, asked.stop_grace_s, asked.starts_at_ms) == (7200, 60, 1_896_112_800_000)
     assert (asked.session_type, asked.ends_with, asked.on_agent_lost) == (
@@ -79,11 +90,11 @@ def test_a_group_says_what_differs_and_leaves_the_rest() -> None:
 
 
 def test_no_field_of_the_wire_is_left_behind() -> None:
-    # A new field of the body must be carried over. Ports of services are for what serves models, and not asked for yet.
+    # A new field of the body must be carried over.
     renamed = {"type": "session_type", "starts_at": "starts_at_ms", "time_limit": "time_limit_s"}
     renamed["stop_grace"] = "stop_grace_s"
     wanted = {renamed.get(one.name, one.name) for one in fields(SessionBody)}
-    assert wanted == {one.name for one in fields(SessionRequest)} - {"ports"}
+    assert wanted == {one.name for one in fields(SessionRequest)}
 
 
 @pytest.mark.parametrize(
