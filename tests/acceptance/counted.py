@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.embedded import Embedded
+from tests.acceptance.embedded import SMALL, Embedded
 
 # Each start leaves its process in a file.
 SCRIPT = """
@@ -28,7 +28,7 @@ class Counted:
         self._server, self._file = server, file
         self.body = {
             "command": ["python", "-c", SCRIPT, str(file)],
-            "resources": {"cpu": 0.01, "mem": "64MiB"},
+            "resources": SMALL,
             **body,
         }
         self.id = ""

@@ -20,6 +20,7 @@ from typing import Any
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.adapters.agentlink.listener import serve_links
+from sokovan.adapters.sql import leases
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.cli.main import main
 from sokovan.domain.ids import AgentId
@@ -42,12 +43,14 @@ class Hurry:
     `deadlines` are seconds by state of kernels. An agent that is silent for `silence_s` is
     suspect, lost a second later, and its sessions are given up a second after that. A file
     of the name `prepare`, `create` or `watch` in the folder `holds` holds back that work.
-    The server kills itself after its `dies_after`-th commit since the file `armed` is there.
+    The server kills itself after its `dies_after`-th commit since the file `armed` is there;
+    the next one waits for the end of its lease, of `lease_s`.
     """
 
     deadlines: Mapping[str, int] = field(default_factory=dict)
     heartbeat_s: float | None = None
     silence_s: float | None = None
+    lease_s: float | None = None
     processes_max: int | None = None
     link_port: int | None = None
     holds: str = ""
@@ -65,9 +68,8 @@ def hasten(hurry: Hurry) -> None:
         KERNEL.deadlines[status] = dataclasses.replace(KERNEL.deadlines[status], seconds=seconds)
     if hurry.heartbeat_s is not None:
         links.HEARTBEAT_S = hurry.heartbeat_s
-    if hurry.silence_s is not None:
-        patience = Patience(suspect_s=hurry.silence_s, lost_s=1.0)
-        up.Pace = functools.partial(Pace, patience=patience, lost_s=1.0)  # type: ignore[misc,assignment]
+    if hurry.silence_s is not None or hurry.lease_s is not None:
+        up.Pace = functools.partial(_pace, hurry)  # type: ignore[misc,assignment]
     if hurry.link_port is not None:
         plant.serve_links = functools.partial(_serve_links, hurry.link_port)  # type: ignore[attr-defined]
     if hurry.processes_max is not None:
@@ -76,6 +78,13 @@ def hasten(hurry: Hurry) -> None:
         _make_holdable(Path(hurry.holds))
     if hurry.dies_after:
         _make_mortal(Path(hurry.holds) / "armed", hurry.dies_after)
+
+
+def _pace(hurry: Hurry) -> Pace:
+    pace = Pace()
+    if hurry.silence_s is not None:
+        pace = dataclasses.replace(pace, patience=Patience(suspect_s=hurry.silence_s, lost_s=1.0), lost_s=1.0)
+    return pace if hurry.lease_s is None else dataclasses.replace(pace, lease_ttl_s=hurry.lease_s)
 
 
 def _serve_links(fixed_port: int, agents: LinkedAgents, *, host: str, port: int) -> Any:
@@ -113,10 +122,11 @@ def _held(file: Path, handle: Callable[..., Awaitable[bool]]) -> Callable[..., A
 def _make_mortal(armed: Path, commits: int) -> None:
     run, left = SqlStore.run_sql, commits
 
-    async def run_and_die(*arguments: Any, **options: Any) -> Any:
+    async def run_and_die(store: SqlStore, work: Any, **options: Any) -> Any:
         nonlocal left
-        result = await run(*arguments, **options)
-        if armed.exists():
+        result = await run(store, work, **options)
+        # A lease is renewed all the time, whatever happens to sessions.
+        if armed.exists() and work.__module__ != leases.__name__:
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.acceptance.claims import shows
-from tests.acceptance.embedded import Embedded, until
+from tests.acceptance.embedded import SMALL, Embedded, until
 
 
 def test_a_session_starts_once_all_it_depends_on_have_succeeded(server: Embedded) -> None:
@@ -48,7 +48,7 @@ def test_a_session_may_depend_on_one_that_is_over(server: Embedded) -> None:
 
 
 def test_a_dependency_that_is_not_there_is_refused_at_once(server: Embedded) -> None:
-    body = {"command": ["true"], "depends_on": ["nobody"], "resources": {"cpu": 0.1, "mem": "64MiB"}}
+    body = {"command": ["true"], "depends_on": ["nobody"], "resources": SMALL}
     refused = server.api("POST", "/sessions", json=body)
     assert refused.status_code in {404, 422}, refused.text
     assert "nobody" in refused.text

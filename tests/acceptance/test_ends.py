@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.acceptance.claims import shows
-from tests.acceptance.embedded import Embedded, until
+from tests.acceptance.embedded import SMALL, Embedded, until
 from tests.kernels import relatives
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
@@ -106,7 +106,7 @@ def test_a_session_waits_no_longer_than_its_scaling_group_lets_it(server: Embedd
 
 @shows(session="pending:withdrawn", kernel="pending:withdrawn")
 def test_a_session_that_waits_can_be_cancelled_or_stopped_and_is_gone_at_once(server: Embedded) -> None:
-    too_much = {"cpu": 0.1, "mem": "64MiB", "cuda.device": 3}
+    too_much = {**SMALL, "cuda.device": 3}
     one, other = (server.python("pass", resources=too_much) for _ in range(2))
     assert server.api("POST", f"/sessions/{one}/cancel").json()["status"] == "cancelled"
     assert server.end(other)["status"] == "cancelled"

@@ -9,7 +9,7 @@ import pytest
 
 from sokovan.adapters.local.clock import SystemClock
 from tests.acceptance.claims import shows
-from tests.acceptance.embedded import SOKOVAN, Embedded, until
+from tests.acceptance.embedded import SMALL, SOKOVAN, Embedded, until
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
 
@@ -96,7 +96,7 @@ def test_a_command_in_a_running_session_has_its_output_input_and_exit_code(serve
 
 
 def test_a_session_that_waits_says_so_in_every_way_there_is(server: Embedded) -> None:
-    session = server.python("pass", name="waits", resources={"cpu": 0.1, "mem": "64MiB", "cuda.device": 3})
+    session = server.python("pass", name="waits", resources={**SMALL, "cuda.device": 3})
     until(lambda: server.session(session)["reason"], what="the scheduler has looked at it")
     [listed] = [one for one in server.cli_json("ps") if one["name"] == "waits"]
     assert listed["status"] == "pending"

@@ -75,6 +75,8 @@ RUNS = [
     (["--mount", "/etc:/data", "--", "x"], 2, "mounts"),
     (["--mount", "/data:/etc", "--", "x"], 2, "mounts"),
     (["--mount", "/data:/x/../../etc", "--", "x"], 2, "without . or .."),
+    (["--port", "8888", "--", "x"], 2, "is not a service port"),
+    (["--port", "a=0", "--", "x"], 2, "port"),
     (["--image", "no-such-image", "--", "x"], 2, "image"),
     (["--image", "venv:../x", "--", "x"], 2, "image"),
     (["--image", "", "--", "x"], 2, "image"),

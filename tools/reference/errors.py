@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import walk_packages
+from typing import Any
 
 import sokovan
 from sokovan.domain.errors import SokovanError
+from sokovan.sdk.errors import ClientProblem
 
 INTRODUCTION = """\
 # Error codes
@@ -20,14 +22,33 @@ never changes once released. Programs key on the code; the sentence may be impro
 """
 
 
+OF_CLIENTS = """
+## Errors of the client
+
+These come from the SDK and the command line before or instead of a server's answer. Where a server has answered, the code
+is the server's.
+
+| Code | Error | Meaning | Hint |
+|---|---|---|---|
+"""
+
+OF_COMMANDS = """
+The command line adds: `usage` (the words of a command are wrong), `internal` (a defect; please report it) and
+`unwritable-output` (nobody takes what it says).
+"""
+
+
 def page() -> str:
     """The page of all error codes, parents before children."""
     load_everything()
-    rows = [
+    return "".join((INTRODUCTION, *_rows(SokovanError), OF_CLIENTS, *_rows(ClientProblem), OF_COMMANDS))
+
+
+def _rows(base: type[Any]) -> list[str]:
+    return [
         f"| `{error.code}` | {depth * '→ '}{error.__name__} | {_meaning(error)} | {error.hint} |\n"
-        for depth, error in _tree(SokovanError)
+        for depth, error in _tree(base)
     ]
-    return INTRODUCTION + "".join(rows)
 
 
 def load_everything() -> None:
@@ -37,7 +58,7 @@ def load_everything() -> None:
             import_module(module.name)
 
 
-def _tree(error: type[SokovanError], depth: int = 0) -> Iterator[tuple[int, type[SokovanError]]]:
+def _tree(error: type[Any], depth: int = 0) -> Iterator[tuple[int, type[Any]]]:
     yield depth, error
     for child in sorted(error.__subclasses__(), key=lambda child: child.__name__):
         # Errors of plugins and tests are none of ours.
@@ -45,5 +66,5 @@ def _tree(error: type[SokovanError], depth: int = 0) -> Iterator[tuple[int, type
             yield from _tree(child, depth + 1)
 
 
-def _meaning(error: type[SokovanError]) -> str:
+def _meaning(error: type[Any]) -> str:
     return (error.__doc__ or "").partition("\n")[0].rstrip(".")

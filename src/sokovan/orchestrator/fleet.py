@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sokovan.domain.agent import AgentInfo
-from sokovan.domain.errors import NotFound
+from sokovan.domain.errors import InvalidInput, NotFound
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.lifecycle.agent import AgentStatus
@@ -70,8 +70,8 @@ class Rejection:
 class AgentRegistry:
     """Takes agents in and listens to them. Any number of managers may have one.
 
-    `fresh_s` is for how long a heartbeat counts; `suspect_s` for how long an agent must
-    have been silent before somebody may have moved it.
+    `fresh_s` is for how long a heartbeat counts. An agent that was silent for longer may
+    have been moved meanwhile.
     """
 
     def __init__(
@@ -91,7 +91,10 @@ class AgentRegistry:
 
     async def admit(self, arrival: Arrival) -> Admission | Rejection:
         """Enrol a new process, or welcome back one that is known. Raises StoreUnavailable."""
-        verdict = await self._store.run(lambda unit: _admitted(unit, arrival))
+        try:
+            verdict = await self._store.run(lambda unit: _admitted(unit, arrival))
+        except (NotFound, InvalidInput) as problem:  # a scaling group that somebody may yet make
+            return Rejection(problem.code, problem.message, final=False)
         if isinstance(verdict, Admission):
             # To be admitted is to be heard: the first heartbeat need not ask the store again.
             self._heard[arrival.agent_id] = (None, self._clock.monotonic_ms())

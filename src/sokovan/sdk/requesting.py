@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.wire.api.sessions import Amount, KernelGroupBody, MountBody, SessionBody, SessionType
+from sokovan.wire.api.sessions import Amount, KernelGroupBody, MountBody, ServicePortBody, SessionBody, SessionType
 
 # People count GPUs; the scheduler counts slots.
 GPU = "gpu"
@@ -29,6 +29,7 @@ class RunOptions(TypedDict, total=False):
     groups: Sequence[KernelGroupBody]
     environment: Mapping[str, str]
     mounts: Sequence[str | MountBody]
+    ports: Sequence[str | ServicePortBody]
     labels: Mapping[str, str]
     require: Mapping[str, str]
     architecture: str
@@ -63,8 +64,11 @@ def session_body(command: str | Sequence[str] = (), **options: Unpack[RunOptions
     amounts = {"cpu": given.pop("cpus", None), "mem": given.pop("mem", None), GPU: given.pop("gpus", None)}
     asked = {**given.pop("resources", {}), **{slot: amount for slot, amount in amounts.items() if amount is not None}}
     mounts = [mount if isinstance(mount, MountBody) else read_mount(mount) for mount in given.pop("mounts", ())]
+    ports = [port if isinstance(port, ServicePortBody) else read_port(port) for port in given.pop("ports", ())]
     lists: dict[str, Any] = {name: list(given.pop(name)) for name in ("depends_on", "groups") if name in given}
-    return SessionBody(command=words_of(command), resources=slots_of(asked), mounts=mounts, **lists, **given)
+    return SessionBody(
+        command=words_of(command), resources=slots_of(asked), mounts=mounts, ports=ports, **lists, **given
+    )
 
 
 def words_of(command: str | Sequence[str]) -> list[str]:
@@ -95,6 +99,15 @@ def read_mount(text: str) -> MountBody:
             f"{text[:200]!r} is not a mount", hint="write SOURCE:TARGET, or SOURCE:TARGET:rw to write to it"
         )
     return MountBody(source=source, target=target, read_only=mode != "rw")
+
+
+def read_port(text: str) -> ServicePortBody:
+    """Read NAME=PORT or NAME=PORT/tcp. Raises InvalidSetting."""
+    name, _, rest = text.partition("=")
+    number, _, protocol = rest.partition("/")
+    if not name or not number.isdecimal() or len(number) > 5 or protocol not in {"", "http", "tcp"}:
+        raise InvalidSetting(f"{text[:200]!r} is not a service port", hint="write NAME=PORT, or NAME=PORT/tcp")
+    return ServicePortBody(name=name, port=int(number), protocol="tcp" if protocol == "tcp" else "http")
 
 
 def _slot(name: str, amount: Amount) -> str:

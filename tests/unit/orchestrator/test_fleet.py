@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sokovan.domain.ids import AgentId, KernelId
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.record import AgentRecord, Device
 from sokovan.domain.slots import ResourceSlot
@@ -72,6 +72,13 @@ async def test_an_agent_that_left_for_good_is_refused(cluster: OrchestratedClust
         verdict = await cluster.registry.admit(replace(ARRIVAL, incarnation=incarnation))
         assert isinstance(verdict, Rejection)
         assert verdict.code == "agent-left"
+
+
+async def test_an_agent_of_an_unknown_scaling_group_may_try_again(cluster: OrchestratedCluster) -> None:
+    verdict = await cluster.registry.admit(replace(ARRIVAL, scaling_group=ScalingGroupName("elsewhere")))
+    assert isinstance(verdict, Rejection)
+    assert (verdict.code, verdict.final) == ("not-found", False)
+    assert "elsewhere" in verdict.message
 
 
 async def test_an_agent_that_is_drained_hears_so_at_admission(cluster: OrchestratedCluster) -> None:

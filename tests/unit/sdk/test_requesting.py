@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.sdk.requesting import RunOptions, read_mount, session_body, slots_of, words_of
-from sokovan.wire.api.sessions import MountBody, SessionBody
+from sokovan.sdk.requesting import RunOptions, read_mount, read_port, session_body, slots_of, words_of
+from sokovan.wire.api.sessions import MountBody, ServicePortBody, SessionBody
 
 
 def test_a_command_is_split_into_words_without_a_shell() -> None:
@@ -51,6 +51,18 @@ def test_mounts_are_read_only_unless_said_otherwise() -> None:
     assert read_mount("/a:/b:ro").read_only
     assert not read_mount("/a:/b:rw").read_only
     assert session_body("x", mounts=["/a:/b", MountBody(source="/c", target="/d")]).mounts[1].source == "/c"
+
+
+def test_service_ports_have_a_name() -> None:
+    assert read_port("notebook=8888") == ServicePortBody(name="notebook", port=8888)
+    assert read_port("ssh=22/tcp") == ServicePortBody(name="ssh", port=22, protocol="tcp")
+    assert session_body("x", ports=["a=1", ServicePortBody(name="b", port=2)]).ports[1].name == "b"
+
+
+@pytest.mark.parametrize("text", ["", "8888", "a=", "=1", "a=x", "a=1/udp", "a=123456"])
+def test_what_is_no_service_port_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSetting, match="is not a service port"):
+        read_port(text)
 
 
 @pytest.mark.parametrize("text", ["", "/a", ":/b", "/a:", "/a:/b:wr", "/a:/b:rw:x"])

@@ -11,7 +11,7 @@ from cyclopts import Group, Parameter
 
 from sokovan.sdk.errors import InvalidSetting, InvalidSpec
 from sokovan.sdk.preferences import completed
-from sokovan.sdk.requesting import read_mount, session_body
+from sokovan.sdk.requesting import read_mount, read_port, session_body
 from sokovan.sdk.settings import Settings
 from sokovan.wire.api.sessions import SessionBody
 
@@ -39,6 +39,7 @@ class Wish:
     minimum: Annotated[int | None, Parameter(help="With how many of them it can start.")] = None
     env: Annotated[tuple[str, ...], Parameter(name=["--env", "-e"], negative=(), help="A variable: NAME=VALUE.")] = ()
     mount: Annotated[tuple[str, ...], Parameter(negative=(), help="A folder: SOURCE:TARGET, or SOURCE:TARGET:rw.")] = ()
+    port: Annotated[tuple[str, ...], Parameter(negative=(), help="A port it serves: NAME=PORT, NAME=PORT/tcp.")] = ()
     require: Annotated[tuple[str, ...], Parameter(negative=(), help="A label its machines must have: NAME=VALUE.")] = ()
     topology: Annotated[str | None, Parameter(help="hard or soft, with the highest tier: hard:rack.")] = None
     queue: Annotated[str | None, Parameter(help="The queue; or SOKOVAN_QUEUE.")] = None
@@ -71,6 +72,7 @@ class Wish:
             "environment": pairs(self.env, option="--env", example="SEED=1"),
             "require": pairs(self.require, option="--require", example="zone=a"),
             "mounts": [read_mount(text) for text in self.mount],
+            "ports": [read_port(text) for text in self.port],
             "depends_on": list(self.depends_on),
         }
 

@@ -9,7 +9,7 @@ import pytest
 from sokovan.cli.commands.wishes import FILE_MAX, Wish, pairs, read_spec_file
 from sokovan.sdk.errors import InvalidSetting, InvalidSpec
 from sokovan.sdk.settings import Settings, resolve
-from sokovan.wire.api.sessions import MountBody, SessionBody
+from sokovan.wire.api.sessions import MountBody, ServicePortBody, SessionBody
 
 SPEC = "apiVersion: sokovan/v1\nkind: Session\nname: train\nrun: python train.py\nresources: {cpu: 2, mem: 1GiB}\n"
 
@@ -23,7 +23,8 @@ def settings(tmp_path: Path) -> Settings:
 def test_every_option_reaches_the_request(settings: Settings) -> None:
     wish = Wish(
         name="n", type="interactive", image="host", cpus="2", mem="4GiB", gpus="0.5", slot=("tpu.device=1",), size=4,
-        minimum=2, env=("A=1", "B="), mount=("/a:/b:rw",), require=("zone=a",), topology="hard:rack", group="g",
+        minimum=2, env=("A=1", "B="), mount=("/a:/b:rw",), port=("web=80",), require=("zone=a",),
+        topology="hard:rack", group="g",
         scaling_group="s", priority=3, depends_on=("x",), starts_at="2030-01-01T00:00:00Z", time_limit="4h",
         on_agent_lost="requeue",
     )  # fmt: skip
@@ -31,7 +32,8 @@ def test_every_option_reaches_the_request(settings: Settings) -> None:
         SessionBody(
             name="n", type="interactive", image="host", command=["python", "-V"], environment={"A": "1", "B": ""},
             resources={"tpu.device": "1", "cpu": "2", "mem": "4GiB", "cuda.shares": "0.5"}, size=4, minimum=2,
-            mounts=[MountBody(source="/a", target="/b", read_only=False)], require={"zone": "a"}, scaling_group="s",
+            mounts=[MountBody(source="/a", target="/b", read_only=False)],
+            ports=[ServicePortBody(name="web", port=80)], require={"zone": "a"}, scaling_group="s",
             queue="research", group="g", priority=3, topology="hard:rack", depends_on=["x"],
             starts_at="2030-01-01T00:00:00Z", time_limit="4h", on_agent_lost="requeue",
         )
