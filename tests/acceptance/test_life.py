@@ -121,3 +121,24 @@ def test_a_session_with_a_time_to_start_does_not_start_before(server: Embedded) 
     ended = server.settles(session)
     assert ended["result"] == "success"
     assert float(server.output(session)) >= starts.timestamp()
+
+
+@shows(
+    session="preparing:pull_started pulling:images_ready",
+    kernel="preparing:pull_started pulling:image_ready",
+)
+def test_a_virtual_environment_is_installed_with_progress_and_then_run_in(server: Embedded) -> None:
+    listed = server.kernels / "images" / "tiny.txt"
+    listed.write_text("", encoding="utf-8")
+    script = "import sys; print(sys.prefix != sys.base_prefix, sys.prefix)"
+    first = server.submit("python", "-c", script, image="venv:tiny")["id"]
+    server.reaches(first, "pulling")
+    assert server.settles(first)["result"] == "success"
+    assert server.output(first).startswith(f"True {server.kernels / 'venvs' / 'tiny-'}")
+    told = [line["detail"] for line in server.history(first) if line["code"] == "pulling"]
+    assert told, "nothing was said while the image was installed"
+    assert all(line.startswith("venv:tiny:") for line in told)
+    # It is there now: nobody waits for it again.
+    second = server.submit("python", "-c", script, image="venv:tiny")["id"]
+    assert server.settles(second)["result"] == "success"
+    assert "pull_started" not in server.moves(second)

@@ -45,6 +45,7 @@ class Register:
     def __init__(self) -> None:
         self.incarnations: dict[str, int] = {}
         self.hellos: list[Hello] = []
+        self.draining = False
 
     async def admit(self, hello: Hello, token: str) -> Welcome | Refusal:
         if token != TOKEN:
@@ -55,7 +56,7 @@ class Register:
             return Refusal(code=SUPERSEDED, message="another process is this agent now", final=True)
         if hello.incarnation != known or known == 0:
             known = self.incarnations[hello.agent_id] = known + 1
-        return Welcome(incarnation=known, heartbeat_s=0.5)
+        return Welcome(incarnation=known, heartbeat_s=0.5, draining=self.draining)
 
 
 class NotingAgents(LinkedAgents):

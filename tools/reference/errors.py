@@ -25,8 +25,8 @@ never changes once released. Programs key on the code; the sentence may be impro
 OF_CLIENTS = """
 ## Errors of the client
 
-These come from the SDK and the command line before or instead of a server's answer. Where a server has answered, the code
-is the server's.
+These come from the SDK and the command line before or instead of a server's answer. Where a server has answered, the
+code is the server's.
 
 | Code | Error | Meaning | Hint |
 |---|---|---|---|

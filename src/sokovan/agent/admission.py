@@ -53,8 +53,6 @@ def not_admitted(holdings: Holdings, launch: Launch) -> Refusal | None:
 def _closed(holdings: Holdings) -> Refusal | None:
     if not holdings.seen:
         return Refusal("not-ready", "the agent has not looked at its machine yet")
-    if holdings.draining or holdings.leaving:
-        return Refusal("draining", "the agent takes no new kernels: it is being drained")
     if holdings.obstacle:
         return Refusal("no-room", holdings.obstacle)
     return None

@@ -96,19 +96,11 @@ class ObstacleSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
-    """The agent takes no new work, by a decision on its own machine."""
-
-    leaving: bool
-
-
-@dataclass(frozen=True, slots=True)
 class LinkOpened:
     """A manager has welcomed the agent."""
 
     link: int
     incarnation: int
-    draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +119,6 @@ Event: TypeAlias = (
     | Observed
     | ImageMoved
     | ObstacleSeen
-    | Leaving
     | LinkOpened
     | LinkClosed
 )

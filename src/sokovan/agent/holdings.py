@@ -70,9 +70,9 @@ class Stranger:
 class Holdings:
     """The whole state of an agent. `tick` counts what has happened to it.
 
-    `draining` is a manager's wish, `leaving` the machine's own; `obstacle` says why
-    nothing new may start, in words, and is empty as a rule. Nothing is known of the
-    machine before `seen`.
+    `obstacle` says why nothing new may start, in words, and is empty as a rule. Nothing
+    is known of the machine before `seen`. Whether a manager drains the agent is not here:
+    it then asks for nothing new, and whatever it asks for, it wants.
     """
 
     agent_id: AgentId
@@ -83,8 +83,6 @@ class Holdings:
     incarnation: int = 0
     tick: int = 0
     seen: bool = False
-    draining: bool = False
-    leaving: bool = False
     obstacle: str = ""
     kernels: Mapping[KernelKey, Held] = field(default_factory=dict)
     strangers: Mapping[KernelKey, Stranger] = field(default_factory=dict)

@@ -39,7 +39,10 @@ class InventoryWish:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """One machine as its agent presents it."""
+    """One machine as its agent presents it.
+
+    `identity` is made once in the agent's folder: a name may be given twice.
+    """
 
     agent_id: AgentId
     slots: ResourceSlot
@@ -49,6 +52,7 @@ class Inventory:
     labels: Mapping[str, str] = field(default_factory=dict)
     kernels_max: int | None = None
     boot: str = ""
+    identity: str = ""
 
 
 def take_inventory(wish: InventoryWish, *, root: Path = machine.ROOT) -> Inventory:

@@ -15,7 +15,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from sokovan.agent.backoff import Backoff
 from sokovan.domain.errors import InvalidInput
@@ -27,6 +27,7 @@ from sokovan.wire.link_session import AgentEnd, Asked, Ended, Nudged, Opened, Ov
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_S = 10.0
 SEND_S = 10.0
+WORDS_MAX = 500
 # Changes that come close together share a heartbeat.
 HEARTBEAT_GAP_MS = 10
 # A link that was open for this long was no failure.
@@ -154,6 +155,9 @@ class ManagerLink:
                     await self._talk(socket)
                 finally:
                     self._duty.closed(self)
+        except InvalidStatus as refused:
+            words = refused.response.body.decode(errors="replace").strip()[:WORDS_MAX]
+            self._duty.tell(f"{self.address.url} refuses this agent: {words or refused}")
         except (OSError, TimeoutError, WebSocketException, MalformedFrame) as problem:
             self._duty.tell(f"{self.address.url}: {str(problem) or type(problem).__name__}")
         return opened_ms, None

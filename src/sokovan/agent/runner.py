@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sokovan.agent import machine
 from sokovan.agent.bulk import BulkService
-from sokovan.agent.events import Leaving, LinkClosed, LinkOpened, ObstacleSeen
+from sokovan.agent.events import LinkClosed, LinkOpened, ObstacleSeen
 from sokovan.agent.executor import Executor
 from sokovan.agent.holdings import Token, restored
 from sokovan.agent.instructions import Instruction, SendAnswer, SendHeartbeat, SendProblem
@@ -83,10 +83,6 @@ class AgentRunner:
         finally:
             await self._executor.close()
 
-    def leave(self, *, leaving: bool = True) -> None:
-        """Take no new kernels, or take them again."""
-        self._judge.submit(Leaving(leaving))
-
     def hello(self) -> Hello:
         """What to begin a link with."""
         return hello_of(self._inventory, self._judge.holdings)
@@ -105,7 +101,9 @@ class AgentRunner:
         self._links_ever += 1
         link.number = self._links_ever
         self._links[link.number] = link
-        self._judge.submit(LinkOpened(link.number, welcome.incarnation, welcome.draining))
+        self._judge.submit(LinkOpened(link.number, welcome.incarnation))
+        if welcome.draining:
+            self.tell(f"{link.address.url} drains this agent: it gets no new kernels")
 
     def asked(self, link: ManagerLink, request: Request) -> None:
         """A manager wants something."""

@@ -16,7 +16,6 @@ from sokovan.agent.events import (
     Event,
     ForgetAsked,
     ImageMoved,
-    Leaving,
     LinkClosed,
     LinkOpened,
     Observed,
@@ -70,8 +69,6 @@ def _decided(holdings: Holdings, event: Event) -> Step:  # noqa: PLR0911  # a ta
             return _image_moved(holdings, event)
         case ObstacleSeen():
             return Step(replace(holdings, obstacle=event.obstacle))
-        case Leaving():
-            return Step(replace(holdings, leaving=event.leaving))
         case LinkOpened():
             return _link_opened(holdings, event)
         case LinkClosed():
@@ -128,12 +125,11 @@ def _image_moved(holdings: Holdings, event: ImageMoved) -> Step:
 
 
 def _link_opened(holdings: Holdings, event: LinkOpened) -> Step:
-    told = replace(holdings, draining=event.draining)
     if event.incarnation <= holdings.incarnation:  # the same again, or the word of a manager that lags behind
-        return Step(told, instructions=(SendHeartbeat(),))
+        return Step(holdings, instructions=(SendHeartbeat(),))
     tombstones = standing(holdings.tombstones, incarnation=event.incarnation, held=holdings.kernels)
     return Step(
-        replace(told, incarnation=event.incarnation, tombstones=tombstones),
+        replace(holdings, incarnation=event.incarnation, tombstones=tombstones),
         (IncarnationTaken(event.incarnation),),
         (SendHeartbeat(),),
     )

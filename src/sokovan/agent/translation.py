@@ -80,6 +80,7 @@ def hello_of(inventory: Inventory, holdings: Holdings) -> frames.Hello:
     return frames.Hello(
         agent_id=inventory.agent_id,
         software=__version__,
+        identity=inventory.identity,
         incarnation=holdings.incarnation,
         architecture=inventory.architecture,
         scaling_group=inventory.scaling_group,

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from starlette.requests import HTTPConnection
 
 from sokovan.api.authentication import Asker
 from sokovan.api.gate import asker_of
+from sokovan.api.limits import Buckets
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.audit import AuditEntry
+from sokovan.ports.environment import Clock
 from sokovan.ports.storage import Store
 
 DONE = "done"
 DENIED = "denied"
 TEXT_MAX = 200
+DENIED_PER_MINUTE = 60
 
 
 def audit_entry(asker: Asker, action: str, target: str, *, outcome: str = DONE, **detail: str) -> AuditEntry:
@@ -32,20 +37,31 @@ def audit_entry(asker: Asker, action: str, target: str, *, outcome: str = DONE, 
 
 
 class Auditor:
-    """Writes down what was refused; what was done is written with its own transaction."""
+    """Writes down what was refused; what was done is written with its own transaction.
 
-    def __init__(self, store: Store) -> None:
+    Of one key only so much a minute: the rest is counted, and the next line says how many.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
+        self._lines = Buckets(clock, per_s=DENIED_PER_MINUTE / 60, burst=DENIED_PER_MINUTE)
+        self._unwritten: Counter[str] = Counter()
 
     async def denied(self, request: HTTPConnection, error: SokovanError) -> None:
         """A call that would have changed something, by somebody who may not."""
+        asker = asker_of(request.scope)
+        if self._lines.take(asker.access_key):
+            self._unwritten[asker.access_key] += 1
+            return
         route = getattr(request.scope.get("route"), "path_format", "")
+        unwritten = self._unwritten.pop(asker.access_key, 0)
         entry = audit_entry(
-            asker_of(request.scope),
+            asker,
             f"{request.scope.get('method', 'WEBSOCKET')} {route}",
             request.url.path,
             outcome=DENIED,
             code=error.code,
+            **({"unwritten": str(unwritten)} if unwritten else {}),
         )
         await self._store.run(lambda unit: unit.audit.append(entry))
 

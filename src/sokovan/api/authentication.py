@@ -25,6 +25,8 @@ from sokovan.ports.storage import Store
 PREFIX = "sk-"
 SECRET_BYTES = 32
 REMEMBERED_MAX = 10_000
+# A token that nobody has is not looked for again for so long.
+REFUSED_KEPT_S = 1.0
 _TOKEN = re.compile(r"sk-([A-Za-z0-9][A-Za-z0-9_\-]{0,127})\.([A-Za-z0-9_\-]{43})", re.ASCII)
 _SCHEME = "bearer "
 
@@ -88,6 +90,11 @@ class Authenticator:
         self._store, self._clock, self._pepper = store, clock, pepper
         self._kept_ms = kept_s * 1000
         self._remembered: OrderedDict[str, tuple[Principal, float]] = OrderedDict()
+        self._refused: OrderedDict[str, float] = OrderedDict()
+
+    def has_known(self, token: str) -> bool:
+        """Whether this token opened lately, as far as is remembered."""
+        return token_digest(token, self._pepper) in self._remembered
 
     async def principal(self, token: str) -> tuple[str, Principal] | None:
         """The digest and the owner of a token; None if nobody has it."""
@@ -106,15 +113,24 @@ class Authenticator:
         now_ms = self._clock.monotonic_ms()
         if known is not None and now_ms < known[1]:
             return known[0]
+        if now_ms < self._refused.get(digest, 0.0):
+            return None
         found = await self._store.read(lambda unit: unit.credentials.find(digest))
         if found is None:
             self._remembered.pop(digest, None)
+            self._refuse(digest, now_ms + REFUSED_KEPT_S * 1000)
             return None
         self._remembered[digest] = (found, now_ms + self._kept_ms)
         self._remembered.move_to_end(digest)
         while len(self._remembered) > REMEMBERED_MAX:
             self._remembered.popitem(last=False)
         return found
+
+    def _refuse(self, digest: str, until_ms: float) -> None:
+        self._refused[digest] = until_ms
+        self._refused.move_to_end(digest)
+        while len(self._refused) > REMEMBERED_MAX:
+            self._refused.popitem(last=False)
 
     def forget(self, access_key: AccessKey) -> None:
         """Look again at the next request of this key."""
@@ -123,5 +139,6 @@ class Authenticator:
 
     def forget_user(self, name: str) -> None:
         """Look again at the next request of every key of this user."""
+        self._refused.clear()  # one of them may be let in again
         for digest in [d for d, (found, _) in self._remembered.items() if found.user.name == name]:
             del self._remembered[digest]

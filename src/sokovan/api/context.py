@@ -33,4 +33,4 @@ class ApiContext:
         authenticator = Authenticator(store, clock, pepper=settings.pepper, kept_s=settings.principal_kept_s)
         hub = EventHub(parts.events, clock=clock, ids=parts.ids, limits=limits)
         streams = Streams(hub, authenticator, clock=clock, limits=limits)
-        return cls(parts, settings, authenticator, streams, Auditor(store), store)
+        return cls(parts, settings, authenticator, streams, Auditor(store, clock), store)

@@ -11,6 +11,7 @@ SokovanError
 ├── BodyTooLarge          a request or message that is longer than is read
 ├── UnsupportedMedia      a body that is not JSON
 ├── LogGone               output that is no longer kept
+├── ExecFailed            a further command in a kernel that could not be started
 └── Conflict
     └── AmbiguousName     the beginning of more than one name
 """
@@ -108,6 +109,13 @@ class LogGone(SokovanError):
 
     code = "log-gone"
     hint = "logs are kept on the machine for a while after the end; save what is needed later"
+
+
+class ExecFailed(SokovanError):
+    """A further command in a kernel could not be started."""
+
+    code = "exec-failed"
+    hint = "check the program's name: it must exist inside the kernel, and the kernel must run"
 
 
 class AmbiguousName(Conflict):

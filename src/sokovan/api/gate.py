@@ -13,20 +13,24 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sokovan.api.authentication import Asker, Authenticator, token_of
-from sokovan.api.errors import TooManyRequests, Unauthenticated
+from sokovan.api.errors import Unauthenticated
 from sokovan.api.hosts import require_own
 from sokovan.api.limits import Buckets, LimitedBody, require_length
 from sokovan.api.parts import ApiParts
 from sokovan.api.problems import problem_response
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.errors import SokovanError
+from sokovan.ports.credentials import Principal
 
 # The only thing that answers without a key: that the process is alive.
 OPEN_PATH = "/livez"
 ASKER = "sokovan.asker"
 REQUEST_ID = "sokovan.request_id"
 UNMATCHED = "unmatched"
+NO_KNOWN_KEY = "requests without a key that is known"
 POLICY_VIOLATION = 1008
+# An address that has failed too often may still show keys that are new to us, but only so many a second.
+LOOKS_PER_S = 5
 _logger = logging.getLogger("sokovan.api")
 _logger.addHandler(logging.NullHandler())
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}", re.ASCII)
@@ -55,6 +59,7 @@ class Gate:
         self._requests = Buckets(parts.clock, per_s=settings.requests_per_s, burst=settings.requests_burst)
         per_minute = settings.failures_per_minute
         self._failures = Buckets(parts.clock, per_s=per_minute / 60, burst=per_minute)
+        self._looks = Buckets(parts.clock, per_s=LOOKS_PER_S, burst=LOOKS_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
@@ -94,17 +99,24 @@ class Gate:
             return None
         address = str(scope["client"][0]) if scope.get("client") else ""
         token = token_of(headers.get("authorization"))
-        found = await self._authenticator.principal(token) if token is not None else None
+        found = await self._found(token, address) if token is not None else None
         if found is None:
-            # A good key is never locked out by what others at its address do; only failures are counted.
-            wait_s = self._failures.take(address)
-            if wait_s:
-                raise TooManyRequests("too many requests without a key that is known", wait_s=wait_s)
+            self._failures.require(address, what=NO_KNOWN_KEY)
             raise Unauthenticated
         digest, principal = found
         asker = Asker(principal, digest, scope[REQUEST_ID], address)
         self._requests.require(asker.access_key, what=f"requests with key {asker.access_key}")
         return asker
+
+    async def _found(self, token: str, address: str) -> tuple[str, Principal] | None:
+        """Whose token it is. Raises TooManyRequests.
+
+        A key in use is never locked out by what others at its address do; but where many
+        guess, looking is dear, and what was not seen before has to queue.
+        """
+        if self._failures.is_empty(address) and not self._authenticator.has_known(token):
+            self._looks.require(address, what=NO_KNOWN_KEY)
+        return await self._authenticator.principal(token)
 
 
 class _Answer:

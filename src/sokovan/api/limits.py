@@ -26,11 +26,14 @@ class Buckets:
         # What each name has left, and when that was so. A name that is dropped begins anew with a full bucket.
         self._left: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
+    def is_empty(self, name: str) -> bool:
+        """Whether there is none to take just now."""
+        return self._left_at(name, self._clock.monotonic_ms()) < 1
+
     def take(self, name: str) -> float:
         """Take one; 0 if there was one, or else the seconds until there will be."""
         now_ms = self._clock.monotonic_ms()
-        left, at_ms = self._left.get(name, (self._burst, now_ms))
-        left = min(self._burst, left + (now_ms - at_ms) / 1000 * self._per_s)
+        left = self._left_at(name, now_ms)
         wait_s = 0.0 if left >= 1 else (1 - left) / self._per_s
         self._left[name] = (left if wait_s else left - 1, now_ms)
         self._left.move_to_end(name)
@@ -43,6 +46,10 @@ class Buckets:
         wait_s = self.take(name)
         if wait_s:
             raise TooManyRequests(f"too many {what}", wait_s=wait_s)
+
+    def _left_at(self, name: str, now_ms: int) -> float:
+        left, at_ms = self._left.get(name, (self._burst, now_ms))
+        return min(self._burst, left + (now_ms - at_ms) / 1000 * self._per_s)
 
 
 class LimitedBody:

@@ -60,6 +60,7 @@ STATUSES: dict[type[SokovanError], HTTPStatus] = {
     errors.NoSuchRoute: HTTPStatus.NOT_FOUND,
     errors.MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
     errors.LogGone: HTTPStatus.GONE,
+    errors.ExecFailed: HTTPStatus.CONFLICT,
     errors.BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.UnsupportedMedia: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sokovan.adapters.local.chance import fraction
+from sokovan.adapters.local.chance import fraction, secret_text
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.local.whole_file import write_whole
 from sokovan.adapters.process.confinement import Confinement
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.agent.inventory import Inventory, InventoryWish, take_inventory
@@ -20,6 +21,7 @@ from sokovan.agent.runner import AgentRunner, Surroundings
 from sokovan.agent.watcher import Sight
 
 JOURNAL = "journal"
+IDENTITY = "identity"
 KERNELS = "kernels"
 
 
@@ -73,12 +75,27 @@ async def agent_of(options: AgentOptions, stack: contextlib.ExitStack, *, tell: 
         labels={**held.labels(), **options.labels},
         fake_gpus=options.fake_gpus,
     )
-    inventory = await asyncio.to_thread(take_inventory, wish)
+    found = await asyncio.to_thread(take_inventory, wish)
+    inventory = replace(found, identity=kept_identity(options.root / IDENTITY))
     sight = Sight(changes=runtime.changes)
     around = Surroundings(root=options.root, clock=clock, chance=fraction, tell=tell, sight=sight)
     runner = AgentRunner(inventory, runtime, journal, around)
     address = ManagerAddress(options.manager, options.token)
     return AgentParts(inventory, runtime, runner, address, held)
+
+
+def kept_identity(path: Path) -> str:
+    """What tells the agent of this folder from any other, made once.
+
+    Whoever asks holds the journal, so that nobody else makes one. Raises OSError.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        known = path.read_text(encoding="utf-8").strip()
+        if known:
+            return known
+    made = secret_text(16)
+    write_whole(path, f"{made}\n".encode())
+    return made
 
 
 def run_agent(options: AgentOptions, tell: Callable[[str], None]) -> int:

@@ -9,14 +9,21 @@ import sqlite3
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.confinement import confinement
 from sokovan.agent.devices import nvidia_devices
 from sokovan.entrypoints.embedded.data_folder import data_home
+from sokovan.ports.environment import Clock
 
 PORT = 7646
 SPACE_LEAST = 2 << 30
+# What a kernel must not have more of than it asked for, or others suffer.
+HELD_HARD = frozenset({"memory", "pids"})
+# This was written in the first; whoever reads it after the second has other cares.
+YEARS = range(2026, 2100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,7 @@ def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
     questions: list[Callable[[], Finding]] = [
         _python,
         _sqlite,
+        lambda: _clock(SystemClock()),
         _sandbox,
         _limits,
         _devices,
@@ -58,6 +66,14 @@ def _sqlite() -> Finding:
     return Finding("sqlite", good, sqlite3.sqlite_version, "Python needs an SQLite of 3.35 or newer")
 
 
+def _clock(clock: Clock) -> Finding:
+    """Whether the clock can be right, as far as one can tell without asking others."""
+    earlier, now_ms, later = clock.monotonic_ms(), clock.now_ms(), clock.monotonic_ms()
+    now = datetime.fromtimestamp(now_ms / 1000, tz=UTC)
+    good = now.year in YEARS and later >= earlier
+    return Finding("clock", good, f"{now:%Y-%m-%d %H:%M:%S} UTC", "set the clock: keys, limits and histories go by it")
+
+
 def _sandbox() -> Finding:
     words = confinement().sandbox
     present = bool(words.program)
@@ -68,11 +84,10 @@ def _sandbox() -> Finding:
 def _limits() -> Finding:
     from sokovan.adapters.process.limits import limits_in_words  # noqa: PLC0415  # beside its one use
 
-    words = limits_in_words(confinement(bubblewrap="").hierarchies)
-    held = "rlimits" not in words.lower() or "cgroup" in words.lower()
-    return Finding(
-        "limits", None if not held else True, words, "" if held else "delegate a control group for hard limits"
-    )
+    hierarchies = confinement(bubblewrap="").hierarchies
+    held = HELD_HARD <= set(hierarchies.controllers)
+    hint = "" if held else "delegate a control group with memory and pids to your user for hard limits"
+    return Finding("limits", True if held else None, limits_in_words(hierarchies), hint)
 
 
 def _devices() -> Finding:

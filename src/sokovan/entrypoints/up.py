@@ -30,7 +30,7 @@ from sokovan.api.parts import ApiParts
 from sokovan.api.settings import ApiSettings
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
-from sokovan.entrypoints.embedded.data_folder import AlreadyUp, DataFolder, data_home
+from sokovan.entrypoints.embedded.data_folder import OF_OTHERS, AlreadyUp, DataFolder, data_home
 from sokovan.entrypoints.embedded.first_start import admin_key, furnish
 from sokovan.entrypoints.embedded.log_file import log_to
 from sokovan.entrypoints.embedded.plant import PlantWish, decide_aside
@@ -52,7 +52,8 @@ KEY_FILE = "token"
 AGENT_KEY_FILE = "agent-token"
 PEPPER_FILE = "pepper"
 # Threads take turns this often: a scheduling cycle must not make the API wait for long.
-TURN_S = 0.001
+TURN_S = 0.0005
+LEASE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,17 @@ class UpOptions:
 def run_up(options: UpOptions, *, say: Callable[[str], None]) -> int:
     """Be up until told to stop; kernels go on after that. Raises SokovanError."""
     shape_of(options)  # before anything is made
-    folder = DataFolder(options.data or data_home(os.environ))
+    # The store's files are made by SQLite, which asks for no mode; a kernel's own umask is set by its shim.
+    umask = os.umask(OF_OTHERS)
     try:
+        folder = DataFolder(options.data or data_home(os.environ))
         with folder.held():
             return asyncio.run(_up(options, folder, say))
     except AlreadyUp as already:
         say(f"{already.message}; nothing to do")
         return 0
+    finally:
+        os.umask(umask)
 
 
 async def _up(options: UpOptions, folder: DataFolder, say: Callable[[str], None]) -> int:
@@ -154,7 +159,8 @@ def _wish(
         tell=tell,
         agent=agent if options.agent else None,
         pretended=shape_of(options),
-        pace=Pace(),
+        # A server that was killed leaves its lease behind; the next one waits for no longer than this.
+        pace=Pace(lease_ttl_s=LEASE_S),
     )
 
 

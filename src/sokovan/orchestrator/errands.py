@@ -40,9 +40,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ErrandLimits:
-    """How many requests may be under way, and how long anything waits for them."""
+    """How many requests may be under way, and how long anything waits for them.
 
-    at_a_time: int = 64
+    Most of those at a time only wait, so there is room beside several agents that hang.
+    """
+
+    at_a_time: int = 256
     per_agent: int = 16
     deadline_s: float = 15.0
     patience_s: float = 0.05
@@ -118,10 +121,12 @@ class Errands:
 
     async def _run(self, key: ErrandKey, work: Callable[[], Awaitable[Any]], tell: Tell, rest_s: float) -> None:
         gate = self._gates.setdefault(key.agent_id, asyncio.Semaphore(self.limits.per_agent))
-        # An agent's own gate first: those who wait for a slow agent must not keep others from theirs.
-        async with gate, self._gate:
-            answer = await self._answer(key, work)
-        self._under_way.pop(key, None)
+        try:
+            # An agent's own gate first: those who wait for a slow agent must not keep others from theirs.
+            async with gate, self._gate:
+                answer = await self._answer(key, work)
+        finally:
+            self._under_way.pop(key, None)
         if answer.error is None and rest_s > 0:
             self.pauses.rest(key, rest_s)
         if tell is Tell.NOTHING or (tell is Tell.FAILURES and answer.error is None):

@@ -26,6 +26,9 @@ SESSIONS_HINT = "sessions"
 SUPERSEDED = "superseded"
 AWAY = frozenset({AgentStatus.SUSPECT, AgentStatus.LOST})
 LEFT = "agent-left"
+NAME_TAKEN = "name-taken"
+# The label that keeps an agent's identity.
+IDENTITY_LABEL = "sokovan.identity"
 # A store that was set back may be this many incarnations behind an agent, and catches up.
 _INCARNATIONS_BEHIND_MAX = 10_000
 _NOT_BEGUN = frozenset(ALIVE) - {KernelStatus.RUNNING}
@@ -37,9 +40,11 @@ class Arrival:
 
     `incarnation` is the one that it was admitted as before, 0 if its process is new.
     `kernels` are those that it answers for, by attempt: what it found on its machine.
+    `identity` tells it from others of the same name; an agent may have none.
     """
 
     agent_id: AgentId
+    identity: str = ""
     incarnation: int = 0
     slots: ResourceSlot
     devices: tuple[Device, ...] = ()
@@ -134,6 +139,12 @@ async def _admitted(unit: UnitOfWork, arrival: Arrival) -> Admission | Rejection
     known = await _known(unit, arrival.agent_id)
     if known is not None and known.info.status is AgentStatus.TERMINATED:
         return Rejection(LEFT, f"agent {arrival.agent_id} has left for good; enrol the machine under a new id")
+    if known is not None and await _is_taken(unit, known, arrival.identity):
+        return Rejection(
+            NAME_TAKEN,
+            f"another machine or folder is agent {arrival.agent_id}; give this one a name of its own, or wait until"
+            " the other is lost and holds nothing",
+        )
     incarnation = 0 if known is None else known.info.incarnation
     if 0 < arrival.incarnation < incarnation:
         message = f"incarnation {incarnation} of this agent has enrolled, this is {arrival.incarnation}"
@@ -146,6 +157,18 @@ async def _admitted(unit: UnitOfWork, arrival: Arrival) -> Admission | Rejection
     else:
         agent = await _enrolled(unit, arrival)
     return Admission(agent.info.incarnation, draining=agent.info.status is AgentStatus.DRAINING)
+
+
+async def _is_taken(unit: UnitOfWork, known: AgentRecord, identity: str) -> bool:
+    """Whether the name is another's, who is there or may still run something.
+
+    A new incarnation answers for what it finds on its machine. Another machine would find
+    nothing, and what runs on the first one would be given away.
+    """
+    before = known.info.labels.get(IDENTITY_LABEL, "")
+    if before in {"", identity}:
+        return False
+    return known.info.status is not AgentStatus.LOST or bool(await unit.ledger.kernels_on(known.info.agent_id))
 
 
 async def _known(unit: UnitOfWork, agent_id: AgentId) -> AgentRecord | None:
@@ -161,7 +184,7 @@ async def _enrolled(unit: UnitOfWork, arrival: Arrival) -> AgentRecord:
         agent_id=arrival.agent_id,
         available_slots=arrival.slots,
         architecture=arrival.architecture,
-        labels=arrival.labels,
+        labels=_labels(arrival),
         kernels_max=arrival.kernels_max,
         scaling_group=arrival.scaling_group,
     )
@@ -171,6 +194,12 @@ async def _enrolled(unit: UnitOfWork, arrival: Arrival) -> AgentRecord:
     while agent.info.incarnation <= arrival.incarnation:
         agent = await unit.fleet.enrol(info, change, devices=arrival.devices, adopted=adopted)
     return agent
+
+
+def _labels(arrival: Arrival) -> dict[str, str]:
+    """The agent's own labels; its identity is none that an operator may set."""
+    labels = {name: value for name, value in arrival.labels.items() if name != IDENTITY_LABEL}
+    return {**labels, IDENTITY_LABEL: arrival.identity} if arrival.identity else labels
 
 
 async def _adopted(unit: UnitOfWork, arrival: Arrival) -> list[tuple[KernelId, int]]:

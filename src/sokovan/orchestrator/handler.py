@@ -20,6 +20,13 @@ class DeadlinePassed(SokovanError):
     hint = "it is tried again by itself; if it stays so, look at the machine that it waits for"
 
 
+class WorkCancelled(SokovanError):
+    """Work was cancelled from within, by nobody who waits for it."""
+
+    code = "work-cancelled"
+    hint = "it is tried again by itself; if it stays so, report the defect"
+
+
 class Handler(Protocol[Seen_contra]):
     """One kind of work. It looks at what is, and moves what can be moved.
 
@@ -35,10 +42,16 @@ class Handler(Protocol[Seen_contra]):
 
 
 async def within(work: Awaitable[R], seconds: float, *, clock: Clock) -> R:
-    """What `work` comes to; it is cancelled after `seconds`. Raises DeadlinePassed."""
+    """What `work` comes to; it is cancelled after `seconds`.
+
+    Raises DeadlinePassed; WorkCancelled if the work ended itself that way, which must
+    not look like an end of whoever waits.
+    """
     task, timer = asyncio.ensure_future(work), asyncio.ensure_future(clock.sleep(seconds))
     try:
         await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
+        if task.cancelled():
+            raise WorkCancelled("it was cancelled from within")
         if task.done():
             return task.result()
     finally:

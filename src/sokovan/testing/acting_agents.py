@@ -130,7 +130,7 @@ class ActingAgent:
         )
         if isinstance(verdict, Admission):
             self.linked = self.speaking = True
-            self._happens(LinkOpened(1, verdict.incarnation, verdict.draining))
+            self._happens(LinkOpened(1, verdict.incarnation))
             await self.beat()
         return verdict
 

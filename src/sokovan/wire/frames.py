@@ -144,11 +144,13 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
 
     `incarnation` is the one that this process was welcomed as before; 0 says that it
     has just started, and wants a new one. `kernels` are those that it answers for: what
-    it found running, and what ended while no agent was there.
+    it found running, and what ended while no agent was there. `identity` tells it from
+    any other machine or folder that goes by the same name.
     """
 
     agent_id: Word
     software: Word
+    identity: Word = ""
     incarnation: Count = 0
     architecture: Word = ""
     scaling_group: Word = ""

@@ -32,13 +32,6 @@ def test_a_kernel_is_refused_before_the_agent_has_looked_at_its_machine() -> Non
     assert code(not_admitted(replace(READY, seen=False), launch())) == "not-ready"
 
 
-@pytest.mark.parametrize("how", ["draining", "leaving"])
-def test_an_agent_that_is_being_drained_takes_nothing_new(how: str) -> None:
-    drained = replace(READY, draining=how == "draining", leaving=how == "leaving")
-
-    assert code(not_admitted(drained, launch())) == "draining"
-
-
 def test_a_full_disk_is_told_in_its_own_words() -> None:
     refusal = not_admitted(replace(READY, obstacle="1 GiB free, 2 GiB are needed"), launch())
 

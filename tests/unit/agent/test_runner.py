@@ -52,14 +52,18 @@ async def test_every_heartbeat_has_a_number_of_its_own(agent: Agent) -> None:
     assert second.load["disk_free_bytes"] > 0
 
 
-async def test_an_agent_that_leaves_takes_nothing_new(agent: Agent, manager: Manager) -> None:
+async def test_an_agent_that_was_drained_when_it_dialled_starts_what_its_manager_asks_for(tmp_path: Path) -> None:
+    register = Register()
+    register.draining = True
+    manager = Manager(register)
+    await manager.start()
+    agent = Agent(tmp_path, manager.address)
+    await comes_true(lambda: manager.agents.connected(AGENT))
+    register.draining = False
     await manager.agents.create_kernel(AGENT, 1, launch("k1"))
-    agent.runner.leave()
-    with pytest.raises(AgentRefused, match="draining"):
-        await manager.agents.create_kernel(AGENT, 1, launch("k2"))
-    agent.runner.leave(leaving=False)
-
-    await manager.agents.create_kernel(AGENT, 1, launch("k2"))
+    await agent.stop()
+    await agent.runtime.close()
+    await manager.stop()
 
 
 @pytest.mark.usefixtures("agent")

@@ -12,7 +12,6 @@ from sokovan.agent.events import (
     Event,
     ForgetAsked,
     ImageMoved,
-    Leaving,
     LinkClosed,
     LinkOpened,
     Observed,
@@ -66,17 +65,6 @@ def test_kernels_of_an_earlier_incarnation_go_on() -> None:
     assert not of_kind(done, StopKernel)
     assert story.stops(key()) is None, "the old incarnation has nothing to say"
     assert story.stops(key(), incarnation=INCARNATION + 1) is not None
-
-
-def test_a_manager_drains_with_its_welcome_and_the_machine_by_itself() -> None:
-    story = Story()
-    story.happens(LinkOpened(1, INCARNATION, draining=True))
-    assert problem_of(story.creates(launch())) == "draining"
-    story.happens(LinkOpened(1, INCARNATION))
-    story.happens(Leaving(leaving=True))
-    assert problem_of(story.creates(launch())) == "draining"
-    story.happens(Leaving(leaving=False))
-    assert StartKernel(launch()) in story.creates(launch())
 
 
 def test_an_obstacle_stops_new_kernels_only() -> None:

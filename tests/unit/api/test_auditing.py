@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.api.auditing import TEXT_MAX, audit_entry
+from sokovan.api.auditing import DENIED_PER_MINUTE, TEXT_MAX, audit_entry
 from sokovan.api.authentication import Asker
 from sokovan.domain.ids import AccessKey
 from sokovan.domain.tenancy import Keypair, User
 from sokovan.ports.credentials import Principal
-from tests.unit.api.little_api import LittleApi, member
+from sokovan.testing.clock import VirtualClock
+from tests.unit.api.little_api import LittleApi, little_api, member
 
 ASKER = Asker(Principal(Keypair(AccessKey("AK-1"), "alice"), User("alice", "north")), "digest", "req-9", "10.0.0.1")
 
@@ -47,3 +48,25 @@ async def test_what_was_done_and_what_was_denied_is_written_down(api: LittleApi)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_trail_holds_together(api: LittleApi) -> None:
     assert await api.cluster.store.read(lambda unit: unit.audit.first_broken()) is None
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_who_is_denied_without_end_does_not_fill_the_trail() -> None:
+    clock = VirtualClock()
+    async with little_api(clock=clock) as api:
+        north, south = member("north"), member("south")
+
+        async def refused(user: str, times: int) -> None:
+            for _ in range(times):
+                assert (await api.call("DELETE", "/queues/none", user=user)).status_code == 403
+
+        async def denied(user: str) -> list[dict[str, str]]:
+            rows = await api.cluster.store.read(lambda unit: unit.audit.page(limit=1000))
+            return [dict(entry.detail) for _, _, entry in rows if (entry.who, entry.outcome) == (user, "denied")]
+
+        await refused(north, DENIED_PER_MINUTE + 7)
+        await refused(south, 1)
+        assert (len(await denied(north)), len(await denied(south))) == (DENIED_PER_MINUTE, 1)
+        await clock.advance(60)
+        await refused(north, 2)
+        assert [detail.get("unwritten") for detail in (await denied(north))[-2:]] == ["7", None]

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from sokovan.api.authentication import Asker, Authenticator, new_token, token_digest, token_of
+from sokovan.api.authentication import (
+    REFUSED_KEPT_S,
+    Asker,
+    Authenticator,
+    new_token,
+    token_digest,
+    token_of,
+)
 from sokovan.domain.ids import AccessKey
 from sokovan.domain.tenancy import Domain, Keypair, Role, User
 from sokovan.ports.credentials import Principal
@@ -114,3 +121,31 @@ def test_an_asker_is_seen_by_the_rules_and_by_the_controller_alike() -> None:
     assert asker.caller.groups == asker.standing.groups == ("lab", "shop")
     lonely = Asker(Principal(Keypair(KEY, "alice"), User("alice", "north")), "digest")
     assert lonely.caller.owner.group == "default"
+
+
+async def test_a_token_that_was_refused_is_looked_for_again_soon_and_at_once_if_its_user_changed() -> None:
+    clock, token = VirtualClock(), new_token(KEY)
+    async with StoredCluster.open(clock=clock) as cluster:
+        authenticator = Authenticator(cluster.store, clock, pepper=PEPPER, kept_s=2)
+        assert await authenticator.principal(token) is None
+        await furnish(cluster, token)
+        assert await authenticator.principal(token) is None
+        assert not authenticator.has_known(token)
+        authenticator.forget_user("alice")
+        assert await authenticator.principal(token) is not None
+        assert authenticator.has_known(token)
+        other = Authenticator(cluster.store, clock, pepper=PEPPER, kept_s=2)
+        await cluster.store.run(lambda unit: unit.credentials.remove([KEY]))
+        assert await other.principal(token) is None
+        await cluster.store.run(lambda unit: unit.credentials.put(KEY, token_digest(token, PEPPER)))
+        await clock.advance(REFUSED_KEPT_S)
+        assert await other.principal(token) is not None
+
+
+async def test_what_was_refused_is_remembered_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sokovan.api.authentication.REMEMBERED_MAX", 3)
+    async with StoredCluster.open() as cluster:
+        authenticator = Authenticator(cluster.store, VirtualClock(), pepper=PEPPER, kept_s=2)
+        for _ in range(10):
+            assert await authenticator.principal(new_token(KEY)) is None
+        assert len(authenticator._refused) == 3

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from sokovan.api.gate import LOOKS_PER_S
 from sokovan.domain.errors import StoreUnavailable
+from sokovan.testing.clock import VirtualClock
 from tests.unit.api.little_api import ADMIN, LittleApi, add_key, little_api, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -151,3 +153,39 @@ async def test_a_socket_is_refused_like_any_request(api: LittleApi) -> None:
         async with api.socket(path, user=user, headers=headers) as socket:
             answer = await socket.hear()
             assert (answer["type"], answer["status"]) == ("websocket.http.response.start", status)
+
+
+async def test_guessing_keys_does_not_keep_the_store_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with little_api(clock=VirtualClock(), failures_per_minute=5) as api:
+        assert (await api.get("/whoami")).status_code == 200
+        looked, real = 0, api.cluster.store.read
+
+        async def counted(work: Any) -> object:
+            nonlocal looked
+            looked += 1
+            return await real(work)
+
+        monkeypatch.setattr(api.cluster.store, "read", counted)
+        guesses = [f"Bearer sk-AK-1.{number:043d}" for number in range(40)]
+        codes = [(await api.get("/whoami", user=None, headers={"authorization": one})).status_code for one in guesses]
+        assert codes == [401] * 5 + [429] * 35
+        assert looked == 5 + LOOKS_PER_S
+        # Whoever opened before is not kept out by it, and who is new has to wait a little.
+        assert (await api.get("/whoami")).status_code == 200
+        assert (await api.get("/whoami", user=member("north"))).status_code == 429
+
+
+async def test_a_key_that_is_unknown_is_looked_for_once_in_a_while(
+    api: LittleApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, real = 0, api.cluster.store.read
+
+    async def counted(work: Any) -> object:
+        nonlocal looked
+        looked += 1
+        return await real(work)
+
+    monkeypatch.setattr(api.cluster.store, "read", counted)
+    headers = {"authorization": "Bearer sk-AK-2." + "y" * 43}
+    assert {(await api.get("/whoami", user=None, headers=headers)).status_code for _ in range(5)} == {401}
+    assert looked == 1

@@ -93,3 +93,14 @@ def test_json_that_is_deeper_is_refused_before_it_is_parsed(body: bytes) -> None
 
 def test_brackets_in_texts_do_not_count() -> None:
     require_shallow(json.dumps({"command": ["echo", '[[[{{{"\\' * 50]}).encode())
+
+
+async def test_a_bucket_says_whether_it_is_empty_without_being_taken_from() -> None:
+    clock = VirtualClock()
+    buckets = Buckets(clock, per_s=1, burst=1)
+    assert not buckets.is_empty("a")
+    assert not buckets.is_empty("a")
+    buckets.take("a")
+    assert buckets.is_empty("a")
+    await clock.advance(1)
+    assert not buckets.is_empty("a")

@@ -24,6 +24,18 @@ async def test_it_says_what_it_has_and_what_holds_its_kernels(tmp_path: Path) ->
         assert "sandbox" in words
 
 
+async def test_its_folder_gives_it_an_identity_that_no_other_folder_has(tmp_path: Path) -> None:
+    seen = []
+    for root in (tmp_path / "one", tmp_path / "one", tmp_path / "two"):
+        with ExitStack() as stack:
+            parts = await agent_of(options(root), stack, tell=lambda _line: None)
+            seen.append(parts.runner.hello().identity)
+    first, again, other = seen
+    assert first == again != other
+    assert len(first) > 16
+    assert (tmp_path / "one" / "identity").stat().st_mode & 0o777 == 0o600
+
+
 async def test_two_agents_cannot_have_one_folder(tmp_path: Path) -> None:
     with ExitStack() as stack:
         await agent_of(options(tmp_path), stack, tell=lambda _line: None)

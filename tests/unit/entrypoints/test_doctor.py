@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
-from sokovan.entrypoints.doctor import examine
+import pytest
+
+from sokovan.adapters.process.confinement import Confinement
+from sokovan.adapters.process.hierarchies import Hierarchies
+from sokovan.adapters.process.sandbox import Sandbox
+from sokovan.entrypoints import doctor
+from sokovan.entrypoints.doctor import Finding, examine
+from sokovan.testing.clock import VirtualClock
 
 
 def test_every_question_has_an_answer_in_words(tmp_path: Path) -> None:
     findings = examine({"HOME": str(tmp_path)})
     names = [finding.name for finding in findings]
-    assert names == ["python", "sqlite", "sandbox", "limits", "nvidia", "data", "disk", "port", "docker"]
+    assert names == ["python", "sqlite", "clock", "sandbox", "limits", "nvidia", "data", "disk", "port", "docker"]
     assert all(finding.detail for finding in findings)
     assert list(tmp_path.iterdir()) == []
 
@@ -23,3 +31,36 @@ def test_whatever_is_not_well_comes_with_a_hint(tmp_path: Path) -> None:
 def test_a_missing_sandbox_is_said_plainly(tmp_path: Path) -> None:
     found = {finding.name: finding for finding in examine({"HOME": str(tmp_path), "PATH": os.environ["PATH"]})}
     assert "sandbox" in found["sandbox"].detail
+
+
+def found(name: str, tmp_path: Path) -> Finding:
+    return next(finding for finding in examine({"HOME": str(tmp_path)}) if finding.name == name)
+
+
+@pytest.mark.parametrize(
+    ("controllers", "ok"),
+    [
+        ((), None),
+        (("cpu",), None),
+        (("memory", "cpu"), None),
+        (("memory", "pids"), True),
+    ],
+)
+def test_limits_are_well_only_where_memory_and_processes_are_held_by_control_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, controllers: tuple[str, ...], *, ok: bool | None
+) -> None:
+    hierarchies = Hierarchies(2, {name: tmp_path for name in controllers})
+    held = Confinement(Sandbox(absence="it is switched off"), hierarchies)
+    monkeypatch.setattr(doctor, "confinement", lambda **_options: held)
+    finding = found("limits", tmp_path)
+    assert (finding.ok, bool(finding.hint)) == (ok, ok is None)
+
+
+@pytest.mark.parametrize(("year", "ok"), [(1970, False), (2030, True)])
+def test_a_clock_that_cannot_be_right_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, year: int, *, ok: bool
+) -> None:
+    now_ms = int(datetime(year, 1, 2, tzinfo=UTC).timestamp() * 1000)
+    monkeypatch.setattr(doctor, "SystemClock", lambda: VirtualClock(now_ms=now_ms))
+    finding = found("clock", tmp_path)
+    assert (finding.ok, finding.detail) == (ok, f"{year}-01-02 00:00:00 UTC")

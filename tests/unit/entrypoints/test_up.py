@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,3 +47,22 @@ def test_a_fleet_that_cannot_be_pretended_is_refused_before_anything_is_made(tmp
         run_up(UpOptions(data=tmp_path / "new", pretended=(0, 8)), say=lambda _line: None)
     assert not (tmp_path / "new").exists()
     assert shape_of(UpOptions(pretended=(4, 2))) is not None
+
+
+def test_files_are_for_their_owner_alone_while_it_is_up_and_as_usual_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    async def opened(_options: object, folder: DataFolder, _say: object) -> int:
+        (folder.root / "state.db-wal").touch()
+        seen.append((folder.root / "state.db-wal").stat().st_mode & 0o777)
+        return 0
+
+    monkeypatch.setattr("sokovan.entrypoints.up._up", opened)
+    before = os.umask(0o022)
+    try:
+        run_up(UpOptions(data=tmp_path / "new"), say=lambda _line: None)
+        assert (seen, os.umask(0o022)) == ([0o600], 0o022)
+    finally:
+        os.umask(before)

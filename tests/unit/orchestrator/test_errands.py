@@ -9,7 +9,7 @@ from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
 from sokovan.orchestrator.errand_pauses import ErrandKey
 from sokovan.orchestrator.errands import ErrandLimits, Errands, Tell, said
-from sokovan.orchestrator.handler import DeadlinePassed
+from sokovan.orchestrator.handler import DeadlinePassed, WorkCancelled
 from sokovan.testing.clock import VirtualClock
 
 A1, A2 = AgentId("a1"), AgentId("a2")
@@ -123,3 +123,28 @@ async def test_closing_gives_everything_up(desk: Desk) -> None:
 def test_errors_have_a_code_and_words() -> None:
     assert said(Conflict("in the way")) == ("conflict", "in the way")
     assert said(ValueError("bad")) == ("internal", "ValueError: bad")
+
+
+async def test_work_that_cancels_itself_has_failed_and_can_be_asked_again(desk: Desk) -> None:
+    async def cancels_itself() -> str:
+        raise asyncio.CancelledError
+
+    desk.errands.begin(key("k1"), cancels_itself)
+    await settled(desk)
+    [answer] = desk.errands.take("stop")
+    assert isinstance(answer.error, WorkCancelled)
+    assert desk.errands.under_way == 0
+    await desk.clock.advance(1)
+    assert desk.errands.begin(key("k1"), desk.quick)
+
+
+async def test_a_few_agents_that_hang_leave_room_for_the_others() -> None:
+    desk = Desk()
+    desk.errands = Errands(desk.clock, wake=desk.wake)
+    for agent in range(8):
+        for subject in range(20):
+            desk.errands.begin(key(f"k{agent}.{subject}", AgentId(f"a{agent}")), desk.slow)
+    desk.errands.begin(key("k", AgentId("b")), desk.quick)
+    await settled(desk)
+    assert [answer.key.subject for answer in desk.errands.take("stop")] == ["k"]
+    await desk.errands.close()

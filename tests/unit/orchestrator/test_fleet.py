@@ -111,6 +111,45 @@ async def test_what_the_agent_found_and_what_has_not_begun_belongs_to_the_new_in
     assert (found, lost, waiting) == (2, 1, 2)
 
 
+async def test_another_machine_cannot_take_the_name_of_an_agent_that_is_there(cluster: OrchestratedCluster) -> None:
+    mine, others = replace(ARRIVAL, identity="mine"), replace(ARRIVAL, identity="another's")
+    await cluster.registry.admit(mine)
+    await cluster.submit("s")
+    await cluster.stored.place("s", "a1")
+    await cluster.stored.start("s")
+    for trigger in (None, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST):
+        await moved(cluster, *([trigger] if trigger else []))
+        for incarnation in (0, 1):
+            verdict = await cluster.registry.admit(replace(others, incarnation=incarnation))
+            assert isinstance(verdict, Rejection)
+            assert (verdict.code, verdict.final) == ("name-taken", True)
+            assert "a1" in verdict.message
+    assert isinstance(await cluster.registry.admit(ARRIVAL), Rejection)
+    assert (await cluster.session("s")).kernels[0].incarnation == 1
+    assert await cluster.registry.admit(replace(mine, kernels=((KernelId("s.0"), 1),))) == Admission(2)
+    assert (await cluster.session("s")).kernels[0].incarnation == 2
+
+
+async def test_another_machine_cannot_take_the_name_of_an_agent_that_is_drained(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(replace(ARRIVAL, identity="mine"))
+    await moved(cluster, AgentTrigger.DRAIN_REQUESTED)
+    assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), Rejection)
+
+
+async def test_a_lost_agent_that_holds_nothing_may_be_replaced(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(replace(ARRIVAL, identity="mine"))
+    await moved(cluster, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
+    assert await cluster.registry.admit(replace(ARRIVAL, identity="another's")) == Admission(2)
+    assert (await stored(cluster)).info.labels == {"sokovan.identity": "another's"}
+
+
+async def test_an_identity_is_known_from_the_first_enrolment_that_has_one(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(replace(ARRIVAL, labels={"sokovan.identity": "made up", "zone": "a"}))
+    assert (await stored(cluster)).info.labels == {"zone": "a"}
+    assert await cluster.registry.admit(replace(ARRIVAL, identity="mine")) == Admission(2)
+    assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), Rejection)
+
+
 async def test_a_heartbeat_with_nothing_new_costs_nothing(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     kernels = (KernelReport(KernelId("k"), 1, running=True),)

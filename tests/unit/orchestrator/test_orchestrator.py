@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sokovan.adapters.inprocess.hints import InProcessHints
-from sokovan.orchestrator.orchestrator import SokovanOrchestrator
+from sokovan.orchestrator.orchestrator import SokovanOrchestrator, TaskEnded
 from sokovan.orchestrator.tasks import TaskFailure, TaskSpec
 from sokovan.testing.clock import VirtualClock, until
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -60,3 +60,17 @@ async def test_a_session_lives_by_hints_alone(cluster: OrchestratedCluster) -> N
     await orchestrator.stop()
     assert failures == []
     assert await cluster.stored.leases.current("sessions") is None
+
+
+async def test_a_task_that_ends_although_nobody_stopped_it_is_reported() -> None:
+    clock, failures = VirtualClock(), list[TaskFailure]()
+    orchestrator = SokovanOrchestrator([Counting()], clock=clock, hints=InProcessHints(clock), failed=failures.append)
+    await orchestrator.start()
+    await clock.advance(0)
+    orchestrator._running[0].cancel()
+    await clock.advance(0)
+    [failure] = failures
+    assert (failure.task, isinstance(failure.error, TaskEnded)) == ("count", True)
+    await orchestrator.stop()
+    await clock.advance(0)
+    assert failures == [failure]

@@ -124,3 +124,47 @@ async def test_a_task_that_is_stopped_finishes_its_round_and_waits_no_longer() -
     await made.clock.advance(0)
     assert running.done()
     assert made.at_ms == [0]
+
+
+async def test_a_due_that_raises_does_not_end_the_task(rounds: Callable[..., Rounds]) -> None:
+    def broken() -> float:
+        raise LookupError("no such time")
+
+    made = rounds(long_cycle_s=10.0, due=broken)
+    await made.clock.advance(25)
+    assert made.at_ms == [0, 10_000, 20_000]
+    assert [(failure.task, str(failure.error)) for failure in made.failures[:1]] == [("rounds", "no such time")]
+    assert [failure.in_a_row for failure in made.failures] == [1, 2, 3]
+
+
+async def test_hints_that_are_away_keep_nobody_from_working(
+    rounds: Callable[..., Rounds], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = rounds(apart_s=0.02, long_cycle_s=10.0)
+
+    async def away(*_args: object, **_options: object) -> bool:
+        raise ConnectionError("no hints")
+
+    monkeypatch.setattr(made.hints, "take", away)
+    monkeypatch.setattr(made.hints, "wait", away)
+    await made.clock.advance(60)
+    assert 5 <= len(made.at_ms) < 20
+    assert made.at_ms[-1] >= 50_000
+    assert {str(failure.error) for failure in made.failures} == {"no hints"}
+
+
+async def test_whoever_hears_of_failures_may_fail_as_well(rounds: Callable[..., Rounds]) -> None:
+    said: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["message"]))
+    made = rounds(long_cycle_s=10.0)
+
+    def deaf(_failure: TaskFailure) -> None:
+        raise RuntimeError("deaf")
+
+    def fail() -> bool:
+        raise RuntimeError("no store")
+
+    made.task._failed, made.outcome = deaf, fail
+    await made.clock.advance(15)
+    assert made.at_ms == [0, 10_000]
+    assert "no store" in said[0]

@@ -19,7 +19,8 @@ WATCH_S = 0.5
 class LinkLimits:
     """How long things may take, and how much may be open.
 
-    A link is over when the agent was silent for `beats_missed` of its heartbeats.
+    A link is over when the agent was silent for `beats_missed` of its heartbeats. At most
+    `unadmitted_max` links wait for a Hello or a verdict.
     """
 
     greeting_s: float = 10.0
@@ -28,6 +29,7 @@ class LinkLimits:
     request_s: float = 10.0
     beats_missed: float = 3.0
     in_flight_max: int = IN_FLIGHT_MAX
+    unadmitted_max: int = 64
 
 
 class AgentConnection:

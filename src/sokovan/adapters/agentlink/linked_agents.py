@@ -56,13 +56,23 @@ class LinkedAgents:
         self._clock, self._admit, self._heard, self._tell = clock, admit, heard, tell
         self._limits = limits or LinkLimits()
         self._links: dict[AgentId, AgentConnection] = {}
+        self._unadmitted: set[AgentConnection] = set()
         self.streams = AwaitedStreams()
 
     async def serve(self, duplex: Duplex, token: str) -> str:
         """Keep a link for as long as it lasts; why it ended. The caller then hangs up."""
         connection = AgentConnection(duplex, self._clock, self._limits)
-        await connection.run(lambda: self._talk(connection, token))
+        self._unadmitted.add(connection)
+        try:
+            await connection.run(lambda: self._talk(connection, token))
+        finally:
+            self._unadmitted.discard(connection)
         return connection.ended
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether as many links wait to be admitted as may."""
+        return len(self._unadmitted) >= self._limits.unadmitted_max
 
     def connected(self, agent_id: AgentId) -> bool:
         """Whether the agent has a link to this manager now."""
@@ -171,6 +181,7 @@ class LinkedAgents:
             message = f"incarnation {older.incarnation} of this agent is here, this is {welcome.incarnation}"
             return frames.Refusal(code=SUPERSEDED, message=message, final=True)
         connection.incarnation, connection.token = welcome.incarnation, token
+        self._unadmitted.discard(connection)
         self._links[agent_id] = connection
         if older is not None:
             older.close(f"incarnation {welcome.incarnation} of this agent has taken over")

@@ -1,6 +1,7 @@
 """The door of a manager for its agents: a WebSocket server of its own.
 
-Nobody gets past it without a credential; whose it is, the one who admits agents says.
+Nobody gets past it without a credential that is known; whose it is, the one who admits
+agents says. Few may stand inside the door before they are admitted.
 Agents send no Origin, so a request with one comes from a page in somebody's browser.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,7 @@ OPEN_S = 10.0
 CLOSE_S = 1.0
 CREDENTIAL_CHARACTERS_MAX = 4096
 
+_CROWDED = (HTTPStatus.SERVICE_UNAVAILABLE, "many agents knock at once; dial again in a moment")
 # Strangers who knock in the wrong way are no news for the terminal of whoever runs this.
 _logger = logging.getLogger("sokovan.agentlink")
 _logger.addHandler(logging.NullHandler())
@@ -41,10 +43,12 @@ class Doorway:
     """What a request must be like to come in.
 
     `names` are those that this manager goes by; an address can be nobody else's name.
+    `known` says whether a credential may be one at all.
     """
 
     agents: LinkedAgents
     names: frozenset[str]
+    known: Callable[[str], bool] = bool
 
     def answer(self, connection: ServerConnection, request: Request) -> Response | None:
         """A refusal, or None for a request that may go on."""
@@ -66,8 +70,12 @@ class Doorway:
         token = credential(request)
         if not token:
             return HTTPStatus.UNAUTHORIZED, "an agent shows its credential: Authorization: Bearer ..."
+        if not self.known(token):
+            return HTTPStatus.UNAUTHORIZED, "this credential opens nothing here"
         stream_id = stream_of(request.path)
-        if request.path == LINK_PATH or (stream_id and self.agents.streams.is_awaited(stream_id, token)):
+        if request.path == LINK_PATH:
+            return _CROWDED if self.agents.is_crowded else None
+        if stream_id and self.agents.streams.is_awaited(stream_id, token):
             return None
         return HTTPStatus.NOT_FOUND, "there is nothing here"
 
@@ -151,13 +159,20 @@ class LinkListener:
 
 @asynccontextmanager
 async def serve_links(
-    agents: LinkedAgents, *, host: str, port: int, tls: ssl.SSLContext | None = None, names: Collection[str] = ()
+    agents: LinkedAgents,
+    *,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None = None,
+    names: Collection[str] = (),
+    known: Callable[[str], bool] = bool,
 ) -> AsyncIterator[LinkListener]:
     """Take in agents until left; port 0 takes any that is free. Raises OSError.
 
-    `names` are further ones that agents dial this manager by.
+    `names` are further ones that agents dial this manager by. `known` says whether a
+    credential may be one at all; it must take as long for any.
     """
-    door = Doorway(agents, frozenset(name.lower() for name in ("localhost", host, *names)))
+    door = Doorway(agents, frozenset(name.lower() for name in ("localhost", host, *names)), known)
     async with serve(
         partial(_handle, agents),
         host,

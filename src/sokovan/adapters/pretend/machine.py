@@ -67,9 +67,9 @@ class PretendMachine:
         key = Key(launch.kernel_id, launch.attempt)
         held = self.kernels.get(key)
         if key in self._tombstones:
-            raise self._refusal(f"{_words(key)} is over and will not be created again [tombstone]")
+            raise self._refusal("tombstone", f"{_words(key)} is over and will not be created again")
         if held is not None and held.stopped:
-            raise self._refusal(f"{_words(key)} is being stopped [stopping]")
+            raise self._refusal("stopping", f"{_words(key)} is being stopped")
         if held is not None:
             return False
         self._require_room(key, launch)
@@ -117,7 +117,7 @@ class PretendMachine:
         if kernel is None:
             return False
         if kernel.phase is not Phase.EXITED:
-            raise self._refusal(f"{_words(key)} is not over: {kernel.phase} [not-over]")
+            raise self._refusal("not-over", f"{_words(key)} is not over: {kernel.phase}")
         self._tombstones.setdefault(key, kernel.exit_code)
         del self.kernels[key]
         return True
@@ -126,7 +126,7 @@ class PretendMachine:
         """A part of `text`, which is all that the kernel says. Raises AgentRefused."""
         kernel = self.kernels.get(key)
         if kernel is None:
-            raise self._refusal(f"{_words(key)} is not here [runtime-failure]")
+            raise self._refusal("runtime-failure", f"{_words(key)} is not here")
         said = b"" if kernel.phase is Phase.ASKED else text
         piece = said[max(0, offset) :][: max(0, limit)]
         at_end = max(0, offset) + len(piece) >= len(said)
@@ -144,25 +144,25 @@ class PretendMachine:
     def require(self, incarnation: int) -> None:
         """Raise AgentRefused for what is meant for another incarnation."""
         if incarnation != self.incarnation:
-            raise self._refusal(f"meant for incarnation {incarnation}, this is {self.incarnation} [other-incarnation]")
+            raise self._refusal("other-incarnation", f"meant for incarnation {incarnation}, this is {self.incarnation}")
 
     def _require_room(self, key: Key, launch: Launch) -> None:
         latest = self._latest.get(key.kernel_id, 0)
         if latest > key.attempt:
-            raise self._refusal(f"{_words(key)} comes after attempt {latest} [outdated-attempt]")
+            raise self._refusal("outdated-attempt", f"{_words(key)} comes after attempt {latest}")
         before = self.kernels.get(Key(key.kernel_id, latest))
         if before is not None and before.phase is not Phase.EXITED:
-            raise self._refusal(f"attempt {latest} of kernel {key.kernel_id} is not over [attempt-live]")
+            raise self._refusal("attempt-live", f"attempt {latest} of kernel {key.kernel_id} is not over")
         for slot, amount in launch.slots.items():
             if self._used[slot] + amount > self.info.available_slots[slot]:
-                raise self._refusal(f"not enough {slot}: {amount} asked for, {self._used[slot]} in use [no-room]")
+                raise self._refusal("no-room", f"not enough {slot}: {amount} asked for, {self._used[slot]} in use")
         asked = Counter(_devices(launch))
         for device, times in asked.items():
             if self._taken[device] + times > self._units.get(device, 0):
-                raise self._refusal(f"device {device} is in use or not here [no-room]")
+                raise self._refusal("no-room", f"device {device} is in use or not here")
 
-    def _refusal(self, problem: str) -> AgentRefused:
-        return AgentRefused(agent_id=self.info.agent_id, problem=problem)
+    def _refusal(self, reason: str, problem: str) -> AgentRefused:
+        return AgentRefused(agent_id=self.info.agent_id, problem=f"{problem} [{reason}]", reason=reason)
 
 
 def _devices(launch: Launch) -> list[str]:

@@ -23,11 +23,11 @@ class ShimSilent(RuntimeFailure):
     hint = "look at the kernel again: it has ended, or is about to"
 
 
-def connected(folder: Path) -> socket.socket:
+def connected(folder: Path, *, limit_s: float = ANSWER_LIMIT_S) -> socket.socket:
     """A line to the shim of this folder; raises ShimSilent."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        line.settimeout(ANSWER_LIMIT_S)
+        line.settimeout(limit_s)
         with opened(folder) as handle:
             line.connect(address(handle))
     except OSError as error:
@@ -57,7 +57,7 @@ def ask(line: socket.socket, message: dict[str, Any], files: Sequence[int] = ())
     return answer
 
 
-def request_stop(folder: Path, grace_s: float) -> None:
+def request_stop(folder: Path, grace_s: float, *, limit_s: float = ANSWER_LIMIT_S) -> None:
     """Ask a shim to end its kernel; raises ShimSilent if there is none."""
-    with connected(folder) as line:
+    with connected(folder, limit_s=limit_s) as line:
         ask(line, {"do": "stop", "grace_s": grace_s})

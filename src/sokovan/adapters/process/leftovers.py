@@ -20,7 +20,8 @@ class Remains:
     """The processes of one kernel, without its shim to ask.
 
     Marks: its control groups, its variables, the pipe it speaks into, its session, and
-    descent from any process that bears one of these.
+    descent from any process that bears one of these. A shim that still lives is one of
+    them: whoever ends what remains has given it up.
     """
 
     def __init__(self, marks: Mapping[str, str], *, groups: ControlGroups, state: Mapping[str, Any]) -> None:
@@ -28,12 +29,16 @@ class Remains:
         self._groups = groups
         self._session = int(state.get("pid") or 0)
         self._session_start = int(state.get("pid_start") or 0)
+        self._shim = int(state.get("shim_pid") or 0)
+        self._shim_start = int(state.get("shim_start") or 0)
         self._pipe = f"pipe:[{state['pipe']}]" if state.get("pipe") else ""
 
     def found(self) -> list[processes.Process]:
         """Every process alive that belongs to the kernel."""
         everybody = {process.pid: process for process in processes.everybody() if process.pid != os.getpid()}
         marked = {process.pid for process in self._groups.members()}
+        shim = everybody.get(self._shim)
+        marked |= {shim.pid} if shim is not None and shim.start == self._shim_start else set()
         # Only while its leader lives is a session surely ours: the number may be somebody else's later.
         leader = everybody.get(self._session)
         session = self._session if leader is not None and leader.start == self._session_start else 0

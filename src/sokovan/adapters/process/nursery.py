@@ -74,7 +74,9 @@ class Nursery:
         """What the shim says until it has no more to say, or is gone."""
         deadline = time.monotonic() + START_LIMIT_S
         pieces: list[bytes] = []
-        while select.select([told], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        waiting = select.poll()  # unlike select(), it takes a file of any number
+        waiting.register(told, select.POLLIN)
+        while waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
             piece = os.read(told, _READ_BYTES)
             if not piece:
                 return b"".join(pieces)

@@ -14,7 +14,7 @@ from sokovan.adapters.process.leftovers import Remains
 from sokovan.adapters.process.places import LAUNCH, Places, locked_if_free, opened
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.main import LOG, STATE
-from sokovan.adapters.process.shim.processes import boot_id, is_alive
+from sokovan.adapters.process.shim.processes import Process, boot_id, is_alive, look_up
 from sokovan.adapters.process.shim.records import read_record, write_record
 from sokovan.adapters.process.surroundings import marks_of
 from sokovan.domain.ids import KernelId
@@ -61,6 +61,13 @@ class Observer:
             self.remove(name)
             return None
         return _observation(name, launch or {}, state or {})
+
+    def shim(self, name: str) -> Process | None:
+        """The shim of this folder, if it lives."""
+        state = _read(self.places.kernels / name)[1] or {}
+        if state.get("boot") != boot_id() or not is_alive(state.get("shim_pid", 0), state.get("shim_start", 0)):
+            return None
+        return look_up(state["shim_pid"])
 
     def remove(self, name: str) -> None:
         """Remove what is kept of a kernel that has ended."""

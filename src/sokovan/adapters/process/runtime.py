@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from sokovan.adapters.process.callers import ShimSilent, request_stop
 from sokovan.adapters.process.confinement import BUBBLEWRAP, Confinement, confinement
 from sokovan.adapters.process.ends import Ends
 from sokovan.adapters.process.execution import ProcessExecution
@@ -19,6 +18,7 @@ from sokovan.adapters.process.places import Places, folder_name, opened
 from sokovan.adapters.process.shim.main import LOG
 from sokovan.adapters.process.shim.ring import read_from
 from sokovan.adapters.process.starting import Starter
+from sokovan.adapters.process.stopping import Stopper
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import Execution, KernelState, Launch, LogPart, Observation, RuntimeFailure
@@ -54,6 +54,7 @@ class ProcessRuntime:
         self._clock = clock
         self._images = Images(self._places, clock, requirements or {})
         self._observer = Observer(self._places, clock)
+        self._stopper = Stopper(self._places, self._observer)
         self._ends = Ends(self._places)
         self._hidden = tuple(Path(os.path.realpath(folder)) for folder in (root, *hidden))
         self._bubblewrap = bubblewrap
@@ -81,17 +82,7 @@ class ProcessRuntime:
 
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
         """Ask it to end, and after `grace_s` make it."""
-        await asyncio.to_thread(self._stop, folder_name(kernel_id, attempt), grace_s)
-
-    def _stop(self, name: str, grace_s: float) -> None:
-        folder = self._places.kernels / name
-        if not folder.is_dir():
-            return
-        try:
-            request_stop(folder, grace_s)
-        except ShimSilent:
-            # No shim: it has ended, or was killed, and then looking ends what is left.
-            self._observer.one(name)
+        await asyncio.to_thread(self._stopper.stop, folder_name(kernel_id, attempt), grace_s)
 
     async def observe(self) -> Sequence[Observation]:
         """Every kernel of this machine that was not forgotten, by id."""

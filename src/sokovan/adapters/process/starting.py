@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from dataclasses import dataclass
@@ -125,7 +126,13 @@ class Starter:
         except BaseException:
             # Nothing may run after a refusal, and the next attempt finds a clean place.
             groups = ControlGroups(limits.version, limits.folders)
-            Remains(marks, groups=groups, state={}).end()
+            Remains(marks, groups=groups, state=self._written(name)).end()
             groups.remove()
             self.places.discard(name)
             raise
+
+    def _written(self, name: str) -> dict[str, Any]:
+        """What a shim has written of itself before the start was given up."""
+        with contextlib.suppress(OSError), opened(self.places.kernels / name) as folder:
+            return dict(read_record(folder, STATE) or {})
+        return {}

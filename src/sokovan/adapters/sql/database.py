@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import StaticPool
 
 from sokovan.adapters.sql.columns import server_time
-from sokovan.adapters.sql.sqlite_driver import connector
+from sokovan.adapters.sql.sqlite_driver import OneHopConnection, connector
 from sokovan.adapters.sql.turns import Turns, turns_of
 from sokovan.domain.errors import InvalidInput, quoted
 from sokovan.ports.environment import Clock
@@ -110,6 +110,8 @@ class Database:
                 await connection.execution_options(**self._reading_options())
             transaction = await connection.begin()
             try:
+                if not read_only:
+                    await _take_in_hand(connection)
                 yield connection
             finally:
                 # Also where a commit failed: the next one must not find itself inside of what is left of this one.
@@ -120,6 +122,13 @@ class Database:
         if self.is_postgresql:
             return {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         return {_READ_ONLY: True}
+
+
+async def _take_in_hand(connection: AsyncConnection) -> None:
+    """Let the statements of a writing transaction run without a detour, on SQLite."""
+    driver = (await connection.get_raw_connection()).driver_connection
+    if isinstance(driver, OneHopConnection):
+        driver.at_hand = True
 
 
 def wants_another_try(error: BaseException) -> bool:

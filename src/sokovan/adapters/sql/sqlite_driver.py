@@ -3,6 +3,10 @@
 A connection works in a thread of its own, and each way there and back costs more
 than most statements do. The driver takes four for one statement: a cursor, the
 statement, its rows, the end of the cursor. Here all of it is one.
+
+Inside a transaction that writes, there is none: everybody else waits for its end, so
+its statements run where they are asked for. What may wait for the disk or for another
+process, the beginning and the commit, still crosses over.
 """
 
 from __future__ import annotations
@@ -94,6 +98,8 @@ class OneHopConnection(aiosqlite.Connection):
 
     # Whoever asked for something did not wait for it: what the connection is in, only its thread knows.
     _left_alone = False
+    # Statements run in the caller's thread, until the transaction ends.
+    at_hand = False
 
     def cursor(self) -> OneHopCursor:  # type: ignore[override]  # SQLAlchemy asks for less than the driver promises
         """A cursor; nothing has happened yet."""
@@ -101,12 +107,20 @@ class OneHopConnection(aiosqlite.Connection):
 
     async def rollback(self) -> None:
         """Undo what was begun; whoever has begun nothing is not sent on the way."""
+        self.at_hand = False
         if self.in_transaction or self._left_alone:
             self._left_alone = False
             await super().rollback()
 
+    async def commit(self) -> None:
+        """Make it last; that waits for the disk, and not in the caller's thread."""
+        self.at_hand = False
+        await super().commit()
+
     async def hop(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Have something done in the connection's thread."""
+        """Have something done in the connection's thread, or here if it is at hand."""
+        if self.at_hand and not self._left_alone:
+            return work(*arguments)
         try:
             return await self._execute(work, *arguments)  # type: ignore[no-untyped-call]  # the driver has no types here
         except asyncio.CancelledError:
@@ -122,7 +136,8 @@ def connector(url: URL, *, timeout_s: float, pragmas: Sequence[str]) -> Callable
 
     def connect() -> sqlite3.Connection:
         # No isolation level: transactions are begun by us, and not when the driver thinks it is time.
-        made: sqlite3.Connection = sqlite3.connect(path, **{**options, "timeout": timeout_s, "isolation_level": None})
+        settings = {**options, "timeout": timeout_s, "isolation_level": None, "check_same_thread": False}
+        made: sqlite3.Connection = sqlite3.connect(path, **settings)
         try:
             for pragma in pragmas:
                 made.execute(f"PRAGMA {pragma}")

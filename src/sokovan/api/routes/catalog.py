@@ -18,10 +18,14 @@ from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
 from sokovan.domain.access import NOBODYS, Act, Belonging, Kind, may
-from sokovan.domain.errors import NotFound
+from sokovan.domain.errors import Conflict, NotFound
 from sokovan.domain.ids import is_name
 from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
 from sokovan.ports.storage import UnitOfWork
+
+# Whoever names none gets the one of this name, so there must be one.
+USUAL = "default"
+ALWAYS_THERE = frozenset({Kind.DOMAIN, Kind.GROUP, Kind.QUEUE, Kind.SCALING_GROUP})
 
 Item = TypeVar("Item")
 Body = TypeVar("Body")
@@ -128,6 +132,7 @@ class CatalogRoutes(Generic[Item, Body]):
         async def work(unit: UnitOfWork) -> None:
             item = await self._seen(unit, asker, key)
             require(asker, Act.CHANGE, of.kind, of.belongs(item), name=key)
+            _require_dispensable(of.kind, key)
             await of.permit(unit, asker, None, item)
             await _remove(unit, of.item, key)
             await unit.audit.append(audit_entry(asker, f"{of.kind}.remove", key))
@@ -157,6 +162,13 @@ class CatalogRoutes(Generic[Item, Body]):
             return await _get(unit, self._resource.item, key)
         except NotFound:
             return None
+
+
+def _require_dispensable(kind: Kind, key: str) -> None:
+    """Raises Conflict for what everything else counts on."""
+    if kind in ALWAYS_THERE and key == USUAL:
+        hint = "change it instead; what names no other one belongs to it"
+        raise Conflict(f"{words(kind)} {USUAL} cannot be removed", hint=hint)
 
 
 # The port's methods are typed by the list of kinds there are; a resource is one of them, but which is not known here.

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from sokovan.api.auditing import audit_entry
 from sokovan.api.authentication import Asker
 from sokovan.api.context import ApiContext
-from sokovan.api.errors import BodyTooLarge
+from sokovan.api.errors import BodyTooLarge, ExecFailed
 from sokovan.api.gate import POLICY_VIOLATION, asker_of
 from sokovan.api.lookup import kernel_at, session_named
 from sokovan.api.problems import problem_of
@@ -25,6 +25,7 @@ from sokovan.domain.errors import Conflict, NotFound, SokovanError, StoreUnavail
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.record import KernelRecord
+from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import Execution
 
 PATH = "/api/v1/sessions/{ref}/kernels/{index:int}/exec"
@@ -58,6 +59,8 @@ class ExecSocket:
             return
         except BodyTooLarge as error:
             await say_last(websocket, problem_of(error, asker.request_id), TOO_BIG)
+        except AgentRefused as error:
+            await say_last(websocket, problem_of(ExecFailed(error.message), asker.request_id), POLICY_VIOLATION)
         except SokovanError as error:
             await say_last(websocket, problem_of(error, asker.request_id), POLICY_VIOLATION)
         else:

@@ -128,8 +128,8 @@ def _require_own(asker: Asker, user: User, *, name: str = "") -> None:
 
 
 def _policy_for(asker: Asker, wanted: str | None) -> str | None:
-    """The limits of a new key: a user's own limits bind his new keys as well."""
-    if asker.standing.role is not Role.USER:
+    """The limits of a new key: those of the key that makes it bind it as well."""
+    if asker.standing.role is Role.ADMIN:
         return wanted
     own = asker.principal.keypair.policy
     if wanted not in {None, own}:

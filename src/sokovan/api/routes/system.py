@@ -25,6 +25,8 @@ PLAIN = "text/plain"
 # The media type of Prometheus' text format.
 FIGURES = "text/plain; version=0.0.4; charset=utf-8"
 LOOK_S = 2.0
+OK = "ok"
+UNREACHABLE = "unreachable"
 
 
 class SystemRoutes:
@@ -52,12 +54,18 @@ class SystemRoutes:
         return PlainTextResponse("ok\n")
 
     async def readyz(self) -> Response:
-        """Say whether requests can be served: 200, or 503 with what does not work."""
+        """Say whether requests can be served: 200, or 503 with what does not work.
+
+        Not ready is who has no store, or no manager that answers: what is asked for would wait.
+        """
         view = await self._looked()
         return json_response(view, status=200 if view.status == "ok" else 503)
 
     async def health(self) -> Response:
-        """Say how the parts of the system are."""
+        """Say how the parts of the system are: 200 also where some do not work.
+
+        `status` is `ok` or `degraded`; `parts` says of each what it does.
+        """
         return json_response(await self._looked())
 
     async def metrics(self, request: Request) -> Response:
@@ -75,13 +83,26 @@ class SystemRoutes:
         return json_response(whoami_view(principal.user, principal.keypair))
 
     async def _looked(self) -> HealthView:
-        parts: dict[str, str] = {"api": "ok"}
+        store, (manager, agents) = await asyncio.gather(self._store(), self._manager())
+        parts = {"api": OK, "store": store, "manager": manager, "agents": agents}
+        status = OK if store == manager == OK else "degraded"
+        return HealthView(status=status, version=__version__, parts=parts)
+
+    async def _store(self) -> str:
         try:
             async with asyncio.timeout(LOOK_S):
                 await self._parts.store.read(lambda unit: unit.catalog.all(ScalingGroup))
-                parts["store"] = "ok"
-                parts["agents"] = f"{len(await self._parts.agents.fresh())} heard of lately"
-        except (SokovanError, TimeoutError) as error:
-            parts.setdefault("store", getattr(error, "code", f"no answer within {LOOK_S:g} s"))
-        status = "ok" if parts["store"] == "ok" else "degraded"
-        return HealthView(status=status, version=__version__, parts=parts)
+        except SokovanError as error:
+            return error.code
+        except TimeoutError:
+            return f"no answer within {LOOK_S:g} s"
+        return OK
+
+    async def _manager(self) -> tuple[str, str]:
+        """Whether the manager answers, and how many agents it hears."""
+        try:
+            async with asyncio.timeout(LOOK_S):
+                heard = await self._parts.agents.fresh()
+        except (SokovanError, TimeoutError, RuntimeError):  # the last is a loop that has been closed
+            return UNREACHABLE, "unknown"
+        return OK, f"{len(heard)} heard of lately"

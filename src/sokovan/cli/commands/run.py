@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from sokovan.cli.commands.attached import Attached
 from sokovan.cli.commands.options import ON_SERVER, Server
 from sokovan.cli.commands.wishes import NOTHING_SAID, Wish
-from sokovan.cli.exit_codes import OK, WAITING, exit_code_of
+from sokovan.cli.exit_codes import OK, USAGE, WAITING, exit_code_of
 from sokovan.cli.output import say
 from sokovan.cli.problems import OurFailure
 from sokovan.sdk.core.durations import seconds
@@ -58,6 +58,7 @@ def run(
                 return OK
             return Attached(client, patience_s=patience_s).run(bodies[0])
     except ClientProblem as problem:
-        if detach or exit_code_of(problem) == WAITING:
+        # What the server cannot take as it is was written here, by whoever called us.
+        if detach or exit_code_of(problem) in {USAGE, WAITING}:
             raise
         raise OurFailure(problem) from problem

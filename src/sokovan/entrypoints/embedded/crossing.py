@@ -14,11 +14,18 @@ from sokovan.domain.events import Event
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentGateway, Gone, ImageReport
 from sokovan.ports.agents import AgentState, AgentStateCache
-from sokovan.ports.events import Delivery, EventBus, Subscription
+from sokovan.ports.events import BusUnavailable, Delivery, EventBus, Subscription
 from sokovan.ports.hints import Hints
 from sokovan.ports.runtime import Execution, Launch, LogPart
 
 R = TypeVar("R")
+
+
+class ManagerGone(BusUnavailable):
+    """The other event loop has ended; nobody there will answer any more."""
+
+    code = "manager-gone"
+    hint = "look into the log of the server for the reason, and start it again; what was stored is safe"
 
 
 class Crossing:
@@ -28,12 +35,21 @@ class Crossing:
         self._loop = loop
 
     async def call(self, work: Callable[[], Awaitable[R]]) -> R:
-        """Do `work` over there and wait for it; who gives up here, ends it there."""
+        """Do `work` over there and wait for it; who gives up here, ends it there.
+
+        Raises ManagerGone.
+        """
 
         async def done() -> R:
             return await work()
 
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(done(), self._loop))
+        begun = done()
+        try:
+            answer = asyncio.run_coroutine_threadsafe(begun, self._loop)
+        except RuntimeError as error:  # the loop is closed
+            begun.close()
+            raise ManagerGone("the manager has ended") from error
+        return await asyncio.wrap_future(answer)
 
 
 class HintsAcross:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from sokovan.domain.errors import SokovanError
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
+OF_OTHERS = 0o077
+# What only a server leaves in a folder.
+SIGNS = ("state.db", "up.lock")
 
 
 class DataFolderUnusable(SokovanError):
@@ -49,8 +53,7 @@ class DataFolder:
     def __init__(self, root: Path) -> None:
         self.root = root
         try:
-            root.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-            root.chmod(PRIVATE_FOLDER)
+            _make_private(root)
             for name in ("agent", "logs"):
                 (root / name).mkdir(exist_ok=True, mode=PRIVATE_FOLDER)
         except OSError as error:
@@ -111,3 +114,23 @@ class DataFolder:
         except ValueError:
             return {}
         return found if isinstance(found, dict) else {}
+
+
+def _make_private(root: Path) -> None:
+    """Make a folder for its owner alone. Raises DataFolderUnusable, OSError.
+
+    One that is there already and open to others may hold more than our files: it is
+    closed only if a server has had it before.
+    """
+    if not root.is_dir():
+        root.mkdir(parents=True, mode=PRIVATE_FOLDER)
+        return
+    mode = stat.S_IMODE(root.stat().st_mode)
+    if not mode & OF_OTHERS:
+        return
+    if not any((root / name).exists() for name in SIGNS):
+        raise DataFolderUnusable(
+            f"{root} is open to others (mode {mode:04o}), and no server has used it yet",
+            hint=f"name a folder that is not there yet, or close this one first: chmod 700 {root}",
+        )
+    root.chmod(PRIVATE_FOLDER)

@@ -25,7 +25,7 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.entrypoints.agent import AgentOptions, agent_of
 from sokovan.entrypoints.allocators import allocator_named
 from sokovan.entrypoints.embedded.auditing import Watchman
-from sokovan.entrypoints.embedded.links import admission
+from sokovan.entrypoints.embedded.links import admission, known_token
 from sokovan.entrypoints.embedded.pretended import PretendedEnrolment
 from sokovan.entrypoints.embedded.publishing import EVENTS_HINT, Publisher
 from sokovan.entrypoints.embedded.telling_store import TellingStore
@@ -132,11 +132,12 @@ async def decide_aside(
 
 async def _listen(wish: PlantWish, stack: AsyncExitStack, linked: LinkedAgents) -> LinkListener:
     """Open the door for agents at the wished port, or at the next one. Raises OSError."""
+    door = partial(serve_links, linked, host=wish.link_host, known=known_token(wish.agent_token))
     for port in range(wish.link_port, wish.link_port + wish.link_tries - 1 if wish.link_port else 0):
         with contextlib.suppress(OSError):
-            return await stack.enter_async_context(serve_links(linked, host=wish.link_host, port=port))
+            return await stack.enter_async_context(door(port=port))
     last = wish.link_port + wish.link_tries - 1 if wish.link_port else 0
-    return await stack.enter_async_context(serve_links(linked, host=wish.link_host, port=last))
+    return await stack.enter_async_context(door(port=last))
 
 
 def _teller(hints: InProcessHints) -> Callable[[], None]:

@@ -15,6 +15,9 @@ from sokovan.orchestrator.fleet import AgentRegistry, Arrival, Rejection
 from sokovan.ports.environment import Clock
 from sokovan.ports.storage import Store, UnitOfWork
 
+# All pretended agents are one machine, whichever process pretends: none may take the place of a real one.
+IDENTITY = "pretended"
+
 
 class PretendedEnrolment:
     """Takes in the agents of one fleet; when all are there, they stand in racks."""
@@ -36,6 +39,7 @@ class PretendedEnrolment:
         """Take in an agent of this process, which needs no credential. Raises Conflict."""
         arrival = Arrival(
             agent_id=info.agent_id,
+            identity=IDENTITY,
             slots=info.available_slots,
             devices=tuple(devices),
             architecture=info.architecture,

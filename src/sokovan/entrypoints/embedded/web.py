@@ -7,9 +7,11 @@ import contextlib
 import errno
 import socket
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from sokovan.domain.errors import SokovanError
 
@@ -56,6 +58,15 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _Sockets(WebSocketsSansIOProtocol):
+    """uvicorn's WebSockets, which know that an answer in place of a socket is an end too."""
+
+    async def send(self, message: Any) -> None:
+        """Send it; without this, a socket that was refused is logged as one that was forgotten."""
+        await super().send(message)
+        self.handshake_complete = self.handshake_complete or self.close_sent
+
+
 @contextlib.asynccontextmanager
 async def served(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
     """Serve the app for as long as the context is open; streams are ended with it."""
@@ -63,6 +74,7 @@ async def served(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
         app,
         log_config=None,
         access_log=False,
+        ws=_Sockets,
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=30,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.record import SessionRecord
 from sokovan.orchestrator.batches import BatchWriter
 from sokovan.orchestrator.handler import Handler
@@ -42,6 +41,8 @@ class Crew:
             bench,
             (self._silence, self._lost, self._overdue, self._leftovers, KeepHouse(bench, parts.store)),
             every_s=pace.sweep_s,
+            handler_s=pace.handler_s,
+            failed=parts.failed,
         )
         self.first: tuple[Handler[Round], ...] = (
             self._watch,
@@ -56,8 +57,6 @@ class Crew:
 
     def moved(self, session: SessionRecord) -> None:
         """A session is another than it was."""
-        if session.status is SessionStatus.PENDING:
-            self._overdue.waits(session)
         self._dependencies.moved(session)
 
     def next_due_s(self) -> float:

@@ -16,7 +16,8 @@ from sokovan.orchestrator.sessions.moves import Step, by_report
 
 COMPLETED = "completed"
 FAILED = "kernel-failed"
-_OVER = frozenset({KernelStatus.TERMINATING, KernelStatus.TERMINATED, KernelStatus.CANCELLED})
+# Nobody waits for these: they have left, or never came. A gang that has worked with fewer does not begin anew.
+_ABSENT = frozenset({KernelStatus.PENDING, KernelStatus.TERMINATING, KernelStatus.TERMINATED, KernelStatus.CANCELLED})
 
 
 def deciding(session: SessionRecord, exits: Mapping[KernelId, int]) -> tuple[KernelId, ...]:
@@ -32,7 +33,7 @@ def deciding(session: SessionRecord, exits: Mapping[KernelId, int]) -> tuple[Ker
         return failed or ((main,) if main in exits else ())
     if spec.ends_with is EndPolicy.ANY:
         return failed or tuple(exits)
-    over = all(kernel.kernel_id in exits or kernel.status in _OVER for kernel in session.kernels)
+    over = all(kernel.kernel_id in exits or kernel.status in _ABSENT for kernel in session.kernels)
     return failed or (tuple(exits) if over else ())
 
 

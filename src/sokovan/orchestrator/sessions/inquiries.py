@@ -9,7 +9,7 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.record import HistoryEntry, SessionRecord
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.orchestrator.sessions.dry_runs import DryRuns
+from sokovan.orchestrator.sessions.dry_runs import DryRunBusy, DryRuns
 from sokovan.orchestrator.sessions.explaining import (
     explain_stage,
     explain_waiting,
@@ -97,7 +97,10 @@ class Inquiries:
         if self._dry_runs is None:
             return ()
         tries = relaxations(workload_of(session.spec, submitted=session.place), verdict)
-        outcomes = await self._dry_runs.of_changed(session, [one.session for one in tries]) if tries else []
+        try:
+            outcomes = await self._dry_runs.of_changed(session, [one.session for one in tries]) if tries else []
+        except DryRunBusy:  # why it waits is known all the same
+            return ()
         # None at all if it has been placed meanwhile.
         return tuple(
             WouldStart(when=_WORDS[outcome.when], change=one.change)

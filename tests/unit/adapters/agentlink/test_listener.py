@@ -10,6 +10,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from sokovan.adapters.agentlink.connection import LinkLimits
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.adapters.agentlink.listener import LinkListener, serve_links
 from sokovan.adapters.local.clock import SystemClock
@@ -18,6 +19,7 @@ from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agents import AgentState
 from sokovan.wire.frames import LINK_PATH, STREAM_PATH, Welcome
 from sokovan.wire.link_codec import FRAME_BYTES_MAX, decode, encode
+from tests.integration.agent_rig import comes_true
 from tests.unit.adapters.agentlink.lines import HELLO, Door
 
 SHOWN = {"Authorization": "Bearer secret"}
@@ -26,9 +28,9 @@ SHOWN = {"Authorization": "Bearer secret"}
 class Rig:
     """A manager with an open door."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: LinkLimits | None = None) -> None:
         self.door = Door()
-        self.agents = LinkedAgents(SystemClock(), admit=self.door.admit, heard=self._hear)
+        self.agents = LinkedAgents(SystemClock(), admit=self.door.admit, heard=self._hear, limits=limits)
         self.listener: LinkListener | None = None
 
     async def _hear(self, _agent_id: AgentId, _state: AgentState, _images: tuple[ImageReport, ...]) -> None:
@@ -69,6 +71,31 @@ async def test_an_agent_with_a_credential_gets_a_link(rig: Rig) -> None:
 async def test_nobody_gets_past_without_a_credential(rig: Rig, path: str, shown: str) -> None:
     assert await rig.status(path, **({"Authorization": shown} if shown else {})) == 401
     assert rig.door.tokens == []
+
+
+@pytest.mark.parametrize("path", [LINK_PATH, f"{STREAM_PATH}x", "/"])
+async def test_a_credential_that_is_not_known_opens_no_socket(path: str) -> None:
+    rig = Rig()
+    async with serve_links(rig.agents, host="127.0.0.1", port=0, known=lambda token: token == "secret") as rig.listener:
+        assert await rig.status(path, Authorization="Bearer another") == 401
+        assert rig.door.tokens == []
+        async with connect(rig.url(), additional_headers=SHOWN, proxy=None) as socket:
+            await socket.send(encode(HELLO))
+            assert isinstance(decode(await socket.recv(decode=False)), Welcome)
+
+
+async def test_only_so_many_may_stand_inside_the_door_without_being_admitted() -> None:
+    rig = Rig(LinkLimits(unadmitted_max=2))
+    async with serve_links(rig.agents, host="127.0.0.1", port=0) as rig.listener:
+        silent = [await connect(rig.url(), additional_headers=SHOWN, proxy=None) for _ in range(2)]
+        await comes_true(lambda: rig.agents.is_crowded)
+        assert await rig.status(**SHOWN) == 503
+        await silent[0].send(encode(HELLO))
+        assert isinstance(decode(await silent[0].recv(decode=False)), Welcome)
+        async with connect(rig.url(), additional_headers=SHOWN, proxy=None):
+            await silent[1].close()
+        await comes_true(lambda: not rig.agents.is_crowded)
+        await silent[0].close()
 
 
 async def test_browsers_are_turned_away_wherever_their_page_is_from(rig: Rig) -> None:

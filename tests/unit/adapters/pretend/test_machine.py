@@ -53,8 +53,9 @@ async def test_an_attempt_that_is_behind_is_refused(machine: PretendMachine) -> 
     machine.create(3, launch(attempt=2), RUNS)
     with pytest.raises(AgentRefused, match="outdated-attempt"):
         machine.create(3, launch(attempt=1), RUNS)
-    with pytest.raises(AgentRefused, match="attempt-live"):
+    with pytest.raises(AgentRefused, match="attempt-live") as refused:
         machine.create(3, launch(attempt=3), RUNS)
+    assert refused.value.reason == "attempt-live", "programs go by this, not by the words"
     machine.stop(3, Key(KernelId("k9"), 5))
     with pytest.raises(AgentRefused, match="outdated-attempt"):
         machine.create(3, launch("k9", attempt=4), RUNS)

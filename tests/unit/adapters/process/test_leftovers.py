@@ -75,5 +75,12 @@ def test_a_process_is_found_by_its_control_group(tmp_path: Path) -> None:
         assert numbers(Remains(MARKS, groups=groups, state={}).found()) == {member.pid}
 
 
+def test_a_shim_that_lives_is_among_what_remains_of_a_start_that_was_given_up() -> None:
+    with process() as shim:
+        assert remains(shim_pid=shim.pid, shim_start=shim.start - 1).found() == []
+        assert numbers(remains(shim_pid=shim.pid, shim_start=shim.start).found()) == {shim.pid}
+        assert remains(shim_pid=shim.pid, shim_start=shim.start).end() == []
+
+
 def test_nothing_is_found_where_nothing_is_left() -> None:
     assert remains(pid=2**22 + 1, pid_start=1, pipe=1).end() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 from collections.abc import Iterator
@@ -79,6 +80,21 @@ def test_the_reason_of_a_kernel_that_cannot_start_is_told(nursery: Nursery, tmp_
 
 def test_a_plan_may_be_long(nursery: Nursery, tmp_path: Path) -> None:
     started(nursery, tmp_path, environment={"PATH": "/usr/bin:/bin", "LONG": "x" * 100_000, "LONGER": "y" * 100_000})
+    assert '"started_ms"' in (tmp_path / "state.json").read_text()
+
+
+def test_a_kernel_starts_from_a_process_with_many_open_files(nursery: Nursery, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY)]
+    try:
+        while opened[-1] < 1024:
+            opened.append(os.dup(opened[0]))
+        started(nursery, tmp_path)
+    finally:
+        for handle in opened:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert '"started_ms"' in (tmp_path / "state.json").read_text()
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +20,7 @@ from sokovan.adapters.process.nursery import NURSERY
 from sokovan.adapters.process.observing import LEFTOVER_AGE_MS, Observer
 from sokovan.adapters.process.places import Places, open_lock
 from sokovan.adapters.process.sandbox import Sandbox
+from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.starting import KernelForgotten, Starter
 from sokovan.adapters.process.surroundings import RUNTIME, marks_of
 from sokovan.domain.ids import KernelId
@@ -80,6 +85,26 @@ async def test_a_look_that_comes_in_between_does_not_disturb_a_start(
     starter.start(launch("k", SLEEP))
     assert looks == []
     assert [path.name for path in (tmp_path / "kernels").iterdir()] == ["k-1"]
+
+
+async def test_a_start_that_is_given_up_leaves_no_shim(
+    starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shims: list[int] = []
+    run_shim = NURSERY.run_shim
+
+    def give_up(plan: dict[str, Any], lock: int) -> None:
+        run_shim(plan, lock)
+        shims.append(json.loads((tmp_path / "kernels" / "k-1" / "state.json").read_text())["shim_pid"])
+        os.kill(shims[0], signal.SIGSTOP)
+        raise RuntimeFailure("its shim said nothing")
+
+    monkeypatch.setattr(NURSERY, "run_shim", give_up)
+    with pytest.raises(RuntimeFailure, match="said nothing"):
+        starter.start(launch("k", SLEEP))
+    found = processes.look_up(shims[0])
+    assert found is None or not found.alive
+    assert relatives(tmp_path) == []
 
 
 async def test_limits_that_cannot_be_set_leave_nothing(starter: Starter, tmp_path: Path) -> None:

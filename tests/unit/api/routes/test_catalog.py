@@ -107,3 +107,16 @@ async def test_each_sees_the_owners_that_concern_him(api: LittleApi) -> None:
     for kind, name in (("users", member("south")), ("groups", "south-group"), ("domains", "south")):
         assert (await api.get(f"/{kind}/{name}", user=NORTH)).status_code == 404
         assert (await api.get(f"/{kind}/{name}", user=steward("north"))).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [("queues", {}), ("scaling-groups", {}), ("domains", {}), ("groups", {"domain": "default"})],
+)
+async def test_what_everything_counts_on_stays(api: LittleApi, kind: str, body: dict[str, Any]) -> None:
+    assert (await api.call("PUT", f"/{kind}/default", json={"name": "default", **body})).status_code in {200, 201}
+    refused = await api.call("DELETE", f"/{kind}/default")
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    assert "cannot be removed" in refused.json()["detail"]
+    assert refused.json()["hint"]
+    assert (await api.get(f"/{kind}/default")).status_code == 200

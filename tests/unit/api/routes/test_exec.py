@@ -9,7 +9,9 @@ import pytest
 
 from sokovan.api.app import close_streams
 from sokovan.api.routes.exec_frames import FRAME_MAX
+from sokovan.ports.agent_gateway import AgentRefused
 from tests.unit.api.little_api import LittleApi, Socket, add_key, little_api, member, steward
+from tests.unit.api.talking_agents import EchoExecution
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -162,3 +164,21 @@ async def test_a_server_that_stops_ends_the_command() -> None:
             close_streams(api.app)
             problem, _ = await last(socket)
             assert problem["status"] == 503
+
+
+async def test_a_program_that_is_not_there_is_said_with_what_to_do(
+    api: LittleApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await api.run("bare", NORTH)
+
+    async def missing(_execution: object) -> None:
+        raise AgentRefused(agent_id="a1", problem="nosuch cannot be run: No such file or directory")
+
+    monkeypatch.setattr(EchoExecution, "__aenter__", missing)
+    async with api.socket("/sessions/bare/kernels/0/exec", user=NORTH) as socket:
+        await socket.hear()
+        socket.say(json.dumps({"command": ["nosuch"]}))
+        problem, code = await last(socket)
+    assert (problem["code"], problem["status"], code) == ("exec-failed", 409, 1008)
+    assert "No such file" in problem["detail"]
+    assert "inside the kernel" in problem["hint"]

@@ -85,8 +85,18 @@ async def test_a_user_cannot_shed_the_limits_of_his_key(api: LittleApi) -> None:
     assert (await make(api, NORTH, "tied")).json()["policy"] == "tight"
     assert (await make(api, NORTH, "tied", policy="tight")).json()["policy"] == "tight"
     assert (await make(api, NORTH, "tied", policy="loose")).status_code == 403
-    assert (await make(api, NORTH, STEWARD, policy="loose")).json()["policy"] == "loose"
-    assert (await make(api, NORTH, STEWARD, policy="unknown")).status_code == 404
+
+
+async def test_only_an_administrator_of_everything_chooses_the_limits_of_a_key(api: LittleApi) -> None:
+    await api.cluster.put(ResourcePolicy("snug"), ResourcePolicy("wide"))
+    await add_key(api, STEWARD, named="tied-steward")
+    await api.cluster.put(Keypair(api.keys["tied-steward"], STEWARD, policy="snug"))
+    for owner in (STEWARD, NORTH):
+        assert (await make(api, owner, "tied-steward")).json()["policy"] == "snug"
+        assert (await make(api, owner, "tied-steward", policy="wide")).status_code == 403
+    assert (await make(api, NORTH, ADMIN, policy="wide")).json()["policy"] == "wide"
+    assert (await make(api, NORTH, ADMIN)).json()["policy"] is None
+    assert (await make(api, NORTH, ADMIN, policy="unknown")).status_code == 404
 
 
 async def test_a_user_has_a_bounded_number_of_keys(api: LittleApi, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -18,7 +20,8 @@ async def test_alive_ready_and_healthy(api: LittleApi) -> None:
     ready = await api.get("/readyz", user=member("north"))
     assert (ready.status_code, ready.json()["status"]) == (200, "ok")
     health = (await api.get("/health", user=member("north"))).json()
-    assert (health["status"], health["version"], health["parts"]["store"]) == ("ok", __version__, "ok")
+    assert (health["status"], health["version"]) == ("ok", __version__)
+    assert health["parts"] == {"api": "ok", "store": "ok", "manager": "ok", "agents": "0 heard of lately"}
 
 
 async def test_not_ready_while_the_store_is_away(api: LittleApi, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +44,27 @@ async def test_not_ready_while_the_store_is_away(api: LittleApi, monkeypatch: py
         monkeypatch.undo()
         assert (answer.status_code, answer.json()["status"]) == (status, "degraded")
         assert answer.json()["parts"]["store"] == "store-unavailable"
+
+
+async def _never() -> object:
+    await asyncio.Event().wait()
+    return None
+
+
+async def _closed() -> object:
+    raise RuntimeError("Event loop is closed")
+
+
+@pytest.mark.parametrize("fresh", [_never, _closed])
+async def test_not_ready_while_the_manager_does_not_answer(
+    api: LittleApi, monkeypatch: pytest.MonkeyPatch, fresh: Callable[[], Awaitable[object]]
+) -> None:
+    monkeypatch.setattr("sokovan.api.routes.system.LOOK_S", 0.05)
+    monkeypatch.setattr(api.parts.agents, "fresh", fresh)
+    for path, status in (("/readyz", 503), ("/health", 200)):
+        answer = await api.get(path)
+        assert (answer.status_code, answer.json()["status"]) == (status, "degraded")
+        assert answer.json()["parts"] == {"api": "ok", "store": "ok", "manager": "unreachable", "agents": "unknown"}
 
 
 async def test_figures_are_for_administrators(api: LittleApi) -> None:

@@ -50,7 +50,7 @@ def test_what_is_wrong_here_is_a_usage_error_and_nothing_is_sent(
     assert "hint:" in err
 
 
-@pytest.mark.parametrize(("status", "code"), [(422, "invalid-request"), (401, "unauthenticated"), (409, "conflict")])
+@pytest.mark.parametrize(("status", "code"), [(500, "internal"), (401, "unauthenticated"), (409, "conflict")])
 def test_a_failure_of_ours_is_125_where_every_other_status_is_the_commands(
     server: CannedServer, sokovan: Sokovan, status: int, code: str
 ) -> None:
@@ -58,6 +58,13 @@ def test_a_failure_of_ours_is_125_where_every_other_status_is_the_commands(
     found, _, err = sokovan("run", "--", "x")
     assert found == 125
     assert f"[{code}]" in err
+
+
+def test_what_the_server_cannot_take_as_it_is_written_is_a_usage_error(server: CannedServer, sokovan: Sokovan) -> None:
+    server.refuses("POST sessions", 422, "invalid-request")
+    found, out, err = sokovan("run", "--size", "0", "--", "x")
+    assert (found, out) == (2, "")
+    assert "[invalid-request]" in err
 
 
 @pytest.mark.parametrize(("status", "code", "exit_code"), [(422, "invalid-request", 2), (401, "unauthenticated", 4)])

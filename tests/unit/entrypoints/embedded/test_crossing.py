@@ -23,6 +23,7 @@ from sokovan.entrypoints.embedded.crossing import (
     EventsAcross,
     ExecutionAcross,
     HintsAcross,
+    ManagerGone,
 )
 from sokovan.ports.agents import AgentState, KernelReport
 
@@ -160,3 +161,11 @@ async def test_an_execution_is_talked_to_from_here() -> None:
             assert await across.wait() == 7
             assert echo.size == (24, 80)
         assert not echo.open
+
+
+async def test_a_loop_that_has_ended_is_an_error_with_a_reason_and_nothing_is_left_behind() -> None:
+    with another_loop() as loop:
+        states = AgentStatesAcross(Crossing(loop), InProcessAgentStates(SystemClock()))
+        assert await states.fresh() == {}
+    with pytest.raises(ManagerGone, match="the manager has ended"):
+        await states.fresh()

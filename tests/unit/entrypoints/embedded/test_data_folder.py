@@ -22,9 +22,20 @@ def test_the_folder_and_its_secrets_are_for_their_owner_alone(tmp_path: Path) ->
     assert mode(folder.root / "agent") == 0o700
 
 
-def test_a_folder_that_was_open_to_others_is_closed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sign", ["state.db", "up.lock"])
+def test_a_folder_of_ours_that_was_open_to_others_is_closed(tmp_path: Path, sign: str) -> None:
+    (tmp_path / sign).touch()
     tmp_path.chmod(0o755)
     assert mode(DataFolder(tmp_path).root) == 0o700
+
+
+def test_a_folder_of_somebody_elses_files_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    tmp_path.chmod(0o755)
+    with pytest.raises(DataFolderUnusable, match="chmod 700"):
+        DataFolder(tmp_path)
+    assert mode(tmp_path) == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:

@@ -73,6 +73,15 @@ async def test_nonsense_is_refused_in_words(changes: dict[str, object]) -> None:
         assert refusal.message
 
 
+async def test_a_second_machine_of_the_same_name_is_refused_for_good() -> None:
+    async with StoredCluster.open() as cluster:
+        admit = admission(registry(cluster), KEY)
+        await admit(hello(identity="first"), KEY)
+        refusal = await admit(hello(identity="second"), KEY)
+        assert isinstance(refusal, Refusal)
+        assert (refusal.code, refusal.final) == ("name-taken", True)
+
+
 def test_the_kernels_that_an_agent_answers_for_come_along() -> None:
     arrival = arrival_of(hello(kernels=(KernelEntry("k1", 2, running=True),)))
     assert arrival.kernels == (("k1", 2),)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+
+import pytest
 
 from sokovan.entrypoints.embedded import log_file
 from sokovan.entrypoints.embedded.log_file import log_to, one_line
@@ -33,3 +36,26 @@ def test_the_files_stay_small(tmp_path: Path) -> None:
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert len(sizes) <= 1 + log_file.FILES_KEPT
     assert max(sizes) <= log_file.SIZE_MAX
+
+
+def test_what_libraries_log_goes_into_the_file_and_not_to_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.getLogger("uvicorn.error")
+    with log_to(tmp_path / "sokovan.log"):
+        logger.info("said to nobody")
+        try:
+            raise ZeroDivisionError("forged\n2026 line\x1b[31m")
+        except ZeroDivisionError:
+            logger.exception("request %s failed", "req-1")
+    [line] = (tmp_path / "sokovan.log").read_text().splitlines()
+    assert "request req-1 failed\\nTraceback" in line
+    assert "ZeroDivisionError: forged\\n2026 line\\x1b[31m" in line
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_loggers_are_left_as_they_were(tmp_path: Path) -> None:
+    before = list(logging.getLogger().handlers)
+    with log_to(tmp_path / "sokovan.log"):
+        assert logging.getLogger().handlers != before
+    assert logging.getLogger().handlers == before

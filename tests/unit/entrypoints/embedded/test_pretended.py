@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.pretend.shape import FleetShape
+from sokovan.domain.errors import Conflict
 from sokovan.domain.topology import HyperNode
 from sokovan.entrypoints.embedded.pretended import PretendedEnrolment
-from sokovan.orchestrator.fleet import AgentRegistry
+from sokovan.orchestrator.fleet import AgentRegistry, Arrival
 from sokovan.testing.stored_cluster import StoredCluster
 
 
@@ -41,3 +44,14 @@ async def test_a_later_start_with_another_fleet_replaces_the_racks() -> None:
         agents = {agent.info.agent_id: agent.info for agent in await cluster.store.read(lambda unit: unit.fleet.all())}
         assert agents["r00n0"].incarnation == 2
         assert agents["r00n0"].available_slots["cuda.device"] == 4
+
+
+async def test_a_pretended_agent_takes_no_name_of_a_real_one() -> None:
+    async with StoredCluster.open() as cluster:
+        shape = FleetShape(count=1, gpus=0)
+        [info] = shape.agents()
+        clock = cluster.store.database.clock
+        registry = AgentRegistry(cluster.store, InProcessAgentStates(clock), hints=InProcessHints(clock), clock=clock)
+        await registry.admit(Arrival(agent_id=info.agent_id, identity="a machine's", slots=info.available_slots))
+        with pytest.raises(Conflict, match="another machine"):
+            await enrol(cluster, shape)

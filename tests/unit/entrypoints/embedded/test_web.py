@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import socket
+from typing import Any
 
 import httpx2
 import pytest
 from fastapi import FastAPI
+from starlette.responses import Response
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from sokovan.entrypoints.embedded.web import NoFreePort, bound_socket, served
 
@@ -35,3 +40,20 @@ async def test_an_app_answers_while_it_is_served_and_not_afterwards() -> None:
         with pytest.raises(httpx2.ConnectError):
             await client.get(url)
     assert listener.fileno() == -1 or listener.family == socket.AF_INET
+
+
+async def test_a_socket_that_is_refused_with_an_answer_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async def refusing(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await Response("no key", status_code=401)(scope, receive, send)
+
+    app = FastAPI()
+    app.add_middleware(lambda _app: refusing)
+    listener = bound_socket("127.0.0.1", 0)
+    with caplog.at_level(logging.WARNING):
+        async with served(app, listener):
+            with pytest.raises(InvalidStatus) as caught:
+                await connect(f"ws://127.0.0.1:{listener.getsockname()[1]}/exec", proxy=None)
+    assert caught.value.response.status_code == 401
+    assert caught.value.response.body == b"no key"
+    assert caplog.messages == []

@@ -16,8 +16,9 @@ from sokovan.domain.queue import Queue, QueueState
 from sokovan.domain.session import SessionSpec, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import User
-from sokovan.orchestrator.sessions.dry_runs import DryRuns, in_a_thread
+from sokovan.orchestrator.sessions.dry_runs import DryRunBusy, DryRunLimits, DryRuns
 from sokovan.orchestrator.sessions.explanations import PlannedSession, When
+from sokovan.orchestrator.sessions.scheduler import decide_in_thread
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot, workload_of
@@ -143,7 +144,7 @@ async def test_many_dry_runs_at_a_time_share_one_source(little: LittleController
 
     async def decide(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
         seen.append(len(snapshot.sessions))
-        return await in_a_thread(snapshot, profile)
+        return await decide_in_thread(snapshot, profile)
 
     session = await little.submit()
     runs = DryRuns(SqlSnapshots(little.store), decide)
@@ -161,6 +162,49 @@ async def test_a_closed_queue_asks_for_an_administrator(little: LittleController
     (outcome,) = await runs.of_changed(session, [workload_of(session.spec, submitted=session.place)])
 
     assert (outcome.verdict.code, outcome.when) == ("QUEUE_CLOSED", When.WAITS)
+
+
+class Slow:
+    """A core that decides once it may, and counts those that it thinks about at a time."""
+
+    def __init__(self) -> None:
+        self.may, self.now, self.most = asyncio.Event(), 0, 0
+
+    async def __call__(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await self.may.wait()
+        self.now -= 1
+        return await decide_in_thread(snapshot, profile)
+
+
+async def test_few_are_tried_at_a_time_and_not_too_many_wait_for_that(little: LittleController) -> None:
+    session, slow = await little.submit(), Slow()
+    runs = DryRuns(SqlSnapshots(little.store), slow, limits=DryRunLimits(at_a_time=2, waiting_max=3))
+    asked = [asyncio.ensure_future(runs.of_new(another(little, session.spec))) for _ in range(5)]
+    await asyncio.wait(asked, timeout=0.2)
+
+    with pytest.raises(DryRunBusy) as refusal:
+        await runs.of_new(session.spec)
+
+    assert (refusal.value.code, slow.most) == ("dry-run-busy", 2)
+    slow.may.set()
+    assert {outcome.when for outcome in await asyncio.gather(*asked)} == {When.NOW}
+    assert slow.most == 2
+    assert (await runs.of_new(another(little, session.spec))).when is When.NOW
+
+
+async def test_what_takes_too_long_is_given_up_but_keeps_its_place_until_it_is_done(little: LittleController) -> None:
+    session, slow = await little.submit(), Slow()
+    runs = DryRuns(SqlSnapshots(little.store), slow, limits=DryRunLimits(at_a_time=1, within_s=0.1))
+    for _ in range(2):
+        with pytest.raises(DryRunBusy):
+            await runs.of_new(another(little, session.spec))
+    assert slow.most == 1
+
+    slow.may.set()
+
+    assert (await runs.of_new(another(little, session.spec))).when is When.NOW
 
 
 def another(little: LittleController, spec: SessionSpec) -> SessionSpec:

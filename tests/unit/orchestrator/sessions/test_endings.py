@@ -56,8 +56,14 @@ def test_the_policy_says_whose_end_counts(
 def test_kernels_that_left_before_are_not_waited_for() -> None:
     grown = session(ALL, k2=KernelStatus.CANCELLED)
     assert list(deciding(grown, exits(k0=0, k1=0))) == ["s.0", "s.1"]
-    waiting = session(ALL, k2=KernelStatus.PENDING)
-    assert list(deciding(waiting, exits(k0=0, k1=0))) == []
+
+
+def test_kernels_that_never_got_a_place_are_not_waited_for() -> None:
+    small = session(ALL, k2=KernelStatus.PENDING)
+    assert list(deciding(small, exits(k0=0, k1=0))) == ["s.0", "s.1"]
+    assert list(deciding(small, exits(k0=0))) == []
+    coming = session(ALL, k2=KernelStatus.SCHEDULED)
+    assert list(deciding(coming, exits(k0=0, k1=0))) == []
 
 
 def test_the_first_step_tells_the_result_and_the_second_the_rest() -> None:

@@ -24,39 +24,65 @@ class WithdrawDependents:
     def __init__(self, bench: Workbench, store: Store) -> None:
         self._bench, self._store = bench, store
         self._dependents: dict[SessionId, dict[SessionId, None]] = {}
+        # Who must be looked at; and who was, and must leave, but could not be moved yet.
         self._unsure: dict[SessionId, None] = {}
+        self._stuck: dict[SessionId, None] = {}
 
     def moved(self, session: SessionRecord) -> None:
         """A session is not what it was: it waits, or somebody may wait for it."""
-        if session.status is SessionStatus.PENDING and session.spec.dependencies:
-            self._unsure[session.session_id] = None
-            for other in session.spec.dependencies:
+        waits = session.status is SessionStatus.PENDING
+        for other in session.spec.dependencies:
+            if waits:
+                self._unsure[session.session_id] = None
                 self._dependents.setdefault(other, {})[session.session_id] = None
-        elif session.status in SESSION.terminal:
+            else:
+                self._waits_no_more(session.session_id, other)
+        if session.status in SESSION.terminal:
             self._unsure.update(self._dependents.pop(session.session_id, {}))
 
     def clear(self) -> None:
         """Forget who waits for whom."""
         self._dependents.clear()
         self._unsure.clear()
+        self._stuck.clear()
 
     async def handle(self, seen: Round) -> bool:
         """Look at those whose dependencies have moved, and then at who depends on them."""
         del seen
         moved = False
+        again = [one for one in self._stuck if self._bench.quarantine.admits(one)]
+        for one in again:
+            self._unsure[one] = self._stuck.pop(one)
         while self._unsure:
             moved |= await self._look()
         return moved
 
     async def _look(self) -> bool:
-        waiting = [session for one in self._unsure if (session := self._bench.live.get(one)) is not None]
-        self._unsure.clear()
-        waiting = [session for session in waiting if session.status is SessionStatus.PENDING]
+        looked, self._unsure = self._unsure, {}
+        try:
+            return await self._withdraw(looked)
+        except BaseException:  # also a deadline: nobody else will ever say that these must be looked at
+            self._unsure = looked | self._unsure
+            raise
+
+    async def _withdraw(self, ids: Iterable[SessionId]) -> bool:
+        found = [session for one in ids if (session := self._bench.live.get(one)) is not None]
+        waiting = [session for session in found if session.status is SessionStatus.PENDING]
         if not waiting:
             return False
         failed = await self._failed({one for session in waiting for one in session.spec.dependencies})
-        plans = self._bench.writer.decide(self.name, waiting, lambda session: _withdrawn(session, failed))
-        return bool(await self._bench.writer.move(self.name, plans))
+        hopeless = [session for session in waiting if not failed.isdisjoint(session.spec.dependencies)]
+        plans = self._bench.writer.decide(self.name, hopeless, lambda session: _withdrawn(session, failed))
+        moved = await self._bench.writer.move(self.name, plans)
+        gone = {session.session_id for session in moved}
+        self._stuck.update({one.session_id: None for one in hopeless if one.session_id not in gone})
+        return bool(moved)
+
+    def _waits_no_more(self, session_id: SessionId, other: SessionId) -> None:
+        waiting = self._dependents.get(other, {})
+        waiting.pop(session_id, None)
+        if not waiting:
+            self._dependents.pop(other, None)
 
     async def _failed(self, ids: Iterable[SessionId]) -> set[SessionId]:
         wanted = SessionFilter(ids=sorted(ids), statuses=tuple(SESSION.terminal))

@@ -1,15 +1,16 @@
 """Sessions whose agent is lost for good: ended, or tried again from the start.
 
 What their kernels hold stays taken until there is a proof. If many agents are lost
-at a time, the fault is more likely ours: then nothing is ended.
+at a time, the fault is more likely ours: then nothing is ended for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sokovan.domain.agent import AgentInfo
+from sokovan.domain.errors import StaleVersion
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelTrigger
@@ -25,18 +26,31 @@ from sokovan.ports.storage import UnitOfWork
 
 AGENT_LOST = "agent-lost"
 BRAKED = "mass-loss"
+# Sessions that are left alone hear of it again, sooner than what they heard counts as over.
+_TELL_AGAIN_MS = 45_000
 
 
 @dataclass(frozen=True, slots=True)
 class Brake:
     """When so many agents are lost that sessions are left alone.
 
-    More than `share` of at least `agents_min` agents, within `window_s`.
+    More than `share` of at least `agents_min` agents, within `window_s`. An agent that is
+    still lost after `hold_s` is lost after all.
     """
 
     share: float = 0.3
     agents_min: int = 4
     window_s: float = 60.0
+    hold_s: float = 600.0
+
+
+@dataclass(slots=True)
+class _MassLoss:
+    """Agents that were lost together, and what their sessions are told."""
+
+    until_ms: int
+    detail: str
+    told_ms: int | None = None
 
 
 class EndLostSessions:
@@ -55,47 +69,61 @@ class EndLostSessions:
     ) -> None:
         self._bench, self._batches, self._ids = bench, batches, ids
         self._lost_ms, self._brake = round(lost_s * 1000), brake or Brake()
-        # When each agent was found to be lost; those whose loss is held to be no loss.
+        # When each agent was found to be lost, and with which others; it is held back once in its absence.
         self._since_ms: dict[AgentId, int] = {}
-        self._held: set[AgentId] = set()
+        self._losses: dict[AgentId, _MassLoss] = {}
 
     def clear(self) -> None:
         """Forget who is lost."""
         self._since_ms.clear()
-        self._held.clear()
+        self._losses.clear()
 
     async def handle(self, seen: Round) -> bool:
         """Look at agents that are lost, and have been for long enough."""
         now_ms = self._bench.clock.monotonic_ms()
         lost = [one for one, info in seen.agents.items() if info.status is AgentStatus.LOST]
         self._since_ms = {one: self._since_ms.get(one, now_ms) for one in lost}
-        self._held &= set(lost)
-        await self._apply_brake(seen.agents, now_ms)
-        over = [one for one in lost if one not in self._held and now_ms - self._since_ms[one] >= self._lost_ms]
+        self._losses = {one: loss for one, loss in self._losses.items() if one in self._since_ms}
+        self._apply_brake(seen.agents, now_ms)
+        held = [one for one, loss in self._losses.items() if now_ms < loss.until_ms]
+        self._bench.telemetry.gauge("agents_held_back", len(held))
+        await self._tell(held, now_ms)
+        over = [one for one in lost if one not in held and now_ms - self._since_ms[one] >= self._lost_ms]
         moved = False
         for agent_id in over:
             moved |= await self._end_sessions(agent_id)
         return moved
 
-    async def _apply_brake(self, agents: Mapping[AgentId, AgentInfo], now_ms: int) -> None:
+    def _apply_brake(self, agents: Mapping[AgentId, AgentInfo], now_ms: int) -> None:
         brake = self._brake
         there = [one for one, info in agents.items() if info.status is not AgentStatus.TERMINATED]
         recent = [one for one, since in self._since_ms.items() if now_ms - since <= brake.window_s * 1000]
         on = len(there) >= brake.agents_min and len(recent) > brake.share * len(there)
-        self._bench.telemetry.gauge("agents_held_back", len(self._held))
-        fresh = [one for one in recent if one not in self._held] if on else []
-        self._held.update(fresh)
-        ids = dict.fromkeys(session for agent in fresh for session in self._bench.live.sessions_on(agent))
-        detail = f"{len(recent)} of {len(there)} agents fell silent together; nothing is ended because of it"
-        await self._bench.writer.note(list(ids), by_coordinator(BRAKED, detail))
-        if fresh:
-            self._bench.telemetry.count("mass_losses_total")
+        fresh = [one for one in recent if one not in self._losses] if on else []
+        if not fresh:
+            return
+        told = f"{len(recent)} of {len(there)} agents fell silent together"
+        detail = f"{told}; nothing is ended because of it for {brake.hold_s:g} s"
+        loss = _MassLoss(now_ms + round(brake.hold_s * 1000), detail)
+        self._losses.update(dict.fromkeys(fresh, loss))
+        self._bench.telemetry.count("mass_losses_total")
+
+    async def _tell(self, held: Collection[AgentId], now_ms: int) -> None:
+        """Say, again and again, why sessions whose agent is lost are left alone."""
+        for loss in {id(loss): loss for loss in self._losses.values()}.values():
+            if loss.told_ms is not None and now_ms - loss.told_ms < _TELL_AGAIN_MS:
+                continue
+            agents = [one for one in held if self._losses[one] is loss]
+            ids = dict.fromkeys(session for agent in agents for session in self._bench.live.sessions_on(agent))
+            await self._bench.writer.note(list(ids), by_coordinator(BRAKED, loss.detail))
+            loss.told_ms = now_ms
 
     async def _end_sessions(self, agent_id: AgentId) -> bool:
         live = self._bench.live
         found = [one for name in live.sessions_on(agent_id) if (one := live.get(name)) is not None]
         alive = [one for one in found if Need.AN_END not in needs_of(one)]
-        requeued = [one for one in alive if one.spec.on_agent_lost is LostPolicy.REQUEUE]
+        admits = self._bench.quarantine.admits
+        requeued = [one for one in alive if one.spec.on_agent_lost is LostPolicy.REQUEUE and admits(one.session_id)]
         ended = [one for one in alive if one.spec.on_agent_lost is not LostPolicy.REQUEUE]
         plans = self._bench.writer.decide(self.name, ended, lambda session: [_failed(session, agent_id)])
         moved = await self._bench.writer.move(self.name, plans)
@@ -113,9 +141,11 @@ class EndLostSessions:
         written = await self._batches.write(pairs, work)
         for record in written.results:
             self._bench.live.put(record)
+            self._bench.quarantine.recovered(record.session_id)
         for (session, _), error in written.failures:
             self._bench.live.doubt([session.session_id])
-            self._bench.quarantine.failed(session.session_id, handler=self.name, error=error)
+            if not isinstance(error, StaleVersion):  # somebody was faster; the next look decides again
+                self._bench.quarantine.failed(session.session_id, handler=self.name, error=error)
         return bool(written.results)
 
     def _again(self, spec: SessionSpec) -> SessionSpec:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from sokovan.domain.agent import AgentInfo
-from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
@@ -35,17 +34,10 @@ class EndOverdue:
 
     def __init__(self, bench: Workbench, groups: ScalingGroups) -> None:
         self._bench, self._groups = bench, groups
-        self._waiting: dict[ScalingGroupName, list[tuple[int, SessionId]]] = {}
         self._overdue: dict[KernelId, int] = {}
 
-    def waits(self, session: SessionRecord) -> None:
-        """A session has begun to wait."""
-        line = self._waiting.setdefault(session.spec.scaling_group, [])
-        heapq.heappush(line, (session.submitted_ms, session.session_id))
-
     def clear(self) -> None:
-        """Forget who waits."""
-        self._waiting.clear()
+        """Forget whose end was overdue."""
         self._overdue.clear()
 
     async def handle(self, seen: Round) -> bool:
@@ -69,7 +61,7 @@ class EndOverdue:
             return [Step(KernelTrigger.EXPIRED, by_coordinator(TIME_LIMIT, f"it ran for {limit_s} s"), alive)]
         for kernel in session.kernels:
             if kernel.status is KernelStatus.TERMINATING:
-                steps += self._termination(kernel, agents)
+                steps += self._termination(kernel, agents, grace_s=_grace_s(session))
             elif kernel.status in KERNEL.transient and not _waits_for_others(session, kernel):
                 seconds = KERNEL.deadlines[kernel.status].seconds
                 if seconds is not None and self._lasts(kernel.since_ms, seconds):
@@ -78,42 +70,47 @@ class EndOverdue:
                     steps.append(Step(KernelTrigger.EXPIRED, change, (kernel.kernel_id,)))
         return steps
 
-    def _termination(self, kernel: KernelRecord, agents: Mapping[AgentId, AgentInfo]) -> list[Step]:
+    def _termination(self, kernel: KernelRecord, agents: Mapping[AgentId, AgentInfo], *, grace_s: int) -> list[Step]:
         """Say that an end is overdue; nobody can be blamed while the agent is lost."""
         agent = agents.get(kernel.agent_id or AgentId(""))
         seconds = KERNEL.deadlines[KernelStatus.TERMINATING].seconds
         if seconds is None or agent is None or agent.status in {AgentStatus.LOST, AgentStatus.TERMINATED}:
             return []
         times = self._overdue.get(kernel.kernel_id, 0)
-        if not self._lasts(kernel.since_ms, seconds << min(times, _OVERDUE_DOUBLINGS_MAX)):
+        if not self._lasts(kernel.since_ms, grace_s + (seconds << min(times, _OVERDUE_DOUBLINGS_MAX))):
             return []
         self._overdue[kernel.kernel_id] = times + 1
         change = by_coordinator("termination-overdue", f"agent {kernel.agent_id} has not ended it yet")
         return [Step(KernelTrigger.OVERDUE, change, (kernel.kernel_id,))]
 
     async def _waited_too_long(self) -> list[SessionRecord]:
+        if not self._bench.live.count(Need.A_PLACE):
+            return []
+        limits_s = {group.name: group.pending_timeout_s for group in await self._groups()}
+        if all(limit_s is None for limit_s in limits_s.values()):
+            return []
         found: list[SessionRecord] = []
-        if not any(self._waiting.values()):
-            return found
-        for group in await self._groups():
-            line, limit_s = self._waiting.get(group.name, []), group.pending_timeout_s
-            overdue: list[SessionRecord] = []
-            while limit_s is not None and line and self._lasts(line[0][0], limit_s):
-                session = self._bench.live.get(heapq.heappop(line)[1])
-                if session is not None and session.status is SessionStatus.PENDING:
-                    overdue.append(session)
-            for session in overdue:  # until it has left, it stands in line
-                heapq.heappush(line, (session.submitted_ms, session.session_id))
-            found += overdue
+        for session in self._bench.live.needing(Need.A_PLACE):
+            limit_s = limits_s.get(session.spec.scaling_group)
+            # One that runs and would grow needs a place as well, and may wait for it.
+            waits = session.status is SessionStatus.PENDING
+            if waits and limit_s is not None and self._lasts(session.submitted_ms, limit_s):
+                found.append(session)
         return found
 
     def _is_stuck(self, session: SessionRecord) -> bool:
         seconds = SESSION.deadlines[SessionStatus.TERMINATING].seconds
         terminating = session.status is SessionStatus.TERMINATING
-        return terminating and seconds is not None and self._lasts(session.since_ms, seconds)
+        return terminating and seconds is not None and self._lasts(session.since_ms, seconds + _grace_s(session))
 
     def _lasts(self, since_ms: int, seconds: int) -> bool:
         return self._bench.live.now_ms - since_ms >= seconds * 1000
+
+
+def _grace_s(session: SessionRecord) -> int:
+    """How long its kernels may take to end once they were asked; nothing is late before."""
+    forced = session.goal is Goal.FORCE or session.status in SESSION.terminal
+    return 0 if forced else session.spec.stop_grace_s
 
 
 def _waits_for_others(session: SessionRecord, kernel: KernelRecord) -> bool:

@@ -25,8 +25,9 @@ CREATE = "create"
 ADDRESS_LABEL = "address"
 REFUSED = "creation-refused"
 _ASK_AGAIN_S = 10.0
-# Refusals that pass: the agent has enrolled anew, looks at its machine, or still ends something.
-_PASSING = frozenset({"other-incarnation", "not-ready", "unknown-kernels", "attempt-live"})
+# Refusals that pass: the agent has enrolled anew, looks at its machine, or still ends something. Agents of an earlier
+# release also believe that they are drained until they dial again.
+_PASSING = frozenset({"other-incarnation", "not-ready", "unknown-kernels", "attempt-live", "draining"})
 _READY = frozenset(ALIVE[ALIVE.index(KernelStatus.PREPARED) :])
 
 

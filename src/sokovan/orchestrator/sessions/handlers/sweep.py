@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sokovan.domain.errors import FencedOut, StoreUnavailable
-from sokovan.orchestrator.handler import Handler
+from sokovan.orchestrator.handler import DeadlinePassed, Handler, within
 from sokovan.orchestrator.sessions.rounds import Round, Workbench
 
 
 class Sweep:
-    """Runs its handlers every second or so; one that fails stops no other."""
+    """Runs its handlers every second or so; one that fails or hangs stops no other.
+
+    Together they have `handler_s`, each the same share. `failed` hears of one that
+    raised, by its name.
+    """
 
     name = "sweep"
 
-    def __init__(self, bench: Workbench, handlers: Sequence[Handler[Round]], *, every_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        bench: Workbench,
+        handlers: Sequence[Handler[Round]],
+        *,
+        failed: Callable[[str, Exception], None],
+        every_s: float = 1.0,
+        handler_s: float = 60.0,
+    ) -> None:
         self._bench, self._handlers, self._every_ms = bench, tuple(handlers), round(every_s * 1000)
+        self._share_s, self._failed = handler_s / max(1, len(self._handlers)), failed
         self._swept_ms: int | None = None
 
     def clear(self) -> None:
@@ -36,9 +49,11 @@ class Sweep:
         moved = False
         for handler in self._handlers:
             try:
-                moved |= await handler.handle(seen)
+                moved |= await within(handler.handle(seen), self._share_s, clock=self._bench.clock)
             except (FencedOut, StoreUnavailable):
                 raise
-            except Exception:  # noqa: BLE001  # the others must have their turn; the figure tells of it
-                self._bench.telemetry.count("handler_failures_total", handler=handler.name)
+            except Exception as error:  # noqa: BLE001  # the others must have their turn
+                kind = "timeout" if isinstance(error, DeadlinePassed) else "error"
+                self._bench.telemetry.count("handler_failures_total", handler=handler.name, kind=kind)
+                self._failed(handler.name, error)
         return moved

@@ -1,7 +1,43 @@
 """Who depends on a failure is withdrawn; who depends on a success is not."""
 
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from sokovan.domain.errors import Conflict, StoreUnavailable
 from sokovan.domain.ids import SessionId
+from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
+from sokovan.orchestrator.sessions.rounds import Round
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+
+
+def handler_of(cluster: OrchestratedCluster) -> WithdrawDependents:
+    return cluster.coordinator._shop.crew._dependencies
+
+
+def once(then: Callable[..., Awaitable[object]], problem: Exception) -> Callable[..., Awaitable[object]]:
+    """The same work, which fails the first time."""
+    problems = [problem]
+
+    async def work(*args: object, **options: object) -> object:
+        if problems:
+            raise problems.pop()
+        return await then(*args, **options)
+
+    return work
+
+
+async def someone_waits_for_a_failure(cluster: OrchestratedCluster) -> None:
+    """`second` waits for `first`, which has failed; the coordinator knows of both, but has not looked."""
+    agent = await cluster.agent("a1")
+    await cluster.submit("first")
+    await cluster.submit("second", dependencies=(SessionId("first"),))
+    await cluster.settle()
+    crew = cluster.coordinator._shop.crew
+    crew.first, crew.again = crew.first[:3], crew.again[:2]
+    await agent.ends("first.0", 1)
+    await cluster.settle()
+    assert await cluster.status("second") == "pending"
 
 
 async def test_a_cancelled_dependency_is_a_failed_one(cluster: OrchestratedCluster) -> None:
@@ -47,3 +83,43 @@ async def test_nothing_is_looked_up_while_nobody_waits_for_anybody(cluster: Orch
     await agent.ends("s.0", 1)
     await cluster.settle()
     assert cluster.coordinator._shop.crew._dependencies._dependents == {}
+
+
+async def test_a_store_that_is_away_for_a_moment_makes_nobody_forget(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await someone_waits_for_a_failure(cluster)
+    handler = handler_of(cluster)
+    monkeypatch.setattr(handler, "_failed", once(handler._failed, StoreUnavailable("gone")))
+    with pytest.raises(StoreUnavailable):
+        await handler.handle(Round())
+    assert await handler.handle(Round())
+    assert (await cluster.session("second")).cause == "dependency-failed"
+
+
+async def test_one_that_could_not_be_withdrawn_is_tried_again_in_time(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await someone_waits_for_a_failure(cluster)
+    handler, shop = handler_of(cluster), cluster.coordinator._shop
+    shop.quarantine.failed("second", handler="schedule", error=Conflict("no"))
+    assert not await handler.handle(Round())
+    assert await cluster.status("second") == "pending"
+    await cluster.clock.advance(60)
+    assert await handler.handle(Round())
+    assert (await cluster.session("second")).cause == "dependency-failed"
+
+
+async def test_whoever_waits_no_more_leaves_no_trace(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("first")
+    await cluster.settle()
+    await agent.ends("first.0", 0)
+    await cluster.settle()
+    await cluster.submit("second", dependencies=(SessionId("first"),))
+    await cluster.submit("third", dependencies=(SessionId("second"),))
+    await cluster.settle()
+    assert list(handler_of(cluster)._dependents) == ["second"]
+    await cluster.stop("third")
+    await cluster.settle()
+    assert handler_of(cluster)._dependents == {}

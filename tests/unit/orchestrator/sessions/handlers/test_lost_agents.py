@@ -2,7 +2,7 @@
 
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.session import EndPolicy
+from sokovan.domain.session import EndPolicy, LostPolicy
 from sokovan.orchestrator.sessions.handlers.lost_agents import Brake
 from sokovan.orchestrator.sessions.handlers.silence import Patience
 from sokovan.orchestrator.sessions.parts import Pace
@@ -71,3 +71,52 @@ async def test_a_new_leader_that_finds_many_lost_ends_nothing() -> None:
         await cluster.takes_over()
         await cluster.pass_time(20)
         assert [await cluster.status(f"s{number}") for number in range(4)] == ["running"] * 4
+
+
+async def test_agents_that_stay_away_are_lost_in_the_end_however_many_they_were() -> None:
+    pace = Pace(patience=QUICK.patience, lost_s=4, brake=Brake(hold_s=120))
+    async with OrchestratedCluster.open(pace=pace) as cluster:
+        agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
+        for number in range(4):
+            policy = LostPolicy.REQUEUE if number % 2 else LostPolicy.END
+            await cluster.submit(f"s{number}", slots=FOUR_CPUS, on_agent_lost=policy)
+        await cluster.settle()
+        for agent in agents:
+            agent.goes_silent()
+        await cluster.pass_time(100, step_s=2)
+        assert [await cluster.status(f"s{number}") for number in range(4)] == ["running"] * 4
+        assert cluster.telemetry.gauged("agents_held_back") == 4
+        [told] = [entry for entry in await cluster.story("s0") if entry.change.code == "mass-loss"]
+        assert told.times > 1
+        assert "4 of 4 agents" in told.change.detail
+        await cluster.pass_time(60, step_s=2)
+        assert [(await cluster.session(f"s{number}")).cause for number in range(4)] == ["agent-lost"] * 4
+        assert cluster.telemetry.gauged("agents_held_back") == 0
+        assert cluster.telemetry.counted("mass_losses_total") == 1
+
+
+async def test_agents_that_come_back_are_no_longer_held_back() -> None:
+    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+        agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
+        for agent in agents:
+            agent.goes_silent()
+        await cluster.pass_time(10)
+        assert cluster.telemetry.gauged("agents_held_back") == 4
+        for agent in agents:
+            await agent.connect()
+        await cluster.pass_time(2)
+        assert cluster.telemetry.gauged("agents_held_back") == 0
+
+
+async def test_a_session_that_somebody_else_moved_meanwhile_is_not_set_aside() -> None:
+    async with OrchestratedCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s", on_agent_lost=LostPolicy.REQUEUE)
+        await cluster.settle()
+        before = await cluster.session("s")
+        await cluster.stop("s")
+        await cluster.settle()
+        shop = cluster.coordinator._shop
+        assert not await shop.crew._lost._requeue([before], AgentId("a1"))
+        assert shop.quarantine.take() == []
+        assert "s" in shop.live.doubtful

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -81,3 +82,28 @@ async def test_nobody_is_blamed_while_the_agent_is_lost(cluster: OrchestratedClu
     await cluster.pass_time(300, step_s=30)
     lines = [entry for entry in await cluster.story("s", kernels=True) if entry.trigger == "overdue"]
     assert lines == []
+
+
+async def test_an_end_is_late_only_after_the_grace_that_was_asked_for(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.script.stubborn = True
+    await cluster.submit("s", stop_grace_s=1_800)
+    await cluster.settle()
+    await cluster.stop("s")
+    await cluster.pass_time(1_840, step_s=40)
+    assert await cluster.status("s") == "terminating"
+    assert [one for one in await cluster.story("s", kernels=True) if one.trigger == "overdue"] == []
+    await cluster.pass_time(80, step_s=40)
+    assert len([one for one in await cluster.story("s", kernels=True) if one.trigger == "overdue"]) == 1
+    await cluster.pass_time(520, step_s=40)
+    session = await cluster.session("s")
+    assert (session.status.value, session.goal) == ("terminated", Goal.FORCE)
+
+
+async def test_who_runs_and_would_grow_may_wait_for_that(cluster: OrchestratedCluster) -> None:
+    await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=60))
+    await cluster.agent("a1", slots={"cpu": 1000, "mem": 8 << 30})
+    await cluster.submit("s", kernels=2, min_kernels=1)
+    await cluster.submit("late")
+    await cluster.pass_time(70, step_s=10)
+    assert (await cluster.status("s"), await cluster.status("late")) == ("running", "cancelled")

@@ -9,6 +9,7 @@ from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.record import KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.handlers.start import creation_step
 from sokovan.orchestrator.sessions.preparation.cluster_environment import launches
+from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import Launch
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -78,6 +79,21 @@ async def test_a_full_disk_on_the_agent_ends_the_session_with_its_words(cluster:
     session = await cluster.session("s")
     assert (session.status.value, session.cause) == ("terminated", "creation-refused")
     assert "the disk is full" in (session.cause_detail or "")
+
+
+async def test_an_agent_that_believes_it_is_drained_is_asked_again(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    create, refusals = cluster.agents.create_kernel, ["draining"]
+
+    async def believing(agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+        if refusals:
+            raise AgentRefused(agent_id=agent_id, problem="it is being drained", reason=refusals.pop())
+        await create(agent_id, incarnation, launch)
+
+    cluster.agents.create_kernel = believing  # type: ignore[method-assign]  # an agent of an earlier release
+    await cluster.submit("s")
+    await cluster.pass_time(30)
+    assert await cluster.status("s") == "running"
 
 
 async def test_kernels_find_each_other_by_the_addresses_of_their_agents(cluster: OrchestratedCluster) -> None:

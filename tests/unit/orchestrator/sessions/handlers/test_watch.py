@@ -79,3 +79,19 @@ async def test_a_waiting_kernel_is_told_of_once_per_number(cluster: Orchestrated
     await cluster.pass_time(25)
     notes = [entry for entry in await cluster.story("s") if entry.change.code == "kernels-ended"]
     assert [(entry.times, entry.change.detail[:6]) for entry in notes] == [(2, "2 of 3")]
+
+
+async def test_a_gang_that_never_grew_ends_when_all_who_came_have_ended(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1", slots={"cpu": 2000, "mem": 8 << 30})
+    await cluster.submit("s", kernels=4, min_kernels=2, ends_with=EndPolicy.ALL)
+    await cluster.settle()
+    session = await cluster.session("s")
+    assert [one.status.value for one in session.kernels] == ["running", "running", "pending", "pending"]
+    await agent.ends("s.0", 0)
+    await cluster.settle()
+    assert await cluster.status("s") == "running"
+    await agent.ends("s.1", 0)
+    await cluster.pass_time(2)
+    session = await cluster.session("s")
+    assert (session.status.value, session.cause) == ("terminated", "completed")
+    assert [one.status.value for one in session.kernels] == ["terminated", "terminated", "cancelled", "cancelled"]

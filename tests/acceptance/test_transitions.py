@@ -1,0 +1,43 @@
+"""Every row of the session and kernel tables occurs with real processes, or cannot occur."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.claims import CLAIMED, ROWS, Row
+
+_ONE_BY_ONE = "kernels go from SCHEDULED to PREPARING first, and their session goes with them"
+_NOT_BEGUN = "a kernel is created when enough of its session are PREPARED; before that none can exit"
+_AT_ONCE = "a session that is PREPARED has no kernel that was asked for, so none that could exit"
+
+# These are in the tables for what stores may hold and managers of other versions may have written.
+CANNOT_OCCUR = {
+    Row("session", "scheduled", "pull_started"): _ONE_BY_ONE,
+    Row("session", "scheduled", "kernel_exited"): _NOT_BEGUN,
+    Row("session", "preparing", "kernel_exited"): _NOT_BEGUN,
+    Row("session", "pulling", "kernel_exited"): _NOT_BEGUN,
+    Row("session", "prepared", "kernel_exited"): _AT_ONCE,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _claims() -> None:
+    """What every module of this folder says that it shows; its tests fail if it does not."""
+    for file in sorted(Path(__file__).parent.glob("test_*.py")):
+        if file != Path(__file__):
+            importlib.import_module(f"tests.acceptance.{file.stem}")
+
+
+def test_every_row_is_shown_by_a_test_or_cannot_occur() -> None:
+    assert sorted(ROWS - set(CLAIMED) - set(CANNOT_OCCUR)) == []
+
+
+def test_no_row_that_is_shown_is_said_to_be_impossible() -> None:
+    assert sorted(set(CLAIMED) & set(CANNOT_OCCUR)) == []
+
+
+def test_every_row_that_cannot_occur_is_a_row() -> None:
+    assert set(CANNOT_OCCUR) <= ROWS
