@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.errors import NotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.record import Change
 from sokovan.orchestrator.sessions import inquiries
+from sokovan.orchestrator.sessions.dry_runs import DryRunLimits, DryRuns
 from sokovan.orchestrator.sessions.inquiries import Inquiries
 from sokovan.ports.sessions import SessionFilter
 from sokovan.scheduling.trace import Advice
@@ -54,6 +56,16 @@ async def test_a_gang_is_told_how_many_of_it_could_start(little: LittleControlle
 
     assert told.code == "NEVER_FITS"
     assert ("now", "minimum 4: start with 4 of 5 kernels") in [(one.when, one.change) for one in told.would_start]
+
+
+async def test_while_too_much_is_tried_out_a_session_still_hears_why_it_waits(little: LittleController) -> None:
+    session = await little.submit(resources={"gpu": 8, "cpu": 2})
+    await little.cycle()
+    busy = DryRuns(SqlSnapshots(little.store), limits=DryRunLimits(at_a_time=0, waiting_max=0))
+
+    told = await Inquiries(little.store, busy).why(session.session_id)
+
+    assert (told.code, told.would_start) == ("NEVER_FITS", ())
 
 
 async def test_without_a_view_of_the_cluster_nothing_is_tried(little: LittleController) -> None:

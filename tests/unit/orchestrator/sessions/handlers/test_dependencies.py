@@ -97,9 +97,7 @@ async def test_a_store_that_is_away_for_a_moment_makes_nobody_forget(
     assert (await cluster.session("second")).cause == "dependency-failed"
 
 
-async def test_one_that_could_not_be_withdrawn_is_tried_again_in_time(
-    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_that_could_not_be_withdrawn_is_tried_again_in_time(cluster: OrchestratedCluster) -> None:
     await someone_waits_for_a_failure(cluster)
     handler, shop = handler_of(cluster), cluster.coordinator._shop
     shop.quarantine.failed("second", handler="schedule", error=Conflict("no"))
