@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
 SOKOVAN = str(Path(sys.executable).with_name("sokovan"))
+# What may be said from outside: where programs are, and how much a failing server tells.
+KEPT = ("PATH", "LANG", "TMPDIR", "PYTHONPATH", "SOKOVAN_DEBUG")
 READY_LIMIT_S = 60
 LIMIT_S = 60
 STEP_S = 0.02
@@ -44,7 +46,7 @@ class Embedded:
     @property
     def environment(self) -> dict[str, str]:
         """Of everything that is started here: nothing of the user who runs the tests."""
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
+        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         return {
             **kept,
             "HOME": str(self.folder),

@@ -80,16 +80,16 @@ def hasten(hurry: Hurry) -> None:
         _make_mortal(Path(hurry.holds) / "armed", hurry.dies_after)
 
 
-def _pace(hurry: Hurry) -> Pace:
-    pace = Pace()
+def _pace(hurry: Hurry, **usual: Any) -> Pace:
+    pace = Pace(**usual)
     if hurry.silence_s is not None:
         pace = dataclasses.replace(pace, patience=Patience(suspect_s=hurry.silence_s, lost_s=1.0), lost_s=1.0)
     return pace if hurry.lease_s is None else dataclasses.replace(pace, lease_ttl_s=hurry.lease_s)
 
 
-def _serve_links(fixed_port: int, agents: LinkedAgents, *, host: str, port: int) -> Any:
-    del port  # any: agents that were told of an earlier server would not find this one
-    return serve_links(agents, host=host, port=fixed_port)
+def _serve_links(fixed_port: int, agents: LinkedAgents, **usual: Any) -> Any:
+    # Any other: an agent that was told of an earlier server would not find this one.
+    return serve_links(agents, **{**usual, "port": fixed_port})
 
 
 def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[Launch]]:

@@ -42,9 +42,7 @@ def test_a_session_goes_its_way_and_its_history_tells_every_step(server: Embedde
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", 139, "failure"),
     ],
 )
-def test_how_a_command_ends_is_how_its_session_ends(
-    server: Embedded, script: str, exit_code: int, result: str
-) -> None:
+def test_how_a_command_ends_is_how_its_session_ends(server: Embedded, script: str, exit_code: int, result: str) -> None:
     ended = server.settles(server.python(script))
     assert (ended["exit_code"], ended["result"]) == (exit_code, result)
     assert ended["kernels"][0]["exit_code"] == exit_code

@@ -26,14 +26,22 @@ class Figure:
 
 FIGURES: Mapping[str, Figure] = {
     "agents": Figure("gauge", "Agents by status.", ("status",)),
-    "agents_held_back": Figure("gauge", "Lost agents whose sessions are not ended, because too many were lost at once."),
+    "agents_held_back": Figure(
+        "gauge", "Lost agents whose sessions are not ended, because too many were lost at once."
+    ),
     "api_failures_total": Figure("counter", "Requests that ended in an error of ours."),
     "api_seconds": Figure("histogram", "Time to answer a request.", ("method", "route", "status")),
     "cycle_seconds": Figure("histogram", "Time of one round of a coordinator.", ("coordinator",)),
     "decide_seconds": Figure("histogram", "Time of one decision of the core."),
-    "handler_failures_total": Figure("counter", "Objects or rounds that a handler could not handle.", ("handler", "kind")),
-    "invariant_violations": Figure("gauge", "Rows that break a law of the store, as of the last audit.", ("invariant",)),
-    "mass_losses_total": Figure("counter", "Times that so many agents were lost at once that nothing was ended for it."),
+    "handler_failures_total": Figure(
+        "counter", "Objects or rounds that a handler could not handle.", ("handler", "kind")
+    ),
+    "invariant_violations": Figure(
+        "gauge", "Rows that break a law of the store, as of the last audit.", ("invariant",)
+    ),
+    "mass_losses_total": Figure(
+        "counter", "Times that so many agents were lost at once that nothing was ended for it."
+    ),
     "orphans_total": Figure("counter", "Kernels found on agents that nobody wants."),
     "placements_total": Figure("counter", "Kernels that were placed."),
     "queue_length": Figure("gauge", "Sessions that wait for a kind of work.", ("queue",)),

@@ -36,10 +36,8 @@ def outlived(holdings: Holdings, key: KernelKey) -> Refusal | None:
     """A refusal of an attempt that is over, or that a later one has replaced."""
     if key in holdings.tombstones:
         return Refusal("tombstone", f"{key} is over and will not be created again")
-    latest = max(
-        (other.attempt for other in [*holdings.kernels, *holdings.tombstones] if other.kernel_id == key.kernel_id),
-        default=0,
-    )
+    listed = (other.attempt for other in holdings.kernels if other.kernel_id == key.kernel_id)
+    latest = max(holdings.tombstones.latest(key.kernel_id), *listed, 0)
     if latest > key.attempt:
         return Refusal("outdated-attempt", f"{key} comes after attempt {latest} of the same kernel")
     return None

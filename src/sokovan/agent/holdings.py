@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import NamedTuple
 
-from sokovan.agent.journal_records import KernelKey, Memory, Tombstone
+from sokovan.agent.journal_records import KernelKey, Memory, Tombstones
 from sokovan.domain.ids import AgentId
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport
@@ -86,7 +86,7 @@ class Holdings:
     obstacle: str = ""
     kernels: Mapping[KernelKey, Held] = field(default_factory=dict)
     strangers: Mapping[KernelKey, Stranger] = field(default_factory=dict)
-    tombstones: Mapping[KernelKey, Tombstone] = field(default_factory=dict)
+    tombstones: Tombstones = field(default_factory=Tombstones)
     images: Mapping[str, ImageReport] = field(default_factory=dict)
     image_waiting: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
 
@@ -119,7 +119,7 @@ def restored(fresh: Holdings, memory: Memory) -> Holdings:
         kernels_max=fresh.kernels_max,
         boot=fresh.boot,
         kernels=kernels,
-        tombstones=dict(memory.tombstones),
+        tombstones=memory.tombstones,
     )
 
 

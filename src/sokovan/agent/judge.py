@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from sokovan.agent.events import CreateAsked, Event, ForgetAsked, Observed, PrepareAsked, StopAsked
 from sokovan.agent.holdings import Holdings
@@ -29,6 +30,8 @@ class Judge:
         self.holdings = holdings
         self.seen = asyncio.Event()
         self._journal, self._clock, self._carry_out = journal, clock, carry_out
+        # Not the event loop's threads: whatever hangs there, what has happened can be written down.
+        self._writer = ThreadPoolExecutor(1, "journal")
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._postponed: set[asyncio.Task[None]] = set()
 
@@ -47,6 +50,7 @@ class Judge:
         finally:
             for task in self._postponed:
                 task.cancel()
+            self._writer.shutdown(wait=False)
 
     async def _take(self, events: Sequence[Event]) -> None:
         holdings, records, instructions = self.holdings, list[JournalRecord](), list[Instruction]()
@@ -57,7 +61,7 @@ class Judge:
             instructions.extend(follows.instructions)
         try:
             if records:
-                await asyncio.to_thread(self._journal.append, records)
+                await asyncio.get_running_loop().run_in_executor(self._writer, self._journal.append, records)
         except JournalUnwritable as problem:
             await self._unwritten(events, problem)
             return

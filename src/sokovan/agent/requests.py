@@ -99,7 +99,7 @@ def _stop_unknown(holdings: Holdings, event: StopAsked) -> Step:
         answer = SendAnswer(event.token, Gone(gone=False, detail={"phase": "unknown"}))
         return Step(holdings, instructions=(StopKernel(event.key, event.grace_s), answer))
     # Never heard of: the create that comes too late will find the tombstone.
-    tombstones = {**holdings.tombstones, event.key: Tombstone(holdings.incarnation)}
+    tombstones = holdings.tombstones.laid(event.key, Tombstone(holdings.incarnation), held=holdings.kernels)
     return Step(
         replace(holdings, tombstones=tombstones),
         (KernelEntombed(event.key, holdings.incarnation),),
@@ -117,7 +117,8 @@ def entombed(holdings: Holdings, token: Token, key: KernelKey, held: Held, *, dr
     if drop:
         records.append(KernelWithdrawn(key))
         del kernels[key]
-    tombstones = {**holdings.tombstones, key: Tombstone(holdings.incarnation, held.exit_code)}
+    tombstone = Tombstone(holdings.incarnation, held.exit_code)
+    tombstones = holdings.tombstones.laid(key, tombstone, held=holdings.kernels)
     detail = {"reason": held.reason} if held.reason else {}
     return Step(
         replace(holdings, kernels=kernels, tombstones=tombstones),
@@ -137,9 +138,10 @@ def forget(holdings: Holdings, event: ForgetAsked) -> Step:
     if held.phase not in {Phase.EXITED, Phase.UNSTARTED}:
         return refused(holdings, event.token, Refusal("not-over", f"{key} is not over: {held.phase}"))
     records: list[JournalRecord] = [KernelForgotten(key)]
-    tombstones = dict(holdings.tombstones)
+    tombstones = holdings.tombstones
     if key not in tombstones:
-        tombstones[key] = Tombstone(holdings.incarnation, held.exit_code)
+        tombstone = Tombstone(holdings.incarnation, held.exit_code)
+        tombstones = tombstones.laid(key, tombstone, held=holdings.kernels)
         records.insert(0, KernelEntombed(key, holdings.incarnation, held.exit_code))
     kernels = {other: kept for other, kept in holdings.kernels.items() if other != key}
     return Step(

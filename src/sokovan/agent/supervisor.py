@@ -6,7 +6,6 @@ agent is in the records of a step, which are durable before the rest is carried 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -30,11 +29,9 @@ from sokovan.agent.journal_records import (
     IncarnationTaken,
     JournalRecord,
     KernelEntombed,
-    KernelKey,
     KernelStarted,
     KernelWithdrawn,
     Tombstone,
-    standing,
 )
 from sokovan.agent.sightings import looked
 
@@ -107,10 +104,10 @@ def _not_started(holdings: Holdings, event: StartFinished, held: Held) -> Step:
     """Nothing of it runs: it may be tried again, unless its end was asked for."""
     kernels = {key: kept for key, kept in holdings.kernels.items() if key != event.key}
     records: list[JournalRecord] = [KernelWithdrawn(event.key)]
-    tombstones: Mapping[KernelKey, Tombstone] = holdings.tombstones
+    tombstones = holdings.tombstones
     if held.stop_grace_s is not None:
         records.append(KernelEntombed(event.key, holdings.incarnation))
-        tombstones = {**tombstones, event.key: Tombstone(holdings.incarnation)}
+        tombstones = tombstones.laid(event.key, Tombstone(holdings.incarnation), held=kernels)
     problems = tuple(SendProblem(token, event.code, event.problem) for token in held.waiting)
     return Step(replace(holdings, kernels=kernels, tombstones=tombstones), tuple(records), problems)
 
@@ -127,7 +124,7 @@ def _image_moved(holdings: Holdings, event: ImageMoved) -> Step:
 def _link_opened(holdings: Holdings, event: LinkOpened) -> Step:
     if event.incarnation <= holdings.incarnation:  # the same again, or the word of a manager that lags behind
         return Step(holdings, instructions=(SendHeartbeat(),))
-    tombstones = standing(holdings.tombstones, incarnation=event.incarnation, held=holdings.kernels)
+    tombstones = holdings.tombstones.standing(incarnation=event.incarnation, held=holdings.kernels)
     return Step(
         replace(holdings, incarnation=event.incarnation, tombstones=tombstones),
         (IncarnationTaken(event.incarnation),),

@@ -68,6 +68,7 @@ async def agent_of(options: AgentOptions, stack: contextlib.ExitStack, *, tell: 
     clock = SystemClock()
     journal = stack.enter_context(contextlib.closing(Journal.open(options.root / JOURNAL)))
     runtime = ProcessRuntime(options.root / KERNELS, clock, hidden=(options.root.parent,))
+    stack.callback(runtime.close)
     held = await runtime.confinement()
     wish = InventoryWish(
         agent_id=options.name,

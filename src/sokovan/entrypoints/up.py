@@ -28,6 +28,7 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.api.app import close_streams, make_app
 from sokovan.api.parts import ApiParts
 from sokovan.api.settings import ApiSettings
+from sokovan.domain.ids import checked_name
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import OF_OTHERS, AlreadyUp, DataFolder, data_home
@@ -61,7 +62,8 @@ class UpOptions:
     """What somebody says to `sokovan up`.
 
     `pretended` are how many agents only act as if, and how many devices each has;
-    `fake_gpus` are devices in name only, of the agent that runs kernels for real.
+    `fake_gpus` are devices in name only, of the agent that runs kernels for real; `name`
+    is what that agent is called, otherwise after its machine.
     """
 
     port: int = PORT
@@ -69,11 +71,14 @@ class UpOptions:
     pretended: tuple[int, int] | None = None
     fake_gpus: int = 0
     agent: bool = True
+    name: str = ""
 
 
 def run_up(options: UpOptions, *, say: Callable[[str], None]) -> int:
     """Be up until told to stop; kernels go on after that. Raises SokovanError."""
     shape_of(options)  # before anything is made
+    if options.name:
+        checked_name(options.name, what="agent")
     # The store's files are made by SQLite, which asks for no mode; a kernel's own umask is set by its shim.
     umask = os.umask(OF_OTHERS)
     try:
@@ -148,7 +153,7 @@ def _wish(
     token = folder.secret(AGENT_KEY_FILE)
 
     def agent(manager: str) -> AgentOptions:
-        return AgentOptions(manager, token, root=folder.root / "agent", fake_gpus=options.fake_gpus)
+        return AgentOptions(manager, token, root=folder.root / "agent", fake_gpus=options.fake_gpus, name=options.name)
 
     return PlantWish(
         database=DatabaseSettings(folder.store_url),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -50,7 +50,7 @@ class AsyncConnection:
                 wait_s = attempts.wait_s(problem, repeatable=call.repeatable)
             await self.surroundings.pause(wait_s)
 
-    async def follow(self, follower: Follower[T], *, timeout_s: float | None = None) -> AsyncIterator[T]:
+    async def follow(self, follower: Follower[T], *, timeout_s: float | None = None) -> AsyncGenerator[T, None]:
         """What a stream brings, over broken connections, until it is over or time is up."""
         deadline = Deadline(timeout_s, self.surroundings)
         attempts = Attempts(STREAMS, self.surroundings)

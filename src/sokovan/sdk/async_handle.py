@@ -70,7 +70,8 @@ class AsyncSessionHandle:
     ) -> AsyncIterator[LogLine]:
         """Its output, line by line; with `follow` until it ends."""
         reader = LineReader()
-        async for piece in self._sessions.logs(self.id, LogWish(follow=follow, tail=tail, kernel=kernel)):
+        wish = LogWish(follow=follow, tail=tail, kernel=kernel).of(self.view)
+        async for piece in self._sessions.logs(self.id, wish):
             for line in reader.feed(piece):
                 yield line
         for line in reader.close():

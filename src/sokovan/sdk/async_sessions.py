@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from sokovan.sdk.async_connection import AsyncConnection
@@ -85,9 +86,15 @@ class AsyncSessions:
         """The story of a session and its kernels."""
         return await self._connection.send(session_calls.history(ref))
 
-    def logs(self, ref: str, wish: LogWish | None = None) -> AsyncIterator[LogPiece]:
+    async def logs(self, ref: str, wish: LogWish | None = None) -> AsyncIterator[LogPiece]:
         """The output of a session's kernels, piece by piece."""
-        return self._connection.follow(LogFollower(ref, wish or LogWish()))
+        wish = wish or LogWish()
+        if wish.needs_size:
+            view = await self.get(ref)
+            ref, wish = view.id, wish.of(view)
+        async with aclosing(self._connection.follow(LogFollower(ref, wish))) as pieces:
+            async for piece in pieces:
+                yield piece
 
 
 class AsyncKernels:

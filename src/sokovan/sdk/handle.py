@@ -68,7 +68,8 @@ class SessionHandle:
     def logs(self, *, follow: bool = False, tail: int | None = None, kernel: int | None = None) -> Iterator[LogLine]:
         """Its output, line by line; with `follow` until it ends."""
         reader = LineReader()
-        for piece in self._sessions.logs(self.id, LogWish(follow=follow, tail=tail, kernel=kernel)):
+        wish = LogWish(follow=follow, tail=tail, kernel=kernel).of(self.view)
+        for piece in self._sessions.logs(self.id, wish):
             yield from reader.feed(piece)
         yield from reader.close()
 

@@ -86,7 +86,11 @@ class Sessions:
 
     def logs(self, ref: str, wish: LogWish | None = None) -> Iterator[LogPiece]:
         """The output of a session's kernels, piece by piece."""
-        return self._connection.follow(LogFollower(ref, wish or LogWish()))
+        wish = wish or LogWish()
+        if wish.needs_size:
+            view = self.get(ref)
+            ref, wish = view.id, wish.of(view)
+        return self._connection.follow(LogFollower(ref, wish))
 
 
 class Kernels:

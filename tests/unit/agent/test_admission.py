@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.agent.admission import not_admitted, outlived, wrong_incarnation
 from sokovan.agent.holdings import Held, Holdings, Phase, Stranger
-from sokovan.agent.journal_records import Tombstone
+from sokovan.agent.journal_records import Tombstone, Tombstones
 from sokovan.domain.slots import ResourceSlot
 from tests.unit.agent.stories import FRESH, key, launch
 
@@ -106,12 +106,19 @@ def test_nothing_starts_beside_a_kernel_of_which_nobody_knows_what_it_takes() ->
 
 
 def test_an_attempt_that_is_over_or_outdated_is_refused_for_ever() -> None:
-    holdings = replace(READY, tombstones={key("k1", 2): Tombstone(3)})
+    holdings = replace(READY, tombstones=Tombstones({key("k1", 2): Tombstone(3)}))
 
     assert code(outlived(holdings, key("k1", 2))) == "tombstone"
     assert code(outlived(holdings, key("k1", 1))) == "outdated-attempt"
     assert outlived(holdings, key("k1", 3)) is None
     assert outlived(holdings, key("k2", 1)) is None
+
+
+def test_an_attempt_that_is_listed_outdates_the_ones_before() -> None:
+    busy = with_running(READY, "k1", attempt=2)
+
+    assert code(outlived(busy, key("k1", 1))) == "outdated-attempt"
+    assert outlived(busy, key("k1", 2)) is None
 
 
 @pytest.mark.parametrize("incarnation", [0, 2, 4])

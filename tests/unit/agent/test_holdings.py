@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sokovan.agent.holdings import EXIT_UNKNOWN, Held, Holdings, Phase, Stranger, reports, restored, used_slots
-from sokovan.agent.journal_records import AskedFor, Memory, Tombstone
+from sokovan.agent.journal_records import AskedFor, Memory, Tombstone, Tombstones
 from sokovan.domain.ids import KernelId
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agents import KernelReport
@@ -45,7 +45,7 @@ def test_an_agent_that_starts_again_knows_what_its_journal_says() -> None:
     memory = Memory(
         incarnation=7,
         kernels={key(): AskedFor({"cpu": 1000}, {"cuda.device": ("gpu0",)}, "boot-1", started=True)},
-        tombstones={key("gone"): Tombstone(7, 1)},
+        tombstones=Tombstones({key("gone"): Tombstone(7, 1)}),
     )
     holdings = restored(FRESH, memory)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sokovan.agent import journal_records
 from sokovan.agent.journal_records import (
     AskedFor,
     IncarnationTaken,
@@ -17,6 +19,7 @@ from sokovan.agent.journal_records import (
     KernelWithdrawn,
     Memory,
     Tombstone,
+    Tombstones,
     recalled,
     summary,
 )
@@ -41,7 +44,7 @@ def test_a_kernel_is_remembered_from_asking_to_forgetting() -> None:
     assert started.kernels[key()].started
     over = recalled(started, [KernelEntombed(key(), 1, 137), KernelForgotten(key())])
 
-    assert over == Memory(0, {}, {key(): Tombstone(1, 137)})
+    assert over == Memory(0, {}, Tombstones({key(): Tombstone(1, 137)}))
 
 
 def test_a_kernel_that_could_not_start_leaves_nothing() -> None:
@@ -58,6 +61,26 @@ def test_tombstones_are_kept_for_as_long_as_a_request_could_need_them() -> None:
     assert set(memory.tombstones) == {key("old"), key("listed")}
 
     assert set(recalled(memory, [IncarnationTaken(3)]).tombstones) == {key("listed")}
+
+
+def test_only_so_many_tombstones_are_kept_of_kernels_that_nobody_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_records, "TOMBSTONES_MAX", 3)
+    memory = recalled(Memory(), [IncarnationTaken(1), KernelAsked(key("listed"), {}), KernelEntombed(key("listed"), 1)])
+    for number in range(1, 9):
+        memory = recalled(memory, [KernelEntombed(key("k", number), 1)])
+    assert list(memory.tombstones) == [key("listed"), key("k", 7), key("k", 8)]
+    forgotten = recalled(memory, [KernelForgotten(key("listed")), KernelEntombed(key("next"), 1)])
+    assert list(forgotten.tombstones) == [key("k", 7), key("k", 8), key("next")]
+
+
+def test_tombstones_are_found_by_their_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_records, "TOMBSTONES_MAX", 2)
+    first = Tombstones({key("a", 4): Tombstone(1), key("a", 2): Tombstone(1)})
+    assert (first.latest(KernelId("a")), first.latest(KernelId("b"))) == (4, 0)
+    more = first.laid(key("b", 1), Tombstone(1), held=())
+    assert (more.latest(KernelId("a")), more.latest(KernelId("b"))) == (2, 1)
+    assert more.laid(key("b", 2), Tombstone(1), held=()).latest(KernelId("a")) == 0
+    assert first == {key("a", 4): Tombstone(1), key("a", 2): Tombstone(1)}, "each is a state of its own"
 
 
 @given(st.lists(RECORDS, max_size=30))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,20 @@ async def test_nothing_is_done_before_the_journal_has_it(rig: Rig) -> None:
         assert memory is rig.journal.memory
     assert key() in rig.journal.memory.kernels
     assert key("k2") in rig.journal.memory.tombstones
+
+
+async def test_the_journal_is_written_while_the_threads_of_the_event_loop_hang(rig: Rig) -> None:
+    released, few = threading.Event(), ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(few)
+    hung = asyncio.ensure_future(asyncio.to_thread(released.wait))
+    try:
+        async with asyncio.timeout(10):
+            await rig.ready()
+        assert rig.journal.memory.incarnation == 1
+        assert not hung.done()
+    finally:
+        released.set()
+        await hung
 
 
 async def test_events_that_come_together_share_a_write(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,13 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Response
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.backoff import Backoff
@@ -300,3 +302,22 @@ def test_an_address_on_this_machine_or_with_tls_is_taken(url: str) -> None:
 
 def test_plaintext_is_a_decision_that_somebody_writes_down() -> None:
     assert ManagerAddress("ws://10.0.0.1:80", "secret", plaintext=True).plaintext
+
+
+async def test_a_door_that_stays_shut_says_why() -> None:
+    duty = Duty()
+
+    def shut(socket: ServerConnection, _request: object) -> Response:
+        return socket.respond(HTTPStatus.UNAUTHORIZED, "this credential opens nothing here\n")
+
+    async def nobody_comes(_socket: ServerConnection) -> None:
+        pass
+
+    async with serve(nobody_comes, "127.0.0.1", 0, process_request=shut) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        link = ManagerLink(ManagerAddress(f"ws://127.0.0.1:{port}", "x"), duty, SystemClock(), chance=lambda: 0.0)
+        dialling = asyncio.ensure_future(link.run())
+        await comes_true(lambda: bool(duty.told))
+        dialling.cancel()
+    assert duty.told[0].endswith("refuses this agent: this credential opens nothing here")
+    assert duty.hellos == 0

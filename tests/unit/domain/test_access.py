@@ -126,9 +126,7 @@ def reference(standing: Standing, act: Act, kind: Kind, belonging: Belonging) ->
 
 
 @given(STANDINGS, st.sampled_from(Act), st.sampled_from(Kind), BELONGINGS)
-def test_the_table_says_what_the_reference_says(
-    standing: Standing, act: Act, kind: Kind, belonging: Belonging
-) -> None:
+def test_the_table_says_what_the_reference_says(standing: Standing, act: Act, kind: Kind, belonging: Belonging) -> None:
     assert may(standing, act, kind, belonging) == reference(standing, act, kind, belonging)
 
 

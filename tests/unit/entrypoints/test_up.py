@@ -42,9 +42,11 @@ def test_a_second_server_on_the_folder_does_nothing_and_succeeds(tmp_path: Path)
     assert "already at http://127.0.0.1:7646" in said[0]
 
 
-def test_a_fleet_that_cannot_be_pretended_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+def test_a_fleet_or_a_name_that_cannot_be_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
         run_up(UpOptions(data=tmp_path / "new", pretended=(0, 8)), say=lambda _line: None)
+    with pytest.raises(InvalidInput):
+        run_up(UpOptions(data=tmp_path / "new", name="../x"), say=lambda _line: None)
     assert not (tmp_path / "new").exists()
     assert shape_of(UpOptions(pretended=(4, 2))) is not None
 

@@ -52,7 +52,7 @@ async def test_waiting_ends_with_the_deadline() -> None:
 
 async def test_every_other_question_is_one_request() -> None:
     chunk = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
-    answers = [*[ok(SESSION)] * 4, ok({"items": []}), ok([KERNEL]), ok(chunk), stream(("log", chunk))]
+    answers = [*[ok(SESSION)] * 4, ok({"items": []}), ok([KERNEL]), ok(chunk), ok(SESSION), stream(("log", chunk))]
     sessions, kernels, server = opened(*answers)
     await sessions.submit(SessionBody(command=["x"]))
     await sessions.get("a")
@@ -62,4 +62,6 @@ async def test_every_other_question_is_one_request() -> None:
     assert await kernels.list("a") == [KERNEL]
     assert await kernels.log("a") == chunk
     assert [piece.content async for piece in sessions.logs("a", LogWish(follow=True))] == [b"a"]
-    assert len(server.asked) == 8
+    # Whoever follows all kernels looks first how many there are, and stays with that session.
+    assert server.lines[-2:] == ["GET /api/v1/sessions/a", "GET /api/v1/sessions/s-1/log?follow=true"]
+    assert len(server.asked) == 9

@@ -17,6 +17,7 @@ from typing import Self
 from sokovan.adapters.process.callers import ask, connected
 from sokovan.adapters.process.shim.listener import MESSAGE_MAX
 from sokovan.adapters.process.surroundings import check_command
+from sokovan.adapters.process.threads import Threads, Work
 from sokovan.ports.runtime import RuntimeFailure
 
 KILLED = 137
@@ -31,10 +32,11 @@ class ProcessExecution:
     the command.
     """
 
-    def __init__(self, folder: Path, command: Sequence[str], *, terminal: bool) -> None:
+    def __init__(self, folder: Path, command: Sequence[str], *, terminal: bool, threads: Threads) -> None:
         self._folder = folder
         self._command = tuple(command)
         self._terminal = terminal
+        self._threads = threads
         self._input = -1
         self._output = -1
         self._line: socket.socket | None = None
@@ -43,7 +45,7 @@ class ProcessExecution:
     async def __aenter__(self) -> Self:
         """Start it; raises RuntimeFailure."""
         check_command(self._command)
-        line = await asyncio.to_thread(self._start)
+        line = await self._threads.run(Work.COMMAND, self._start)
         line.setblocking(False)  # noqa: FBT003  # the standard library's own signature
         self._line = line
         self._ending = asyncio.ensure_future(_exit_code(line))

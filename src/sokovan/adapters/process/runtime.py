@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import sys
@@ -19,6 +18,7 @@ from sokovan.adapters.process.shim.main import LOG
 from sokovan.adapters.process.shim.ring import read_from
 from sokovan.adapters.process.starting import Starter
 from sokovan.adapters.process.stopping import Stopper
+from sokovan.adapters.process.threads import Threads, Work
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import Execution, KernelState, Launch, LogPart, Observation, RuntimeFailure
@@ -58,17 +58,20 @@ class ProcessRuntime:
         self._ends = Ends(self._places)
         self._hidden = tuple(Path(os.path.realpath(folder)) for folder in (root, *hidden))
         self._bubblewrap = bubblewrap
+        self._threads = Threads()
         self._confinement: Confinement | None = None
 
     async def confinement(self) -> Confinement:
         """What holds kernels here, tried once."""
         if self._confinement is None:
-            self._confinement = await asyncio.to_thread(confinement, hidden=self._hidden, bubblewrap=self._bubblewrap)
+            self._confinement = await self._threads.run(
+                Work.START, confinement, hidden=self._hidden, bubblewrap=self._bubblewrap
+            )
         return self._confinement
 
     async def has_image(self, image: str) -> bool:
         """Whether kernels of this image can start at once."""
-        return await asyncio.to_thread(self._images.is_ready, image)
+        return await self._threads.run(Work.LOOK, self._images.is_ready, image)
 
     async def prepare_image(self, image: str, progress: Callable[[str], None]) -> None:
         """Make an image ready; `progress` gets lines for people."""
@@ -78,15 +81,15 @@ class ProcessRuntime:
         """Start a kernel, once per (kernel, attempt)."""
         starter = Starter(self._places, self._images, await self.confinement())
         # A caller that gives up does not leave it half done: the thread goes on to the end.
-        await asyncio.to_thread(starter.start, launch)
+        await self._threads.run(Work.START, starter.start, launch)
 
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
         """Ask it to end, and after `grace_s` make it."""
-        await asyncio.to_thread(self._stopper.stop, folder_name(kernel_id, attempt), grace_s)
+        await self._threads.run(Work.END, self._stopper.stop, folder_name(kernel_id, attempt), grace_s)
 
     async def observe(self) -> Sequence[Observation]:
         """Every kernel of this machine that was not forgotten, by id."""
-        found = await asyncio.to_thread(self._observer.all)
+        found = await self._threads.run(Work.LOOK, self._observer.all)
         running = (one for one in found if one.state in {KernelState.RUNNING, KernelState.STOPPING})
         self._ends.follow([folder_name(one.kernel_id, one.attempt) for one in running])
         return found
@@ -97,7 +100,7 @@ class ProcessRuntime:
 
     async def forget(self, kernel_id: KernelId, attempt: int) -> None:
         """Remove what is kept of an ended kernel."""
-        await asyncio.to_thread(self._forget, folder_name(kernel_id, attempt))
+        await self._threads.run(Work.END, self._forget, folder_name(kernel_id, attempt))
 
     def _forget(self, name: str) -> None:
         found = self._observer.one(name)
@@ -111,7 +114,7 @@ class ProcessRuntime:
 
     async def read_log(self, kernel_id: KernelId, attempt: int, *, offset: int, limit: int) -> LogPart:
         """Output from `offset` on, at most `limit` bytes."""
-        return await asyncio.to_thread(self._read_log, folder_name(kernel_id, attempt), offset, limit)
+        return await self._threads.run(Work.LOOK, self._read_log, folder_name(kernel_id, attempt), offset, limit)
 
     def _read_log(self, name: str, offset: int, limit: int) -> LogPart:
         # Before the output: what is said between the two looks must not be taken for the end.
@@ -129,4 +132,9 @@ class ProcessRuntime:
 
     def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> Execution:
         """Run a further command inside a running kernel."""
-        return ProcessExecution(self._places.folder(kernel_id, attempt), command, terminal=terminal)
+        folder = self._places.folder(kernel_id, attempt)
+        return ProcessExecution(folder, command, terminal=terminal, threads=self._threads)
+
+    def close(self) -> None:
+        """Let the threads go; kernels stay."""
+        self._threads.close()

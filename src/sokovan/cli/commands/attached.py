@@ -88,7 +88,7 @@ class Attached:
 
     def _output(self, view: SessionView) -> Iterator[LogPiece]:
         """What it says; after an interruption from where it was read to."""
-        for piece in self._client.sessions.logs(view.id, LogWish(follow=True, seen=dict(self._seen))):
+        for piece in self._client.sessions.logs(view.id, LogWish(follow=True, seen=dict(self._seen)).of(view)):
             self._seen[piece.kernel] = piece.offset + len(piece.content)
             yield piece
 

@@ -51,9 +51,11 @@ def logs(
         if value is not None and value < 0:
             raise InvalidSetting(f"{option} {value} is less than nothing", hint="write 0 or more")
     with server.client() as client:
-        several = kernel is None and client.sessions.get(name).size > 1
-        pieces = client.sessions.logs(name, LogWish(follow=follow, tail=tail, kernel=kernel))
-        print_log(pieces, prefixed=prefix or several)
+        wish, several = LogWish(follow=follow, tail=tail, kernel=kernel), False
+        if kernel is None:
+            view = client.sessions.get(name)
+            wish, several = wish.of(view), view.size > 1
+        print_log(client.sessions.logs(name, wish), prefixed=prefix or several)
     return OK
 
 

@@ -19,6 +19,7 @@ def up(
     fake: str | None = None,
     fake_gpus: int = 0,
     no_agent: Flag = False,
+    name: str = "",
 ) -> int:
     """Run everything on this machine: server, agent, store.
 
@@ -42,6 +43,8 @@ def up(
         Pretend that this machine has so many GPUs.
     no_agent
         Do not run kernels on this machine.
+    name
+        What the agent of this machine is called; otherwise after the machine.
     """
     if not 0 <= port < 65536:
         raise _usage(f"--port {port} is not a port", "write a number from 1 to 65535, or 0 for any that is free")
@@ -50,7 +53,7 @@ def up(
     pretended = _fleet(fake)
     from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here
 
-    options = UpOptions(port=port, data=data, pretended=pretended, fake_gpus=fake_gpus, agent=not no_agent)
+    options = UpOptions(port=port, data=data, pretended=pretended, fake_gpus=fake_gpus, agent=not no_agent, name=name)
     return run_up(options, say=talk)
 
 

@@ -7,6 +7,7 @@ an event loop of its own, and the API reaches it by crossing over.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -55,15 +56,18 @@ class ControlPlane:
 
     def stop(self) -> None:
         """Let the round that is under way end, and wait for the thread."""
-        if self._loop is not None and self._stopping is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
+        if self._loop is not None and self._stopping is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(STOP_LIMIT_S)
 
     def _run(self) -> None:
         try:
             asyncio.run(self._work())
         except BaseException as error:  # noqa: BLE001  # whoever waits for the manager hears why it ended
-            if not self._ready.done():
+            if self._ready.done():
+                self._wish.tell(f"the manager has ended: {error!r}")
+            else:
                 self._ready.set_exception(error)
 
     async def _work(self) -> None:

@@ -17,7 +17,6 @@ HEARTBEAT_S = 2.0
 
 def admission(registry: AgentRegistry, token: str) -> Callable[[Hello, str], Awaitable[Welcome | Refusal]]:
     """Takes agents in that show `token`, and refuses in words those that it does not."""
-
     is_token = known_token(token)
 
     async def admit(hello: Hello, given: str) -> Welcome | Refusal:

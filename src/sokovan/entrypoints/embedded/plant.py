@@ -22,13 +22,14 @@ from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.leases import SqlLeases
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
-from sokovan.entrypoints.agent import AgentOptions, agent_of
+from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.allocators import allocator_named
 from sokovan.entrypoints.embedded.auditing import Watchman
 from sokovan.entrypoints.embedded.links import admission, known_token
 from sokovan.entrypoints.embedded.pretended import PretendedEnrolment
 from sokovan.entrypoints.embedded.publishing import EVENTS_HINT, Publisher
 from sokovan.entrypoints.embedded.telling_store import TellingStore
+from sokovan.entrypoints.embedded.tending import tend, tend_agent
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.orchestrator.coordinator import Coordinator
 from sokovan.orchestrator.fleet import AgentRegistry
@@ -91,7 +92,7 @@ async def plant_at_work(wish: PlantWish, stack: AsyncExitStack) -> Plant:
     registry = AgentRegistry(telling, states, hints=hints, clock=clock)
     linked = LinkedAgents(clock, admit=admission(registry, wish.agent_token), heard=registry.heard, tell=wish.tell)
     enrolment = PretendedEnrolment(registry, telling, wish.pretended) if wish.pretended else None
-    gateway = _with_pretended(stack, linked, enrolment)
+    gateway = _with_pretended(wish, stack, linked, enrolment)
     listener = await _listen(wish, stack, linked)
     parts = CoordinatorParts(
         store=telling,
@@ -111,7 +112,7 @@ async def plant_at_work(wish: PlantWish, stack: AsyncExitStack) -> Plant:
     coordinator = ScheduleCoordinator(parts, holder=ids.new("manager"), pace=wish.pace)
     coordinators = (coordinator, Publisher(store.outbox, events), Watchman(store, wish.telemetry, wish.tell))
     await _start_orchestrator(wish, stack, coordinators, clock=clock, hints=hints)
-    agent = await _start_agent(wish, stack, listener.port)
+    agent = await _start_agent(wish, stack, linked, listener.port)
     return Plant(
         hints=hints,
         events=events,
@@ -169,29 +170,20 @@ async def _start_orchestrator(
     stack.push_async_callback(orchestrator.stop)
 
 
-def _with_pretended(stack: AsyncExitStack, linked: LinkedAgents, enrolment: PretendedEnrolment | None) -> AgentGateway:
+def _with_pretended(
+    wish: PlantWish, stack: AsyncExitStack, linked: LinkedAgents, enrolment: PretendedEnrolment | None
+) -> AgentGateway:
     """The way to agents, with the pretended ones beside the real ones."""
     if enrolment is None:
         return linked
     fleet = enrolment.fleet(SystemClock())
-    running = asyncio.create_task(fleet.run(), name="pretended")
-    stack.push_async_callback(_ended, running)
+    tend(stack, fleet.run(), name="the pretended fleet", tell=wish.tell)
     return GatewaySwitch(linked, fleet)
 
 
-async def _start_agent(wish: PlantWish, stack: AsyncExitStack, port: int) -> str:
-    """Run the agent of this machine beside the manager; what there is to say about it."""
+async def _start_agent(wish: PlantWish, stack: AsyncExitStack, linked: LinkedAgents, port: int) -> str:
+    """Run the agent of this machine, if there is to be one; what there is to say about it."""
     if wish.agent is None:
         return ""
-    closing = stack.enter_context(contextlib.ExitStack())
     options = wish.agent(f"ws://{wish.link_host}:{port}")
-    parts = await agent_of(options, closing, tell=wish.tell)
-    running = asyncio.create_task(parts.run(), name="agent")
-    stack.push_async_callback(_ended, running)
-    return parts.in_words()
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    return await tend_agent(options, stack, connected=linked.connected, tell=wish.tell)

@@ -20,7 +20,7 @@ from sokovan.ports.storage import Fence
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
-from sokovan.scheduling.snapshot import SystemSnapshot
+from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 
 # The core is pure and may take long; where it runs is the caller's choice (a thread, in a server).
@@ -118,16 +118,17 @@ class Scheduler:
     async def _try(self, group: ScalingGroupName, fence: Fence | None, report: CycleReport) -> None:
         """Schedule one group; what is wrong with it concerns nobody else."""
         snapshot = await self._snapshots.snapshot(group)
-        waiting = [one.session_id for one in snapshot.sessions if any(kernel.agent is None for kernel in one.kernels)]
+        # From behind: among many who run, those who wait have mostly come last.
+        anybody = any(_waits(session) for session in reversed(snapshot.sessions))
         try:
-            await self._schedule(snapshot, fence, report, anybody=bool(waiting))
+            await self._schedule(snapshot, fence, report, anybody=anybody)
         except (FencedOut, StoreUnavailable):
             raise
         except Exception as error:  # noqa: BLE001  # a bad profile or a broken plugin of one group
             words = ": ".join(said(error))
             if self._told_broken.get(group) != words:
                 self._told_broken[group] = report.broken[group] = words
-                report.stranded[group] = waiting
+                report.stranded[group] = [one.session_id for one in snapshot.sessions if _waits(one)]
             return
         self._told_broken.pop(group, None)
 
@@ -168,6 +169,10 @@ class Scheduler:
     def _wake_in(self, milliseconds: int) -> None:
         at_ms = self._clock.monotonic_ms() + milliseconds
         self._due_ms = at_ms if self._due_ms is None else min(self._due_ms, at_ms)
+
+
+def _waits(session: SessionWorkload) -> bool:
+    return any(kernel.agent is None for kernel in session.kernels)
 
 
 def _batches(assignments: Sequence[Assignment]) -> list[Sequence[Assignment]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from sokovan.sdk.core import session_calls, system_calls
@@ -77,13 +77,25 @@ class LogPiece:
 class LogWish:
     """Which part of the output, and whether to go on.
 
-    `seen` is how far each kernel was read before; it goes on there.
+    `seen` is how far each kernel was read before; it goes on there. `size` is how many
+    kernels the session has, without which a follower cannot tell the end of all from the
+    end of those that spoke.
     """
 
     follow: bool = False
     tail: int | None = None
     kernel: int | None = None
     seen: Mapping[int, int] = field(default_factory=dict)
+    size: int | None = None
+
+    @property
+    def needs_size(self) -> bool:
+        """Whether somebody should look first how many kernels there are."""
+        return self.follow and self.kernel is None and self.size is None
+
+    def of(self, view: SessionView) -> LogWish:
+        """The same wish, for a session that was looked at."""
+        return replace(self, size=view.size)
 
 
 class LogFollower:
@@ -119,8 +131,9 @@ class LogFollower:
         return LogPiece(chunk.kernel, max(seen, chunk.offset), fresh, chunk.end) if fresh or chunk.end else None
 
     def is_over(self) -> bool:
-        """When all that spoke have ended; a server that stops ends streams too."""
-        return not self._wish.follow or (bool(self._ended) and self._ended >= self._places.keys())
+        """When every kernel has ended; a server that stops ends streams too."""
+        expected = 1 if self._wish.kernel is not None else (self._wish.size or 1)
+        return not self._wish.follow or (len(self._ended) >= expected and self._ended >= self._places.keys())
 
 
 class EventFollower:

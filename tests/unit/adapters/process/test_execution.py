@@ -10,6 +10,7 @@ import pytest
 
 from sokovan.adapters.process.execution import ProcessExecution
 from sokovan.adapters.process.runtime import ProcessRuntime
+from sokovan.adapters.process.threads import Threads
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import RuntimeFailure
 from tests.kernels import SLEEP, launch, place, runtime_in, said
@@ -26,7 +27,7 @@ async def runtime(tmp_path: Path) -> AsyncIterator[ProcessRuntime]:
 
 
 def execution(tmp_path: Path, *command: str, terminal: bool = False) -> ProcessExecution:
-    return ProcessExecution(place(tmp_path / "root", "k"), command, terminal=terminal)
+    return ProcessExecution(place(tmp_path / "root", "k"), command, terminal=terminal, threads=Threads())
 
 
 @pytest.mark.usefixtures("runtime")

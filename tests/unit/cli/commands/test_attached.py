@@ -25,7 +25,8 @@ def ends_with(server: CannedServer, exit_code: int, *, size: int = 1) -> None:
         ("session", session(size=size)),
     )
     server.streams("GET sessions/s-1/events", ("session", ended(exit_code=exit_code, size=size)), later=True)
-    server.streams("GET sessions/s-1/log", chunk(0, 0, "hello\n", end=True))
+    silent = [chunk(kernel, 0, "", end=True) for kernel in range(1, size)]
+    server.streams("GET sessions/s-1/log", chunk(0, 0, "hello\n", end=True), *silent)
 
 
 def test_output_is_ours_and_every_change_is_a_line_of_talk(server: CannedServer, sokovan: Sokovan) -> None:

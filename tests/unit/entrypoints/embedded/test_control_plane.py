@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,12 @@ from sokovan.adapters.pretend.shape import FleetShape
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.entrypoints.agent import AgentOptions
+from sokovan.entrypoints.embedded import control_plane
 from sokovan.entrypoints.embedded.control_plane import ControlPlane
-from sokovan.entrypoints.embedded.plant import PlantWish
+from sokovan.entrypoints.embedded.plant import Plant, PlantWish
 from sokovan.orchestrator.sessions.parts import Pace
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -81,3 +86,54 @@ async def test_why_it_could_not_start_reaches_whoever_waits_for_it(url: str) -> 
         listener.close()
         await listener.wait_closed()
         await asyncio.to_thread(plane.stop)
+
+
+async def test_the_agent_of_this_machine_is_linked_when_the_manager_is_ready(url: str, tmp_path: Path) -> None:
+    def agent(manager: str) -> AgentOptions:
+        return AgentOptions(manager, "an-agent-key", root=tmp_path / "agent", name="here")
+
+    async with StoredCluster.open(url) as cluster:
+        await cluster.put(ScalingGroup(ScalingGroupName("default")))
+    plane = ControlPlane(wish(url, agent=agent))
+    try:
+        ports = await asyncio.wrap_future(plane.start())
+        assert ports.gateway.connected(AgentId("here"))
+        assert "NOT LINKED" not in ports.agent
+    finally:
+        await asyncio.to_thread(plane.stop)
+
+
+async def test_an_agent_that_is_refused_says_why_when_the_manager_is_ready(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sokovan.entrypoints.embedded.tending.LINK_S", 1.0)
+
+    def agent(manager: str) -> AgentOptions:
+        return AgentOptions(manager, "another-key", root=tmp_path / "agent", name="here")
+
+    plane = ControlPlane(wish(url, agent=agent))
+    try:
+        ports = await asyncio.wrap_future(plane.start())
+        assert "NOT LINKED" in ports.agent
+        assert "refuses this agent" in ports.agent
+    finally:
+        await asyncio.to_thread(plane.stop)
+
+
+async def test_the_end_of_a_manager_that_had_begun_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    real = control_plane.plant_at_work
+
+    async def fail() -> None:
+        raise ZeroDivisionError("inside")
+
+    async def frail(wanted: PlantWish, stack: AsyncExitStack) -> Plant:
+        stack.push_async_callback(fail)
+        return await real(wanted, stack)
+
+    monkeypatch.setattr(control_plane, "plant_at_work", frail)
+    plane = ControlPlane(wish(url, tell=told.append))
+    await asyncio.wrap_future(plane.start())
+    assert told == []
+    await asyncio.to_thread(plane.stop)
+    assert told == ["the manager has ended: ZeroDivisionError('inside')"]

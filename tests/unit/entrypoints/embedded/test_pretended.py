@@ -8,6 +8,7 @@ from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.pretend.shape import FleetShape
 from sokovan.domain.errors import Conflict
+from sokovan.domain.ids import AgentId
 from sokovan.domain.topology import HyperNode
 from sokovan.entrypoints.embedded.pretended import PretendedEnrolment
 from sokovan.orchestrator.fleet import AgentRegistry, Arrival
@@ -42,8 +43,8 @@ async def test_a_later_start_with_another_fleet_replaces_the_racks() -> None:
         await enrol(cluster, FleetShape(count=8, gpus=4))
         assert await racks(cluster) == {"r00": 8, "pretended": 1}
         agents = {agent.info.agent_id: agent.info for agent in await cluster.store.read(lambda unit: unit.fleet.all())}
-        assert agents["r00n0"].incarnation == 2
-        assert agents["r00n0"].available_slots["cuda.device"] == 4
+        assert agents[AgentId("r00n0")].incarnation == 2
+        assert agents[AgentId("r00n0")].available_slots["cuda.device"] == 4
 
 
 async def test_a_pretended_agent_takes_no_name_of_a_real_one() -> None:

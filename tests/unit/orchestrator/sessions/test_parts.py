@@ -10,7 +10,7 @@ def test_the_usual_pace_is_the_one_that_is_promised() -> None:
     assert (pace.patience.suspect_s, pace.patience.lost_s, pace.lost_s) == (15.0, 45.0, 60.0)
     assert (pace.brake.share, pace.brake.agents_min, pace.brake.window_s) == (0.3, 4, 60.0)
     assert (pace.retention.seconds, pace.retention.kernels_max) == (3600.0, 1000)
-    assert pace.errands.at_a_time == 64
+    assert (pace.errands.at_a_time, pace.errands.per_agent, pace.brake.hold_s) == (256, 16, 600.0)
 
 
 async def test_a_coordinator_keeps_to_the_pace_it_is_given() -> None:

@@ -83,14 +83,29 @@ def test_a_kernel_that_was_started_anew_speaks_from_the_beginning() -> None:
     assert follower.accept(log(0, 0, b"second")) == LogPiece(0, 0, b"second")
 
 
-def test_a_followed_log_is_over_when_all_that_spoke_have_ended() -> None:
-    follower = LogFollower("ddp", LogWish(follow=True))
+def test_a_followed_log_is_over_when_every_kernel_has_ended_and_not_only_those_that_spoke() -> None:
+    follower = LogFollower("ddp", LogWish(follow=True).of(session(size=3)))
     assert not follower.is_over()
     follower.accept(log(0, 0, b"a"))
     follower.accept(log(1, 0, b"b", end=True))
     assert not follower.is_over()
     assert follower.accept(log(0, 1, b"", end=True)) == LogPiece(0, 1, b"", end=True)
+    assert not follower.is_over()
+    follower.accept(log(2, 0, b"", end=True))
     assert follower.is_over()
+
+
+def test_of_one_kernel_the_log_is_over_with_that_kernel() -> None:
+    follower = LogFollower("ddp", LogWish(follow=True, kernel=2).of(session(size=3)))
+    follower.accept(log(2, 0, b"b", end=True))
+    assert follower.is_over()
+
+
+def test_only_who_follows_all_kernels_must_know_how_many_there_are() -> None:
+    assert LogWish(follow=True).needs_size
+    assert not LogWish(follow=True, kernel=0).needs_size
+    assert not LogWish().needs_size
+    assert not LogWish(follow=True).of(session()).needs_size
 
 
 def test_a_log_that_is_not_followed_is_over_when_the_server_says_so() -> None:

@@ -28,7 +28,7 @@ class Hanging:
 
     async def handle(self, seen: Round) -> bool:
         del seen
-        return await asyncio.get_running_loop().create_future()
+        return await asyncio.Event().wait()
 
 
 def unheard(name: str, error: Exception) -> None:
