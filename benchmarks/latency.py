@@ -112,6 +112,7 @@ async def crowd(*, sessions: int, size: int, callers: int = 16) -> Figures:
     """Submit many sessions against 1,000 pretended agents, and see when all are placed."""
     with server("--fake", "1000x8", "--no-agent") as found:
         async with client_of(found) as client, client_of(found, 4) as other:
+            await all_enrolled(client, 1000)
             begun = clock()
             waits: list[float] = []
             probing = asyncio.create_task(probe(other, waits))
@@ -146,6 +147,19 @@ async def probe(client: httpx2.AsyncClient, waits: list[float]) -> None:
         (await client.get("/sessions", params={"limit": 20})).raise_for_status()
         waits.append(clock() - begun)
         await asyncio.sleep(0.02)  # noqa: TID251  # a person's pace, in real time
+
+
+async def all_enrolled(client: httpx2.AsyncClient, count: int) -> None:
+    """Return when so many agents are there, in racks."""
+    there = 0
+    while there < count:
+        await asyncio.sleep(0.5)  # noqa: TID251  # they enrol in real time
+        there, cursor = 0, None
+        while there == 0 or cursor is not None:
+            page = (await client.get("/agents", params={"limit": 500, **({"cursor": cursor} if cursor else {})})).json()
+            there, cursor = there + len(page["items"]), page["next"]
+            if not page["items"]:
+                break
 
 
 async def all_placed(client: httpx2.AsyncClient) -> None:

@@ -27,7 +27,7 @@ SOKOVAN = str(Path(sys.executable).with_name("sokovan"))
 KEPT = ("PATH", "LANG", "TMPDIR", "PYTHONPATH", "SOKOVAN_DEBUG")
 READY_LIMIT_S = 60
 LIMIT_S = 60
-STEP_S = 0.02
+STEP_S = 0.04
 READY = "ready in"
 ENDED = ("terminated", "cancelled")
 # Nothing that runs gets more than it asked for: with less, Python takes seconds to begin.

@@ -82,7 +82,7 @@ def test_a_server_killed_while_a_session_is_new_runs_or_ends_loses_and_doubles_n
 
 
 def test_a_server_killed_after_each_of_its_commits_in_turn_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    """One session for each commit of a session's life, after which the server dies."""
+    """One session for each commit of a session's life, right after which the server dies."""
     armed = tmp_path / "holds" / "armed"
     armed.parent.mkdir()
     server = Embedded(tmp_path / "up")
@@ -93,6 +93,8 @@ def test_a_server_killed_after_each_of_its_commits_in_turn_loses_and_doubles_not
             number = len(sessions) + 1
             server.hurry = Hurry(holds=str(armed.parent), dies_after=number, lease_s=LEASE_S)
             server.start()
+            if sessions:
+                outlived(server, sessions[-1], code=len(sessions))
             session = Counted(server, tmp_path / f"commit-{number}")
             session.end(number)  # it ends by itself as soon as it runs
             sessions.append(session)
@@ -103,10 +105,15 @@ def test_a_server_killed_after_each_of_its_commits_in_turn_loses_and_doubles_not
                 assert server.stop() == -signal.SIGKILL
         assert len(sessions) > 5, "the life of a session has more commits than that"
         for number, session in enumerate(sessions, start=1):
-            session.submit()
-            assert server.settles(session.id)["exit_code"] == number
-            assert len(session.starts) == 1
+            outlived(server, session, code=number)
         assert len(server.sessions()) == len(sessions)
+
+
+def outlived(server: Embedded, session: Counted, *, code: int) -> None:
+    """The session is what it would have been without the death of its server."""
+    session.submit()  # whoever got no answer asks again
+    assert server.settles(session.id)["exit_code"] == code
+    assert len(session.starts) == 1
 
 
 def test_a_server_killed_alone_is_dialled_again_by_its_agent_which_has_gone_on(tmp_path: Path) -> None:

@@ -18,10 +18,11 @@ from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
 from tests.acceptance.hurried import Hurry
 from tests.acceptance.package_index import PackageIndex, package_index
+from tests.kernels import relatives
 
 SLEEPS = "import time; time.sleep(600)"
 # Enough for whatever happens within them on a busy machine, as long as nobody holds it back.
-DEADLINES = {"scheduled": 3, "preparing": 3, "pulling": 4, "prepared": 3, "creating": 3, "terminating": 2}
+DEADLINES = {"scheduled": 2, "preparing": 3, "pulling": 4, "prepared": 2, "creating": 3, "terminating": 1}
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def test_a_session_that_is_stopped_while_it_is_created_holds_its_slots_until_its
 
 @shows(kernel="terminating:overdue", session="terminating:forced")
 def test_an_end_that_does_not_come_is_told_and_frees_nothing(server: Embedded, agent: AgentProcess) -> None:
-    session = server.python(SLEEPS)
+    session = server.python(SLEEPS, stop_grace=0)
     server.reaches(session, "running")
     with paused(agent):
         server.end(session)
@@ -177,17 +178,10 @@ def test_a_kernel_that_is_over_before_anybody_saw_it_run_counts_all_the_same(
             session = server.python("print('quick')")
             server.reaches(session, "preparing")
         server.says(session, "quick")
-        until(lambda: not processes_of(agent), what="the kernel is over")
+        until(lambda: not relatives(agent.kernels), what="the kernel is over")
         assert server.session(session)["status"] == "creating"
     ended = server.settles(session)
     assert (ended["exit_code"], ended["result"]) == (0, "success")
-
-
-def processes_of(agent: AgentProcess) -> list[int]:
-    """What runs of the agent's kernels."""
-    from tests.kernels import relatives
-
-    return relatives(agent.kernels)
 
 
 @shows(

@@ -85,7 +85,7 @@ def _limits() -> Finding:
     from sokovan.adapters.process.limits import limits_in_words  # noqa: PLC0415  # beside its one use
 
     hierarchies = confinement(bubblewrap="").hierarchies
-    held = HELD_HARD <= set(hierarchies.controllers)
+    held = set(hierarchies.controllers) >= HELD_HARD
     hint = "" if held else "delegate a control group with memory and pids to your user for hard limits"
     return Finding("limits", True if held else None, limits_in_words(hierarchies), hint)
 

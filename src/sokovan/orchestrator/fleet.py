@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sokovan.domain.agent import AgentInfo
 from sokovan.domain.errors import InvalidInput, NotFound
@@ -112,6 +112,7 @@ class AgentRegistry:
         One that says nothing new touches neither the store nor the hint.
         """
         now_ms = self._clock.monotonic_ms()
+        state = replace(state, heard_ms=self._clock.now_ms())
         known = self._heard.get(agent_id)
         if not await self._agents.put(state, ttl_s=self._fresh_s):
             return

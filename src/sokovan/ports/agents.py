@@ -24,7 +24,8 @@ class AgentState:
     """One heartbeat: everything that the agent holds, not what changed.
 
     `sequence` counts the heartbeats of one incarnation. `load` are figures for
-    people (cpu_percent, memory_bytes, ...), which no decision rests on.
+    people (cpu_percent, memory_bytes, ...), which no decision rests on; so is `heard_ms`,
+    when the manager heard it, in milliseconds since 1970.
     """
 
     agent_id: AgentId
@@ -32,6 +33,7 @@ class AgentState:
     sequence: int
     kernels: tuple[KernelReport, ...] = ()
     load: Mapping[str, int] = field(default_factory=dict)
+    heard_ms: int = 0
 
 
 class AgentStateCache(Protocol):

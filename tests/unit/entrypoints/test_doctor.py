@@ -49,7 +49,7 @@ def found(name: str, tmp_path: Path) -> Finding:
 def test_limits_are_well_only_where_memory_and_processes_are_held_by_control_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, controllers: tuple[str, ...], *, ok: bool | None
 ) -> None:
-    hierarchies = Hierarchies(2, {name: tmp_path for name in controllers})
+    hierarchies = Hierarchies(2, dict.fromkeys(controllers, tmp_path))
     held = Confinement(Sandbox(absence="it is switched off"), hierarchies)
     monkeypatch.setattr(doctor, "confinement", lambda **_options: held)
     finding = found("limits", tmp_path)

@@ -150,6 +150,15 @@ async def test_an_identity_is_known_from_the_first_enrolment_that_has_one(cluste
     assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), Rejection)
 
 
+async def test_a_heartbeat_is_kept_with_the_time_when_it_was_heard(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    await cluster.clock.advance(3)
+    await cluster.registry.heard(A1, AgentState(A1, 1, 1))
+    state = await cluster.cache.get(A1)
+    assert state is not None
+    assert state.heard_ms == cluster.clock.now_ms()
+
+
 async def test_a_heartbeat_with_nothing_new_costs_nothing(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     kernels = (KernelReport(KernelId("k"), 1, running=True),)

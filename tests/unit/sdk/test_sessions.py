@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import httpx2
 import pytest
 
@@ -114,4 +116,17 @@ def test_every_other_question_is_one_request() -> None:
         "GET /api/v1/sessions/a/kernels",
         "GET /api/v1/sessions/a/kernels/0/log?tail=3",
         "GET /api/v1/sessions/a/log?kernel=0",
+    ]
+
+
+def test_whoever_follows_all_kernels_looks_first_how_many_there_are() -> None:
+    first = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
+    second = LogChunk(kernel=1, offset=0, next_offset=1, data="Yg==", end=True)
+    # The server stops before the second kernel has spoken: the stream is opened again.
+    sessions, _, server = opened(ok(replace(SESSION, size=2)), stream(("log", first)), stream(("log", second)))
+    assert [piece.content for piece in sessions.logs("a", LogWish(follow=True))] == [b"a", b"b"]
+    assert [line.partition("?")[0] for line in server.lines] == [
+        "GET /api/v1/sessions/a",
+        "GET /api/v1/sessions/s-1/log",
+        "GET /api/v1/sessions/s-1/log",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sokovan.api.mapping.times import time_text_or_none
 from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.domain.image import Image
 from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueState
@@ -30,7 +31,7 @@ def agent_view(record: AgentRecord, state: AgentState | None, *, connected: bool
         kernels=info.kernel_count,
         kernels_max=info.kernels_max,
         connected=connected,
-        heartbeat_at=None,
+        heartbeat_at=time_text_or_none(state.heard_ms or None) if state is not None else None,
         load=dict(state.load) if state is not None else {},
         version=record.version,
     )

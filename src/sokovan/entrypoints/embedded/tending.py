@@ -1,4 +1,4 @@
-"""What is to work for as long as the manager does: if it ends before, that is told."""
+"""What is to work as long as the manager does: if it ends before, that is told."""
 
 from __future__ import annotations
 

@@ -83,8 +83,10 @@ def test_a_machine_is_shown_with_what_it_last_said_of_itself() -> None:
         labels={"zone": "a"},
         kernel_count=1,
     )
-    state = AgentState(AgentId("a1"), 1, 5, load={"load_milli": 300})
+    state = AgentState(AgentId("a1"), 1, 5, load={"load_milli": 300}, heard_ms=1_893_456_000_500)
     view = agent_view(AgentRecord(info, 4), state, connected=True)
     assert (view.id, view.slots, view.used, view.kernels) == ("a1", {"cpu": 8000}, {"cpu": 1000}, 1)
     assert (view.load, view.connected, view.version, view.labels) == ({"load_milli": 300}, True, 4, {"zone": "a"})
-    assert agent_view(AgentRecord(info, 4), None, connected=False).load == {}
+    assert view.heartbeat_at == "2030-01-01T00:00:00.500Z"
+    silent = agent_view(AgentRecord(info, 4), None, connected=False)
+    assert (silent.load, silent.heartbeat_at) == ({}, None)

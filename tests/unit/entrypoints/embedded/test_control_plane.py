@@ -18,7 +18,7 @@ from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded import control_plane
 from sokovan.entrypoints.embedded.control_plane import ControlPlane
-from sokovan.entrypoints.embedded.plant import Plant, PlantWish
+from sokovan.entrypoints.embedded.plant import Plant, PlantWish, plant_at_work
 from sokovan.orchestrator.sessions.parts import Pace
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -122,7 +122,7 @@ async def test_an_agent_that_is_refused_says_why_when_the_manager_is_ready(
 
 async def test_the_end_of_a_manager_that_had_begun_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    real = control_plane.plant_at_work
+    real = plant_at_work
 
     async def fail() -> None:
         raise ZeroDivisionError("inside")

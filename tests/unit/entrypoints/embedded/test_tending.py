@@ -25,9 +25,8 @@ async def test_an_early_end_is_told_with_its_reason_and_does_no_more_harm() -> N
         raise ZeroDivisionError("inside")
 
     async with AsyncExitStack() as stack:
-        task = tend(stack, fail(), name="the fleet", tell=told.append)
-        await asyncio.wait([task])
-        await asyncio.sleep(0)
+        # The callback of `tend` is there before that of whoever waits.
+        await asyncio.wait([tend(stack, fail(), name="the fleet", tell=told.append)])
         assert told == ["the fleet has ended: ZeroDivisionError('inside')"]
 
 
