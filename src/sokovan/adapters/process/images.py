@@ -89,19 +89,19 @@ class Images:
         folder = self.folder(image)
         if folder is None or await asyncio.to_thread(self.is_ready, image):
             return
-        async with self._alone(folder, progress):
+        async with self._alone(folder, progress) as lock:
             if (folder / COMPLETE).exists():
                 return
             await asyncio.to_thread(remove_tree, folder)
             try:
-                await self._install(image, folder, progress)
+                await self._install(image, folder, progress, lock=lock)
             except BaseException:
                 # Not awaited: a task that is being cancelled must clean up before it ends.
                 remove_tree(folder)
                 raise
 
     @asynccontextmanager
-    async def _alone(self, folder: Path, progress: Callable[[str], None]) -> AsyncIterator[None]:
+    async def _alone(self, folder: Path, progress: Callable[[str], None]) -> AsyncIterator[int]:
         handle = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             told = False
@@ -110,24 +110,27 @@ class Images:
                     progress(f"{folder.name}: waiting for another installation of the same image")
                     told = True
                 await self._clock.sleep(LOCK_PAUSE_S)
-            yield
+            yield handle
         finally:
             os.close(handle)
 
-    async def _install(self, image: str, folder: Path, progress: Callable[[str], None]) -> None:
+    async def _install(self, image: str, folder: Path, progress: Callable[[str], None], *, lock: int) -> None:
         lines = self._lines(image)
         progress(f"{image}: making a virtual environment")
-        await self._run(image, [sys.executable, "-m", "venv", str(folder)], progress)
+        await self._run(image, [sys.executable, "-m", "venv", str(folder)], progress, lock=lock)
         if lines:
             listed = folder / "requirements.txt"
             listed.write_text("\n".join(lines) + "\n")
             pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-            await self._run(image, [*pip, "-r", str(listed)], progress)
+            await self._run(image, [*pip, "-r", str(listed)], progress, lock=lock)
         (folder / COMPLETE).touch()
         await asyncio.to_thread(sync_folder, folder)
         progress(f"{image}: ready")
 
-    async def _run(self, image: str, command: Sequence[str], progress: Callable[[str], None]) -> None:
+    async def _run(
+        self, image: str, command: Sequence[str], progress: Callable[[str], None], *, lock: int | None = None
+    ) -> None:
+        """Run an installer, which holds the lock too: it may outlive an agent that is killed."""
         environment = {name: value for name, value in os.environ.items() if _INSTALLER_VARIABLES.fullmatch(name)}
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -138,6 +141,7 @@ class Images:
             cwd=self._places.images,
             limit=LINE_BYTES_MAX,
             start_new_session=True,
+            pass_fds=() if lock is None else (lock,),
         )
         last: deque[str] = deque(maxlen=TROUBLE_LINES)
         try:

@@ -82,7 +82,9 @@ def _ports(plant: Plant, loop: asyncio.AbstractEventLoop) -> ManagerPorts:
     crossing = Crossing(loop)
 
     def nudge() -> None:
-        loop.call_soon_threadsafe(plant.written)
+        # A manager that has ended publishes no more; what was written is written all the same.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(plant.written)
 
     return ManagerPorts(
         hints=HintsAcross(crossing, plant.hints),

@@ -64,7 +64,9 @@ async def test_an_installation_that_is_given_up_leaves_nothing(places: Places) -
 async def test_half_an_installation_of_a_killed_agent_is_made_anew(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run(_self: Images, _image: str, command: Sequence[str], _progress: Callable[[str], None]) -> None:
+    async def run(
+        _self: Images, _image: str, command: Sequence[str], _progress: Callable[[str], None], **_lock: int
+    ) -> None:
         os.mkdir(command[-1])  # noqa: PTH102  # a stand-in for the installer, in no hurry
 
     monkeypatch.setattr(Images, "_run", run)
@@ -97,3 +99,22 @@ async def test_secrets_of_the_agent_do_not_reach_the_installer(places: Places, m
     assert "PIP_INDEX_URL" in lines[0]
     assert "SOKOVAN_TOKEN" not in lines[0]
     assert "PYTHONPATH" not in lines[0]
+
+
+async def test_an_installer_that_outlives_its_agent_keeps_the_next_one_waiting(places: Places) -> None:
+    slow = images(places, slow=())
+    folder = slow.folder("venv:slow")
+    assert folder is not None
+    said: list[str] = []
+    async with slow._alone(folder, said.append) as lock:
+        # As an agent leaves it that is killed: its own hold on the lock is gone, its installer is not.
+        installer = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE, pass_fds=(lock,)
+        )
+    waits = asyncio.ensure_future(slow.prepare("venv:slow", said.append))
+    while not said:
+        await SystemClock().sleep(0.01)
+    assert "waiting for another installation" in said[0]
+    await installer.communicate(b"\n")
+    await waits
+    assert slow.is_ready("venv:slow")

@@ -8,6 +8,7 @@ import pytest
 
 from sokovan.entrypoints.embedded import plant
 from sokovan.entrypoints.embedded.plant import decide_aside
+from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
@@ -17,7 +18,7 @@ from sokovan.testing.stored_cluster import DEFAULT_GROUP, StoredCluster
 
 async def test_the_core_decides_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     where: list[int] = []
-    real = plant.schedule
+    real = schedule
 
     def watched(snapshot: SystemSnapshot, profile: SchedulingProfile, registry: PluginRegistry) -> SchedulingPlan:
         where.append(threading.get_ident())
