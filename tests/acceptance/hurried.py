@@ -67,17 +67,25 @@ def hasten(hurry: Hurry) -> None:
         status = KernelStatus(name)
         KERNEL.deadlines[status] = dataclasses.replace(KERNEL.deadlines[status], seconds=seconds)
     if hurry.heartbeat_s is not None:
-        links.HEARTBEAT_S = hurry.heartbeat_s
+        _put(links, HEARTBEAT_S=hurry.heartbeat_s)
     if hurry.silence_s is not None or hurry.lease_s is not None:
-        up.Pace = functools.partial(_pace, hurry)  # type: ignore[misc,assignment]
+        _put(up, Pace=functools.partial(_pace, hurry))
     if hurry.link_port is not None:
-        plant.serve_links = functools.partial(_serve_links, hurry.link_port)  # type: ignore[attr-defined]
+        _put(plant, serve_links=functools.partial(_serve_links, hurry.link_port))
     if hurry.processes_max is not None:
-        plant.CoordinatorParts = functools.partial(CoordinatorParts, launches=_limited(hurry.processes_max))  # type: ignore[misc,assignment]
+        _put(plant, CoordinatorParts=functools.partial(CoordinatorParts, launches=_limited(hurry.processes_max)))
     if hurry.holds:
         _make_holdable(Path(hurry.holds))
     if hurry.dies_after:
         _make_mortal(Path(hurry.holds) / "armed", hurry.dies_after)
+
+
+def _put(owner: object, **parts: Any) -> None:
+    """Put parts of ours in the place of those that a module or a class has."""
+    for name, part in parts.items():
+        if not hasattr(owner, name):
+            raise AttributeError(f"{owner} has no {name} any more")
+        setattr(owner, name, part)
 
 
 def _pace(hurry: Hurry, **usual: Any) -> Pace:
@@ -101,22 +109,23 @@ def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, st
 
 
 def _make_holdable(folder: Path) -> None:
-    prepare.PrepareImages.handle = _held(folder / "prepare", prepare.PrepareImages.handle)  # type: ignore[method-assign]
-    watch.WatchKernels.handle = _held(folder / "watch", watch.WatchKernels.handle)  # type: ignore[method-assign]
+    for handler, name in ((prepare.PrepareImages, "prepare"), (watch.WatchKernels, "watch")):
+        _put(handler, handle=_held(folder / name, handler.handle))
     created = start.creation_step
 
     def creation_step(session: SessionRecord, **ready: Any) -> Step:
         step = created(session, **ready)
         return dataclasses.replace(step, kernels=()) if (folder / "create").exists() else step
 
-    prepare.creation_step = start.creation_step = creation_step  # type: ignore[attr-defined]
+    for module in (prepare, start):
+        _put(module, creation_step=creation_step)
 
 
 def _held(file: Path, handle: Callable[..., Awaitable[bool]]) -> Callable[..., Awaitable[bool]]:
-    async def handle_unless_held(*arguments: Any) -> bool:
-        return False if file.exists() else await handle(*arguments)
+    async def unless_held(*arguments: Any) -> bool:
+        return False if _exists(file) else await handle(*arguments)
 
-    return handle_unless_held
+    return unless_held
 
 
 def _make_mortal(armed: Path, commits: int) -> None:
@@ -126,15 +135,19 @@ def _make_mortal(armed: Path, commits: int) -> None:
         nonlocal left
         result = await run(store, work, **options)
         # A lease is renewed all the time, whatever happens to sessions.
-        if armed.exists() and work.__module__ != leases.__name__:
+        if _exists(armed) and work.__module__ != leases.__name__:
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
         return result
 
-    SqlStore.run_sql = run_and_die  # type: ignore[method-assign]
+    _put(SqlStore, run_sql=run_and_die)
+
+
+def _exists(file: Path) -> bool:
+    return file.exists()
 
 
 if __name__ == "__main__":
     hasten(Hurry(**json.loads(sys.argv.pop(1))))
-    sys.exit(main())
+    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +31,8 @@ def package_index() -> Iterator[PackageIndex]:
         def do_GET(self) -> None:
             index.asked.set()
             index.answers.wait()
-            self.send_error(404)
+            with contextlib.suppress(OSError):  # it may have gone meanwhile
+                self.send_error(404)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

@@ -24,7 +24,7 @@ LEASE_S = 0.6
 @pytest.fixture
 def killed(tmp_path: Path) -> Iterator[Embedded]:
     """A server that a test may kill, with its agent in it."""
-    server = Embedded(tmp_path / "up", hurry=Hurry(lease_s=LEASE_S))
+    server = Embedded(tmp_path / "up")
     with ended_well(server):
         server.start()
         yield server

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.acceptance.claims import shows
 from tests.acceptance.embedded import SMALL, Embedded, until
-from tests.kernels import relatives
+from tests.kernels import kill, relatives
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SLEEPS
@@ -29,6 +31,17 @@ def used(server: Embedded) -> dict[str, int]:
     return {slot: amount for slot, amount in agent["used"].items() if amount}
 
 
+def until_free(server: Embedded) -> None:
+    """Wait until nothing is given away any more; nothing may run by then."""
+
+    def is_free() -> bool:
+        free = used(server) == {}
+        assert not free or relatives(server.kernels) == []
+        return free
+
+    until(is_free, what="the slots are free")
+
+
 @shows(session="creating:failed", kernel="creating:failed")
 def test_a_command_that_does_not_exist_ends_its_session_and_says_so(server: Embedded) -> None:
     ended = server.settles(server.submit("/no/such/program")["id"])
@@ -42,18 +55,9 @@ def test_a_kernel_deaf_to_sigterm_is_killed_after_its_grace_and_holds_its_slots_
     session = server.python(DEAF, stop_grace=2)
     server.says(session, "up")
     assert server.end(session)["status"] == "terminating"
-    [pid] = relatives(server.kernels)
-
-    def told() -> bool:
-        """Whether it counts as over; its process must be gone before."""
-        over = used(server) == {}
-        assert not over or relatives(server.kernels) == []
-        return over
-
-    until(told, what="its slots are free")
-    ended = server.settles(session)
-    assert ended["exit_code"] == 137
-    assert pid not in relatives(server.kernels)
+    assert used(server) != {}
+    until_free(server)
+    assert server.settles(session)["exit_code"] == 137
 
 
 @shows(session="terminating:forced")
@@ -63,13 +67,9 @@ def test_a_forced_end_shows_at_once_and_frees_nothing_before_the_kernel_is_gone(
     server.end(session)
     server.reaches(session, "terminating")
     assert used(server) != {}
-    forced = server.end(session, forced=True)
-    assert forced["status"] == "terminated"
-    assert used(server) == {} or relatives(server.kernels) != [] or server.session(session)
-    ended = server.settles(session)
-    assert ended["kernels"][0]["exit_code"] == 137
-    assert relatives(server.kernels) == []
-    assert used(server) == {}
+    assert server.end(session, forced=True)["status"] == "terminated"
+    until_free(server)
+    assert server.settles(session)["kernels"][0]["exit_code"] == 137
 
 
 def test_what_a_kernel_hides_ends_with_it_when_it_is_stopped(server: Embedded) -> None:
@@ -86,6 +86,17 @@ def test_what_a_kernel_leaves_behind_ends_with_it(server: Embedded) -> None:
     ended = server.settles(session)
     assert (ended["exit_code"], ended["result"]) == (0, "success")
     assert "hidden" in server.output(session)
+    assert relatives(server.kernels) == []
+
+
+def test_a_kernel_whose_shim_is_killed_ends_whole_and_its_session_with_it(server: Embedded) -> None:
+    session = server.python(HIDES.replace("LASTS", "600"))
+    server.says(session, "hidden")
+    kernel = server.session(session)["kernels"][0]["id"]
+    state = json.loads((server.kernels / "kernels" / f"{kernel}-1" / "state.json").read_text(encoding="utf-8"))
+    kill(state["shim_pid"])
+    ended = server.settles(session)
+    assert (ended["exit_code"], ended["result"]) == (137, "failure")
     assert relatives(server.kernels) == []
 
 

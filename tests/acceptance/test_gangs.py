@@ -18,7 +18,8 @@ print(json.dumps({**told, "hostfile": pathlib.Path(os.environ["SOKOVAN_HOSTFILE"
 # They meet at the place that all were told of; rank 0 waits there for the others.
 MEETS = """
 import os, socket, time
-place, rank, size = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 if rank == 0:
     with socket.create_server(place) as door:
         came = sorted(int(door.accept()[0].recv(8)) for _ in range(size - 1))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.runtime import Launch
 from tests.acceptance.embedded import SMALL, Embedded
 from tests.acceptance.endings import ended_well
@@ -15,7 +16,7 @@ from tests.acceptance.hurried import Hurry
 from tests.kernels import needs_root, relatives
 
 PROCESSES_MAX = 60
-LOG_BYTES_MAX = Launch.__dataclass_fields__["log_bytes_max"].default
+LOG_BYTES_MAX = Launch(KernelId("k"), 1, SessionId("s"), "host", ("true",)).log_bytes_max
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
 # Ends by itself after some time, whatever happens to the test.
 FORKS = """

@@ -93,8 +93,9 @@ def test_a_session_is_stopped_while_its_image_is_asked_for(server: Embedded, age
     assert ended["reason"] == "user-requested"
 
 
+@pytest.mark.usefixtures("knows_the_image")
 @shows(session="prepared:stop_requested", kernel="prepared:stop_requested")
-def test_a_session_is_stopped_while_it_is_prepared(server: Embedded, knows_the_image: None) -> None:
+def test_a_session_is_stopped_while_it_is_prepared(server: Embedded) -> None:
     with server.held("create"):
         session = server.python(SLEEPS)
         server.reaches(session, "prepared")
@@ -102,12 +103,13 @@ def test_a_session_is_stopped_while_it_is_prepared(server: Embedded, knows_the_i
         server.settles(session)
 
 
+@pytest.mark.usefixtures("knows_the_image")
 @shows(session="creating:stop_requested", kernel="creating:stop_requested")
 def test_a_session_that_is_stopped_while_it_is_created_holds_its_slots_until_its_agent_has_said_so(
-    server: Embedded, agent: AgentProcess, knows_the_image: None
+    server: Embedded, agent: AgentProcess
 ) -> None:
     with paused(agent):
-        session = server.python("open('began', 'w')" + SLEEPS)
+        session = server.python(SLEEPS)
         server.reaches(session, "creating")
         assert server.end(session)["status"] == "terminating"
         assert agent.used() != {}
@@ -146,16 +148,16 @@ def test_a_session_whose_agent_does_not_answer_for_an_image_ends(server: Embedde
     assert (ended["reason"], ended["result"]) == ("preparing-timeout", "failure")
 
 
+@pytest.mark.usefixtures("knows_the_image")
 @shows(session="prepared:expired", kernel="prepared:expired")
-def test_a_session_that_stays_prepared_for_too_long_ends(server: Embedded, knows_the_image: None) -> None:
+def test_a_session_that_stays_prepared_for_too_long_ends(server: Embedded) -> None:
     with server.held("create"):
         assert server.settles(server.python(SLEEPS))["reason"] == "prepared-timeout"
 
 
+@pytest.mark.usefixtures("knows_the_image")
 @shows(session="creating:expired", kernel="creating:expired")
-def test_a_session_whose_agent_does_not_create_its_kernel_ends(
-    server: Embedded, agent: AgentProcess, knows_the_image: None
-) -> None:
+def test_a_session_whose_agent_does_not_create_its_kernel_ends(server: Embedded, agent: AgentProcess) -> None:
     with paused(agent):
         session = server.python(SLEEPS)
         server.reaches(session, "terminating")
