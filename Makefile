@@ -32,8 +32,11 @@ check: setup ## Format, lint, types, import contracts, tidy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tools.tidy
 
+# One process more than there are cores: tests with real processes wait more than they work.
+JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+
 test: setup ## Run every test
-	@$(BIN)/python -m pytest --numprocesses auto
+	@$(BIN)/python -m pytest --numprocesses $(JOBS)
 
 fuzz: setup ## Let the property tests look at many more examples, other ones each time
 	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property

@@ -13,6 +13,7 @@ import pytest
 from tests.acceptance.embedded import Embedded, until
 
 ROOT = Path(__file__).parents[2]
+BASH, PKILL = "/bin/bash", "/usr/bin/pkill"
 
 
 def quick_start() -> list[list[str]]:
@@ -29,7 +30,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     [[make_up], _] = quick_start()
     with (system.folder / "up.out").open("wb") as output:
         process = subprocess.Popen(
-            ["bash", "-c", f"exec {make_up}"],
+            [BASH, "-c", f"exec {make_up}"],
             cwd=ROOT,
             env=system.environment,
             stdout=output,
@@ -43,7 +44,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     finally:
         # Ctrl-C in a terminal reaches make and what it started.
         process.send_signal(signal.SIGINT)
-        subprocess.run(["pkill", "-INT", "-g", str(process.pid)], check=False)
+        subprocess.run([PKILL, "-INT", "-g", str(process.pid)], check=False)
         process.wait(timeout=60)
 
 
@@ -53,7 +54,7 @@ def outcomes(system: Embedded) -> dict[str, subprocess.CompletedProcess[str]]:
     _, [export, *commands] = quick_start()
     return {
         command: subprocess.run(
-            ["bash", "-c", f"{export}\n{command}"],
+            [BASH, "-c", f"{export}\n{command}"],
             cwd=ROOT,
             env=system.environment,
             capture_output=True,
