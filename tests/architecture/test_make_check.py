@@ -29,7 +29,7 @@ def test_make_check_ignores_no_failure() -> None:
 
 
 def test_make_test_runs_pytest_over_everything() -> None:
-    assert recipe("test") == ["$(BIN)/python -m pytest --numprocesses auto"]
+    assert recipe("test") == ["$(BIN)/python -m pytest --numprocesses $(JOBS)"]
 
 
 def test_ci_runs_make_check_and_make_test_and_stops_at_the_first_failure() -> None:
