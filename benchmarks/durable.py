@@ -24,7 +24,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sokovan.adapters.sql.repositories.sessions import SqlSessions
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.agent import AgentInfo
@@ -37,7 +36,7 @@ from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, User
 from sokovan.ports.allocation import AllocationContext, Assignment
 from sokovan.testing.servers import PostgresServer
-from sokovan.testing.stored_cluster import BY_AGENT, BY_USER, StoredCluster, assignment, session_spec
+from sokovan.testing.stored_cluster import BY_AGENT, BY_USER, StoredCluster, assignment, session_spec, submit_all
 
 OWNERS = 20
 SLOTS = {"cpu": 1000, "mem": 1 << 30, "cuda.device": 1}
@@ -95,11 +94,7 @@ async def add_agents(opened: StoredCluster, count: int) -> None:
 async def add_sessions(opened: StoredCluster, specs: Sequence[SessionSpec]) -> None:
     """Enqueue many sessions."""
     for start in range(0, len(specs), 2_000):
-
-        async def work(unit: SqlUnitOfWork, first: int = start) -> None:
-            await SqlSessions(unit.transaction).enqueue_all(specs[first : first + 2_000], BY_USER)
-
-        await opened.store.run_sql(work)
+        await submit_all(opened.store, specs[start : start + 2_000])
 
 
 def assignments(sessions: int, kernels: int, agents: int) -> list[Assignment]:

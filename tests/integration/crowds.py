@@ -8,7 +8,7 @@ from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.invariants.auditor import audit
 from sokovan.adapters.sql.store import RetryRule, SqlStore
-from sokovan.testing.stored_cluster import BY_USER, StoredCluster, session_spec
+from sokovan.testing.stored_cluster import StoredCluster, session_spec, submit_all
 
 # Sessions in one unit of work: enough to be fast, few enough to stay small.
 TOGETHER = 1000
@@ -24,8 +24,7 @@ async def submit_many(cluster: StoredCluster, names: Sequence[str], *, kernels: 
     """Sessions of equal kernels, waiting."""
     specs = [session_spec(name, kernels=kernels, slots={"cpu": cpu}) for name in names]
     for start in range(0, len(specs), TOGETHER):
-        some = specs[start : start + TOGETHER]
-        await cluster.store.run_sql(lambda unit, some=some: unit.sessions.enqueue_all(some, BY_USER))  # type: ignore[misc]  # bound at once
+        await submit_all(cluster.store, specs[start : start + TOGETHER])
 
 
 async def broken_laws(store: SqlStore, *, only: Collection[str] = ()) -> list[str]:

@@ -8,6 +8,7 @@ from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.record import KernelRecord, SessionRecord
 from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.sessions import NewSession
 from sokovan.testing.stored_cluster import BY_AGENT, BY_USER, StoredCluster, assignment, session_spec
 
 ROOM_FOR_ONE = ResourceSlot({"cpu": 1000})
@@ -37,7 +38,7 @@ class Stage:
         for name in names:
             await unit.fleet.enrol(AgentInfo(AgentId(name), ROOM_FOR_ONE), BY_AGENT)
         specs = [session_spec(f"{name}{letter}", slots=ROOM_FOR_ONE) for name in names for letter in self._sessions]
-        await unit.sessions.enqueue_all(specs, BY_USER)
+        await unit.sessions.enqueue_many([NewSession(spec, BY_USER) for spec in specs])
 
     async def _bring_to_the_end(self, names: Sequence[str]) -> None:
         """Allocate every session and ask it to end, so that only its slots are left to be freed."""

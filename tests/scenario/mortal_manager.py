@@ -7,9 +7,10 @@ from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import Gone, ImageReport
 from sokovan.ports.allocation import AllocationContext, Assignment, BatchResult, SchedulingAllocator
 from sokovan.ports.runtime import Launch
-from sokovan.ports.storage import Fence, Store, UnitOfWork
+from sokovan.ports.storage import Fence, Store, Together, UnitOfWork
 from sokovan.testing.acting_agents import ActingAgents
 
+T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -47,6 +48,9 @@ class MortalStore:
 
     async def run(self, work: Callable[[UnitOfWork], Awaitable[R]], *, fence: Fence | None = None) -> R:
         return await self._fate.act(lambda: self._store.run(work, fence=fence))
+
+    async def together(self, work: Together[T, R], item: T) -> R:
+        return await self._fate.act(lambda: self._store.together(work, item))
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
         if self._fate.dead:

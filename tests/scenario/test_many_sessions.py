@@ -3,7 +3,7 @@
 from sokovan.domain.session import SessionType
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
-from sokovan.testing.stored_cluster import BY_USER
+from sokovan.testing.stored_cluster import submit_all
 
 COUNT = 2_000
 AGENTS = 50
@@ -16,7 +16,7 @@ async def test_two_thousand_sessions_live_and_end_in_a_few_hundred_transactions(
     for agent in agents:
         agent.script.exits = lambda _launch: 0
     specs = [work_spec(f"s{number:04}", session_type=SessionType.BATCH) for number in range(COUNT)]
-    await cluster.store.run_sql(lambda unit: unit.sessions.enqueue_all(specs, BY_USER))
+    await submit_all(cluster.store, specs)
     before = cluster.coordinator._shop.batches.transactions
     await cluster.settle(rounds_max=200)
     transactions = cluster.coordinator._shop.batches.transactions - before

@@ -11,7 +11,7 @@ from sokovan.orchestrator.sessions.parts import Pace
 from sokovan.orchestrator.sessions.preparation.cluster_environment import launches
 from sokovan.orchestrator.sessions.rounds import Round
 from sokovan.ports.runtime import Launch
-from sokovan.ports.storage import Fence, UnitOfWork
+from sokovan.ports.storage import Fence, Together, UnitOfWork
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot
@@ -20,6 +20,7 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import decide_at_once
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 
+T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -169,6 +170,9 @@ class RefusingStore:
             return result
 
         return await self._store.run(watched, fence=fence)
+
+    async def together(self, work: Together[T, R], item: T) -> R:
+        return await self._store.together(work, item)
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
         return await self._store.read(work)

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from sokovan.ports.storage import Fence, Outbox, Store, UnitOfWork
+from sokovan.ports.storage import Fence, Outbox, Store, Together, UnitOfWork
 
+T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -25,6 +26,10 @@ class SteadyStore:
     async def run(self, work: Callable[[UnitOfWork], Awaitable[R]], *, fence: Fence | None = None) -> R:
         """See the port."""
         return await self._finished(self._store.run(work, fence=fence))
+
+    async def together(self, work: Together[T, R], item: T) -> R:
+        """See the port."""
+        return await self._finished(self._store.together(work, item))
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
         """See the port."""

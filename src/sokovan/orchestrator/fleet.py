@@ -97,7 +97,8 @@ class AgentRegistry:
     async def admit(self, arrival: Arrival) -> Admission | Rejection:
         """Enrol a new process, or welcome back one that is known. Raises StoreUnavailable."""
         try:
-            verdict = await self._store.run(lambda unit: _admitted(unit, arrival))
+            # A manager that starts again meets all its agents at once.
+            verdict: Admission | Rejection = await self._store.together(_admitted_together, arrival)
         except (NotFound, InvalidInput) as problem:  # a scaling group that somebody may yet make
             return Rejection(problem.code, problem.message, final=False)
         if isinstance(verdict, Admission):
@@ -134,6 +135,10 @@ class AgentRegistry:
         if not await self._store.read(lambda unit: _is_away(unit, agent_id, incarnation)):
             return False
         return await self._store.run(lambda unit: _moved_back(unit, agent_id, incarnation))
+
+
+async def _admitted_together(unit: UnitOfWork, arrivals: Sequence[Arrival]) -> list[Admission | Rejection | Exception]:
+    return [await _admitted(unit, arrival) for arrival in arrivals]
 
 
 async def _admitted(unit: UnitOfWork, arrival: Arrival) -> Admission | Rejection:

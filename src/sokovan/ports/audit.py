@@ -22,8 +22,8 @@ class AuditEntry:
 class AuditTrail(Protocol):
     """Entries are appended and never changed."""
 
-    async def append(self, entry: AuditEntry) -> int:
-        """Add an entry to the chain; its number."""
+    async def append(self, *entries: AuditEntry) -> int:
+        """Add entries to the chain, in this order; the number of the last one in it."""
 
     async def page(self, *, limit: int, after: int = 0) -> Sequence[tuple[int, int, AuditEntry]]:
         """Entries after a number, oldest first, as (number, time, entry)."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.record import Change, HistoryEntry, KernelMove, SessionRecord
@@ -19,6 +20,15 @@ class RequestKey:
     scope: str
     key: str
     digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """A session to store, who wants it, and the key of the request for it."""
+
+    spec: SessionSpec
+    change: Change
+    request: RequestKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,15 @@ class Sessions(Protocol):
         Conflict (the id is taken, or the name by a session of the same user that has not
         ended), NotFound (scaling group, dependency).
         """
+
+    async def enqueue_many(self, wanted: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
+        """Store many new sessions, each as `enqueue` would; what came of each.
+
+        A refusal stands in the place of its session, and takes no other with it.
+        """
+
+    async def requested(self, request: RequestKey) -> SessionRecord | None:
+        """The session that the same request made before. Raises IdempotencyConflict."""
 
     async def get(self, session_id: SessionId) -> SessionRecord:
         """One session. Raises NotFound."""

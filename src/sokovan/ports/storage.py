@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from sokovan.domain.events import Event
 from sokovan.ports.audit import AuditTrail
@@ -16,6 +16,7 @@ from sokovan.ports.serving import Deployments, Routes
 from sokovan.ports.sessions import Sessions
 from sokovan.ports.verdicts import Verdicts
 
+T = TypeVar("T")
 R = TypeVar("R")
 
 # A request may be repeated with its key for a week; after that the key is free again.
@@ -77,6 +78,9 @@ class UnitOfWork(Protocol):
         """Have these events published if, and only if, this unit of work commits."""
 
 
+Together: TypeAlias = Callable[[UnitOfWork, Sequence[T]], Awaitable[Sequence[R | Exception]]]
+
+
 class Outbox(Protocol):
     """Events that were committed and wait for the bus."""
 
@@ -102,6 +106,15 @@ class Store(Protocol):
         went away during the commit for longer than we wait), and whatever `work` raises
         (after a rollback). `work` uses this unit of work only: on SQLite another one would
         wait for it.
+        """
+
+    async def together(self, work: Together[T, R], item: T) -> R:
+        """Do `work` for an item, in one transaction with what others give to it meanwhile.
+
+        `work` gets the items of all who wait and gives a result for each; an exception
+        in the place of a result is raised for that item alone. If `work` itself raises, it
+        is done for each item apart. Nobody waits for a timer: who is alone goes at once.
+        Whether the item of a caller that was cancelled is stored is open. Raises like `run`.
         """
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:

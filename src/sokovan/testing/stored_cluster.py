@@ -15,6 +15,7 @@ from sokovan.adapters.sql.leases import SqlLeases
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import RetryRule, SqlStore
 from sokovan.domain.agent import AgentInfo
+from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.machine import Cause
@@ -26,7 +27,8 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import AllocationContext, Assignment, BatchResult
 from sokovan.ports.catalog import CatalogItem
 from sokovan.ports.environment import Clock
-from sokovan.ports.sessions import RequestKey
+from sokovan.ports.sessions import NewSession, RequestKey
+from sokovan.ports.storage import Store
 from sokovan.testing.clock import Elapse, VirtualClock
 
 E = TypeVar("E", bound=Exception)
@@ -158,6 +160,14 @@ def assignment(name: str, *agents: str, **options: Any) -> Assignment:
     """The kernels of a session in order, one per agent named."""
     pairs = tuple((KernelId(f"{name}.{index}"), AgentId(agent)) for index, agent in enumerate(agents))
     return Assignment(SessionId(name), pairs, **options)
+
+
+async def submit_all(store: Store, specs: Sequence[SessionSpec]) -> None:
+    """Store many new sessions in one transaction. Raises the first refusal."""
+    wanted = [NewSession(spec, BY_USER) for spec in specs]
+    for outcome in await store.run(lambda unit: unit.sessions.enqueue_many(wanted)):
+        if isinstance(outcome, SokovanError):
+            raise outcome
 
 
 async def refusal(work: Awaitable[object], kind: type[E]) -> E:

@@ -73,15 +73,19 @@ class Database:
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """A connection in a transaction that may write. Rolls back unless it is committed."""
-        async with self._turn(), self._transaction(read_only=False) as connection:
+        async with self._turn(), self._transaction(read_only=False, at_hand=True) as connection:
             yield connection
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection that sees one state of the database."""
+    async def reading(self, *, at_hand: bool = False) -> AsyncIterator[AsyncConnection]:
+        """A connection that sees one state of the database.
+
+        `at_hand`: on SQLite its statements run in the caller's thread, for reads that
+        are over before a way to another thread and back would be.
+        """
         # In memory there is only one connection, and a transaction on it is one for everybody.
         alone = self._turn() if self.in_memory else nullcontext()
-        async with alone, self._transaction(read_only=True) as connection:
+        async with alone, self._transaction(read_only=True, at_hand=at_hand) as connection:
             yield connection
 
     async def now_ms(self, connection: AsyncConnection) -> int:
@@ -104,13 +108,15 @@ class Database:
         return nullcontext() if self._turns is None else self._turns.turn()
 
     @asynccontextmanager
-    async def _transaction(self, *, read_only: bool) -> AsyncIterator[AsyncConnection]:
+    async def _transaction(self, *, read_only: bool, at_hand: bool) -> AsyncIterator[AsyncConnection]:
         async with self.engine.connect() as connection:
             if read_only:
                 await connection.execution_options(**self._reading_options())
+                if at_hand:  # a beginning that only reads waits for nobody
+                    await _take_in_hand(connection)
             transaction = await connection.begin()
             try:
-                if not read_only:
+                if at_hand:
                     await _take_in_hand(connection)
                 yield connection
             finally:
@@ -125,7 +131,7 @@ class Database:
 
 
 async def _take_in_hand(connection: AsyncConnection) -> None:
-    """Let the statements of a writing transaction run without a detour, on SQLite."""
+    """Let the statements of a transaction run without a detour, on SQLite."""
     driver = (await connection.get_raw_connection()).driver_connection
     if isinstance(driver, OneHopConnection):
         driver.at_hand = True

@@ -6,7 +6,8 @@ statement, its rows, the end of the cursor. Here all of it is one.
 
 Inside a transaction that writes, there is none: everybody else waits for its end, so
 its statements run where they are asked for. What may wait for the disk or for another
-process, the beginning and the commit, still crosses over.
+process, the beginning and the commit, still crosses over. A read that is brief need not
+cross over at all.
 """
 
 from __future__ import annotations
@@ -107,8 +108,10 @@ class OneHopConnection(aiosqlite.Connection):
 
     async def rollback(self) -> None:
         """Undo what was begun; whoever has begun nothing is not sent on the way."""
-        self.at_hand = False
-        if self.in_transaction or self._left_alone:
+        at_hand, self.at_hand = self.at_hand, False
+        if at_hand and not self._left_alone:
+            self._conn.rollback()
+        elif self.in_transaction or self._left_alone:
             self._left_alone = False
             await super().rollback()
 

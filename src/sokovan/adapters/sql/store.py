@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
@@ -16,15 +16,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sokovan.adapters.sql import retention
 from sokovan.adapters.sql.columns import server_time
 from sokovan.adapters.sql.database import Database, lost_connection, wants_another_try
+from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.adapters.sql.outbox import SqlOutbox
 from sokovan.adapters.sql.tables import COMMITS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import OutcomeUnknown, StoreUnavailable
 from sokovan.ports.environment import IdSource
-from sokovan.ports.storage import Fence
+from sokovan.ports.storage import Fence, Together
 
+T = TypeVar("T")
 R = TypeVar("R")
+
+# So many items share a transaction at most: everybody else waits for its end.
+TOGETHER_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ class SqlStore:
         self._ids = ids
         self._retry = retry or RetryRule()
         self.outbox = SqlOutbox(database)
+        self._group = GroupCommit(self._run_together, at_most=TOGETHER_MAX)
 
     async def run(self, work: Work[R], *, fence: Fence | None = None) -> R:
         """See the port."""
@@ -62,11 +68,24 @@ class SqlStore:
                 raise OutcomeUnknown(f"{error.message}, during a commit") from error
             raise
 
+    async def together(self, work: Together[T, R], item: T) -> R:
+        """See the port."""
+        result: R | Exception = await self._group.submit(work, (item,))
+        if isinstance(result, Exception):
+            raise result
+        return result
+
     async def read(self, work: Work[R]) -> R:
         """See the port."""
+        return await self._read(work, at_hand=True)
 
+    async def read_apart(self, work: Work[R]) -> R:
+        """Like `read`, for statements that take long: others go on meanwhile."""
+        return await self._read(work, at_hand=False)
+
+    async def _read(self, work: Work[R], *, at_hand: bool) -> R:
         async def once() -> R:
-            async with self.database.reading() as connection:
+            async with self.database.reading(at_hand=at_hand) as connection:
                 now = await self.database.now_ms(connection)
                 return await work(SqlUnitOfWork(_transaction(self.database, connection, now_ms=now)))
 
@@ -79,6 +98,17 @@ class SqlStore:
     async def close(self) -> None:
         """See the port."""
         await self.database.close()
+
+    async def _run_together(self, work: Together[Any, Any], given: Sequence[Sequence[Any]]) -> list[Any]:
+        items = [item for (item,) in given]
+        try:
+            return list(await self.run(lambda unit: work(unit, items)))
+        except StoreUnavailable as error:  # also OutcomeUnknown: it is true of all of them
+            return [error] * len(items)
+        except Exception as error:  # noqa: BLE001  # one of them is at fault, and takes no other with it
+            if len(items) == 1:
+                return [error]
+            return [(await self._run_together(work, [(item,)]))[0] for item in items]
 
     async def _until_known(self, once: Callable[[], Awaitable[R]]) -> R:
         """Try until the outcome is known, or the database has been away for too long."""

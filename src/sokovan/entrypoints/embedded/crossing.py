@@ -33,6 +33,7 @@ class Crossing:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._begun: set[asyncio.Future[None]] = set()
 
     async def call(self, work: Callable[[], Awaitable[R]]) -> R:
         """Do `work` over there and wait for it; who gives up here, ends it there.
@@ -51,16 +52,42 @@ class Crossing:
             raise ManagerGone("the manager has ended") from error
         return await asyncio.wrap_future(answer)
 
+    def tell(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Have `work` done over there, and do not wait for it. Raises ManagerGone."""
+
+        def begin() -> None:
+            task = asyncio.ensure_future(work())
+            self._begun.add(task)
+            task.add_done_callback(self._begun.discard)
+
+        try:
+            self._loop.call_soon_threadsafe(begin)
+        except RuntimeError as error:  # the loop is closed
+            raise ManagerGone("the manager has ended") from error
+
 
 class HintsAcross:
     """The Hints port of another loop."""
 
     def __init__(self, crossing: Crossing, hints: Hints) -> None:
         self._crossing, self._hints = crossing, hints
+        self._on_their_way: set[str] = set()
 
     async def set(self, name: str) -> None:
-        """See the port."""
-        await self._crossing.call(lambda: self._hints.set(name))
+        """See the port. Nobody waits for it; one that has not arrived yet is enough."""
+        if name in self._on_their_way:
+            return
+        self._on_their_way.add(name)
+        try:
+            self._crossing.tell(lambda: self._arrived(name))
+        except ManagerGone:
+            self._on_their_way.discard(name)
+            raise
+
+    async def _arrived(self, name: str) -> None:
+        # Before it is set: whoever comes from now on says it again.
+        self._on_their_way.discard(name)
+        await self._hints.set(name)
 
     async def take(self, name: str) -> bool:
         """See the port."""

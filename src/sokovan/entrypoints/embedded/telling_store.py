@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from sokovan.ports.storage import Fence, Outbox, Store, UnitOfWork
+from sokovan.ports.storage import Fence, Outbox, Store, Together, UnitOfWork
 
+T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -22,6 +23,13 @@ class TellingStore:
             return await self._store.run(work, fence=fence)
         finally:
             # Also where it failed: the commit may have happened without our hearing of it.
+            self._written()
+
+    async def together(self, work: Together[T, R], item: T) -> R:
+        """See the port."""
+        try:
+            return await self._store.together(work, item)
+        finally:
             self._written()
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from sokovan.domain.errors import Conflict, IdempotencyConflict
+from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.record import Change, SessionRecord
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import SessionSpec
 from sokovan.orchestrator.sessions.preparation.architectures import UsualArchitectures
-from sokovan.orchestrator.sessions.preparation.facts import Asked, read_facts
+from sokovan.orchestrator.sessions.preparation.facts import Asked, FactReader
 from sokovan.orchestrator.sessions.preparation.preparer import Preparer
 from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
-from sokovan.orchestrator.sessions.preparation.request_keys import request_key, trial_session
+from sokovan.orchestrator.sessions.preparation.request_keys import request_key
 from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
 from sokovan.ports.audit import AuditEntry
 from sokovan.ports.environment import Clock, IdSource
-from sokovan.ports.sessions import RequestKey
+from sokovan.ports.sessions import NewSession, RequestKey
 from sokovan.ports.storage import Store, UnitOfWork
 
 RENAMED_MAX = 8
@@ -32,18 +31,27 @@ class Submission(NamedTuple):
     fresh: bool
 
 
+class _Wish(NamedTuple):
+    """A request on its way in; `usual` are the architectures of the scaling groups."""
+
+    request: SessionRequest
+    caller: Caller
+    once: RequestKey | None
+    usual: Mapping[str, str]
+
+
 class Submissions:
-    """Takes requests in."""
+    """Takes requests in; those that come together share a transaction."""
 
     def __init__(self, store: Store, *, ids: IdSource, clock: Clock, names: Callable[[], str]) -> None:
-        self._store, self._ids, self._names = store, ids, names
+        self._store, self._names = store, names
         self._preparer = Preparer(ids, names)
         self._architectures = UsualArchitectures(store, clock)
 
     async def prepared(self, request: SessionRequest, caller: Caller) -> SessionSpec:
         """The session that a request would make; nothing is stored. Raises InvalidRequest."""
         usual = await self._architectures.current()
-        return await self._store.read(lambda unit: self._prepared(unit, request, caller, usual))
+        return await self._store.read(lambda unit: self._prepared(FactReader(unit, usual), request, caller))
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
         """Store the session that a request asks for.
@@ -52,55 +60,78 @@ class Submissions:
         InvalidRequest, IdempotencyConflict.
         """
         once = None if key is None else request_key(request, caller, key)
-        usual = await self._architectures.current()
+        wish = _Wish(request, caller, once, await self._architectures.current())
+        return await self._store.together(self._take_in, wish)
 
-        async def work(unit: UnitOfWork) -> Submission:
+    async def _take_in(self, unit: UnitOfWork, wishes: Sequence[_Wish]) -> Sequence[Submission | Exception]:
+        """Judge, store and audit what came together, each for itself."""
+        facts = FactReader(unit, wishes[-1].usual)
+        outcomes: dict[int, Submission | Exception] = {}
+        fresh: dict[int, NewSession] = {}
+        for place, wish in enumerate(wishes):
             try:
-                spec = await self._prepared(unit, request, caller, usual)
+                spec = await self._prepared(facts, wish.request, wish.caller)
             except InvalidRequest as refused:
-                # What was fine the first time may be refused now: the name is taken, by the very session.
-                return await self._earlier(unit, once, refused)
-            session = await self._stored(unit, spec, once, renaming=not request.name)
-            fresh = session.session_id == spec.session_id
-            if fresh:
-                await unit.audit.append(_entry(session, caller))
-            return Submission(session, fresh)
+                outcomes[place] = await _earlier(unit, wish.once, refused)
+            else:
+                fresh[place] = NewSession(spec, _by(spec), wish.once)
+        renamed = {place for place in fresh if not wishes[place].request.name}
+        outcomes.update(await self._stored(unit, fresh, renamed))
+        made = [one.session for one in outcomes.values() if isinstance(one, Submission) and one.fresh]
+        await unit.audit.append(*map(_entry, made))
+        return [outcomes[place] for place in range(len(wishes))]
 
-        return await self._store.run(work)
-
-    async def _prepared(
-        self, unit: UnitOfWork, request: SessionRequest, caller: Caller, usual: Mapping[str, str]
-    ) -> SessionSpec:
-        facts = await read_facts(unit, request, caller, architectures=usual)
-        return self._preparer.prepare(Asked(request, caller, facts))
+    async def _prepared(self, facts: FactReader, request: SessionRequest, caller: Caller) -> SessionSpec:
+        return self._preparer.prepare(Asked(request, caller, await facts.of(request, caller)))
 
     async def _stored(
-        self, unit: UnitOfWork, spec: SessionSpec, once: RequestKey | None, *, renaming: bool
-    ) -> SessionRecord:
-        """Store a session; a name that was made up is made up again if it is taken."""
-        change = Change(who=spec.owner.user, by=Cause.CONTROLLER, code="submitted")
-        for _ in range(RENAMED_MAX if renaming else 0):
-            try:
-                return await unit.sessions.enqueue(spec, change, request=once)
-            except IdempotencyConflict:
-                raise
-            except Conflict:
-                spec = replace(spec, name=self._names())
-        return await unit.sessions.enqueue(spec, change, request=once)
+        self, unit: UnitOfWork, fresh: Mapping[int, NewSession], renamed: Collection[int]
+    ) -> dict[int, Submission | Exception]:
+        """What came of new sessions; a name that was made up is made up again if it is taken."""
+        outcomes: dict[int, Submission | Exception] = {}
+        left, tries = dict(fresh), 0
+        while left:
+            results = dict(zip(left, await unit.sessions.enqueue_many(list(left.values())), strict=True))
+            again = {place for place, result in results.items() if place in renamed and _is_name_taken(result)}
+            again = again if tries < RENAMED_MAX else set()
+            for place in results.keys() - again:
+                outcomes[place] = _submission(left[place], results[place])
+            left = {place: self._renamed(left[place]) for place in sorted(again)}
+            tries += 1
+        return outcomes
 
-    async def _earlier(self, unit: UnitOfWork, once: RequestKey | None, refused: InvalidRequest) -> Submission:
-        """The session that the same request made before. Raises `refused` if it made none."""
-        groups = [] if once is None else await unit.catalog.all(ScalingGroup)
-        if not groups:
-            raise refused
-        # Only storing a session tells whether a key is known; the refusal takes this one back.
-        trial = trial_session(self._ids, groups[0].name)
-        session = await unit.sessions.enqueue(trial, Change(who="", by=Cause.CONTROLLER), request=once)
-        if session.session_id == trial.session_id:
-            raise refused
-        return Submission(session, fresh=False)
+    def _renamed(self, new: NewSession) -> NewSession:
+        return replace(new, spec=replace(new.spec, name=self._names()))
 
 
-def _entry(session: SessionRecord, caller: Caller) -> AuditEntry:
-    detail = {"name": session.spec.name, "group": session.spec.owner.group, "access_key": caller.owner.access_key}
-    return AuditEntry(caller.owner.user, "session.enqueue", session.session_id, "done", detail=detail)
+async def _earlier(unit: UnitOfWork, once: RequestKey | None, refused: InvalidRequest) -> Submission | Exception:
+    """The session that the same request made before; the refusal if it made none.
+
+    What was fine the first time may be refused now: the name is taken, by the very
+    session.
+    """
+    try:
+        session = None if once is None else await unit.sessions.requested(once)
+    except IdempotencyConflict as conflict:
+        return conflict
+    return refused if session is None else Submission(session, fresh=False)
+
+
+def _by(spec: SessionSpec) -> Change:
+    return Change(who=spec.owner.user, by=Cause.CONTROLLER, code="submitted")
+
+
+def _is_name_taken(result: SessionRecord | SokovanError) -> bool:
+    return isinstance(result, Conflict) and not isinstance(result, IdempotencyConflict)
+
+
+def _submission(new: NewSession, result: SessionRecord | SokovanError) -> Submission | Exception:
+    if isinstance(result, SokovanError):
+        return result
+    return Submission(result, fresh=result.session_id == new.spec.session_id)
+
+
+def _entry(session: SessionRecord) -> AuditEntry:
+    spec, owner = session.spec, session.spec.owner
+    detail = {"name": spec.name, "group": owner.group, "access_key": owner.access_key}
+    return AuditEntry(owner.user, "session.enqueue", session.session_id, "done", detail=detail)

@@ -1,23 +1,34 @@
-"""The promises of `ports.sessions.Sessions.move_many`: many sessions in one step."""
+"""The promises of `ports.sessions.Sessions` about many sessions in one step."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias
 
-from sokovan.domain.errors import ForbiddenCause, IllegalTransition, LifecycleError
+from sokovan.domain.errors import (
+    Conflict,
+    ForbiddenCause,
+    IdempotencyConflict,
+    IllegalTransition,
+    LifecycleError,
+    NotFound,
+    SokovanError,
+)
 from sokovan.domain.events import KernelMoved, SessionMoved
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.record import Change, KernelMove, SessionRecord, SessionResult
+from sokovan.domain.tenancy import Owner
+from sokovan.ports.sessions import NewSession, RequestKey
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.session_moves import placed
 from sokovan.testing.contracts.sessions import story
 from sokovan.testing.contracts.storage import published
-from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster, refusal
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, refusal, session_spec
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 
@@ -145,6 +156,88 @@ async def of_two_who_move_the_same_sessions_each_is_moved_once(cluster: StoredCl
         expect((await cluster.session(one.session_id)).version == one.version + 1, "a version counts another number")
 
 
+async def stored_many(cluster: StoredCluster, *wanted: NewSession) -> Sequence[SessionRecord | SokovanError]:
+    """Store sessions in one call; what came of each."""
+    return await cluster.store.run(lambda unit: unit.sessions.enqueue_many(wanted))
+
+
+def new_session(cluster: StoredCluster, *, request: RequestKey | None = None, **options: Any) -> NewSession:
+    """A session that is not stored yet."""
+    return NewSession(session_spec(cluster.new("s"), **options), BY_USER, request)
+
+
+async def many_new_sessions_are_stored_as_if_one_by_one(cluster: StoredCluster) -> None:
+    """With their kernels and stories, in their order, each for its user."""
+    users = [cluster.new("u") for _ in range(2)]
+    wanted = [new_session(cluster, kernels=kernels, owner=Owner(user=user)) for user in users for kernels in (1, 3)]
+    wanted = [replace(new, change=replace(BY_USER, who=new.spec.owner.user)) for new in wanted]
+    stored = await stored_many(cluster, *wanted)
+    expect(stored == [await cluster.session(new.spec.session_id) for new in wanted], "the answer is not what is stored")
+    places = [one.place for one in stored if isinstance(one, SessionRecord)]
+    expect(places == sorted(set(places)) and len(places) == 4, f"the places are {places}")
+    for new in wanted:
+        [entry] = await story(cluster, new.spec.session_id)
+        expect(entry.change == new.change, "a story names somebody else")
+
+
+async def a_refusal_among_new_sessions_takes_no_other_with_it(cluster: StoredCluster) -> None:
+    """It stands in its place; what it asked for is not stored."""
+    user, old = cluster.new("u"), cluster.new("s")
+    await cluster.submit(old, name="train", owner=Owner(user=user))
+    wanted = [
+        new_session(cluster),
+        new_session(cluster, name="train", owner=Owner(user=user)),
+        new_session(cluster, scaling_group=cluster.new("nowhere")),
+        new_session(cluster, dependencies=(SessionId(cluster.new("nobody")),)),
+        NewSession(session_spec(old), BY_USER),
+        new_session(cluster),
+    ]
+    kinds = [type(one) for one in await stored_many(cluster, *wanted)]
+    expect(kinds == [SessionRecord, Conflict, NotFound, NotFound, Conflict, SessionRecord], f"they are {kinds}")
+    await refusal(cluster.session(wanted[1].spec.session_id), NotFound)
+
+
+async def new_sessions_that_want_the_same_come_one_after_the_other(cluster: StoredCluster) -> None:
+    """The first of one name gets it; a request that comes twice makes one session."""
+    owner, key = Owner(user=cluster.new("u")), RequestKey(cluster.new("u"), "k", "digest")
+    named = [new_session(cluster, name="train", owner=owner) for _ in range(2)]
+    keyed = [new_session(cluster, request=key) for _ in range(3)]
+    other = new_session(cluster, request=replace(key, digest="other"))
+    first, second, *same, refused = await stored_many(cluster, *named, *keyed, other)
+    expect((type(first), type(second)) == (SessionRecord, Conflict), "a name was given twice, or not at all")
+    expect(same == [await cluster.session(keyed[0].spec.session_id)] * 3, "one request made several sessions")
+    expect(type(refused) is IdempotencyConflict, f"another request with the same key is {refused}")
+
+
+async def a_request_finds_the_session_it_made(cluster: StoredCluster) -> None:
+    """And none if it made none."""
+    key, name = RequestKey(cluster.new("u"), "k", "digest"), cluster.new("s")
+
+    async def requested(request: RequestKey) -> SessionRecord | None:
+        return await cluster.store.read(lambda unit: unit.sessions.requested(request))
+
+    expect(await requested(key) is None, "a request that never came has a session")
+    await cluster.submit(name, request=key)
+    expect(await requested(key) == await cluster.session(name), "a request does not find its session")
+    await refusal(requested(replace(key, digest="other")), IdempotencyConflict)
+
+
+async def batches_that_race_for_the_same_store_it_once(cluster: StoredCluster) -> None:
+    """Names and keys, in whatever order they are asked for."""
+    owner, keys = Owner(user=cluster.new("u")), [RequestKey(cluster.new("u"), "k", "digest") for _ in range(3)]
+    wanted = [
+        [*(new_session(cluster, request=key) for key in keys), new_session(cluster, name="train", owner=owner)]
+        for _ in range(4)
+    ]
+    batches = [batch if number % 2 else batch[::-1] for number, batch in enumerate(wanted)]
+    results = await asyncio.gather(*(stored_many(cluster, *batch) for batch in batches))
+    outcomes = [outcome for result in results for outcome in result]
+    made = {one.session_id for one in outcomes if isinstance(one, SessionRecord)}
+    expect(len(made) == 4, f"{len(made)} sessions were made of three keys and one name")
+    refused = [type(one) for one in outcomes if isinstance(one, SokovanError)]
+    expect(refused == [Conflict] * 3, f"the refusals are {refused}")
+
+
 def _in_session(move: KernelMove, session_id: str) -> KernelMove:
     kernel = move.kernel
     elsewhere = type(kernel)(
@@ -161,4 +254,9 @@ CHECKS: tuple[Check, ...] = (
     an_illegal_move_among_many_moves_nothing,
     each_session_has_its_own_end,
     of_two_who_move_the_same_sessions_each_is_moved_once,
+    many_new_sessions_are_stored_as_if_one_by_one,
+    a_refusal_among_new_sessions_takes_no_other_with_it,
+    new_sessions_that_want_the_same_come_one_after_the_other,
+    a_request_finds_the_session_it_made,
+    batches_that_race_for_the_same_store_it_once,
 )

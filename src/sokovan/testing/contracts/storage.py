@@ -216,6 +216,40 @@ async def units_side_by_side_each_happen_once(cluster: StoredCluster) -> None:
     expect(all(there), "a unit of work was lost among others")
 
 
+async def what_is_given_together_happens_once_for_each(cluster: StoredCluster) -> None:
+    """However many there are, everybody gets his own result, in few transactions."""
+    names, calls = [cluster.new("s") for _ in range(40)], []
+
+    async def work(unit: UnitOfWork, some: Sequence[str]) -> list[str | Exception]:
+        calls.append(len(some))
+        for name in some:
+            await unit.sessions.enqueue(session_spec(name), BY_USER)
+        return [f"stored {name}" for name in some]
+
+    given = await asyncio.gather(*(cluster.store.together(work, name) for name in names))
+    expect(given == [f"stored {name}" for name in names], "a result went to somebody else")
+    expect(all([await is_there(cluster, name) for name in names]), "an item was lost among others")
+    expect(len(calls) < len(names), f"forty items took {len(calls)} transactions")
+
+
+async def a_refusal_among_what_is_given_together_is_raised_for_its_item_alone(cluster: StoredCluster) -> None:
+    """Also where the work raises: then each item is tried by itself."""
+    names = [cluster.new("s") for _ in range(6)]
+
+    async def work(unit: UnitOfWork, some: Sequence[str]) -> list[str | Exception]:
+        for name in some:
+            await unit.sessions.enqueue(session_spec(name), BY_USER)
+        if names[1] in some:
+            raise Broken
+        return [Conflict("no") if name == names[2] else name for name in some]
+
+    given = await asyncio.gather(*(cluster.store.together(work, name) for name in names), return_exceptions=True)
+    kinds = [type(one) for one in given]
+    expect(kinds == [str, Broken, Conflict, str, str, str], f"the results are {kinds}")
+    there = [await is_there(cluster, name) for name in names]
+    expect(there == [True, False, True, True, True, True], f"what is there is {there}")
+
+
 async def the_leader_writes_and_history_says_so(cluster: StoredCluster) -> None:
     """A fence of the present epoch lets the write through, and is kept with it."""
     _, lease = await _taken_over(cluster)
@@ -366,6 +400,8 @@ CHECKS: tuple[Check, ...] = (
     a_refusal_that_is_caught_spoils_nothing_else,
     the_time_of_a_unit_is_the_stores_and_stands_still,
     units_side_by_side_each_happen_once,
+    what_is_given_together_happens_once_for_each,
+    a_refusal_among_what_is_given_together_is_raised_for_its_item_alone,
     the_leader_writes_and_history_says_so,
     a_leader_that_was_replaced_writes_nothing,
     nobody_writes_for_a_lease_that_was_never_held,

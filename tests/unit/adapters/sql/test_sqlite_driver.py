@@ -65,10 +65,19 @@ async def test_a_writer_crosses_only_to_begin_and_to_commit(database: Database, 
     assert hops[2:] == ["BEGIN", "SELECT name FROM things", "rollback"]
 
 
+async def test_a_brief_reader_does_not_cross_at_all(database: Database, hops: list[str]) -> None:
+    async with database.reading(at_hand=True) as connection:
+        assert (await connection.execute(sa.text("SELECT count(*) FROM things"))).scalar_one() == 0
+    assert hops == []
+    async with database.reading() as connection:
+        await connection.execute(sa.text("SELECT name FROM things"))
+    assert hops == ["BEGIN", "SELECT name FROM things", "rollback"]
+
+
 async def test_what_was_not_committed_is_rolled_back_once(database: Database, hops: list[str]) -> None:
     async with database.writing() as connection:
         await connection.execute(sa.text("INSERT INTO things VALUES ('a', 1)"))
-    assert hops == ["BEGIN IMMEDIATE", "rollback"]
+    assert hops == ["BEGIN IMMEDIATE"]
     async with database.reading() as connection:
         assert (await connection.execute(sa.text("SELECT count(*) FROM things"))).scalar_one() == 0
 

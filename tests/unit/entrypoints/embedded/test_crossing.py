@@ -90,6 +90,45 @@ async def test_a_hint_that_is_set_here_wakes_who_waits_there() -> None:
         await across.close()
 
 
+class CountedHints(InProcessHints):
+    """Hints that count how often they were given."""
+
+    times = 0
+
+    async def set(self, name: str) -> None:
+        self.times += 1
+        await super().set(name)
+
+
+async def test_a_hint_is_said_once_until_it_has_arrived_and_then_again() -> None:
+    with another_loop() as loop:
+        hints, held, busy = CountedHints(SystemClock()), threading.Event(), threading.Event()
+        across = HintsAcross(Crossing(loop), hints)
+
+        def be_busy() -> None:
+            busy.set()
+            held.wait(10)
+
+        loop.call_soon_threadsafe(be_busy)
+        await asyncio.to_thread(busy.wait, 10)
+        for _ in range(100):  # nobody waits for a loop that is busy
+            await across.set("sessions")
+        held.set()
+        assert await across.wait(["sessions"], timeout_s=10)
+        assert await across.take("sessions")
+        assert hints.times == 1
+        await across.set("sessions")
+        assert await across.wait(["sessions"], timeout_s=10)
+
+
+async def test_a_hint_for_a_manager_that_has_ended_is_refused_each_time() -> None:
+    with another_loop() as loop:
+        across = HintsAcross(Crossing(loop), InProcessHints(SystemClock()))
+    for _ in range(2):
+        with pytest.raises(ManagerGone):
+            await across.set("sessions")
+
+
 async def test_events_published_there_are_received_here() -> None:
     with another_loop() as loop:
         bus = InProcessEventBus(SystemClock())

@@ -11,6 +11,7 @@ from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
 from sokovan.orchestrator.sessions.submissions import RENAMED_MAX
 from sokovan.testing.stored_cluster import refusal
+from tests.unit.adapters.sql.statements import told_to
 from tests.unit.orchestrator.sessions.little_controller import ALICE, BOB, HELLO, asking, little_controller
 
 
@@ -72,6 +73,27 @@ async def test_a_repeated_request_is_known_though_it_would_be_refused_now() -> N
         left = replace(ALICE, owner=replace(ALICE.owner, group="other"), groups=("other",))
 
         assert (await on.submit(left, name="train", group="vision", key="k")).session_id == first.session_id
+
+
+async def test_what_comes_together_is_judged_apart_and_stored_in_few_transactions() -> None:
+    async with little_controller() as on:
+        await on.cluster.agent("a1")
+        await on.submit(name="before")
+        wishes = [asking(name=f"s{number}") for number in range(6)]
+        wishes[2] = replace(wishes[2], size=0)
+        wishes[4] = replace(wishes[4], name="s3")
+        with told_to(on.cluster) as statements:
+            work = [on.controller.submit(wish, caller) for wish in wishes for caller in (ALICE, BOB)]
+            outcomes = await asyncio.gather(*work, return_exceptions=True)
+        entries = await on.store.read(lambda unit: unit.audit.page(limit=99))
+        stored = await on.stored()
+
+    kinds = [type(one).__name__ for one in outcomes[::2]]
+    assert kinds == ["Submission", "Submission", "InvalidRequest", "Submission", "Conflict", "Submission"]
+    assert [type(one).__name__ for one in outcomes[1::2]] == kinds
+    assert (stored, len(entries)) == (9, 9)
+    assert {entry.who for _, _, entry in entries} == {"alice", "bob"}
+    assert sum(statement.startswith("INSERT INTO commits") for statement in statements) < 4
 
 
 async def test_the_audit_says_who_submitted_what_with_which_key() -> None:

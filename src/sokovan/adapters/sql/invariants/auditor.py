@@ -208,7 +208,7 @@ async def audit(store: SqlStore, *, only: Collection[str] = ()) -> Sequence[Find
     async def work(unit: SqlUnitOfWork) -> list[Finding]:
         return [await _finding(invariant, unit.transaction) for invariant in chosen]
 
-    return await store.read(work)
+    return await store.read_apart(work)
 
 
 async def _finding(invariant: Invariant, transaction: Transaction) -> Finding:

@@ -15,6 +15,8 @@ from sokovan.ports.audit import AuditEntry
 
 BEGINNING = "0" * 64
 _READ_AT_ONCE = 1_000
+_LAST = sa.select(AUDIT_LOG.c.sequence, AUDIT_LOG.c.digest).order_by(AUDIT_LOG.c.sequence.desc()).limit(1)
+_INSERT = sa.insert(AUDIT_LOG)
 
 
 class SqlAuditTrail:
@@ -23,28 +25,22 @@ class SqlAuditTrail:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
-    async def append(self, entry: AuditEntry) -> int:
+    async def append(self, *entries: AuditEntry) -> int:
         """See the port."""
         if self._transaction.postgresql:
             # One at a time: two entries after the same one would break the chain.
             await self._transaction.execute(sa.text("LOCK TABLE audit_log IN EXCLUSIVE MODE"))
-        last = await self._transaction.first(
-            sa.select(AUDIT_LOG.c.sequence, AUDIT_LOG.c.digest).order_by(AUDIT_LOG.c.sequence.desc()).limit(1)
-        )
-        number, previous = (1, BEGINNING) if last is None else (last.sequence + 1, last.digest)
-        text = msgspec.json.encode(plain(entry), order="sorted").decode()
-        digest = _digest(previous, number, self._transaction.now_ms, text)
-        await self._transaction.execute(
-            sa.insert(AUDIT_LOG),
-            {
-                "sequence": number,
-                "at_ms": self._transaction.now_ms,
-                "entry": text,
-                "previous": previous,
-                "digest": digest,
-            },
-        )
-        return number
+        last = await self._transaction.first(_LAST)
+        before, digest = (0, BEGINNING) if last is None else (last.sequence, last.digest)
+        now_ms, rows = self._transaction.now_ms, []
+        for number, entry in enumerate(entries, start=before + 1):
+            text = msgspec.json.encode(plain(entry), order="sorted").decode()
+            row = {"sequence": number, "at_ms": now_ms, "entry": text, "previous": digest}
+            digest = _digest(digest, number, now_ms, text)
+            rows.append({**row, "digest": digest})
+        if rows:
+            await self._transaction.execute(_INSERT, rows)
+        return before + len(rows)
 
     async def page(self, *, limit: int, after: int = 0) -> Sequence[tuple[int, int, AuditEntry]]:
         """See the port."""

@@ -212,4 +212,11 @@ def _asked(name: str) -> str:
 
 def item_of(kind: type[Item], text: str) -> Item:
     """An item of a stored text."""
+    item: Item = _item(kind, text)  # type: ignore[arg-type]  # a type can be hashed, whatever its items can
+    return item
+
+
+@lru_cache(maxsize=4096)
+def _item(kind: Any, text: str) -> Any:
+    # Items do not change, so equal texts give one item.
     return made(kind, msgspec.json.decode(text), key=SHELVES[kind].what)

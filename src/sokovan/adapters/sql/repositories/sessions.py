@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from sokovan.adapters.sql.repositories import enqueueing, session_lists, story
+from sokovan.adapters.sql.repositories import enqueueing, new_sessions, session_lists, story
 from sokovan.adapters.sql.repositories.changes import changed_sessions
 from sokovan.adapters.sql.repositories.session_rows import SessionState, lock_sessions, read_records
 from sokovan.adapters.sql.repositories.transitions import Transitions
 from sokovan.adapters.sql.tables import KERNEL_HISTORY, KERNELS, SESSION_HISTORY, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.domain.errors import IllegalTransition, InvalidSpec, NotFound, StaleVersion
+from sokovan.domain.errors import IllegalTransition, InvalidSpec, NotFound, SokovanError, StaleVersion
 from sokovan.domain.ids import SessionId, is_name
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
-from sokovan.domain.record import Change, HistoryEntry, KernelMove, SessionRecord
-from sokovan.domain.session import SessionSpec
-from sokovan.ports.sessions import RequestKey, SessionFilter
+from sokovan.domain.record import Change, HistoryEntry, KernelMove, SessionRecord, is_put_down
+from sokovan.domain.session import SessionSpec, SessionType
+from sokovan.ports.sessions import NewSession, RequestKey, SessionFilter
 
 # Slots are taken and freed by the allocator and the ledger, together with the lines that prove it.
 _NOT_HERE = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE})
@@ -35,31 +35,56 @@ class SqlSessions:
 
     async def enqueue(self, spec: SessionSpec, change: Change, *, request: RequestKey | None = None) -> SessionRecord:
         """See the port."""
-        found = await enqueueing.look(self._transaction, spec, request)
-        if request is not None and found.earlier is not None:
-            return await self.get(enqueueing.session_of(found.earlier, request))
-        found.check(spec)
+        [outcome] = await self._enqueued_apart([NewSession(spec, change, request)])
+        if isinstance(outcome, SokovanError):
+            raise outcome
+        return outcome
+
+    async def enqueue_many(self, wanted: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
+        """See the port."""
+        outcomes: dict[int, SessionRecord | SokovanError] = {}
+        left = list(enumerate(wanted))
+        while left:
+            now, left = new_sessions.apart(left)
+            results = await self._enqueued_apart([new for _, new in now])
+            outcomes.update(zip((place for place, _ in now), results, strict=True))
+        return [outcomes[place] for place in range(len(wanted))]
+
+    async def requested(self, request: RequestKey) -> SessionRecord | None:
+        """See the port."""
+        earlier = await new_sessions.earlier(self._transaction, request)
+        return None if earlier is None else await self.get(new_sessions.session_of(earlier, request))
+
+    async def _enqueued_apart(self, wanted: Sequence[NewSession]) -> list[SessionRecord | SokovanError]:
+        """What came of sessions that have no id, name or key in common."""
+        found = await new_sessions.look(self._transaction, wanted)
+        judged = [await self._judged(new, what) for new, what in zip(wanted, found, strict=True)]
+        fresh = [new for new, outcome in zip(wanted, judged, strict=True) if outcome is None]
+        inserted = iter(await self._inserted(fresh) if fresh else ())
+        return [next(inserted) if outcome is None else outcome for outcome in judged]
+
+    async def _judged(self, new: NewSession, found: new_sessions.Found) -> SessionRecord | SokovanError | None:
+        """What is decided about a new session before it is written; None: nothing is in its way."""
         try:
-            # The key goes with the session: a refused request leaves neither.
+            if new.request is not None and found.earlier is not None:
+                return await self.get(new_sessions.session_of(found.earlier, new.request))
+            found.check(new.spec)
+        except SokovanError as refused:
+            return refused
+        return None
+
+    async def _inserted(self, fresh: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
+        try:
+            # The keys go with the sessions: a refused request leaves neither.
             async with self._transaction.looked_at():
-                if request is None or await enqueueing.take_key(self._transaction, request, spec.session_id):
-                    return (await enqueueing.insert(self._transaction, [spec], change))[0]
-        except IntegrityError as error:
+                return await enqueueing.insert(self._transaction, fresh)
+        except (IntegrityError, enqueueing.KeyTaken) as error:
             if not self._transaction.postgresql:
                 raise  # nobody else writes, so what was looked at would have told: a defect of ours
-            raise enqueueing.conflict_of([spec], error) from error
-        # The same key came between the look and now, and was waited for.
-        found = await enqueueing.look(self._transaction, spec, request)
-        return await self.get(enqueueing.session_of(found.earlier, request))
-
-    async def enqueue_all(self, specs: Sequence[SessionSpec], change: Change) -> None:
-        """Store many new sessions, whose references are known to be there."""
-        try:
-            # Refused, it leaves nothing behind, and the rest of its unit of work can go on.
-            async with self._transaction.savepoint():
-                await enqueueing.insert(self._transaction, specs, change)
-        except IntegrityError as error:
-            raise enqueueing.conflict_of(specs, error) from error
+            if len(fresh) == 1 and isinstance(error, IntegrityError):
+                return [enqueueing.conflict_of(fresh[0].spec, error)]
+        # Somebody came between the look and now, and was waited for: each is looked at again, by itself.
+        return [outcome for new in fresh for outcome in await self._enqueued_apart([new])]
 
     async def get(self, session_id: SessionId) -> SessionRecord:
         """See the port."""
@@ -118,13 +143,13 @@ class SqlSessions:
         if goal > session.goal and session.status not in SESSION.terminal:
             transitions = Transitions(self._transaction, change)
             session.goal = goal
-            trigger = KernelTrigger.STOP_REQUESTED
+            trigger, put_down = KernelTrigger.STOP_REQUESTED, _is_put_down(session, goal, change)
             for kernel in session.kernels.values():
                 if kernel.status is KernelStatus.PENDING:
                     transitions.move_kernel(session, kernel, KernelTrigger.WITHDRAWN)
                 elif kernel.status in ALIVE:
                     transitions.move_kernel(session, kernel, trigger)
-            _settle_in_steps(transitions, session, trigger)
+            _settle_in_steps(transitions, session, trigger, put_down=put_down)
             await transitions.write()
         return await self.get(session_id)
 
@@ -190,10 +215,18 @@ def _ended_by(moves: Sequence[KernelMove]) -> tuple[KernelTrigger, list[int | No
     return worst.trigger, [move.exit_code for move in endings]
 
 
-def _settle_in_steps(transitions: Transitions, session: SessionState, trigger: KernelTrigger) -> None:
+def _is_put_down(session: SessionState, goal: Goal, change: Change) -> bool:
+    """Whether this stop is a good end; force is for what does not end well."""
+    codes = [kernel.exit_code for kernel in session.kernels.values()]
+    return goal is Goal.STOP and is_put_down(SessionType(session.row.session_type), session.status, codes, by=change.by)
+
+
+def _settle_in_steps(
+    transitions: Transitions, session: SessionState, trigger: KernelTrigger, *, put_down: bool = False
+) -> None:
     """Force passes through TERMINATING, so that the story has every step of the table."""
     if session.goal is Goal.FORCE and session.status not in SESSION.terminal:
         session.goal = Goal.STOP
         transitions.settle(session, trigger)
         session.goal = Goal.FORCE
-    transitions.settle(session, trigger)
+    transitions.settle(session, trigger, put_down=put_down)

@@ -17,7 +17,7 @@ from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.orchestrator.sessions.preparation.images import is_process_image
 from sokovan.orchestrator.sessions.preparation.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
-from sokovan.ports.catalog import Catalog, CatalogItem
+from sokovan.ports.catalog import Catalog, CatalogItem, Item
 from sokovan.ports.sessions import SessionFilter, Sessions
 from sokovan.ports.storage import UnitOfWork
 
@@ -73,31 +73,35 @@ def is_member(caller: Caller, group: Group | None) -> bool:
     return caller.role is Role.DOMAIN_ADMIN and group.domain == caller.owner.domain
 
 
-async def read_facts(
-    unit: UnitOfWork, request: SessionRequest, caller: Caller, *, architectures: Mapping[str, str]
-) -> Facts:
-    """Everything that the validators and preparers ask about."""
-    catalog = unit.catalog
-    items = _Items(catalog)
-    await items.read(*_needed(request, caller, architectures))
-    groups = await _scaling_groups(items, request.scaling_group)
-    queue = items.of(Queue, request.queue or DEFAULT)
-    group = items.of(Group, group_of(request, caller))
-    return Facts(
-        now_ms=unit.now_ms,
-        architectures=architectures,
-        scaling_groups=groups,
-        queue=queue,
-        queues=await _queues(catalog, groups, queue),
-        images=await _images(items, request, architectures),
-        policies=await _policies(items, caller, group if is_member(caller, group) else None),
-        group=group,
-        dependencies={
-            text: await visible_sessions(unit.sessions, text, caller)
-            for text in dict.fromkeys(request.depends_on[:LOOKED_UP_MAX])
-        },
-        namesake=await _namesake(unit.sessions, request.name, caller.owner.user),
-    )
+class FactReader:
+    """Reads what requests are judged against; what several of them need, once."""
+
+    def __init__(self, unit: UnitOfWork, architectures: Mapping[str, str]) -> None:
+        self._unit, self._architectures = unit, architectures
+        self._items = _Items(unit.catalog)
+
+    async def of(self, request: SessionRequest, caller: Caller) -> Facts:
+        """Everything that the validators and preparers ask about."""
+        items, sessions = self._items, self._unit.sessions
+        await items.read(*_needed(request, caller, self._architectures))
+        groups = await _scaling_groups(items, request.scaling_group)
+        queue = items.of(Queue, request.queue or DEFAULT)
+        group = items.of(Group, group_of(request, caller))
+        return Facts(
+            now_ms=self._unit.now_ms,
+            architectures=self._architectures,
+            scaling_groups=groups,
+            queue=queue,
+            queues=await _queues(items, groups, queue),
+            images=await _images(items, request, self._architectures),
+            policies=await _policies(items, caller, group if is_member(caller, group) else None),
+            group=group,
+            dependencies={
+                text: await visible_sessions(sessions, text, caller)
+                for text in dict.fromkeys(request.depends_on[:LOOKED_UP_MAX])
+            },
+            namesake=await _namesake(sessions, request.name, caller.owner.user),
+        )
 
 
 async def visible_sessions(sessions: Sessions, text: str, caller: Caller) -> tuple[SessionRecord, ...]:
@@ -126,21 +130,27 @@ class _Items:
     """What was read of the catalog: together, since every question costs more than its answer."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
-        self._known: dict[tuple[type, str], CatalogItem] = {}
+        self._catalog = catalog
+        self._known: dict[tuple[type, str], CatalogItem | None] = {}
+        self._all: dict[type, Sequence[CatalogItem]] = {}
 
     async def read(self, *wanted: tuple[type[CatalogItem], str]) -> None:
-        """Read these, as far as they are there."""
+        """Read these, as far as they are there and not known yet."""
+        fresh = [pair for pair in dict.fromkeys(wanted) if pair not in self._known]
         # A text that names nothing is not looked for: some databases refuse to read it at all.
-        names = [pair for pair in dict.fromkeys(wanted) if all(is_name(part) for part in pair[1].split(" "))]
-        for pair, item in zip(names, await self.catalog.find(*names), strict=True):
-            if item is not None:
-                self._known[pair] = item
+        names = [pair for pair in fresh if all(is_name(part) for part in pair[1].split(" "))]
+        self._known.update(zip(names, await self._catalog.find(*names), strict=True))
 
     def of(self, kind: type[T], name: str) -> T | None:
         """An item that was read, None if it is not there."""
         item = self._known.get((kind, name))
         return item if isinstance(item, kind) else None
+
+    async def all(self, kind: type[Item]) -> tuple[Item, ...]:
+        """Every item of a kind."""
+        if kind not in self._all:
+            self._all[kind] = await self._catalog.all(kind)
+        return tuple(item for item in self._all[kind] if isinstance(item, kind))
 
 
 def _needed(
@@ -161,14 +171,14 @@ def _needed(
 async def _scaling_groups(items: _Items, asked: str) -> tuple[ScalingGroup, ...]:
     """The one asked for, or `default`; all of them to choose from, or to tell what there is."""
     one = items.of(ScalingGroup, asked or DEFAULT)
-    return (one,) if one is not None else tuple(await items.catalog.all(ScalingGroup))
+    return (one,) if one is not None else await items.all(ScalingGroup)
 
 
-async def _queues(catalog: Catalog, groups: Sequence[ScalingGroup], queue: Queue | None) -> tuple[Queue, ...]:
+async def _queues(items: _Items, groups: Sequence[ScalingGroup], queue: Queue | None) -> tuple[Queue, ...]:
     """The queue alone where queues are flat; all of them where they form a tree."""
     if queue is not None and not any(group.scheduler_opts.get("hierarchy") for group in groups):
         return (queue,)
-    return tuple(await catalog.all(Queue))
+    return await items.all(Queue)
 
 
 def _image_names(request: SessionRequest) -> list[str]:
@@ -192,7 +202,7 @@ async def _images(
         found[name] = tuple(image for image in near if image is not None)
         if not found[name] and not is_process_image(name):
             # Rare: it is missing, or there for other processors only.
-            found[name] = tuple(image for image in await items.catalog.all(Image) if image.name == name)
+            found[name] = tuple(image for image in await items.all(Image) if image.name == name)
     return found
 
 

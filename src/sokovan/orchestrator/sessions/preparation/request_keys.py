@@ -5,13 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 
-from sokovan.domain.ids import KernelId, ScalingGroupName, SessionId
 from sokovan.domain.plain import plain
-from sokovan.domain.session import KernelSpec, SessionSpec
-from sokovan.domain.slots import NO_SLOTS
 from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
 from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
-from sokovan.ports.environment import IdSource
 from sokovan.ports.sessions import RequestKey
 
 KEY_MAX = 255
@@ -23,9 +19,3 @@ def request_key(request: SessionRequest, caller: Caller, key: str) -> RequestKey
         raise InvalidRequest([Problem("Idempotency-Key", f"is not 1 to {KEY_MAX} printable ASCII characters")])
     text = json.dumps(plain(request), sort_keys=True)
     return RequestKey(scope=caller.owner.access_key, key=key, digest=hashlib.sha256(text.encode()).hexdigest())
-
-
-def trial_session(ids: IdSource, scaling_group: ScalingGroupName) -> SessionSpec:
-    """A session that is stored only to learn whether a key is known, and taken back."""
-    kernel = KernelSpec(KernelId(ids.new("k")), NO_SLOTS)
-    return SessionSpec(SessionId(ids.new("s")), (kernel,), scaling_group=scaling_group)

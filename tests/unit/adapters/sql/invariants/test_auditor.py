@@ -111,9 +111,9 @@ class CountedReads(SqlStore):
 
     reads = 0
 
-    async def read(self, work: Work[R]) -> R:
+    async def read_apart(self, work: Work[R]) -> R:
         self.reads += 1
-        return await super().read(work)
+        return await super().read_apart(work)
 
 
 async def test_all_laws_see_one_state() -> None:

@@ -5,13 +5,13 @@ import pytest
 from sokovan.adapters.sql.repositories.enqueueing import PLACES_PER_UNIT
 from sokovan.adapters.sql.repositories.sessions import _ended_by
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.domain.errors import Conflict, IdempotencyConflict, InvalidSpec, NotFound
+from sokovan.domain.errors import Conflict, IdempotencyConflict, InvalidSpec
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.record import KernelMove, KernelRecord
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.sessions import RequestKey, SessionFilter
-from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, assignment, session_spec
+from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, assignment, session_spec, submit_all
 from tests.unit.adapters.sql.statements import told_to
 
 _T = KernelTrigger
@@ -42,21 +42,11 @@ async def test_many_sessions_are_stored_in_one_go_and_in_their_order() -> None:
     async with StoredCluster.open() as cluster:
         names = [f"s{number}" for number in (3, 1, 2)]
         specs = [session_spec(name, kernels=2) for name in names]
-        await cluster.store.run_sql(lambda unit: unit.sessions.enqueue_all(specs, BY_USER))
+        await submit_all(cluster.store, specs)
         found = await cluster.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=9))
         assert [record.session_id for record in found] == names
         assert [record.spec for record in found] == specs
         assert [len(record.kernels) for record in found] == [2, 2, 2]
-
-
-async def test_one_taken_name_among_many_stores_none() -> None:
-    async with StoredCluster.open() as cluster:
-        await cluster.submit("s2")
-        specs = [session_spec(name) for name in ("s1", "s2")]
-        with pytest.raises(Conflict):
-            await cluster.store.run_sql(lambda unit: unit.sessions.enqueue_all(specs, BY_USER))
-        with pytest.raises(NotFound):
-            await cluster.session("s1")
 
 
 async def test_places_of_one_unit_of_work_lie_before_those_of_the_next() -> None:

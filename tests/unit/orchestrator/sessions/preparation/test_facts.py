@@ -13,7 +13,7 @@ from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.queue import Queue
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.tenancy import Domain, Group, Keypair, User
-from sokovan.orchestrator.sessions.preparation.facts import Facts, is_member, read_facts, visible_to
+from sokovan.orchestrator.sessions.preparation.facts import FactReader, Facts, is_member, visible_to
 from sokovan.orchestrator.sessions.requests import Caller
 from sokovan.ports.sessions import SessionFilter
 from tests.unit.orchestrator.sessions.little_controller import (
@@ -36,7 +36,7 @@ async def little() -> AsyncIterator[LittleController]:
 async def facts(
     little: LittleController, caller: Caller = ALICE, *, usual: Mapping[str, str] | None = None, **options: Any
 ) -> Facts:
-    return await little.store.read(lambda unit: read_facts(unit, asking(**options), caller, architectures=usual or {}))
+    return await little.store.read(lambda unit: FactReader(unit, usual or {}).of(asking(**options), caller))
 
 
 async def test_the_policies_of_all_four_scopes_are_read(little: LittleController) -> None:

@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from sokovan.adapters.local.ids import SortableIds
-from sokovan.domain.ids import ScalingGroupName
 from sokovan.domain.session import Mount, SessionType
 from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
-from sokovan.orchestrator.sessions.preparation.request_keys import KEY_MAX, request_key, trial_session
+from sokovan.orchestrator.sessions.preparation.request_keys import KEY_MAX, request_key
 from sokovan.orchestrator.sessions.requests import KernelGroupRequest
-from sokovan.testing.clock import VirtualClock
 from tests.unit.orchestrator.sessions.little_controller import ALICE, BOB, asking
 
 
@@ -51,12 +48,3 @@ def test_a_key_belongs_to_the_keypair_it_came_with() -> None:
 def test_a_key_that_could_not_stand_in_a_header_is_refused(key: str) -> None:
     with pytest.raises(InvalidRequest, match="Idempotency-Key"):
         request_key(asking(), ALICE, key)
-
-
-def test_a_trial_session_asks_for_nothing_and_is_new_each_time() -> None:
-    ids = SortableIds(VirtualClock())
-
-    first, second = (trial_session(ids, ScalingGroupName("default")) for _ in range(2))
-
-    assert first.session_id != second.session_id
-    assert not first.requested_slots()

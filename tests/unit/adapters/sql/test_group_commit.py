@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sokovan.adapters.sql.allocation.group_commit import GroupCommit
+from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.testing.clock import VirtualClock
 
 
