@@ -88,7 +88,8 @@ def test_a_kernel_that_takes_more_memory_than_it_asked_for_is_ended_and_says_why
     needs(limited, "memory")
     session = limited.python("x = bytearray(512 << 20); print(len(x))", resources=SMALL)
     ended = limited.settles(session)
-    assert (ended["exit_code"], ended["result"]) == (137, "failure")
+    assert (ended["exit_code"], ended["result"], ended["reason"]) == (137, "failure", "out-of-memory")
+    assert ended["reason_detail"].startswith("kernel 0 ran out of memory: its limit was ")
     assert limited.output(session) == ""
 
 

@@ -22,7 +22,7 @@ from sokovan.adapters.process.shim.records import read_record
 from sokovan.adapters.process.surroundings import RUNTIME, marks_of
 from sokovan.domain.ids import KernelId
 from sokovan.domain.session import Mount
-from sokovan.ports.runtime import KernelState, RuntimeFailure
+from sokovan.ports.runtime import OUT_OF_MEMORY, KernelState, RuntimeFailure
 from tests.kernels import (
     SLEEP,
     ended,
@@ -248,7 +248,7 @@ async def test_a_kernel_that_takes_too_much_memory_is_ended_and_says_why(runtime
         pytest.skip("nothing on this machine limits the memory of a kernel")
     await runtime.create(launch("k", "x = bytearray(512 << 20); print(len(x))", slots={"mem": 64 << 20}))
     over = await ended(runtime, "k")
-    assert (over.reason, over.exit_code) == ("oom", 137)
+    assert (over.reason, over.exit_code) == (OUT_OF_MEMORY, 137)
 
 
 @pytest.mark.usefixtures("without_control_groups")

@@ -160,7 +160,7 @@ async def test_a_stop_that_is_lost_on_the_way_frees_nothing_before_there_is_a_pr
 
 async def test_a_stopped_kernel_leaves_the_code_that_its_agent_saw(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
-    await cluster.submit("s")
+    await cluster.submit("s", session_type=SessionType.BATCH)
     await cluster.settle()
     await cluster.stop("s")
     await cluster.settle()

@@ -134,7 +134,11 @@ def _report(key: KernelKey, held: Held) -> KernelReport:
     over = held.phase in {Phase.EXITED, Phase.VANISHED}
     exit_code = EXIT_UNKNOWN if over and held.exit_code is None else held.exit_code
     return KernelReport(
-        key.kernel_id, key.attempt, running=held.phase is Phase.RUNNING, exit_code=exit_code if over else None
+        key.kernel_id,
+        key.attempt,
+        running=held.phase is Phase.RUNNING,
+        exit_code=exit_code if over else None,
+        reason=held.reason if over else "",
     )
 
 

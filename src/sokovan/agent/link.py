@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from sokovan.agent.backoff import Backoff
+from sokovan.agent.backoff import Backoff, Redialling
 from sokovan.domain.errors import InvalidInput
 from sokovan.ports.environment import Clock
 from sokovan.wire.frames import LINK_PATH, Frame, Heartbeat, Hello, Refusal, Reply, Request, Welcome
@@ -30,8 +30,6 @@ SEND_S = 10.0
 WORDS_MAX = 500
 # Changes that come close together share a heartbeat.
 HEARTBEAT_GAP_MS = 10
-# A link that was open for this long was no failure.
-STEADY_MS = 5_000
 
 
 class UnsafeAddress(InvalidInput):
@@ -117,15 +115,13 @@ class ManagerLink:
 
     async def run(self, *, backoff: Backoff | None = None) -> None:
         """Dial, talk, and dial again, for ever."""
-        waits, failures = backoff or Backoff(), 0
+        redialling = Redialling(backoff or Backoff())
         while True:
             opened_ms, refusal = await self._one_link()
-            lasted_ms = self._clock.monotonic_ms() - opened_ms if opened_ms is not None else 0
-            failures = 0 if lasted_ms >= STEADY_MS else failures + 1
+            lasted_ms = self._clock.monotonic_ms() - opened_ms if opened_ms is not None else None
+            pause_s = redialling.pause_s(lasted_ms, chance=self._chance())
             final = refusal is not None and refusal.final
-            await self._clock.sleep(
-                waits.most_s if final else waits.delay_s(max(0, failures - 1), chance=self._chance())
-            )
+            await self._clock.sleep(redialling.backoff.most_s if final else pause_s)
 
     def answer(self, number: int, reply: Reply) -> None:
         """Answer a request, if somebody still waits for it."""

@@ -16,6 +16,7 @@ from sokovan.ports.runtime import Launch, LogPart
 from sokovan.wire import frames
 
 DETAIL_MAX = 2_000
+REASON_MAX = 500
 
 
 def event_of(request: frames.Request, token: Token) -> Event | None:
@@ -95,7 +96,9 @@ def hello_of(inventory: Inventory, holdings: Holdings) -> frames.Hello:
 def kernel_entries(holdings: Holdings) -> tuple[frames.KernelEntry, ...]:
     """Every kernel of the agent, in the words of the link."""
     return tuple(
-        frames.KernelEntry(report.kernel_id, report.attempt, report.running, report.exit_code)
+        frames.KernelEntry(
+            report.kernel_id, report.attempt, report.running, report.exit_code, report.reason[:REASON_MAX]
+        )
         for report in reports(holdings)
     )
 

@@ -37,6 +37,17 @@ class SessionMoved(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictsChanged(Event):
+    """Sessions that wait have a reason that they did not have before.
+
+    One event for many of them: where thousands wait, they hear of a new reason together.
+    """
+
+    session_ids: tuple[SessionId, ...]
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelMoved(Event):
     """A kernel took a move of its table."""
 
@@ -108,6 +119,7 @@ KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
         SessionMoved,
+        VerdictsChanged,
         KernelMoved,
         AgentMoved,
         DeploymentMoved,

@@ -20,7 +20,7 @@ from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.route import RouteSpec
-from sokovan.domain.session import SessionSpec
+from sokovan.domain.session import SessionSpec, SessionType
 from sokovan.domain.slots import ResourceSlot
 
 DETAIL_MAX = 2_000
@@ -184,8 +184,21 @@ def result_of(trigger: KernelTrigger, exit_codes: Iterable[int | None]) -> Sessi
 
     Only work that came to its own end, with code 0, is a success: who depends on a
     session that was stopped, failed or ran out of time must not start on its ruins.
+    What `is_put_down` is the one exception.
     """
     codes = list(exit_codes)
     if trigger is KernelTrigger.EXITED and codes and all(code == 0 for code in codes):
         return SessionResult.SUCCESS
     return SessionResult.FAILURE
+
+
+def is_put_down(
+    session_type: SessionType, status: SessionStatus, exit_codes: Iterable[int | None], *, by: Cause
+) -> bool:
+    """Whether a session that is stopped now has ended well: its user is done with it.
+
+    An interactive session has no other good end. It must have run, no kernel of it may
+    have failed, and somebody must have asked for the stop, not a policy.
+    """
+    asked = session_type is SessionType.INTERACTIVE and status is SessionStatus.RUNNING and by is Cause.CONTROLLER
+    return asked and all(code in {None, 0} for code in exit_codes)

@@ -11,12 +11,16 @@ from sokovan.domain.ids import AgentId, KernelId
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """One kernel as its agent sees it; `exit_code` once it has ended."""
+    """One kernel as its agent sees it.
+
+    `exit_code` once it has ended, and `reason` where more is known of its end.
+    """
 
     kernel_id: KernelId
     attempt: int
     running: bool
     exit_code: int | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.session import Mount
 
+# The reason of a kernel that the machine ended because it needed more memory than it may have.
+OUT_OF_MEMORY = "out-of-memory"
+
 
 class RuntimeFailure(SokovanError):
     """A kernel or its image could not be handled on this machine."""
@@ -81,7 +84,7 @@ class Observation:
     started_ms: int | None = None
     ended_ms: int | None = None
     exit_code: int | None = None
-    reason: str = ""  # "", "oom", "signal 9", "log disk full", ...
+    reason: str = ""  # "", OUT_OF_MEMORY, "signal 9", "log disk full", ...
     confinement: str = ""
 
 

@@ -67,6 +67,7 @@ class Acted:
     launch: Launch
     state: KernelState
     exit_code: int | None = None
+    reason: str = ""
 
 
 @dataclass(slots=True)
@@ -172,10 +173,10 @@ class ActingAgent:
         self._happens(StartFinished(key))
         await self._seen()
 
-    async def ends(self, kernel_id: str, code: int = 0) -> None:
+    async def ends(self, kernel_id: str, code: int = 0, reason: str = "") -> None:
         """A kernel ends by itself."""
         _, acted = self._acted(kernel_id)
-        acted.state, acted.exit_code = KernelState.EXITED, code
+        acted.state, acted.exit_code, acted.reason = KernelState.EXITED, code, reason
         await self._seen()
 
     async def pulled(self, image: str, problem: str = "") -> None:
@@ -224,7 +225,7 @@ class ActingAgent:
     def look(self) -> None:
         """See what the machine shows."""
         observations = tuple(
-            Observation(key.kernel_id, key.attempt, acted.state, exit_code=acted.exit_code)
+            Observation(key.kernel_id, key.attempt, acted.state, exit_code=acted.exit_code, reason=acted.reason)
             for key, acted in sorted(self.machine.items())
         )
         self._happens(Observed(observations, begun=self._holdings.tick, now_ms=self._clock.now_ms()))

@@ -30,12 +30,16 @@ class DeviceEntry(Struct, frozen=True):
 
 
 class KernelEntry(Struct, frozen=True, array_like=True):
-    """One kernel as its agent sees it; an array, for a heartbeat has many."""
+    """One kernel as its agent sees it; an array, for a heartbeat has many.
+
+    `reason` is the agent's word on an end of which more is known than its exit code.
+    """
 
     kernel_id: Word
     attempt: Count
     running: bool
     exit_code: int | None = None
+    reason: Word = ""
 
 
 class MountEntry(Struct, frozen=True):

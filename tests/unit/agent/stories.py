@@ -49,8 +49,10 @@ def launch(
     )
 
 
-def seen(name: str = "k1", attempt: int = 1, *, state: KernelState, exit_code: int | None = None) -> Observation:
-    return Observation(KernelId(name), attempt, state, exit_code=exit_code)
+def seen(
+    name: str = "k1", attempt: int = 1, *, state: KernelState, exit_code: int | None = None, reason: str = ""
+) -> Observation:
+    return Observation(KernelId(name), attempt, state, exit_code=exit_code, reason=reason)
 
 
 class Story:

@@ -66,3 +66,13 @@ def test_kernels_from_before_a_restart_of_the_machine_are_known_as_such() -> Non
 
     assert kernels[key("a")].outlasted
     assert not kernels[key("b")].outlasted
+
+
+def test_the_reason_of_an_end_is_reported_and_that_of_a_delay_is_not() -> None:
+    kernels = {
+        key("over"): Held(slots=CPU, phase=Phase.EXITED, exit_code=137, reason="out-of-memory"),
+        key("waits"): Held(slots=CPU, phase=Phase.UNSTARTED, reason="it was never started"),
+    }
+    holdings = Holdings(agent_id=FRESH.agent_id, capacity=CPU, kernels=kernels)
+
+    assert [report.reason for report in reports(holdings)] == ["out-of-memory", ""]

@@ -9,13 +9,24 @@ import pytest
 from sokovan.agent.events import CreateAsked, ForgetAsked, PrepareAsked, StopAsked
 from sokovan.agent.holdings import Token
 from sokovan.agent.inventory import Inventory
-from sokovan.agent.translation import DETAIL_MAX, event_of, heartbeat_of, hello_of, image_word, launch_of, reply_of
+from sokovan.agent.translation import (
+    DETAIL_MAX,
+    REASON_MAX,
+    event_of,
+    heartbeat_of,
+    hello_of,
+    image_word,
+    kernel_entries,
+    launch_of,
+    reply_of,
+)
 from sokovan.domain.ids import AgentId
 from sokovan.domain.record import Device
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport, ImageState
+from sokovan.ports.runtime import KernelState
 from sokovan.wire import frames
-from tests.unit.agent.stories import Story, key, launch
+from tests.unit.agent.stories import Story, key, launch, seen
 
 TOKEN = Token(1, 7)
 CREATE = frames.CreateKernel(kernel_id="k1", attempt=2, session_id="s1", image="python", command=("true",))
@@ -69,6 +80,10 @@ def test_a_heartbeat_lists_every_kernel() -> None:
 
 
 def test_words_that_are_too_long_for_a_frame_are_cut() -> None:
+    story = Story()
+    story.starts(launch("k"))
+    story.observes(seen("k", state=KernelState.EXITED, exit_code=127, reason="x" * 99_999))
+    assert len(kernel_entries(story.holdings)[0].reason) == REASON_MAX
     assert len(image_word(ImageReport("i", ImageState.FAILED, "x" * 99_999)).detail) == DETAIL_MAX
 
 

@@ -55,7 +55,7 @@ def state_of(agent_id: AgentId, heartbeat: frames.Heartbeat) -> AgentState:
         incarnation=heartbeat.incarnation,
         sequence=heartbeat.sequence,
         kernels=tuple(
-            KernelReport(KernelId(entry.kernel_id), entry.attempt, entry.running, entry.exit_code)
+            KernelReport(KernelId(entry.kernel_id), entry.attempt, entry.running, entry.exit_code, entry.reason)
             for entry in heartbeat.kernels
         ),
         load=heartbeat.load,

@@ -13,6 +13,7 @@ from sokovan.domain.events import (
     NoticeIssued,
     RouteMoved,
     SessionMoved,
+    VerdictsChanged,
 )
 from sokovan.domain.ids import SessionId
 from sokovan.wire.api.system import EventView
@@ -42,8 +43,16 @@ def missed_view(now_ms: int) -> EventView:
 
 
 def session_of(event: Event) -> SessionId | None:
-    """The session that an event is about, if it is about one."""
+    """The session that an event is about, if it is about a single one."""
     return event.session_id if isinstance(event, SessionMoved | KernelMoved) else None
+
+
+def sessions_of(event: Event) -> tuple[SessionId, ...]:
+    """Every session that an event is about."""
+    if isinstance(event, VerdictsChanged):
+        return event.session_ids
+    about = session_of(event)
+    return () if about is None else (about,)
 
 
 def _told(event: Event) -> tuple[str, str, str | None, str, str]:
@@ -56,6 +65,8 @@ def _told(event: Event) -> tuple[str, str, str | None, str, str]:
         case DeploymentScaled():
             before, after = str(event.replicas_before), str(event.replicas_desired)
             return "deployment", event.deployment_id, before, after, "scaled"
+        case VerdictsChanged():
+            return "verdicts", ",".join(event.session_ids), None, event.code, "changed"
         case NoticeIssued():
             return "notice", event.about, None, event.topic, "issued"
         case _:

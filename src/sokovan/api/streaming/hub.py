@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from sokovan.api.errors import StreamsFull
-from sokovan.api.mapping.events import session_of
+from sokovan.api.mapping.events import sessions_of
 from sokovan.api.settings import StreamLimits
-from sokovan.domain.events import Event
+from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import SessionId
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.events import Delivery, EventBus
@@ -92,11 +92,11 @@ class EventHub:
             for listener in self._holders:
                 listener.tell_lost()
         for event in delivery.events:
-            for listener in self._by_session.get(None, ()):
-                listener.tell(event)
-            about = session_of(event)
-            for listener in self._by_session.get(about, ()) if about is not None else ():
-                listener.tell(event)
+            # Thousands may hear a new reason at once, which would drown every move of whoever watches all.
+            if not isinstance(event, VerdictsChanged):
+                self._tell(None, event)
+            for about in sessions_of(event):
+                self._tell(about, event)
 
     def close(self) -> None:
         """End every stream, so that a server that stops need not wait for its clients."""
@@ -126,6 +126,10 @@ class EventHub:
             self._by_session[session_id].discard(listener)
             if not self._by_session[session_id]:
                 del self._by_session[session_id]
+
+    def _tell(self, about: SessionId | None, event: Event) -> None:
+        for listener in self._by_session.get(about, ()):
+            listener.tell(event)
 
     async def _listen(self) -> None:
         """Hear the bus, whatever happens to it."""

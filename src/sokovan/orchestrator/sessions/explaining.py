@@ -10,6 +10,7 @@ from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.record import HistoryEntry, KernelRecord, SessionRecord, SessionResult
 from sokovan.orchestrator.sessions.explanations import Ahead, Explanation, PastReason, Stage, meaning_of
+from sokovan.ports.runtime import OUT_OF_MEMORY
 from sokovan.ports.verdicts import StoredVerdict
 from sokovan.scheduling.codec import InvalidSnapshot, verdict_from_json
 from sokovan.scheduling.trace import Check, Code, Funnel, Verdict
@@ -37,6 +38,11 @@ _TROUBLES: Mapping[str, Stage] = {
     "mass-loss": Stage.AGENT_UNREACHABLE,
     "handler-failed": Stage.RETRY_BACKOFF,
     "handler-timeout": Stage.RETRY_BACKOFF,
+}
+# What a cause says about a session that ended by it; any other is just a failure.
+_CAUSES: Mapping[str, Stage] = {
+    "image-unavailable": Stage.IMAGE_NOT_FOUND,
+    OUT_OF_MEMORY: Stage.OUT_OF_MEMORY,
 }
 _STOPPED = frozenset({"user-requested", "forced-by-user", "stop_requested"})
 
@@ -141,11 +147,11 @@ def _last_note(session: SessionRecord, story: Sequence[HistoryEntry]) -> History
 
 def _stage(session: SessionRecord, trouble: Stage | None) -> Stage:
     if session.status is SessionStatus.TERMINATED:
-        if session.result is SessionResult.SUCCESS:
-            return Stage.SUCCEEDED
         if session.cause in _STOPPED:
             return Stage.STOPPED
-        return Stage.IMAGE_NOT_FOUND if session.cause == "image-unavailable" else Stage.FAILED
+        if session.result is SessionResult.SUCCESS:
+            return Stage.SUCCEEDED
+        return _CAUSES.get(session.cause or "", Stage.FAILED)
     return trouble or _STAGE_OF[session.status]
 
 

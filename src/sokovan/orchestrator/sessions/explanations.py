@@ -34,6 +34,7 @@ class Stage(StrEnum):
     ENDING = "ENDING"
     SUCCEEDED = "SUCCEEDED"
     STOPPED = "STOPPED"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
 
@@ -51,6 +52,7 @@ STAGES: Mapping[Stage, tuple[Advice, str]] = {
     Stage.ENDING: (Advice.NOTHING, "its kernels are being ended"),
     Stage.SUCCEEDED: (Advice.NOTHING, "it came to its own end, with exit code 0"),
     Stage.STOPPED: (Advice.NOTHING, "somebody ended it"),
+    Stage.OUT_OF_MEMORY: (Advice.CHANGE, "a kernel needed more memory than it had asked for"),
     Stage.FAILED: (Advice.BROKEN, "it ended, but not well"),
     Stage.CANCELLED: (Advice.NOTHING, "it was withdrawn before it started"),
 }

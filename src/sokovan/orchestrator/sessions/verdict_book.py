@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from sokovan.domain.events import VerdictsChanged
 from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.record import Change
@@ -30,7 +31,7 @@ class _Told:
 
 
 class VerdictBook:
-    """Stores why sessions wait; a new reason goes into their history as well."""
+    """Stores why sessions wait; a new reason is a line of history, and an event."""
 
     def __init__(self, batches: BatchWriter, clock: Clock) -> None:
         self._batches, self._clock = batches, clock
@@ -83,6 +84,7 @@ class VerdictBook:
                 if ids:
                     change = Change("scheduler", Cause.COORDINATOR, code.value, MEANING[code][1])
                     await unit.sessions.note(ids, change)
+                    await unit.emit([VerdictsChanged(at_ms=unit.now_ms, session_ids=tuple(ids), code=code.value)])
             return [verdict.session_id for verdict in batch]
 
         written = await self._batches.write(due, work)

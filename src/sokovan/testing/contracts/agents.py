@@ -19,7 +19,7 @@ def heartbeat(agent_id: str = AGENT, *, incarnation: int = 1, sequence: int = 1)
     """A state with every field filled."""
     reports = (
         KernelReport(KernelId("k1"), attempt=1, running=True),
-        KernelReport(KernelId("k2"), attempt=3, running=False, exit_code=137),
+        KernelReport(KernelId("k2"), attempt=3, running=False, exit_code=137, reason="out-of-memory"),
     )
     return AgentState(AgentId(agent_id), incarnation, sequence, reports, {"cpu_percent": 12, "memory_bytes": 2**40})
 

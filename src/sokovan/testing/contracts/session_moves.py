@@ -12,6 +12,7 @@ from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigg
 from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.record import Change, HeldSlot, KernelMove, SessionRecord, SessionResult
+from sokovan.domain.session import SessionType
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.sessions import story
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, refusal
@@ -31,11 +32,13 @@ async def wanted(cluster: StoredCluster, name: str, goal: Goal, change: Change) 
     return await cluster.store.run(lambda unit: unit.sessions.want(SessionId(name), goal, change))
 
 
-async def placed(cluster: StoredCluster, *, kernels: int = 1, running: bool = False) -> SessionRecord:
+async def placed(
+    cluster: StoredCluster, *, kernels: int = 1, running: bool = False, session_type: SessionType = SessionType.BATCH
+) -> SessionRecord:
     """A session on an agent of its own, SCHEDULED or RUNNING."""
     agent, name = cluster.new("a"), cluster.new("s")
     await cluster.agent(agent)
-    await cluster.submit(name, kernels=kernels)
+    await cluster.submit(name, kernels=kernels, session_type=session_type)
     await cluster.place(name, *[agent] * kernels)
     return await cluster.start(name) if running else await cluster.session(name)
 
@@ -220,6 +223,22 @@ async def a_running_session_that_is_stopped_ends_with_its_kernels(cluster: Store
     expect(ended.ended_ms is not None and ended.result is SessionResult.FAILURE, "its end is not told")
 
 
+async def an_interactive_session_that_its_user_stops_has_ended_well(cluster: StoredCluster) -> None:
+    """Unless it never ran, is ended by force, or by a policy."""
+    stopped = Change("user", Cause.CONTROLLER, code="user-requested")
+    for running, goal, change, result in (
+        (True, Goal.STOP, stopped, SessionResult.SUCCESS),
+        (False, Goal.STOP, stopped, SessionResult.FAILURE),
+        (True, Goal.FORCE, stopped, SessionResult.FAILURE),
+        (True, Goal.STOP, BY_COORDINATOR, SessionResult.FAILURE),
+    ):
+        record = await placed(cluster, kernels=2, running=running, session_type=SessionType.INTERACTIVE)
+        ended = await wanted(cluster, record.session_id, goal, change)
+        expect(ended.result is result, f"{goal.name} by {change.by} of one in {record.status} is a {ended.result}")
+        later = await wanted(cluster, record.session_id, Goal.FORCE, stopped)
+        expect(later.result is result, "a later word changed the result")
+
+
 async def what_waits_is_withdrawn_and_what_lives_is_stopped(cluster: StoredCluster) -> None:
     """In a session that has grown in part."""
     agent, name = cluster.new("a"), cluster.new("s")
@@ -298,6 +317,7 @@ CHECKS: tuple[Check, ...] = (
     the_first_cause_stays,
     a_waiting_session_that_is_stopped_is_cancelled,
     a_running_session_that_is_stopped_ends_with_its_kernels,
+    an_interactive_session_that_its_user_stops_has_ended_well,
     what_waits_is_withdrawn_and_what_lives_is_stopped,
     force_ends_the_session_and_frees_nothing,
     goals_only_rise,

@@ -50,14 +50,14 @@ def test_words_of_an_agent_arrive_as_they_were_said() -> None:
 def test_a_heartbeat_arrives_as_it_was_sent() -> None:
     story = Story()
     story.starts(launch())
-    story.observes(seen(state=KernelState.EXITED, exit_code=9))
+    story.observes(seen(state=KernelState.EXITED, exit_code=9, reason="signal 9"))
     beat = heartbeat_of(story.holdings, sequence=4, load={"load_milli": 1500})
 
     assert state_of(AgentId("a1"), beat) == AgentState(
         AgentId("a1"),
         incarnation=1,
         sequence=4,
-        kernels=(KernelReport(key().kernel_id, 1, running=False, exit_code=9),),
+        kernels=(KernelReport(key().kernel_id, 1, running=False, exit_code=9, reason="signal 9"),),
         load={"load_milli": 1500},
     )
 

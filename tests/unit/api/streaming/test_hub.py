@@ -12,7 +12,7 @@ from sokovan.adapters.local.ids import SortableIds
 from sokovan.api.errors import StreamsFull
 from sokovan.api.settings import StreamLimits
 from sokovan.api.streaming.hub import EventHub, Listener
-from sokovan.domain.events import AgentEnrolled, Event, SessionMoved
+from sokovan.domain.events import AgentEnrolled, Event, SessionMoved, VerdictsChanged
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.ports.events import Delivery, Subscription
@@ -40,6 +40,14 @@ def test_a_listener_of_a_session_hears_of_it_alone() -> None:
         assert all_of_it.take() == ([moved(S1), ENROLLED], False)
         assert one.take() == ([], False)
         assert not one.heard
+
+
+def test_a_new_reason_wakes_who_watches_one_of_the_sessions_and_does_not_drown_the_rest() -> None:
+    hub = hub_on(VirtualClock())
+    waiting = tuple(SessionId(f"w{number}") for number in range(100))
+    with hub.listening("k", waiting[99]) as one, hub.listening("k", S1) as other, hub.listening("k") as all_of_it:
+        hub.tell(Delivery(events=(VerdictsChanged(at_ms=0, session_ids=waiting, code="NEVER_FITS"),)))
+        assert (one.heard, other.heard, all_of_it.heard) == (True, False, False)
 
 
 def test_a_slow_listener_loses_events_and_is_told_so_once() -> None:

@@ -1,5 +1,7 @@
 """When the end of kernels is the end of their session."""
 
+from dataclasses import replace
+
 import pytest
 
 from sokovan.domain.ids import KernelId
@@ -7,7 +9,9 @@ from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.record import KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
-from sokovan.orchestrator.sessions.endings import deciding, ending
+from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.sessions.endings import Exit, deciding, ending, leaving
+from sokovan.ports.runtime import OUT_OF_MEMORY
 from sokovan.testing.simple_work import work_spec
 
 ALL, MAIN, ANY = EndPolicy.ALL, EndPolicy.MAIN, EndPolicy.ANY
@@ -24,8 +28,9 @@ def session(policy: EndPolicy, *, kernels: int = 3, tolerates: bool = False, **s
     return SessionRecord(spec.session_id, spec, SessionStatus.RUNNING, 1, Goal.RUN, 0, records)
 
 
-def exits(**codes: int) -> dict[KernelId, int]:
-    return {KernelId(f"s.{name[1:]}"): code for name, code in codes.items()}
+def exits(**codes: int | Exit) -> dict[KernelId, Exit]:
+    ends = {name: one if isinstance(one, Exit) else Exit(one) for name, one in codes.items()}
+    return {KernelId(f"s.{name[1:]}"): one for name, one in ends.items()}
 
 
 @pytest.mark.parametrize(
@@ -67,14 +72,39 @@ def test_kernels_that_never_got_a_place_are_not_waited_for() -> None:
 
 
 def test_the_first_step_tells_the_result_and_the_second_the_rest() -> None:
-    first, second = ending(session(MAIN, tolerates=True), exits(k0=0, k1=4))
+    first, *_, second = ending(session(MAIN, tolerates=True), exits(k0=0, k1=4))
     assert (first.kernels, first.change.code, first.exit_codes[KernelId("s.0")]) == (("s.0",), "completed", 0)
     assert (second.kernels, second.change.code) == (("s.1",), "kernel-exited")
 
 
 def test_a_failure_is_told_in_words_and_not_in_floods() -> None:
-    [first, _] = ending(session(ANY), exits(k2=137))
+    first, *_ = ending(session(ANY), exits(k2=137))
     assert (first.change.code, first.change.detail) == ("kernel-failed", "kernel 2 ended with code 137")
     many = session(ANY, kernels=8)
-    [first, _] = ending(many, {KernelId(f"s.{index}"): 1 for index in range(8)})
+    first, *_ = ending(many, {KernelId(f"s.{index}"): Exit(1) for index in range(8)})
     assert first.change.detail.endswith("and 3 more")
+
+
+def test_what_an_agent_knows_of_a_failure_is_told_with_it() -> None:
+    first, *_ = ending(session(ANY), exits(k0=Exit(127, "could not start: no such program")))
+    assert first.change.detail == "kernel 0 ended with code 127 (could not start: no such program)"
+
+
+def test_memory_that_ran_out_is_the_cause_whoever_fell_with_it_and_its_limit_is_told() -> None:
+    first, *_ = ending(session(ANY), exits(k0=1, k1=Exit(137, OUT_OF_MEMORY)))
+    assert (first.kernels, first.change.code) == (("s.0", "s.1"), "out-of-memory")
+    assert first.change.detail == "kernel 1 ran out of memory: its limit was 1Gi, kernel 0 ended with code 1"
+
+
+def test_a_kernel_without_a_limit_of_memory_has_none_to_tell() -> None:
+    whole = session(ANY, kernels=1)
+    [kernel] = whole.kernels
+    unlimited = replace(whole, kernels=(replace(kernel, slots=ResourceSlot({"cpu": 1000})),))
+    first, *_ = ending(unlimited, exits(k0=Exit(137, OUT_OF_MEMORY)))
+    assert first.change.detail == "kernel 0 ran out of memory"
+
+
+def test_memory_that_ran_out_in_a_kernel_that_decides_nothing_is_told_of_that_kernel() -> None:
+    full, others = leaving(session(ANY), exits(k0=0, k1=Exit(137, OUT_OF_MEMORY), k2=3))
+    assert (full.kernels, full.change.code, full.exit_codes) == (("s.1",), "out-of-memory", {"s.1": 137})
+    assert (others.kernels, others.change.code) == (("s.0", "s.2"), "kernel-exited")

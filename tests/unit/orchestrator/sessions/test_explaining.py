@@ -142,8 +142,10 @@ def test_a_trouble_of_an_earlier_status_is_over() -> None:
         ({"result": SessionResult.SUCCESS, "cause": "kernel_exited"}, "SUCCEEDED", Advice.NOTHING),
         ({"result": SessionResult.FAILURE, "cause": "kernel_exited"}, "FAILED", Advice.BROKEN),
         ({"result": SessionResult.FAILURE, "cause": "user-requested"}, "STOPPED", Advice.NOTHING),
+        ({"result": SessionResult.SUCCESS, "cause": "user-requested"}, "STOPPED", Advice.NOTHING),
         ({"result": SessionResult.FAILURE, "cause": "forced-by-user"}, "STOPPED", Advice.NOTHING),
         ({"result": SessionResult.FAILURE, "cause": "image-unavailable"}, "IMAGE_NOT_FOUND", Advice.CHANGE),
+        ({"result": SessionResult.FAILURE, "cause": "out-of-memory"}, "OUT_OF_MEMORY", Advice.CHANGE),
     ],
 )
 def test_an_ended_session_tells_its_cause(options: dict[str, Any], code: str, advice: Advice) -> None:

@@ -1,5 +1,8 @@
 """Only what changed is written about those who wait."""
 
+from collections.abc import Sequence
+
+from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.orchestrator.batches import BatchWriter
 from sokovan.orchestrator.sessions.verdict_book import VerdictBook
@@ -26,6 +29,17 @@ class Book:
 
     async def stored(self, name: str) -> StoredVerdict | None:
         return await self.cluster.store.read(lambda unit: unit.verdicts.get(SessionId(name)))
+
+    async def told(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Codes and sessions of what went out since the last look."""
+        events: list[Event] = []
+
+        async def publish(some: Sequence[Event]) -> None:
+            events.extend(some)
+
+        while await self.cluster.store.outbox.publish_pending(publish, limit=100):
+            pass
+        return [(event.code, event.session_ids) for event in events if isinstance(event, VerdictsChanged)]
 
 
 def verdict(name: str, code: Code = Code.NOT_ENOUGH_FREE, summary: str = "no room", position: int = 1) -> Verdict:
@@ -92,3 +106,28 @@ async def test_who_never_waited_costs_no_transaction(cluster: OrchestratedCluste
     assert await book.tell(verdict("s", Code.PLACED)) == 0
     book.book.clear()
     assert await book.tell(verdict("s", Code.PLACED)) == 1
+
+
+async def test_a_new_code_goes_out_at_once_and_new_words_do_not(cluster: OrchestratedCluster) -> None:
+    await cluster.submit("s")
+    book = Book(cluster)
+    await book.tell(verdict("s"))
+    assert await book.told() == [("NOT_ENOUGH_FREE", ("s",))]
+    await cluster.clock.advance(1)
+    assert await book.tell(verdict("s", summary="nearly room")) == 1
+    await cluster.clock.advance(30)
+    assert await book.tell(verdict("s", summary="nearly room")) == 1
+    assert await book.told() == []
+    await book.tell(verdict("s", Code.NEVER_FITS))
+    assert await book.told() == [("NEVER_FITS", ("s",))]
+
+
+async def test_many_who_hear_the_same_go_out_in_few_events(cluster: OrchestratedCluster) -> None:
+    names = [f"s{number:03}" for number in range(150)]
+    for name in names:
+        await cluster.submit(name)
+    book = Book(cluster)
+    transactions = await book.tell(*[verdict(name) for name in names])
+    told = await book.told()
+    assert len(told) == transactions == 2
+    assert sorted(name for _, ids in told for name in ids) == names

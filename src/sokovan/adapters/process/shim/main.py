@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STATE = "state.json"
 LOG = "log"
 LOG_DISK_FULL = "log disk full"
+OUT_OF_MEMORY = "out-of-memory"  # the port's word; its module would cost this process megabytes
 _READ_BYTES = 65536
 _WATCH_MS = 50
 _KILL_MS = 10
@@ -283,7 +284,7 @@ class Shim:
 
     def _reason(self, status: int, code: int) -> str:
         if code != 0 and self.groups.killed_for_memory():
-            return "oom"
+            return OUT_OF_MEMORY
         if status < 0:
             return f"signal {-status}"
         return LOG_DISK_FULL if self.ring.dropped else ""

@@ -92,8 +92,18 @@ class Transitions:
         """Record the HyperNode that the session now lies in."""
         self._hypernodes[session.session_id] = hypernode
 
-    def settle(self, session: SessionState, trigger: KernelTrigger, exit_codes: Sequence[int | None] = ()) -> None:
-        """Let the session follow its kernels, of which the last moved by `trigger`."""
+    def settle(
+        self,
+        session: SessionState,
+        trigger: KernelTrigger,
+        exit_codes: Sequence[int | None] = (),
+        *,
+        put_down: bool = False,
+    ) -> None:
+        """Let the session follow its kernels, of which the last moved by `trigger`.
+
+        `put_down` says that to be stopped is its good end.
+        """
         self.touch(session)
         before, after = session.status, session.derived()
         if after is before:
@@ -109,7 +119,8 @@ class Transitions:
         )
         if after in _ENDING and session.row.cause is None and session.session_id not in self._endings:
             cause = self.change.code or session_trigger.value
-            self._endings[session.session_id] = Ending(cause, self.change.detail, result_of(trigger, exit_codes))
+            result = SessionResult.SUCCESS if put_down else result_of(trigger, exit_codes)
+            self._endings[session.session_id] = Ending(cause, self.change.detail, result)
         self._events.append(
             SessionMoved(
                 at_ms=self.transaction.now_ms,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.record import KernelRecord, SessionRecord
-from sokovan.orchestrator.sessions.endings import ending
+from sokovan.orchestrator.sessions.endings import Exit, ending, leaving
 from sokovan.orchestrator.sessions.live import Need, needs_of
 from sokovan.orchestrator.sessions.moves import Step, by_coordinator, by_report
 from sokovan.orchestrator.sessions.rounds import Round, Workbench
@@ -61,7 +61,7 @@ class WatchKernels:
         return [session for one in ids if (session := live.get(one)) is not None]
 
     def _steps(self, session: SessionRecord) -> tuple[Step, ...]:
-        exits: dict[KernelId, int] = {}
+        exits: dict[KernelId, Exit] = {}
         begun: list[KernelId] = []
         lost: list[KernelId] = []
         for kernel in session.kernels:
@@ -76,23 +76,23 @@ class WatchKernels:
             else:
                 self._missed.pop(kernel.kernel_id, None)
                 if report.exit_code is not None:
-                    exits[kernel.kernel_id] = report.exit_code
+                    exits[kernel.kernel_id] = Exit(report.exit_code, report.reason)
                 if kernel.status is KernelStatus.CREATING and (report.running or report.exit_code is not None):
                     begun.append(kernel.kernel_id)
         return self._judged(session, exits, begun, lost)
 
     def _judged(
-        self, session: SessionRecord, exits: dict[KernelId, int], begun: list[KernelId], lost: list[KernelId]
+        self, session: SessionRecord, exits: dict[KernelId, Exit], begun: list[KernelId], lost: list[KernelId]
     ) -> tuple[Step, ...]:
         gone = Step(KernelTrigger.FAILED, by_report(KERNEL_LOST, "its agent does not list it any more"), tuple(lost))
-        over = Step(KernelTrigger.EXITED, by_report("kernel-exited"), tuple(exits), exits)
+        over = leaving(session, exits)
         if Need.AN_END in needs_of(session):
-            return over, gone
+            return *over, gone
         steps = ending(session, exits)
         if steps:
             return *steps, gone
         if lost:
-            return gone, over
+            return gone, *over
         if exits:
             self._waits[session.session_id] = len(exits)
         return (Step(KernelTrigger.STARTED, by_report(), tuple(begun)),)

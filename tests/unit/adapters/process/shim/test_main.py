@@ -11,8 +11,9 @@ import sokovan
 from sokovan.adapters.process.callers import connected
 from sokovan.adapters.process.places import opened
 from sokovan.adapters.process.runtime import ProcessRuntime
-from sokovan.adapters.process.shim import processes
+from sokovan.adapters.process.shim import main, processes
 from sokovan.adapters.process.shim.records import read_record
+from sokovan.ports import runtime as runtime_port
 from tests.kernels import SLEEP, ended, launch, place, runtime_in, said, until
 
 HEAVY = {"typing", "dataclasses", "pathlib", "asyncio", "subprocess", "inspect", "logging", "urllib", "threading"}
@@ -93,3 +94,7 @@ async def test_a_folder_that_somebody_removes_does_not_keep_a_shim_for_ever(tmp_
             return not processes.is_alive(found["shim_pid"], found["shim_start"])
 
         await until(is_gone)
+
+
+def test_the_shim_says_what_the_port_says_of_memory_that_ran_out() -> None:
+    assert main.OUT_OF_MEMORY == runtime_port.OUT_OF_MEMORY

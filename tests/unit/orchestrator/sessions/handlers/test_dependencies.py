@@ -6,6 +6,7 @@ import pytest
 
 from sokovan.domain.errors import Conflict, StoreUnavailable
 from sokovan.domain.ids import SessionId
+from sokovan.domain.session import SessionType
 from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
 from sokovan.orchestrator.sessions.rounds import Round
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -121,3 +122,24 @@ async def test_whoever_waits_no_more_leaves_no_trace(cluster: OrchestratedCluste
     await cluster.stop("third")
     await cluster.settle()
     assert handler_of(cluster)._dependents == {}
+
+
+@pytest.mark.parametrize(
+    ("session_type", "forced", "then"),
+    [
+        (SessionType.INTERACTIVE, False, "running"),
+        (SessionType.INTERACTIVE, True, "cancelled"),
+        (SessionType.BATCH, False, "cancelled"),
+    ],
+)
+async def test_who_waits_for_an_interactive_session_goes_on_when_its_user_is_done_with_it(
+    cluster: OrchestratedCluster, session_type: SessionType, forced: bool, then: str
+) -> None:
+    await cluster.agent("a1")
+    await cluster.submit("notebook", session_type=session_type)
+    await cluster.submit("report", dependencies=(SessionId("notebook"),))
+    await cluster.settle()
+    assert [await cluster.status(name) for name in ("notebook", "report")] == ["running", "pending"]
+    await cluster.stop("notebook", forced=forced)
+    await cluster.pass_time(2)
+    assert [await cluster.status(name) for name in ("notebook", "report")] == ["terminated", then]

@@ -3,6 +3,7 @@
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.session import EndPolicy
 from sokovan.ports.agents import AgentState, KernelReport
+from sokovan.ports.runtime import OUT_OF_MEMORY
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
@@ -42,6 +43,20 @@ async def test_an_end_that_nobody_saw_counts_as_a_failure(cluster: OrchestratedC
     assert (session.status.value, session.cause, session.kernels[0].exit_code) == ("terminating", "kernel-failed", 255)
     agent.faults.clear()
     await cluster.pass_time(3)
+
+
+async def test_a_kernel_that_ran_out_of_memory_says_so_in_its_story_and_its_session_s(
+    cluster: OrchestratedCluster,
+) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    await agent.ends("s.0", 137, OUT_OF_MEMORY)
+    await cluster.pass_time(2)
+    session = await cluster.session("s")
+    assert (session.status.value, session.cause, session.kernels[0].exit_code) == ("terminated", OUT_OF_MEMORY, 137)
+    assert session.cause_detail == "kernel 0 ran out of memory: its limit was 1Gi"
+    assert OUT_OF_MEMORY in [entry.change.code for entry in await cluster.story("s", kernels=True)]
 
 
 async def test_a_report_of_another_attempt_or_kernel_moves_nothing(cluster: OrchestratedCluster) -> None:
