@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 READY = "ready in"
 PATIENCE_S = 60
@@ -56,6 +59,16 @@ class Rig:
             env=self.environment,
             cwd=self.home,
         )
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    """The first line a process prints; it is killed, and what it complained of shown, if none comes."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    if not select.select([process.stdout], [], [], PATIENCE_S)[0]:
+        process.kill()
+        pytest.fail(f"nothing was printed within {PATIENCE_S} s; on standard error: {process.stderr.read()}")
+    return process.stdout.readline()
 
 
 @contextmanager
