@@ -30,12 +30,14 @@ from sokovan.api.parts import ApiParts
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.ids import checked_name
 from sokovan.entrypoints.agent import AgentOptions
+from sokovan.entrypoints.embedded.collecting import collect_by_the_clock, seldom_collected
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import OF_OTHERS, AlreadyUp, DataFolder, data_home
 from sokovan.entrypoints.embedded.first_start import admin_key, furnish
 from sokovan.entrypoints.embedded.log_file import log_to
 from sokovan.entrypoints.embedded.plant import PlantWish, decide_aside
 from sokovan.entrypoints.embedded.telling_store import TellingStore
+from sokovan.entrypoints.embedded.tending import tend
 from sokovan.entrypoints.embedded.web import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.orchestrator.sessions.controller import SchedulingController
@@ -115,6 +117,8 @@ async def _up(options: UpOptions, folder: DataFolder, say: Callable[[str], None]
         url = f"http://{HOST}:{listener.getsockname()[1]}"
         _leave_word(folder, url, ports, token)
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
+        stack.enter_context(seldom_collected())
+        tend(stack, collect_by_the_clock(clock), name="the garbage collector", tell=tell)
         for line in ready_lines(options, folder, url, ports, ready_s=(clock.monotonic_ms() - began_ms) / 1000):
             say(line)
         await stopped.wait()

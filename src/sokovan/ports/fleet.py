@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from sokovan.domain.agent import AgentInfo
@@ -34,8 +34,11 @@ class Fleet(Protocol):
     async def get(self, agent_id: AgentId) -> AgentRecord:
         """One agent. Raises NotFound."""
 
-    async def all(self, *, scaling_group: str = "") -> Sequence[AgentRecord]:
-        """Every agent (of a scaling group), by id."""
+    async def all(self, *, scaling_group: str = "", after: str = "", limit: int | None = None) -> Sequence[AgentRecord]:
+        """Every agent (of a scaling group), by id; or the first `limit` after an id."""
+
+    async def architectures(self) -> Mapping[str, Mapping[str, int]]:
+        """How many agents of each scaling group have which architecture."""
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
         """Take a move of the table.

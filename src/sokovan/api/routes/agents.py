@@ -16,14 +16,14 @@ from sokovan.api.mapping.agent_moves import asked_move
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import Operation, body_of, json_response
-from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, page_by_name
+from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, page_by_name, place_of
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
 from sokovan.domain.access import Act, Kind
 from sokovan.domain.record import AgentRecord
 from sokovan.ports.agents import AgentState
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.fleet import AgentChange, AgentPage, AgentView
-from sokovan.wire.api.sessions import HistoryView
+from sokovan.wire.api.sessions import HistoryLine
 
 
 class AgentRoutes:
@@ -40,7 +40,7 @@ class AgentRoutes:
             Operation(method="GET", path=every, endpoint=self.list, tag=tag, answer=AgentPage),
             Operation(
                 method="GET", path=f"{one}/history", endpoint=self.history, tag=tag,
-                answer=HistoryView, fails=(404,),
+                answer=list[HistoryLine], fails=(404,),
             ),
             Operation(method="GET", path=one, endpoint=self.show, tag=tag, answer=AgentView, fails=(404,)),
             Operation(
@@ -56,8 +56,11 @@ class AgentRoutes:
         cursor: Cursor = None,
     ) -> Response:
         """List machines, by id."""
-        every = await self._parts.store.read(lambda unit: unit.fleet.all(scaling_group=scaling_group or ""))
-        page, following = page_by_name(every, lambda one: one.info.agent_id, limit=limit, cursor=cursor)
+        after, group = "" if cursor is None else place_of(cursor), scaling_group or ""
+        found = await self._parts.store.read(
+            lambda unit: unit.fleet.all(scaling_group=group, after=after, limit=limit + 1)
+        )
+        page, following = page_by_name(found, lambda one: one.info.agent_id, limit=limit, cursor=cursor)
         states = await self._parts.agents.fresh()
         items = [self._view(one, states.get(one.info.agent_id)) for one in page]
         return json_response(AgentPage(items=items, next=following))
@@ -70,10 +73,9 @@ class AgentRoutes:
     async def history(self, name: Name) -> Response:
         """Tell the story of a machine."""
 
-        async def work(unit: UnitOfWork) -> HistoryView:
+        async def work(unit: UnitOfWork) -> list[HistoryLine]:
             record = await agent_named(unit, name)
-            entries = await unit.fleet.history(record.info.agent_id)
-            return HistoryView(session=name, lines=[history_line(name, entry) for entry in entries])
+            return [history_line(name, entry) for entry in await unit.fleet.history(record.info.agent_id)]
 
         return json_response(await self._parts.store.read(work))
 

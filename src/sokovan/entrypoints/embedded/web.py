@@ -34,7 +34,10 @@ def bound_socket(host: str, port: int) -> socket.socket:
     """
     wished = (0,) if port == 0 else range(port, min(port + PORTS_TRIED, 65_536))
     for candidate in wished:
-        found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # Said in full: asyncio lets small answers go at once only on sockets that say they are TCP, and otherwise each
+        # one that is written in two parts waits 40 ms for the client's acknowledgement of the first.
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         # A server that was stopped a moment ago leaves connections behind that must not keep its port from us.
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

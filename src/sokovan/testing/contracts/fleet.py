@@ -247,8 +247,24 @@ async def agents_are_listed_by_id(cluster: StoredCluster) -> None:
     await cluster.agent(outside)
     found = [one.info.agent_id for one in await cluster.store.read(lambda unit: unit.fleet.all(scaling_group=group))]
     expect(found == sorted(names), f"the scaling group lists {found}")
+    for after, limit, expected in (("", 3, sorted(names)[:3]), (sorted(names)[2], 9, sorted(names)[3:]), ("~", 9, [])):
+        page = await cluster.store.read(
+            lambda unit, after=after, limit=limit: unit.fleet.all(scaling_group=group, after=after, limit=limit)  # type: ignore[misc]  # bound at once
+        )
+        expect([one.info.agent_id for one in page] == expected, f"{limit} after {after!r} are not {expected}")
     every = [one.info.agent_id for one in await cluster.store.read(lambda unit: unit.fleet.all())]
     expect(every == sorted(every) and {*names, outside} <= set(every), "not every agent is listed, or not by id")
+
+
+async def architectures_are_counted_by_scaling_group(cluster: StoredCluster) -> None:
+    """Each group with what its agents are; a group without agents is not there."""
+    groups = [ScalingGroupName(cluster.new("group")) for _ in range(3)]
+    await cluster.put(*(ScalingGroup(name=group) for group in groups))
+    for group, architecture in ((0, "x86_64"), (0, "aarch64"), (0, "x86_64"), (1, "aarch64")):
+        await cluster.agent(cluster.new("a"), scaling_group=groups[group], architecture=architecture)
+    found = await cluster.store.read(lambda unit: unit.fleet.architectures())
+    expect(found[groups[0]] == {"x86_64": 2, "aarch64": 1}, f"the first group has {found[groups[0]]}")
+    expect(found[groups[1]] == {"aarch64": 1} and groups[2] not in found, "other groups are counted wrongly")
 
 
 async def an_agent_that_never_joined_is_not_found(cluster: StoredCluster) -> None:
@@ -317,6 +333,7 @@ CHECKS: tuple[Check, ...] = (
     a_device_that_is_gone_is_not_given_out,
     what_is_on_its_way_out_is_shown,
     agents_are_listed_by_id,
+    architectures_are_counted_by_scaling_group,
     an_agent_that_never_joined_is_not_found,
     of_two_movers_one_wins,
     a_mover_loses_to_an_enrolment,

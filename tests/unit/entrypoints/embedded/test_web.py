@@ -29,6 +29,26 @@ def test_an_address_of_another_machine_is_an_error_with_a_hint() -> None:
     assert "--port" in str(caught.value)
 
 
+async def test_small_answers_are_sent_at_once() -> None:
+    """Without this option each of them waits for the client's delayed acknowledgement."""
+    seen: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for word in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{word}.complete"})
+            return
+        connection = send.__self__.transport.get_extra_info("socket")
+        seen.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        await Response("ok")(scope, receive, send)
+
+    listener = bound_socket("127.0.0.1", 0)
+    async with served(app, listener), httpx2.AsyncClient(trust_env=False) as client:  # type: ignore[arg-type]  # any ASGI app will do
+        await client.get(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+    assert seen == [1]
+
+
 async def test_an_app_answers_while_it_is_served_and_not_afterwards() -> None:
     app = FastAPI()
     app.get("/livez")(lambda: {"status": "ok"})

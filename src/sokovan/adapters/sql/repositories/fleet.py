@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -64,12 +64,22 @@ class SqlFleet:
             raise NotFound(what="agent", name=agent_id)
         return records[0]
 
-    async def all(self, *, scaling_group: str = "") -> Sequence[AgentRecord]:
+    async def all(self, *, scaling_group: str = "", after: str = "", limit: int | None = None) -> Sequence[AgentRecord]:
         """See the port."""
-        statement = sa.select(AGENTS).order_by(AGENTS.c.agent_id)
+        statement = sa.select(AGENTS).order_by(AGENTS.c.agent_id).limit(limit)
         if scaling_group:
             statement = statement.where(AGENTS.c.scaling_group == scaling_group)
+        if after:
+            statement = statement.where(AGENTS.c.agent_id > after)
         return await self._records(statement)
+
+    async def architectures(self) -> Mapping[str, Mapping[str, int]]:
+        """See the port."""
+        columns = (AGENTS.c.scaling_group, AGENTS.c.architecture)
+        found: dict[str, dict[str, int]] = {}
+        for row in await self._transaction.fetch(sa.select(*columns, sa.func.count().label("n")).group_by(*columns)):
+            found.setdefault(row.scaling_group, {})[row.architecture] = row.n
+        return found
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
         """See the port."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping
 
 from sokovan.ports.environment import Clock
 from sokovan.ports.storage import Store
 
-# Machines of another kind join seldom; reading every agent for each request would cost more than the request.
+# Machines of another kind join seldom; counting them for each request would cost more than the request.
 KEPT_S = 30
 
 
@@ -34,8 +33,5 @@ class UsualArchitectures:
         return self._known
 
     async def _read(self) -> Mapping[str, str]:
-        agents = await self._store.read(lambda unit: unit.fleet.all())
-        counts: dict[str, Counter[str]] = {}
-        for agent in agents:
-            counts.setdefault(agent.info.scaling_group, Counter())[agent.info.architecture] += 1
+        counts = await self._store.read(lambda unit: unit.fleet.architectures())
         return {group: min(found, key=lambda one: (-found[one], one)) for group, found in counts.items()}
