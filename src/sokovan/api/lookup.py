@@ -12,7 +12,7 @@ from sokovan.domain.ids import AgentId, is_name
 from sokovan.domain.record import AgentRecord, KernelRecord, SessionRecord
 from sokovan.domain.tenancy import Role
 from sokovan.ports.sessions import SessionFilter
-from sokovan.ports.storage import UnitOfWork
+from sokovan.ports.storage import Store, UnitOfWork
 
 
 def seen_by(asker: Asker, wanted: SessionFilter | None = None) -> SessionFilter | None:
@@ -43,6 +43,11 @@ async def session_named(unit: UnitOfWork, ref: str, asker: Asker) -> SessionReco
         if found:
             return found[0]
     raise NotFound(what="session", name=ref)
+
+
+async def read_session(store: Store, ref: str, asker: Asker) -> SessionRecord:
+    """Like `session_named`, in a read of its own."""
+    return await store.read(lambda unit: session_named(unit, ref, asker))
 
 
 async def agent_named(unit: UnitOfWork, name: str) -> AgentRecord:

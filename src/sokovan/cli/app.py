@@ -7,7 +7,7 @@ from cyclopts import App, CycloptsError, Parameter
 from sokovan import __version__
 from sokovan.cli.catalogue import COMMANDS, NOUNS
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.problems import CommandProblem
+from sokovan.cli.problems import misused
 
 # After them stands a command with options of its own.
 _TAKE_COMMANDS = frozenset({"run", "plan", "exec"})
@@ -38,7 +38,7 @@ def run_command(words: list[str]) -> int:
     try:
         status = make_app()(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:
-        raise CommandProblem(_sentence(error), code="usage", hint=_help_for(words)) from error
+        raise misused(_sentence(error), hint=_help_for(words)) from error
     return status if isinstance(status, int) else OK
 
 

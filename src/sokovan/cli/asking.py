@@ -27,8 +27,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 def ask(prompt: str) -> str:
     """A line from the terminal, in lower case; the prompt is talk, not data."""
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
+    talk(prompt, end="")
     answer = sys.stdin.readline()
     if not answer:
         talk("")

@@ -116,6 +116,14 @@ SECTIONS = {
     "Operators": ("simulate", "audit", "db"),
 }  # fmt: skip
 
+# What `sokovan help` tells of besides the commands.
+TOPICS = {
+    "exit-codes": "With which status a command ends.",
+    "environment": "The variables that are read.",
+    "formatting": "The formats of output.",
+    "spec": "The keys of a spec.",
+}
+
 
 def summary_of(word: str) -> str:
     """What `sokovan --help` says of a first word."""

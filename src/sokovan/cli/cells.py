@@ -11,6 +11,11 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 GPU_SLOTS = ("cuda.device", "cuda.shares", "rocm.device", "tpu.device")
 
 
+def or_none(value: object) -> str:
+    """A value as it is, where nothing may be set."""
+    return NONE if value is None else str(value)
+
+
 def age(then: str | None, *, now_s: float, utc: bool = False) -> str:
     """How long ago a time was, in one or two units; with `utc` the time itself."""
     if then is None:

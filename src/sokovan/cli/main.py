@@ -10,7 +10,7 @@ from sokovan import __version__
 from sokovan.cli.catalogue import NOUNS, first_words, noun_overview, overview
 from sokovan.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_code_of
 from sokovan.cli.output import complain, say, talk
-from sokovan.cli.problems import CommandProblem
+from sokovan.cli.problems import CommandProblem, misused
 
 
 def main() -> None:
@@ -46,6 +46,10 @@ def run(words: list[str]) -> int:
     if words == ["--version"]:
         say(__version__)
         return OK
+    if words[0] == "__complete":  # a shell asks, at every Tab; no help tells of it
+        from sokovan.cli.completion.candidates import complete  # noqa: PLC0415  # nobody else needs it
+
+        return complete(words[1:])
     if words[0] not in first_words() and not words[0].startswith("-"):
         complain(_unknown(words[0]), json_too=wants_json(words))
         return USAGE
@@ -72,7 +76,8 @@ def wants_json(words: list[str]) -> bool:
 
 
 def _told(error: Exception, *, json_too: bool) -> int:
-    if os.environ.get("SOKOVAN_DEBUG"):
+    # api is not for errors: the client tells of its requests then.
+    if set(os.environ.get("SOKOVAN_DEBUG", "").split(",")) - {"", "0", "api"}:
         import traceback  # noqa: PLC0415  # only for those who ask
 
         traceback.print_exception(error)
@@ -93,9 +98,7 @@ def _unknown(word: str) -> CommandProblem:
 
     close = get_close_matches(word, first_words(), n=1)
     told = f"; did you mean {close[0]!r}?" if close else ""
-    return CommandProblem(
-        f"there is no command {word[:60]!r}{told}", code="usage", hint="sokovan --help lists every command"
-    )
+    return misused(f"there is no command {word[:60]!r}{told}", hint="sokovan --help lists every command")
 
 
 def _with_standard_input(words: list[str]) -> list[str]:

@@ -29,6 +29,11 @@ def say(text: str) -> None:
     print(text)
 
 
+def hand_over() -> None:
+    """Let those who read a pipe have what was said so far: the next may take long."""
+    sys.stdout.flush()
+
+
 def say_bytes(content: bytes) -> None:
     """Data as it is, at once: the output of a kernel need not be text."""
     sys.stdout.flush()
@@ -36,9 +41,9 @@ def say_bytes(content: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def talk(text: str) -> None:
+def talk(text: str, *, end: str = "\n") -> None:
     """Words about the data; never mixed into it."""
-    print(text, file=sys.stderr, flush=True)
+    print(text, end=end, file=sys.stderr, flush=True)
 
 
 def as_json(value: Any) -> str:

@@ -11,6 +11,11 @@ class CommandProblem(Exception):
         self.message, self.code, self.hint = message, code, hint
 
 
+def misused(message: str, *, hint: str) -> CommandProblem:
+    """The problem of a command line that cannot be taken as it is."""
+    return CommandProblem(message, code="usage", hint=hint)
+
+
 class OurFailure(Exception):
     """A failure of ours, where every other status is the user's command's."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -12,7 +12,11 @@ from sokovan.sdk.errors import InvalidSetting
 
 T = TypeVar("T")
 
+# The widths of a table that has begun, by column.
+Begun = Mapping[str, int]
+
 FORMATS = ("table", "wide", "json", "jsonl", "yaml", "csv", "name")
+IN_COLUMNS = frozenset({"table", "wide", "csv"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,11 @@ def checked_form(format_name: str, columns: str | None) -> Form:
     """The form that these options mean. Raises InvalidSetting."""
     if format_name not in FORMATS:
         raise InvalidSetting(f"{format_name[:60]!r} is not a format of output", hint=f"use one of {', '.join(FORMATS)}")
+    if columns is not None and format_name not in IN_COLUMNS:
+        raise InvalidSetting(
+            f"--columns is for tables and csv, and the format is {format_name}",
+            hint="leave it out, or say -o table; jq picks fields of JSON: sokovan ps --json | jq '.[].name'",
+        )
     names = tuple(name.strip().lower() for name in columns.split(",") if name.strip()) if columns is not None else ()
     if columns is not None and not names:
         raise InvalidSetting("--columns names no column", hint="write --columns NAME,STATE")
@@ -76,7 +85,8 @@ def show_all(items: Iterable[T], columns: Sequence[Column[T]], form: Form, *, na
 
 
 def show_one(item: T, facts: Sequence[tuple[str, str]], form: Form, *, name: str) -> None:
-    """Print one object: its facts line by line, or the object itself."""
+    """Print one object, or its facts line by line. Raises InvalidSetting."""
+    facts = _chosen_facts(facts, form, name)
     match form.format:
         case "json":
             say(as_json(plain(item)))
@@ -94,10 +104,23 @@ def show_one(item: T, facts: Sequence[tuple[str, str]], form: Form, *, name: str
                 say(f"{fact.ljust(width)}{plain_cell(value)}")
 
 
-def row_of(item: T, columns: Sequence[Column[T]], widths: Sequence[int]) -> str:
-    """One line of a table that grows; the widths are those of its beginning."""
-    cells = [plain_cell(column.cell(item)) for column in columns]
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+def show_more(item: T, columns: Sequence[Column[T]], form: Form, *, name: Callable[[T], str], begun: Begun) -> None:
+    """Print one more object of a list that grows."""
+    chosen = chosen_columns(columns, form)
+    if form.format == "csv":
+        say(_csv_rows([[column.cell(item) for column in chosen]]))
+    elif form.is_for_people:
+        cells = [plain_cell(column.cell(item)) for column in chosen]
+        widths = [begun[column.name] for column in chosen]
+        say("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+    else:
+        show_all([item], columns, form, name=name)
+
+
+def widths_of(items: Iterable[T], columns: Sequence[Column[T]]) -> Begun:
+    """How wide each column of a list is at its beginning."""
+    found = list(items)
+    return {each.name: max([len(each.heading), *(len(each.cell(item)) for item in found)]) for each in columns}
 
 
 def plain(item: object) -> Any:
@@ -121,6 +144,14 @@ def chosen_columns(columns: Sequence[Column[T]], form: Form) -> list[Column[T]]:
     if form.columns:
         return [by_name[name] for name in form.columns]
     return [column for column in columns if form.format in {"wide", "csv"} or not column.wide]
+
+
+def _chosen_facts(facts: Sequence[tuple[str, str]], form: Form, name: str) -> Sequence[tuple[str, str]]:
+    by_name = dict(facts)
+    unknown = [fact for fact in form.columns if fact not in by_name]
+    if unknown:
+        raise InvalidSetting(f"{name} has no {unknown[0][:60]!r}", hint=f"it has {', '.join(by_name)}")
+    return [(fact, by_name[fact]) for fact in form.columns] or facts
 
 
 def _csv(columns: Sequence[Column[T]], items: Sequence[T]) -> str:

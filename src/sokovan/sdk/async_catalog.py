@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Sequence
+from typing import Generic, TypeVar
 
 from sokovan.sdk.async_connection import AsyncConnection
 from sokovan.sdk.core import catalog_calls
-from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, POLICIES, QUEUES, SCALING_GROUPS, USERS, Kind
-from sokovan.wire.api.fleet import AgentChange, AgentView, ImageBody
+from sokovan.sdk.core.paging import Paging
+from sokovan.wire.api.fleet import AgentView, ImageBody
 from sokovan.wire.api.sessions import HistoryLine
-from sokovan.wire.api.tenancy import KeyRequest, KeyView, NewKeyView
+from sokovan.wire.api.tenancy import KeyView, NewKeyView
 
 __all__ = ["DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
 
@@ -26,7 +26,7 @@ class AsyncCatalog(Generic[B]):
 
     def list(self) -> AsyncIterator[B]:
         """All that the caller may see, page by page as they are taken."""
-        return pages(self._connection, self._kind.listing)
+        return self._connection.pages(Paging(self._kind.listing))
 
     async def get(self, name: str) -> B:
         """One by its name."""
@@ -49,7 +49,7 @@ class AsyncImages:
 
     def list(self) -> AsyncIterator[ImageBody]:
         """All of them."""
-        return pages(self._connection, self._kind.listing)
+        return self._connection.pages(Paging(self._kind.listing))
 
     async def get(self, name: str, *, architecture: str | None = None) -> ImageBody:
         """One by its name, and its architecture if it has several."""
@@ -72,7 +72,7 @@ class AsyncAgents:
 
     def list(self) -> AsyncIterator[AgentView]:
         """All of them."""
-        return pages(self._connection, catalog_calls.agents)
+        return self._connection.pages(Paging(catalog_calls.agents))
 
     async def get(self, name: str) -> AgentView:
         """One by its name."""
@@ -80,22 +80,19 @@ class AsyncAgents:
 
     async def drain(self, name: str, *, reason: str = "") -> AgentView:
         """Start nothing new on a machine; what runs goes on."""
-        return await self._change(name, "drain", reason)
+        return await self._connection.send(catalog_calls.change_agent(name, "drain", reason))
 
     async def undrain(self, name: str, *, reason: str = "") -> AgentView:
         """Take a drained machine back."""
-        return await self._change(name, "undrain", reason)
+        return await self._connection.send(catalog_calls.change_agent(name, "undrain", reason))
 
     async def declare_gone(self, name: str, *, reason: str = "") -> AgentView:
         """Say that a machine will never come back, so that what it held is free."""
-        return await self._change(name, "declare-gone", reason)
+        return await self._connection.send(catalog_calls.change_agent(name, "declare-gone", reason))
 
     async def history(self, name: str) -> Sequence[HistoryLine]:
         """The story of a machine."""
         return await self._connection.send(catalog_calls.agent_history(name))
-
-    async def _change(self, name: str, action: str, reason: str) -> AgentView:
-        return await self._connection.send(catalog_calls.change_agent(name, AgentChange(action=action, reason=reason)))
 
 
 class AsyncKeys:
@@ -106,24 +103,12 @@ class AsyncKeys:
 
     async def create(self, user: str, *, policy: str | None = None) -> NewKeyView:
         """Make a key; its token is in the answer, and nowhere else ever again."""
-        return await self._connection.send(catalog_calls.new_key(KeyRequest(user=user, policy=policy)))
+        return await self._connection.send(catalog_calls.new_key(user, policy))
 
     def list(self) -> AsyncIterator[KeyView]:
         """All that the caller may see, without their secrets."""
-        return pages(self._connection, catalog_calls.keys)
+        return self._connection.pages(Paging(catalog_calls.keys))
 
     async def delete(self, access_key: str) -> None:
         """Make a key useless."""
         await self._connection.send(catalog_calls.delete_key(access_key))
-
-
-async def pages(connection: AsyncConnection, listing: Callable[..., Call[Any]]) -> AsyncIterator[Any]:
-    """The items of every page."""
-    cursor: str | None = None
-    while True:
-        page = await connection.send(listing(cursor=cursor))
-        for item in page.items:
-            yield item
-        cursor = page.next
-        if cursor is None:
-            return

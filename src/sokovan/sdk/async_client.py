@@ -77,8 +77,7 @@ class AsyncClient(AsyncCatalogs):
 
     async def whoami(self) -> WhoamiView:
         """Who the caller is, as the server sees it."""
-        me: WhoamiView = await self._connection.send(calls.whoami())
-        return me
+        return await self._connection.send(calls.whoami())
 
     async def health(self) -> HealthView:
         """Whether the parts of the system work."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeVar
 
 import httpx2
@@ -11,10 +10,12 @@ import httpx2
 from sokovan.sdk.core.answers import interpret, problem_of
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.following import Follower
+from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.retrying import STREAMS, Attempts, Deadline, RetryRule
 from sokovan.sdk.core.server_events import EventReader, ServerEvent
-from sokovan.sdk.endpoint import Endpoint, out_of_reach, outlasts
+from sokovan.sdk.endpoint import Endpoint, outlasts, reaching
 from sokovan.sdk.errors import ClientProblem, Unreachable
+from sokovan.sdk.request_lines import RequestLine
 from sokovan.sdk.surroundings import RealSurroundings, Surroundings
 
 T = TypeVar("T")
@@ -50,6 +51,12 @@ class AsyncConnection:
                 wait_s = attempts.wait_s(problem, repeatable=call.repeatable)
             await self.surroundings.pause(wait_s)
 
+    async def pages(self, paging: Paging[T]) -> AsyncIterator[T]:
+        """The items of a list, page by page as they are taken."""
+        while not paging.is_over():
+            for item in paging.accept(await self.send(paging.call())):
+                yield item
+
     async def follow(self, follower: Follower[T], *, timeout_s: float | None = None) -> AsyncGenerator[T, None]:
         """What a stream brings, over broken connections, until it is over or time is up."""
         deadline = Deadline(timeout_s, self.surroundings)
@@ -71,16 +78,18 @@ class AsyncConnection:
 
     async def _send_once(self, call: Call[T]) -> T:
         request = self._http.build_request(call.method, call.path, **self.endpoint.request_options(call))
-        with self._reaching():
+        with reaching(self.endpoint), RequestLine(call, self.surroundings) as line:
             answer = await self._http.send(request)
+            line.answered(answer.status_code, answer.headers)
         return interpret(call, status=answer.status_code, headers=answer.headers, content=answer.content)
 
     async def _events(self, follower: Follower[T], deadline: Deadline) -> AsyncIterator[ServerEvent]:
         """The events of one connection, which is left when a further read could pass the deadline."""
         call, reader = follower.call(), EventReader()
         options = self.endpoint.stream_options(call, deadline.left_s())
-        with self._reaching():
+        with reaching(self.endpoint), RequestLine(call, self.surroundings) as line:
             async with self._http.stream(call.method, call.path, **options) as answer:
+                line.answered(answer.status_code, answer.headers)
                 if answer.status_code != 200:
                     raise problem_of(status=answer.status_code, headers=answer.headers, content=await answer.aread())
                 async for text in answer.aiter_text():
@@ -88,10 +97,3 @@ class AsyncConnection:
                         yield event
                     if outlasts(options, deadline.left_s()):
                         return
-
-    @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        try:
-            yield
-        except (httpx2.RequestError, httpx2.InvalidURL) as error:
-            raise out_of_reach(self.endpoint, error) from error

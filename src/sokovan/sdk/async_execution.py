@@ -7,13 +7,13 @@ from types import TracebackType
 from typing import Self
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 
 from sokovan.sdk.core import exec_frames, session_calls
 from sokovan.sdk.core.exec_frames import Finished, Terminal
 from sokovan.sdk.endpoint import Endpoint
-from sokovan.sdk.errors import ClientProblem, Unreachable
-from sokovan.sdk.upgrades import refusal
+from sokovan.sdk.upgrades import connecting, lost, socket_options
+from sokovan.wire.api.execution import frames_of
 
 
 class AsyncExecution:
@@ -37,7 +37,7 @@ class AsyncExecution:
             try:
                 told = exec_frames.read(await self._socket.recv())
             except ConnectionClosed as error:
-                raise _lost(self._endpoint, error) from error
+                raise lost(self._endpoint, error) from error
             if isinstance(told, Finished):
                 self._exit_code = told.exit_code
             elif told:
@@ -51,8 +51,8 @@ class AsyncExecution:
 
     async def write(self, content: bytes) -> None:
         """Send input."""
-        for start in range(0, len(content), exec_frames.FRAME_MAX):
-            await self.send_frame(content[start : start + exec_frames.FRAME_MAX])
+        for frame in frames_of(content):
+            await self.send_frame(frame)
 
     async def end_input(self) -> None:
         """Tell the command that no more input comes."""
@@ -72,31 +72,16 @@ class AsyncExecution:
             await self._socket.send(frame)
         except ConnectionClosed as error:
             if self._exit_code is None:
-                raise _lost(self._endpoint, error) from error
+                raise lost(self._endpoint, error) from error
 
 
 async def execute(
     endpoint: Endpoint, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None
 ) -> AsyncExecution:
     """Start a command inside a kernel."""
-    try:
-        socket = await connect(
-            endpoint.socket_url + session_calls.execution(ref, kernel),
-            additional_headers=endpoint.headers(),
-            user_agent_header=None,
-            open_timeout=endpoint.connect_s,
-            close_timeout=1.0,
-            max_size=exec_frames.FRAME_MAX * 2,
-            proxy=None,
-        )
-    except InvalidStatus as error:
-        raise refusal(error) from error
-    except (OSError, InvalidHandshake) as error:
-        raise _lost(endpoint, error) from error
+    address = endpoint.socket_url + session_calls.execution(ref, kernel)
+    with connecting(endpoint):
+        socket = await connect(address, **socket_options(endpoint))
     started = AsyncExecution(endpoint, socket)
     await started.send_frame(exec_frames.opening(command, terminal))
     return started
-
-
-def _lost(endpoint: Endpoint, error: Exception) -> ClientProblem:
-    return Unreachable(f"the connection to {endpoint.url} is lost: {error}")

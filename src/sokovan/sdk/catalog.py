@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
 
 from sokovan.sdk.connection import Connection
 from sokovan.sdk.core import catalog_calls
-from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, POLICIES, QUEUES, SCALING_GROUPS, USERS, Kind
-from sokovan.wire.api.fleet import AgentChange, AgentView, ImageBody
+from sokovan.sdk.core.paging import Paging
+from sokovan.wire.api.fleet import AgentView, ImageBody
 from sokovan.wire.api.sessions import HistoryLine
-from sokovan.wire.api.tenancy import KeyRequest, KeyView, NewKeyView
+from sokovan.wire.api.tenancy import KeyView, NewKeyView
 
 __all__ = ["DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
 
@@ -26,7 +26,7 @@ class Catalog(Generic[B]):
 
     def list(self) -> Iterator[B]:
         """All that the caller may see, page by page as they are taken."""
-        return pages(self._connection, self._kind.listing)
+        return self._connection.pages(Paging(self._kind.listing))
 
     def get(self, name: str) -> B:
         """One by its name."""
@@ -49,7 +49,7 @@ class Images:
 
     def list(self) -> Iterator[ImageBody]:
         """All of them."""
-        return pages(self._connection, self._kind.listing)
+        return self._connection.pages(Paging(self._kind.listing))
 
     def get(self, name: str, *, architecture: str | None = None) -> ImageBody:
         """One by its name, and its architecture if it has several."""
@@ -72,7 +72,7 @@ class Agents:
 
     def list(self) -> Iterator[AgentView]:
         """All of them."""
-        return pages(self._connection, catalog_calls.agents)
+        return self._connection.pages(Paging(catalog_calls.agents))
 
     def get(self, name: str) -> AgentView:
         """One by its name."""
@@ -80,22 +80,19 @@ class Agents:
 
     def drain(self, name: str, *, reason: str = "") -> AgentView:
         """Start nothing new on a machine; what runs goes on."""
-        return self._change(name, "drain", reason)
+        return self._connection.send(catalog_calls.change_agent(name, "drain", reason))
 
     def undrain(self, name: str, *, reason: str = "") -> AgentView:
         """Take a drained machine back."""
-        return self._change(name, "undrain", reason)
+        return self._connection.send(catalog_calls.change_agent(name, "undrain", reason))
 
     def declare_gone(self, name: str, *, reason: str = "") -> AgentView:
         """Say that a machine will never come back, so that what it held is free."""
-        return self._change(name, "declare-gone", reason)
+        return self._connection.send(catalog_calls.change_agent(name, "declare-gone", reason))
 
     def history(self, name: str) -> Sequence[HistoryLine]:
         """The story of a machine."""
         return self._connection.send(catalog_calls.agent_history(name))
-
-    def _change(self, name: str, action: str, reason: str) -> AgentView:
-        return self._connection.send(catalog_calls.change_agent(name, AgentChange(action=action, reason=reason)))
 
 
 class Keys:
@@ -106,23 +103,12 @@ class Keys:
 
     def create(self, user: str, *, policy: str | None = None) -> NewKeyView:
         """Make a key; its token is in the answer, and nowhere else ever again."""
-        return self._connection.send(catalog_calls.new_key(KeyRequest(user=user, policy=policy)))
+        return self._connection.send(catalog_calls.new_key(user, policy))
 
     def list(self) -> Iterator[KeyView]:
         """All that the caller may see, without their secrets."""
-        return pages(self._connection, catalog_calls.keys)
+        return self._connection.pages(Paging(catalog_calls.keys))
 
     def delete(self, access_key: str) -> None:
         """Make a key useless."""
         self._connection.send(catalog_calls.delete_key(access_key))
-
-
-def pages(connection: Connection, listing: Callable[..., Call[Any]]) -> Iterator[Any]:
-    """The items of every page."""
-    cursor: str | None = None
-    while True:
-        page = connection.send(listing(cursor=cursor))
-        yield from page.items
-        cursor = page.next
-        if cursor is None:
-            return

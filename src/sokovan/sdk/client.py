@@ -79,8 +79,7 @@ class Client(Catalogs):
 
     def whoami(self) -> WhoamiView:
         """Who the caller is, as the server sees it."""
-        me: WhoamiView = self._connection.send(calls.whoami())
-        return me
+        return self._connection.send(calls.whoami())
 
     def health(self) -> HealthView:
         """Whether the parts of the system work."""

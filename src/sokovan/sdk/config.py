@@ -21,6 +21,7 @@ from pathlib import Path
 from sokovan.sdk.errors import InvalidSetting
 
 NAME_MAX = 64
+TOKEN_MAX = 512
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 _HEADING = "# Written by sokovan; comments of your own are not kept. See: sokovan context --help\n"
 
@@ -149,6 +150,11 @@ def checked_url(url: str) -> str:
             f"{url[:200]!r} is not the address of a server", hint="write it as http://HOST:PORT or https://HOST"
         )
     return url.rstrip("/")
+
+
+def is_token(text: str) -> bool:
+    """Whether it could be a key; anything but printable ASCII would break a header."""
+    return 0 < len(text) <= TOKEN_MAX and text.isascii() and text.isprintable() and " " not in text
 
 
 def _context(path: Path, name: str, value: object) -> Context:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -74,8 +76,16 @@ class Endpoint:
         return host in {"localhost", "::1"} or host.startswith("127.")
 
 
-def out_of_reach(endpoint: Endpoint, error: Exception) -> Unreachable:
-    """What a failure of the network means."""
+@contextmanager
+def reaching(endpoint: Endpoint) -> Iterator[None]:
+    """Turn failures of the network into ours. Raises Unreachable."""
+    try:
+        yield
+    except (httpx2.RequestError, httpx2.InvalidURL) as error:
+        raise _out_of_reach(endpoint, error) from error
+
+
+def _out_of_reach(endpoint: Endpoint, error: Exception) -> Unreachable:
     sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.InvalidURL)
     slow = isinstance(error, httpx2.TimeoutException)
     told = "did not answer in time" if slow else f"cannot be reached: {str(error) or type(error).__name__}"

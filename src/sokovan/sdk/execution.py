@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from sokovan.sdk.core import exec_frames, session_calls
 from sokovan.sdk.core.exec_frames import Finished, Terminal
 from sokovan.sdk.endpoint import Endpoint
-from sokovan.sdk.errors import ClientProblem, Unreachable
-from sokovan.sdk.upgrades import refusal
+from sokovan.sdk.upgrades import connecting, lost, socket_options
+from sokovan.wire.api.execution import frames_of
 
 
 class Execution:
@@ -29,21 +29,9 @@ class Execution:
         self._endpoint = endpoint
         self._exit_code: int | None = None
         self._open = ExitStack()
-        try:
-            opening = connect(
-                endpoint.socket_url + session_calls.execution(ref, kernel),
-                additional_headers=endpoint.headers(),
-                user_agent_header=None,
-                open_timeout=endpoint.connect_s,
-                close_timeout=1.0,
-                max_size=exec_frames.FRAME_MAX * 2,
-                proxy=None,
-            )
-            self._socket = self._open.enter_context(opening)
-        except InvalidStatus as error:
-            raise refusal(error) from error
-        except (OSError, InvalidHandshake) as error:
-            raise _lost(endpoint, error) from error
+        address = endpoint.socket_url + session_calls.execution(ref, kernel)
+        with connecting(endpoint):
+            self._socket = self._open.enter_context(connect(address, **socket_options(endpoint)))
         self._send(exec_frames.opening(command, terminal))
 
     def __enter__(self) -> Self:
@@ -60,7 +48,7 @@ class Execution:
             try:
                 told = exec_frames.read(self._socket.recv())
             except ConnectionClosed as error:
-                raise _lost(self._endpoint, error) from error
+                raise lost(self._endpoint, error) from error
             if isinstance(told, Finished):
                 self._exit_code = told.exit_code
             elif told:
@@ -75,8 +63,8 @@ class Execution:
 
     def write(self, content: bytes) -> None:
         """Send input."""
-        for start in range(0, len(content), exec_frames.FRAME_MAX):
-            self._send(content[start : start + exec_frames.FRAME_MAX])
+        for frame in frames_of(content):
+            self._send(frame)
 
     def end_input(self) -> None:
         """Tell the command that no more input comes."""
@@ -95,8 +83,4 @@ class Execution:
             self._socket.send(frame)
         except ConnectionClosed as error:
             if self._exit_code is None:
-                raise _lost(self._endpoint, error) from error
-
-
-def _lost(endpoint: Endpoint, error: Exception) -> ClientProblem:
-    return Unreachable(f"the connection to {endpoint.url} is lost: {error}")
+                raise lost(self._endpoint, error) from error

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sokovan.sdk.config import checked_url
+from sokovan.sdk.config import checked_url, is_token
 from sokovan.sdk.endpoint import Endpoint
 from sokovan.sdk.errors import NotLoggedIn
 from sokovan.sdk.settings import PROJECT_KEYS, Settings, resolve
 from sokovan.wire.api.sessions import SessionBody
-
-# A key is printable ASCII; anything else would end a header early.
-_TOKEN_MAX = 512
 
 
 def endpoint_for(
@@ -21,7 +18,7 @@ def endpoint_for(
     """The settings, and where they lead. Raises NotLoggedIn, InvalidSetting."""
     settings = resolve({"url": url, "token": token, "context": context})
     address, key = settings.credentials()
-    if not key.isascii() or not key.isprintable() or " " in key or len(key) > _TOKEN_MAX:
+    if not is_token(key):
         raise NotLoggedIn(f"the key from {settings.origin('token')} is not one that a server gives out")
     return settings, Endpoint(checked_url(address), key, timeout_s)
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.wire.api.sessions import Amount, KernelGroupBody, MountBody, ServicePortBody, SessionBody, SessionType
+from sokovan.wire.api.bodies import Amount
+from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody, SessionType
 
 # People count GPUs; the scheduler counts slots.
 GPU = "gpu"

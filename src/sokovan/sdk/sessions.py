@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sokovan.sdk.connection import Connection
 from sokovan.sdk.core import session_calls
 from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.core.following import LogFollower, LogPiece, LogWish, SessionFollower
+from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.session_calls import Wanted
-from sokovan.sdk.core.states import ENDED, checked_state, reached, state_of
+from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
 from sokovan.sdk.errors import StillWaiting
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView
 
@@ -39,14 +41,8 @@ class Sessions:
 
     def list(self, wanted: Wanted | None = None, *, limit: int | None = None) -> Iterator[SessionView]:
         """Sessions, newest first, page by page as they are taken."""
-        left, cursor = limit, None
-        while left is None or left > 0:
-            ask = session_calls.PAGE_MAX if left is None else left
-            page = self._connection.send(session_calls.listing(wanted or Wanted(), limit=ask, cursor=cursor))
-            yield from page.items
-            left, cursor = None if left is None else left - len(page.items), page.next
-            if cursor is None:
-                return
+        listing = partial(session_calls.listing, wanted or Wanted())
+        return self._connection.pages(Paging(listing, limit=limit))
 
     def watch(self, ref: str, *, timeout_s: float | None = None) -> Iterator[SessionView]:
         """A session now and after each change, until it is in a final state."""
@@ -60,8 +56,7 @@ class Sessions:
                 if reached(view, target):
                     return view
         except StillWaiting:
-            told = f" is still {state_of(view)}" if view else " has not been heard of"
-            raise StillWaiting(f"{view.name if view else ref}{told} after {timeout_s:g} s") from None
+            raise still_waiting(ref, view, timeout_s) from None
         raise StillWaiting(f"the stream of {ref} ended before it was {target}")
 
     def stop(self, ref: str, *, forced: bool = False) -> SessionView:

@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.api.authentication import Asker
 from sokovan.api.errors import AmbiguousName, Forbidden
-from sokovan.api.lookup import kernel_at, require, require_at_all, seen_by, session_named, words
+from sokovan.api.lookup import kernel_at, read_session, require, require_at_all, seen_by, words
 from sokovan.domain.access import Act, Belonging, Kind
 from sokovan.domain.errors import NotFound
 from sokovan.domain.ids import AccessKey
@@ -41,7 +41,7 @@ async def test_a_session_is_found_by_id_name_and_beginning_by_whoever_may_see_it
             await cluster.submit(name, name="train", owner=Owner(user=user, domain=domain))
 
         async def found(ref: str, who: Asker) -> str:
-            return (await cluster.store.read(lambda unit: session_named(unit, ref, who))).session_id
+            return (await read_session(cluster.store, ref, who)).session_id
 
         assert [await found(ref, ALICE) for ref in ("s-1", "train", "tra", "s")] == ["s-1"] * 4
         assert await found("s-2", STEWARD) == "s-2"
@@ -57,7 +57,7 @@ async def test_an_administrator_means_his_own_session_by_a_name_that_others_have
     async with StoredCluster.open() as cluster:
         await cluster.submit("s-1", name="train", owner=Owner(user="root", domain="default"))
         await cluster.submit("s-2", name="train", owner=Owner(user="bob", domain="north"))
-        record = await cluster.store.read(lambda unit: session_named(unit, "train", ADMIN))
+        record = await read_session(cluster.store, "train", ADMIN)
         assert record.session_id == "s-1"
         assert kernel_at(record, 0).kernel_id == "s-1.0"
         with pytest.raises(NotFound, match="s-1/7"):

@@ -9,6 +9,10 @@ from sokovan.cli import cells
 NOON = 1_893_499_200.0  # 2030-01-01T12:00:00Z
 
 
+def test_what_is_not_set_is_a_dash_and_nought_is_set() -> None:
+    assert (cells.or_none(None), cells.or_none(0)) == ("-", "0")
+
+
 @pytest.mark.parametrize(
     ("then", "text"),
     [

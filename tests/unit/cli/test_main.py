@@ -151,8 +151,9 @@ def test_a_defect_is_one_line_unless_somebody_wants_more(sokovan: Sokovan, monke
     assert status == 1
     assert err.startswith("error: ZeroDivisionError: by zero\n")
     assert "Traceback" not in err
-    monkeypatch.setenv("SOKOVAN_DEBUG", "1")
-    assert "Traceback" in sokovan("ps")[2]
+    for value, wanted in {"1": True, "1,api": True, "api": False, "0": False}.items():
+        monkeypatch.setenv("SOKOVAN_DEBUG", value)
+        assert ("Traceback" in sokovan("ps")[2]) is wanted
 
 
 def test_ctrl_c_ends_with_130(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:

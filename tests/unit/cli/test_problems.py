@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.cli.problems import CommandProblem, OurFailure
+from sokovan.cli.problems import OurFailure, misused
 from sokovan.sdk.errors import NotLoggedIn
 
 
@@ -13,5 +13,5 @@ def test_a_failure_of_ours_keeps_the_words_of_its_cause() -> None:
 
 
 def test_a_problem_has_what_every_error_has() -> None:
-    problem = CommandProblem("odd", code="usage", hint="mend it")
+    problem = misused("odd", hint="mend it")
     assert (str(problem), problem.message, problem.code, problem.hint) == ("odd", "odd", "usage", "mend it")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 import yaml
 
-from sokovan.cli.rendering import FORMATS, Column, Form, checked_form, row_of, show_all, show_one
+from sokovan.cli.rendering import FORMATS, Column, Form, checked_form, show_all, show_more, show_one, widths_of
 from sokovan.sdk.errors import InvalidSetting
 
 
@@ -93,6 +93,39 @@ def test_a_form_or_column_that_there_is_not_is_refused_with_those_there_are(caps
         printed(capsys, checked_form("table", "Name,colour"), THINGS)
 
 
+def test_columns_are_of_tables_and_csv(capsys: Out) -> None:
+    for name in ("json", "jsonl", "yaml", "name"):
+        with pytest.raises(InvalidSetting, match=f"the format is {name}"):
+            checked_form(name, "size")
+    assert printed(capsys, checked_form("csv", "size"), THINGS).splitlines()[0] == "size"
+
+
+def test_one_object_has_only_the_facts_that_were_asked_for(capsys: Out) -> None:
+    facts = [("name", "a"), ("exit code", "1")]
+    show_one(THINGS[0], facts, Form("table", ("exit code",)), name="a")
+    show_one(THINGS[0], facts, Form("csv", ("exit code", "name")), name="a")
+    assert capsys.readouterr().out == "exit code  1\nexit code,name\n1,a\n"
+    with pytest.raises(InvalidSetting, match="a has no 'colour'"):
+        show_one(THINGS[0], facts, Form("table", ("colour",)), name="a")
+
+
 def test_what_others_wrote_cannot_leave_its_line(capsys: Out) -> None:
     assert printed(capsys, Form(), [Thing("a\n\x1b[31mb", 1)]).splitlines()[1] == "a\ufffd\ufffd[31mb  1"
-    assert row_of(THINGS[0], COLUMNS, [3, 2, 1]) == "a    1   2"
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        (Form(), "a\ufffd    1"),
+        (Form("wide"), "a\ufffd    1     2"),
+        (Form("table", ("size", "name")), "1     a\ufffd"),
+        (Form("csv", ("size",)), "1"),
+        (Form("jsonl"), '{"name": "a\\u0001", "size": 1}'),
+        (Form("name"), "a\x01"),
+        (Form("yaml"), '- name: "a\\x01"\n  size: 1'),
+    ],
+)
+def test_a_list_grows_in_the_form_in_which_it_began(capsys: Out, form: Form, line: str) -> None:
+    begun = widths_of([Thing("abc", 1)], COLUMNS)
+    show_more(Thing("a\x01", 1), COLUMNS, form, name=lambda thing: thing.name, begun=begun)
+    assert capsys.readouterr().out == f"{line}\n"

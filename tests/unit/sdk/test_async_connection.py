@@ -124,3 +124,24 @@ async def test_a_stream_is_opened_anew_where_a_read_would_pass_the_deadline() ->
         await everything(connection.follow(SessionFollower("ddp"), timeout_s=60))
     assert patience[0] == 45
     assert patience[1] == pytest.approx(30, abs=1)
+
+
+async def test_every_attempt_has_a_line_for_who_wants_to_see_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SOKOVAN_DEBUG", "api")
+    lost, done = httpx2.ReadError("reset"), ok(SESSION)
+    done.headers["x-request-id"] = "req-1"
+    connection, _, _ = connected(lost, problem(503, "store-unavailable"), done, stream(("session", ended())))
+    await connection.send(session_calls.submit(SessionBody(command=["secret"]), key="secret"))
+    await everything(connection.follow(SessionFollower("ddp")))
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()) == (
+        "",
+        [
+            "POST /api/v1/sessions - 0 ms ReadError",
+            "POST /api/v1/sessions 503 0 ms -",
+            "POST /api/v1/sessions 200 0 ms req-1",
+            "GET /api/v1/sessions/ddp/events 200 0 ms -",
+        ],
+    )

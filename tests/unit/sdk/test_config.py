@@ -17,6 +17,7 @@ from sokovan.sdk.config import (
     Context,
     checked_url,
     config_path,
+    is_token,
     read_config,
     remove_context,
     save_context,
@@ -123,6 +124,12 @@ def test_a_name_that_could_not_be_typed_is_refused(name: str, file: Path) -> Non
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidSetting, match="not the address"):
         checked_url(url)
+
+
+def test_a_key_is_printable_and_not_without_end() -> None:
+    assert is_token("sk-AK1." + "a" * 43)
+    for text in ("", "a b", "clé", "a\nb", "a" * 513):
+        assert not is_token(text)
 
 
 def test_the_file_is_where_xdg_says_unless_that_is_relative() -> None:

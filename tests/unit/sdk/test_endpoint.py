@@ -6,7 +6,8 @@ import httpx2
 import pytest
 
 from sokovan.sdk.core import session_calls
-from sokovan.sdk.endpoint import SILENCE_S, Endpoint, out_of_reach, outlasts
+from sokovan.sdk.endpoint import SILENCE_S, Endpoint, outlasts, reaching
+from sokovan.sdk.errors import Unreachable
 from sokovan.wire.api.sessions import SessionBody
 
 
@@ -54,6 +55,6 @@ def test_sockets_have_the_same_address() -> None:
     ],
 )
 def test_a_failure_says_whether_the_request_may_have_arrived(error: Exception, *, sent: bool, words: str) -> None:
-    found = out_of_reach(Endpoint("http://x", "t"), error)
-    assert found.sent is sent
-    assert words in found.message
+    with pytest.raises(Unreachable, match=words) as caught, reaching(Endpoint("http://x", "t")):
+        raise error
+    assert caught.value.sent is sent

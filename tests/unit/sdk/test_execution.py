@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.sdk.core.exec_frames import FRAME_MAX, Terminal
+from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.endpoint import Endpoint
 from sokovan.sdk.errors import Refused, Unauthorized, Unreachable
 from sokovan.sdk.execution import Execution
+from sokovan.wire.api.execution import FRAME_MAX
 from tests.unit.sdk.toy_socket import toy_socket
 
 
@@ -18,7 +19,7 @@ def test_input_goes_there_and_output_comes_back_with_a_code() -> None:
         execution.end_input()
         assert execution.exit_code == 7
         execution.end_input()  # too late, and no harm
-        assert toy.opened == [{"command": ["7", "-x"], "terminal": False}]
+        assert toy.opened == [{"command": ["7", "-x"]}]
         assert toy.paths == ["/api/v1/sessions/ddp/kernels/2/exec"]
 
 
@@ -30,11 +31,11 @@ def test_large_input_goes_in_parts() -> None:
 
 
 def test_a_terminal_has_a_size_that_may_change() -> None:
-    with toy_socket() as (toy, endpoint), Execution(endpoint, "ddp", ["0"], terminal=Terminal(24, 80)) as execution:
+    with toy_socket() as (toy, endpoint), Execution(endpoint, "ddp", ["0"], terminal=Terminal(25, 90)) as execution:
         execution.resize(Terminal(30, 100))
         execution.end_input()
         assert execution.exit_code == 0
-        assert toy.opened[0]["columns"] == 80
+        assert toy.opened[0]["columns"] == 90
         assert toy.resized == [[30, 100]]
 
 

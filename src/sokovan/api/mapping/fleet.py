@@ -13,7 +13,8 @@ from sokovan.domain.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
 from sokovan.domain.slot_forms import format_amount, parse_amount, read_slots
 from sokovan.domain.slots import SlotLimits, checked_slot_name
 from sokovan.ports.agents import AgentState
-from sokovan.wire.api.fleet import AgentView, Amount, ImageBody, QueueBody, ScalingGroupBody
+from sokovan.wire.api.bodies import Amount
+from sokovan.wire.api.fleet import AgentView, ImageBody, QueueBody, ScalingGroupBody
 
 
 def agent_view(record: AgentRecord, state: AgentState | None, *, connected: bool) -> AgentView:

@@ -17,9 +17,9 @@ from sokovan.api.authentication import Asker
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import BodyTooLarge, ExecFailed
 from sokovan.api.gate import POLICY_VIOLATION, asker_of
-from sokovan.api.lookup import kernel_at, session_named
+from sokovan.api.lookup import kernel_at, read_session
 from sokovan.api.problems import problem_of
-from sokovan.api.routes.exec_frames import FRAME_MAX, NORMAL, next_message, read_request, read_size, say_last
+from sokovan.api.routes.exec_frames import NORMAL, next_message, read_request, read_size, say_last
 from sokovan.api.streaming.streams import UNTIL_WOKEN
 from sokovan.domain.errors import Conflict, NotFound, SokovanError, StoreUnavailable
 from sokovan.domain.ids import AgentId
@@ -27,6 +27,7 @@ from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.record import KernelRecord
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import Execution
+from sokovan.wire.api.execution import frames_of
 
 PATH = "/api/v1/sessions/{ref}/kernels/{index:int}/exec"
 FIRST_MESSAGE_S = 10.0
@@ -67,7 +68,7 @@ class ExecSocket:
             await say_last(websocket, {"exit_code": code}, NORMAL)
 
     async def _running(self, asker: Asker, ref: str, index: int) -> tuple[KernelRecord, AgentId]:
-        record = await self._parts.store.read(lambda unit: session_named(unit, ref, asker))
+        record = await read_session(self._parts.store, ref, asker)
         kernel = kernel_at(record, index)
         if kernel.status is not KernelStatus.RUNNING or kernel.agent_id is None:
             hint = "a command runs in a kernel that is running"
@@ -116,8 +117,8 @@ class ExecSocket:
 
 async def _carry_output(websocket: WebSocket, execution: Execution) -> None:
     async for content in execution.output():
-        for start in range(0, len(content), FRAME_MAX):
-            await websocket.send_bytes(content[start : start + FRAME_MAX])
+        for frame in frames_of(content):
+            await websocket.send_bytes(frame)
 
 
 async def _carry_input(websocket: WebSocket, execution: Execution) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -14,31 +12,10 @@ from sokovan.api.errors import BodyTooLarge
 from sokovan.domain.checks import require_int
 from sokovan.domain.commands import require_command
 from sokovan.domain.errors import InvalidSpec
+from sokovan.wire.api.execution import FRAME_MAX, ExecRequest, Resize
 
-FRAME_MAX = 1 << 20
 SIDE_MAX = 10_000
 NORMAL = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecRequest:
-    """What to run; rows and columns are those of the caller's terminal."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-
-    command: list[str]
-    terminal: bool = False
-    rows: int = 24
-    columns: int = 80
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resize:
-    """The terminal has another size: rows, columns."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-
-    resize: tuple[int, int]
 
 
 async def next_message(websocket: WebSocket) -> bytes | str:

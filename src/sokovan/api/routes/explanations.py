@@ -5,33 +5,20 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.context import ApiContext
 from sokovan.api.gate import asker_of
-from sokovan.api.lookup import seen_by, session_named
+from sokovan.api.lookup import read_session, seen_by, session_named
 from sokovan.api.mapping.explanations import plan_view, waiting_view, why_view
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import history_view
 from sokovan.api.operations import Operation, body_of, json_response
-from sokovan.api.routes.parameters import Ref, name_field
-from sokovan.ports.sessions import SessionFilter
+from sokovan.api.routes.parameters import Ref, SessionChoice
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
 from sokovan.wire.api.sessions import HistoryView, SessionBody
-
-
-class WaitingQuery(BaseModel):
-    """Of which sessions to tell."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    queue: str | None = name_field("In this queue.")
-    scaling_group: str | None = name_field("In this pool.")
-    user: str | None = name_field("Of this user.")
-    group: str | None = name_field("Of this group.")
 
 
 class ExplanationRoutes:
@@ -64,21 +51,14 @@ class ExplanationRoutes:
         planned = await self._parts.controller.plan(wanted, asker_of(request.scope).caller)
         return json_response(plan_view(planned))
 
-    async def waiting(self, request: Request, query: Annotated[WaitingQuery, Query()]) -> Response:
+    async def waiting(self, request: Request, query: Annotated[SessionChoice, Query()]) -> Response:
         """Tell what waits, by reason, with how much it waits for."""
-        wanted = SessionFilter(
-            queue=query.queue or "",
-            scaling_group=query.scaling_group or "",
-            user=query.user or "",
-            group=query.group or "",
-        )
-        scope = seen_by(asker_of(request.scope), wanted)
+        scope = seen_by(asker_of(request.scope), query.filter())
         return json_response(waiting_view(await self._parts.controller.waiting(scope) if scope is not None else ()))
 
     async def why(self, request: Request, ref: Ref) -> Response:
         """Tell why a session is where it is, and what would help."""
-        asker = asker_of(request.scope)
-        record = await self._parts.store.read(lambda unit: session_named(unit, ref, asker))
+        record = await read_session(self._parts.store, ref, asker_of(request.scope))
         return json_response(why_view(await self._parts.controller.why(record.session_id)))
 
     async def history(self, request: Request, ref: Ref) -> Response:

@@ -8,17 +8,16 @@ from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sokovan.api.authentication import Asker
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import LogGone
 from sokovan.api.gate import asker_of
-from sokovan.api.lookup import kernel_at, session_named
+from sokovan.api.lookup import kernel_at, read_session
 from sokovan.api.operations import EVENT_STREAM, Operation, json_response
 from sokovan.api.routes.parameters import INDEX_MAX, Index, Ref
 from sokovan.api.streaming.following import Follower, read_places
 from sokovan.api.streaming.logs import OFFSET_MAX, PIECE, PIECE_MAX, TAIL_MAX, KernelLogs, log_chunk
 from sokovan.domain.errors import Conflict
-from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.domain.record import KernelRecord
 from sokovan.ports.runtime import LogPart
 from sokovan.wire.api.sessions import LogChunk
 
@@ -59,7 +58,7 @@ class LogRoutes:
         tail: Annotated[int | None, Query(ge=0, le=TAIL_MAX, description="The last lines; no offset then.")] = None,
     ) -> Response:
         """Read a piece of a kernel's output; `end` says that there will be no more."""
-        record = await self._found(asker_of(request.scope), ref)
+        record = await read_session(self._store, ref, asker_of(request.scope))
         kernel = kernel_at(record, index)
         begin = offset if tail is None else await self._logs.tail(kernel, tail)
         part = await self._logs.read(kernel, offset=begin, limit=limit)
@@ -80,7 +79,7 @@ class LogRoutes:
         The id of an event says how far each kernel was read: with `Last-Event-ID` it goes on there.
         """
         asker = asker_of(request.scope)
-        record = await self._found(asker, ref)
+        record = await read_session(self._store, ref, asker)
         chosen = [kernel_at(record, kernel)] if kernel is not None else list(record.kernels)
         if len(chosen) > FOLLOWED_MAX:
             raise Conflict(
@@ -108,6 +107,3 @@ class LogRoutes:
         if gone is not None:
             raise gone
         return {}
-
-    async def _found(self, asker: Asker, ref: str) -> SessionRecord:
-        return await self._store.read(lambda unit: session_named(unit, ref, asker))

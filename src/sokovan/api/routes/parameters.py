@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import Path
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
+
+from sokovan.ports.sessions import SessionFilter
 
 # As `domain.ids` has it: what names nothing is refused before anybody looks for it.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._\-/:@+]{0,127}$"
@@ -20,3 +22,23 @@ Name: TypeAlias = Annotated[str, Path(max_length=REF_MAX, description="The name 
 def name_field(description: str) -> Any:
     """A query parameter that is the name of something, or is not there."""
     return Field(default=None, pattern=NAME_PATTERN, description=description)
+
+
+class SessionChoice(BaseModel):
+    """Which sessions are meant; what is not said does not limit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    queue: str | None = name_field("In this queue.")
+    scaling_group: str | None = name_field("In this pool.")
+    user: str | None = name_field("Of this user.")
+    group: str | None = name_field("Of this group.")
+
+    def filter(self) -> SessionFilter:
+        """The filter of the store."""
+        return SessionFilter(
+            queue=self.queue or "",
+            scaling_group=self.scaling_group or "",
+            user=self.user or "",
+            group=self.group or "",
+        )

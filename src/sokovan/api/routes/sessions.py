@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Header, Query
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.context import ApiContext
 from sokovan.api.gate import asker_of
-from sokovan.api.lookup import seen_by, session_named
+from sokovan.api.lookup import read_session, seen_by, session_named
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import kernel_view, session_view
 from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.pages import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX, cursor_of, number_of
-from sokovan.api.routes.parameters import Ref, name_field
+from sokovan.api.routes.parameters import Ref, SessionChoice, name_field
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.record import SessionRecord
 from sokovan.ports.sessions import SessionFilter
@@ -28,16 +28,10 @@ KEY_PATTERN = r"^[\x21-\x7e]{1,128}$"
 REASON_MAX = 500
 
 
-class SessionQuery(BaseModel):
-    """Which sessions to list; what is not said does not limit."""
-
-    model_config = ConfigDict(extra="forbid")
+class SessionQuery(SessionChoice):
+    """Which sessions to list, and how many."""
 
     status: list[SessionStatus] = Field(default_factory=list, description="In any of these; may be given repeatedly.")
-    queue: str | None = name_field("In this queue.")
-    scaling_group: str | None = name_field("In this pool.")
-    user: str | None = name_field("Of this user.")
-    group: str | None = name_field("Of this group.")
     name: str | None = name_field("With exactly this name.")
     mine: bool = Field(default=False, description="The caller's own only.")
     limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="How many items at most.")
@@ -52,14 +46,7 @@ class SessionQuery(BaseModel):
 
     def filter(self) -> SessionFilter:
         """The filter of the store."""
-        return SessionFilter(
-            statuses=tuple(self.status),
-            scaling_group=self.scaling_group or "",
-            user=self.user or "",
-            group=self.group or "",
-            queue=self.queue or "",
-            name=self.name or "",
-        )
+        return replace(super().filter(), statuses=tuple(self.status), name=self.name or "")
 
 
 class SessionRoutes:
@@ -169,8 +156,7 @@ class SessionRoutes:
         return json_response([kernel_view(one, record.spec.kernels[one.index]) for one in record.kernels])
 
     async def _found(self, request: Request, ref: str) -> SessionRecord:
-        asker = asker_of(request.scope)
-        return await self._parts.store.read(lambda unit: session_named(unit, ref, asker))
+        return await read_session(self._parts.store, ref, asker_of(request.scope))
 
 
 async def viewed(unit: UnitOfWork, record: SessionRecord) -> SessionView:

@@ -59,7 +59,7 @@ class SystemRoutes:
         Not ready is who has no store, or no manager that answers: what is asked for would wait.
         """
         view = await self._looked()
-        return json_response(view, status=200 if view.status == "ok" else 503)
+        return json_response(view, status=200 if view.status == OK else 503)
 
     async def health(self) -> Response:
         """Say how the parts of the system are: 200 also where some do not work.

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from sokovan.api.authentication import Asker
 from sokovan.api.context import ApiContext
 from sokovan.api.gate import asker_of
-from sokovan.api.lookup import session_named
+from sokovan.api.lookup import read_session
 from sokovan.api.mapping.events import event_view, missed_view
 from sokovan.api.mapping.sessions import is_final
 from sokovan.api.operations import EVENT_STREAM, Operation
@@ -52,7 +52,7 @@ class WatchRoutes:
         Server-sent events `session`; a `problem` is the last one where something went wrong.
         """
         asker = asker_of(request.scope)
-        record = await self._parts.store.read(lambda unit: session_named(unit, ref, asker))
+        record = await read_session(self._parts.store, ref, asker)
         session_id = record.session_id
         return self._streams.response(asker, lambda ear: self._changes(ear, session_id), session_id=session_id)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from sokovan.cli import cells
 from sokovan.cli.asking import confirm
+from sokovan.cli.commands.catalog import list_all
 from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
 from sokovan.cli.commands.session_views import history_columns
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import talk
-from sokovan.cli.rendering import Column, show_all, show_one
+from sokovan.cli.rendering import Column, show_one
 from sokovan.sdk.surroundings import RealSurroundings
 from sokovan.wire.api.fleet import AgentView
 
@@ -20,10 +21,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
       sokovan agent ls
       sokovan agent ls -o wide
     """
-    form = shown.form()
-    with shown.client() as client:
-        show_all(client.agents.list(), agent_columns(utc=shown.utc), form, name=lambda agent: agent.id)
-    return OK
+    return list_all(shown, agent_columns(utc=shown.utc), lambda client: client.agents.list(), key="id")
 
 
 def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
@@ -57,11 +55,7 @@ def history(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     name
         Its name.
     """
-    form = shown.form()
-    with shown.client() as client:
-        lines = client.agents.history(name)
-    show_all(lines, history_columns(utc=shown.utc), form, name=lambda line: line.after)
-    return OK
+    return list_all(shown, history_columns(utc=shown.utc), lambda client: client.agents.history(name), key="after")
 
 
 def drain(name: str, /, *, reason: str = "", server: Server = ON_SERVER) -> int:

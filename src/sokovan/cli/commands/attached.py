@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # Reasons that no waiting helps against: whoever sits and waits is told at once.
 HOPELESS = frozenset({"NEVER_FITS", "TOPOLOGY_IMPOSSIBLE"})
 
+# An exit code of 137 alone does not tell this.
+OUT_OF_MEMORY = "out-of-memory"
+
 
 class CannotBePlaced(ClientProblem):
     """No machine there is could ever hold the session; it was taken back."""
@@ -121,7 +124,8 @@ class Attached:
         if code is None:
             told = view.reason_detail or view.reason or state_of(view)
             raise DidNotRun(f"{view.name} is {state_of(view)} and has no exit code: {told}")
-        talk(f"{view.name}  finished, exit {code}{took}")
+        told = f": {view.reason_detail}" if view.reason == OUT_OF_MEMORY else ""
+        talk(f"{view.name}  finished, exit {code}{took}{told}")
         return code if 0 <= code < 256 else FAILED
 
     def _interrupted(self, view: SessionView) -> int | None:

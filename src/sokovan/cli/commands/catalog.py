@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sokovan.cli.asking import confirm
@@ -15,7 +16,7 @@ from sokovan.cli.output import talk
 from sokovan.cli.rendering import Column, show_all, show_one
 from sokovan.sdk.errors import NotFound
 from sokovan.sdk.requesting import slots_of
-from sokovan.wire.api.fleet import Amount
+from sokovan.wire.api.bodies import Amount
 
 if TYPE_CHECKING:
     from sokovan.sdk.client import Client
@@ -29,14 +30,17 @@ class Named(Protocol):
         """The name."""
 
 
+T = TypeVar("T")
 B = TypeVar("B", bound=Named)
 
 
-def list_all(shown: Shown, columns: Sequence[Column[B]], read: Callable[[Client], Iterable[B]]) -> int:
-    """Print all of a kind."""
+def list_all(
+    shown: Shown, columns: Sequence[Column[T]], read: Callable[[Client], Iterable[T]], *, key: str = "name"
+) -> int:
+    """Print all of a kind; `key` is the field that a list of names shows."""
     form = shown.form()
     with shown.client() as client:
-        show_all(read(client), columns, form, name=lambda one: one.name)
+        show_all(read(client), columns, form, name=attrgetter(key))
     return OK
 
 
@@ -81,8 +85,3 @@ def read_amounts(texts: Sequence[str], *, option: str) -> dict[str, Amount] | No
 def amounts_text(amounts: Any) -> str:
     """Amounts as they were written, or as the server keeps them."""
     return " ".join(f"{slot}={amount}" for slot, amount in sorted((amounts or {}).items())) or NONE
-
-
-def or_none(value: object) -> str:
-    """A value for a cell, where nothing may be set."""
-    return NONE if value is None else str(value)

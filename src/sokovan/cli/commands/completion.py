@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
+from sokovan.cli.completion.scripts import SCRIPTS
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import say
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """Print what makes a shell complete our words.
+
+    Commands, options, and the names of what there is: sessions, queues, machines and more. The server has 300 ms to
+    tell them; what it told last is kept in the user's cache.
 
     For example:
       source <(sokovan completion bash)
@@ -21,7 +25,5 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     shell
         Which shell.
     """
-    from sokovan.cli.app import make_app  # noqa: PLC0415  # every command loads for this
-
-    say(make_app().generate_completion(shell=shell).rstrip("\n"))
+    say(SCRIPTS[shell])
     return OK

@@ -13,10 +13,10 @@ from sokovan.cli.commands.options import AS_TABLE, Flag, Shown, Yes
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import talk
 from sokovan.cli.rendering import Column, show_all
-from sokovan.sdk.config import config_path, read_config, remove_context, save_context, use_context
+from sokovan.sdk.config import config_path, is_token, read_config, remove_context, save_context, use_context
 from sokovan.sdk.errors import InvalidSetting
 
-TOKEN_MAX = 4096
+FILE_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _token(file: str | None) -> str:
     if file is not None:
         try:
             with Path(file).open(encoding="utf-8") as opened:
-                token = opened.read(TOKEN_MAX).strip()
+                token = opened.read(FILE_MAX).strip()
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidSetting(f"cannot read the key from {file}: {error}", hint="check --token-file") from error
     elif os.environ.get("SOKOVAN_TOKEN"):
@@ -124,6 +124,6 @@ def _token(file: str | None) -> str:
         token = getpass.getpass("key: ", stream=sys.stderr).strip()
     else:
         raise InvalidSetting("no key is given", hint="use --token-file FILE, or set SOKOVAN_TOKEN")
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
+    if not is_token(token):
         raise InvalidSetting("this is not a key", hint="a key begins with sk- and is shown when it is made")
     return token

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sokovan.cli.commands.catalog import changed, list_all, or_none, remove_named, show_named, tell_changed
+from sokovan.cli.cells import or_none
+from sokovan.cli.commands.catalog import changed, list_all, remove_named, show_named, tell_changed
 from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.tenancy import DomainBody

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from sokovan.cli.asking import confirm
-from sokovan.cli.commands.catalog import or_none
+from sokovan.cli.cells import or_none
+from sokovan.cli.commands.catalog import list_all
 from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import talk
-from sokovan.cli.rendering import Column, show_all, show_one
+from sokovan.cli.rendering import Column, show_one
 from sokovan.wire.api.tenancy import KeyView
 
 COLUMNS: list[Column[KeyView]] = [
@@ -24,10 +25,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     For example:
       sokovan key ls
     """
-    form = shown.form()
-    with shown.client() as client:
-        show_all(client.keys.list(), COLUMNS, form, name=lambda key: key.access_key)
-    return OK
+    return list_all(shown, COLUMNS, lambda client: client.keys.list(), key="access_key")
 
 
 def add(user: str | None = None, /, *, quota: str | None = None, shown: Shown = AS_TABLE) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sokovan.cli import cells
 from sokovan.cli.commands.options import AS_TABLE, Shown
+from sokovan.cli.commands.session_views import check_table, funnel_line
 from sokovan.cli.commands.wishes import NOTHING_SAID, Wish
 from sokovan.cli.exit_codes import OK, WAITING
-from sokovan.cli.output import say, table
+from sokovan.cli.output import say
 from sokovan.cli.rendering import show_one
 from sokovan.wire.api.explanations import PlanView
 
@@ -58,9 +59,8 @@ def told(view: PlanView) -> list[str]:
     if len(view.placements) > _PLACEMENTS_SHOWN:
         lines.append(f"  ... and {len(view.placements) - _PLACEMENTS_SHOWN} more")
     if view.funnel:
-        lines.append("  agents: " + " → ".join(f"{step} {count}" for step, count in view.funnel.items()))
+        lines.append(funnel_line(view.funnel))
     failed = [check for check in view.checks if check.result != "ok"]
     if failed:
-        rows = [(check.name, check.result, check.detail) for check in failed]
-        lines.extend(f"  {line}" for line in table(("CHECK", "RESULT", "DETAIL"), rows).splitlines())
+        lines.extend(check_table(failed))
     return lines

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from sokovan.cli.commands.options import AS_TABLE, Shown
 from sokovan.cli.commands.session_views import session_columns
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import say
-from sokovan.cli.rendering import Form, chosen_columns, plain_line, row_of, show_all
+from sokovan.cli.output import hand_over
+from sokovan.cli.rendering import Form, show_all, show_more, widths_of
 from sokovan.sdk.core.following import MISSED
 from sokovan.sdk.core.session_calls import Wanted
 from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, reached
@@ -98,18 +98,17 @@ def ps(
     columns = session_columns(utc=shown.utc)
     with shown.client() as client:
         views = list(client.sessions.list(wanted, limit=choice.limit))
-        show_all(views, columns, form, name=lambda view: view.name)
-        widths = [max([len(each.heading), *(len(each.cell(view)) for view in views)]) for each in columns]
+        show_all(views, columns, form, name=_name)
+        hand_over()
+        begun = widths_of(views, columns)
         for view in _changes(client, views, target) if watched else ():
-            say(_line(view, shown, form, dict(zip((each.name for each in columns), widths, strict=True))))
+            show_more(view, session_columns(utc=shown.utc), form, name=_name, begun=begun)
+            hand_over()
     return OK
 
 
-def _line(view: SessionView, shown: Shown, form: Form, widths: dict[str, int]) -> str:
-    if not form.is_for_people:
-        return plain_line(view)
-    chosen = chosen_columns(session_columns(utc=shown.utc), form)
-    return row_of(view, chosen, [widths[column.name] for column in chosen])
+def _name(view: SessionView) -> str:
+    return view.name
 
 
 def _changes(client: Client, views: list[SessionView], target: str | None) -> Iterator[SessionView]:

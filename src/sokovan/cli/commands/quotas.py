@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from sokovan.cli.cells import or_none
 from sokovan.cli.commands.catalog import (
     amounts_text,
     changed,
     list_all,
-    or_none,
     read_amounts,
     remove_named,
     show_named,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from sokovan.cli.commands.catalog import changed, list_all, or_none, remove_named, show_named, tell_changed
+from sokovan.cli.cells import NONE, or_none
+from sokovan.cli.commands.catalog import changed, list_all, remove_named, show_named, tell_changed
 from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
 from sokovan.cli.rendering import Column
 from sokovan.sdk.core.durations import seconds
@@ -17,9 +19,9 @@ from sokovan.wire.api.fleet import ScalingGroupBody
 COLUMNS: list[Column[ScalingGroupBody]] = [
     Column("name", lambda group: group.name),
     Column("scheduler", lambda group: group.scheduler),
-    Column("slots", lambda group: ", ".join(group.known_slots) or "-"),
+    Column("slots", lambda group: ", ".join(group.known_slots) or NONE),
     Column("pending_timeout_s", lambda group: or_none(group.pending_timeout_s)),
-    Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else "-"),
+    Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else NONE),
 ]
 
 
@@ -88,7 +90,7 @@ def change(
     with server.client() as client:
         body, is_new = changed(lambda: client.scaling_groups.get(name), lambda: ScalingGroupBody(name=name), said)
         if options:
-            body, _ = changed(lambda: body, lambda: body, {"scheduler_opts": {**body.scheduler_opts, **options}})
+            body = replace(body, scheduler_opts={**body.scheduler_opts, **options})
         client.scaling_groups.put(body)
     return tell_changed("scaling group", name, is_new=is_new)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sokovan.cli import cells
+from sokovan.cli.output import table
 from sokovan.cli.rendering import Column
 from sokovan.sdk.core.states import is_final, state_of, where
 from sokovan.sdk.surroundings import RealSurroundings
 from sokovan.wire.api.sessions import HistoryLine, KernelView, SessionView
+
+if TYPE_CHECKING:
+    from sokovan.wire.api.explanations import CheckView
 
 _PLACES_SHOWN = 2
 
@@ -32,7 +37,7 @@ def session_columns(*, utc: bool = False, now_s: float | None = None) -> list[Co
         Column("pool", lambda view: view.scaling_group, wide=True),
         Column("image", lambda view: view.image, wide=True),
         Column("slots", lambda view: cells.amounts(view.slots), wide=True),
-        Column("exit", lambda view: cells.NONE if view.exit_code is None else str(view.exit_code), wide=True),
+        Column("exit", lambda view: cells.or_none(view.exit_code), wide=True),
         Column("note", lambda view: view.reason or ""),
     ]
 
@@ -60,7 +65,7 @@ def kernel_rows(kernels: Sequence[KernelView]) -> list[tuple[str, ...]]:
             kernel.role,
             kernel.status.upper(),
             kernel.agent or cells.NONE,
-            cells.NONE if kernel.exit_code is None else str(kernel.exit_code),
+            cells.or_none(kernel.exit_code),
             cells.amounts(kernel.slots),
         )
         for kernel in kernels
@@ -101,6 +106,21 @@ def session_facts(view: SessionView, *, utc: bool = False, now_s: float | None =
         ("ended", when(view.ended_at) if view.ended_at else ""),
     ]
     return [(fact, value) for fact, value in facts if value]
+
+
+def check_table(checks: Sequence[CheckView]) -> list[str]:
+    """The questions that were asked, a line each, below a sentence about the session."""
+    return indented(table(("CHECK", "RESULT", "DETAIL"), [(one.name, one.result, one.detail) for one in checks]))
+
+
+def funnel_line(funnel: Mapping[str, int]) -> str:
+    """How many agents were left after each question."""
+    return "  agents: " + " → ".join(f"{step} {count}" for step, count in funnel.items())
+
+
+def indented(text: str) -> list[str]:
+    """The lines of a table below a sentence."""
+    return [f"  {line}" for line in text.splitlines()]
 
 
 def health(view: SessionView) -> str:

@@ -11,7 +11,7 @@ from sokovan.cli.asking import confirm
 from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Flag, Server, Shown, Yes
 from sokovan.cli.commands.session_views import KERNEL_HEADINGS, history_columns, kernel_rows, session_facts
 from sokovan.cli.exit_codes import OK, exit_code_of
-from sokovan.cli.output import complain, say, table, talk
+from sokovan.cli.output import complain, hand_over, say, table, talk
 from sokovan.cli.rendering import show_all, show_one
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.core.session_calls import Wanted
@@ -55,6 +55,7 @@ def show(
             return OK
         for view in client.sessions.watch(name):
             _show(view, shown)
+            hand_over()
             if target is not None and reached(view, target):
                 break
     return OK
@@ -115,7 +116,7 @@ def wait(
 
 def stop(
     *names: str,
-    all: Annotated[bool, Parameter(negative=())] = False,  # noqa: A002  # the flag is --all
+    all: Flag = False,  # noqa: A002  # the flag is --all
     force: Flag = False,
     yes: Yes = False,
     server: Server = ON_SERVER,
@@ -139,11 +140,16 @@ def stop(
         Without waiting for the agents.
     """
     with server.client() as client:
-        chosen = [view.id for view in client.sessions.list(Wanted(mine=True)) if not is_final(view)] if all else []
-        wanted = [*_some(names, "stop", or_flag="--all"), *chosen] if not all else [*names, *chosen]
+        chosen = [view for view in client.sessions.list(Wanted(mine=True)) if not is_final(view)] if all else []
+        if not all:
+            _some(names, "stop", or_flag="--all")
+        elif not names and not chosen:
+            talk("there is nothing to end")
+            return OK
         if all or force:
-            confirm(f"{'force the end of' if force else 'end'} {_counted(wanted)}", yes=yes)
-        return _each(client, wanted, forced=force)
+            shown = [*names, *(view.name for view in chosen)]
+            confirm(f"{'force the end of' if force else 'end'} {_counted(shown)}", yes=yes)
+        return _each(client, [*names, *(view.id for view in chosen)], forced=force)
 
 
 def cancel(*names: str, server: Server = ON_SERVER) -> int:
@@ -169,7 +175,7 @@ def cancel(*names: str, server: Server = ON_SERVER) -> int:
 def _show(view: SessionView, shown: Shown) -> None:
     form = shown.form()
     show_one(view, session_facts(view, utc=shown.utc), form, name=view.name)
-    if form.is_for_people and view.kernels:
+    if form.is_for_people and view.kernels and not form.columns:
         say("")
         say(table(KERNEL_HEADINGS, kernel_rows(view.kernels)))
 

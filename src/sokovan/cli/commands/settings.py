@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sokovan.cli.cells import NONE
 from sokovan.cli.commands.options import AS_TABLE, Flag, Shown
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.rendering import Column, show_all
@@ -29,7 +30,7 @@ def show(*, origin: Flag = False, shown: Shown = AS_TABLE) -> int:
     lines = [_shown(setting) for setting in settings.by_name.values()]
     columns: list[Column[Setting]] = [
         Column("name", lambda one: one.name),
-        Column("value", lambda one: one.value or "-"),
+        Column("value", lambda one: one.value or NONE),
         Column("origin", lambda one: one.origin, wide=not origin),
     ]
     show_all(lines, columns, form, name=lambda one: one.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sokovan.cli.catalogue import COMMANDS, NOUNS, overview
+from sokovan.cli.catalogue import COMMANDS, NOUNS, TOPICS, first_words, noun_overview, overview
 from sokovan.cli.exit_codes import MEANINGS, OK
 from sokovan.cli.output import say, table
 from sokovan.cli.rendering import FORMATS
@@ -12,7 +12,7 @@ from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.settings import VARIABLES
 
 _OTHER_VARIABLES = {
-    "SOKOVAN_DEBUG": "print a traceback with every error",
+    "SOKOVAN_DEBUG": "1: a traceback with every error; api: a line for every request; 1,api: both",
     "SOKOVAN_STORE": "the store for audit and db",
     "XDG_CONFIG_HOME": "where the client's file is: sokovan/config.toml under it, else under ~/.config",
     "XDG_DATA_HOME": "where sokovan up keeps its state: sokovan/ under it, else under ~/.local/share",
@@ -20,29 +20,41 @@ _OTHER_VARIABLES = {
 }
 
 
-def help_topic(topic: str | None = None, /) -> int:
+def help_topic(*words: str) -> int:
     """Read about a topic: exit codes, environment, formats, specs.
 
     For example:
       sokovan help
       sokovan help exit-codes
+      sokovan help session show
 
     Parameters
     ----------
-    topic
+    words
         exit-codes, environment, formatting or spec; or a command.
     """
-    if topic is None:
-        say(overview())
-        say(f"\nTopics: {', '.join(TOPICS)}; sokovan help TOPIC")
-        return OK
-    if topic in COMMANDS or topic in NOUNS:
-        say(f"see sokovan {topic} --help")
-        return OK
-    if topic not in TOPICS:
-        raise InvalidSetting(f"there is no topic {topic[:60]!r}", hint=f"the topics are {', '.join(TOPICS)}")
-    say(TOPICS[topic]())
+    topic = " ".join(words)
+    if topic in COMMANDS:
+        from sokovan.cli.app import run_command  # noqa: PLC0415  # a topic has no need of the parser
+
+        return run_command([*words, "--help"])
+    if not topic:
+        say(f"{overview()}\n\nTopics: {', '.join(TOPICS)}; sokovan help TOPIC")
+    elif topic in NOUNS:
+        say(noun_overview(topic))
+    elif topic in TOPICS:
+        say(_PAGES[topic]())
+    else:
+        raise _no_topic(topic)
     return OK
+
+
+def _no_topic(topic: str) -> InvalidSetting:
+    from difflib import get_close_matches  # noqa: PLC0415  # only for those who mistype
+
+    close = get_close_matches(topic, [*TOPICS, *first_words()], n=1)
+    told = f"; did you mean {close[0]!r}?" if close else ""
+    return InvalidSetting(f"there is no topic {topic[:60]!r}{told}", hint=f"the topics are {', '.join(TOPICS)}")
 
 
 def exit_codes() -> str:
@@ -63,7 +75,7 @@ def formatting() -> str:
             "Data goes to standard output, talk to standard error. An empty list is [], never prose.",
             f"-o, --output   {', '.join(FORMATS)}; the default is table, or what SOKOVAN_OUTPUT says",
             "--json         the same as -o json; errors are then one object on standard error",
-            "--columns      only these columns of a table or csv: --columns name,state",
+            "--columns      only these columns of a table or csv, or facts of one object: --columns name,state",
             "--utc          times as they are (RFC 3339), not how long ago",
             "Keys of JSON and YAML are the names of the API. wide and csv have every column.",
         ]
@@ -78,7 +90,7 @@ def spec() -> str:
     return "A spec is YAML; several documents may stand in one file.\n\n" + table(("KEY", "MEANING"), rows)
 
 
-TOPICS: dict[str, Callable[[], str]] = {
+_PAGES: dict[str, Callable[[], str]] = {
     "exit-codes": exit_codes,
     "environment": environment,
     "formatting": formatting,

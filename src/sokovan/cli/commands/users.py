@@ -6,7 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from sokovan.cli.commands.catalog import changed, list_all, or_none, remove_named, show_named, tell_changed
+from sokovan.cli.cells import NONE, or_none
+from sokovan.cli.commands.catalog import changed, list_all, remove_named, show_named, tell_changed
 from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.tenancy import Role, UserBody
@@ -15,7 +16,7 @@ COLUMNS: list[Column[UserBody]] = [
     Column("name", lambda user: user.name),
     Column("role", lambda user: user.role),
     Column("domain", lambda user: user.domain),
-    Column("groups", lambda user: ", ".join(user.groups) or "-"),
+    Column("groups", lambda user: ", ".join(user.groups) or NONE),
     Column("quota", lambda user: or_none(user.policy)),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sokovan.cli.cells import NONE
 from sokovan.cli.commands.options import AS_TABLE, Shown
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.rendering import show_one
@@ -20,7 +21,7 @@ def whoami(*, shown: Shown = AS_TABLE) -> int:
         ("user", me.user),
         ("role", me.role),
         ("domain", me.domain),
-        ("groups", ", ".join(me.groups) or "-"),
+        ("groups", ", ".join(me.groups) or NONE),
         ("key", me.access_key),
     ]
     show_one(me, facts, form, name=me.user)

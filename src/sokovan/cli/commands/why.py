@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from sokovan.cli import cells
 from sokovan.cli.commands.options import AS_TABLE, Shown
+from sokovan.cli.commands.session_views import check_table, funnel_line, indented
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import say, table
 from sokovan.cli.rendering import Column, show_all, show_one
@@ -67,25 +68,18 @@ def explained(view: WhyView, name: str) -> list[str]:
     if view.verdict in _HELPS:
         lines.append(f"  what to do: {_HELPS[view.verdict]}")
     if view.funnel:
-        lines.append("  agents: " + " → ".join(f"{step} {count}" for step, count in view.funnel.items()))
+        lines.append(funnel_line(view.funnel))
     if view.position:
         lines.append(f"  place in its queue: {view.position}")
     lines.extend(f"  behind {one.session}: {one.why}" for one in view.ahead)
     if view.checks:
-        lines += [
-            "",
-            *_indented(table(("CHECK", "RESULT", "DETAIL"), [(c.name, c.result, c.detail) for c in view.checks])),
-        ]
+        lines += ["", *check_table(view.checks)]
     if view.would_start:
         lines += ["", "  would start:", *(f"    {one.when}: {one.change}" for one in view.would_start)]
     if view.history:
         past = [(one.code, str(one.count), one.first, one.last) for one in view.history]
-        lines += ["", *_indented(table(("REASON SO FAR", "TIMES", "FIRST", "LAST"), past))]
+        lines += ["", *indented(table(("REASON SO FAR", "TIMES", "FIRST", "LAST"), past))]
     return lines
-
-
-def _indented(text: str) -> list[str]:
-    return [f"  {line}" for line in text.splitlines()]
 
 
 def _waiting_columns(*, utc: bool) -> list[Column[WaitingReason]]:

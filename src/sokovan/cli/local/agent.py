@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sokovan.cli.output import talk
-from sokovan.cli.problems import CommandProblem
+from sokovan.cli.problems import misused
 
 
 @Parameter(name="*")
@@ -51,7 +51,7 @@ def run(
     from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the agent loads only here
 
     if machine.fake_gpus < 0:
-        raise _usage(f"--fake-gpus {machine.fake_gpus} is less than nothing", "write 0 or more")
+        raise misused(f"--fake-gpus {machine.fake_gpus} is less than nothing", hint="write 0 or more")
     options = AgentOptions(
         manager=_address(manager),
         token=_token(token_file),
@@ -66,8 +66,8 @@ def run(
 
 def _address(text: str) -> str:
     if not text.startswith(("ws://", "wss://")):
-        raise _usage(
-            f"{text[:200]!r} is not the address of a manager's link", "write ws://HOST:PORT or wss://HOST:PORT"
+        raise misused(
+            f"{text[:200]!r} is not the address of a manager's link", hint="write ws://HOST:PORT or wss://HOST:PORT"
         )
     return text
 
@@ -76,18 +76,14 @@ def _token(file: Path | None) -> str:
     try:
         token = file.read_text(encoding="utf-8").strip() if file else os.environ.get("SOKOVAN_AGENT_TOKEN", "")
     except (OSError, UnicodeDecodeError) as error:
-        raise _usage(f"cannot read the token from {file}: {error}", "check --token-file") from error
+        raise misused(f"cannot read the token from {file}: {error}", hint="check --token-file") from error
     if not token:
-        raise _usage("no token is given", "use --token-file FILE, or set SOKOVAN_AGENT_TOKEN")
+        raise misused("no token is given", hint="use --token-file FILE, or set SOKOVAN_AGENT_TOKEN")
     return token
 
 
 def _label(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise _usage(f"--label {text[:80]!r} is not NAME=VALUE", "write --label rack=r01")
+        raise misused(f"--label {text[:80]!r} is not NAME=VALUE", hint="write --label rack=r01")
     return name, value
-
-
-def _usage(message: str, hint: str) -> CommandProblem:
-    return CommandProblem(message, code="usage", hint=hint)

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from sokovan.cli.exit_codes import FAILED, OK
 from sokovan.cli.local.db import status_of
 from sokovan.cli.output import as_json, complain, say, talk
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.entrypoints.audit import AuditReport, Finding, audited, chosen
 from sokovan.entrypoints.database import store_address
 
-OK, BROKEN = 0, 1
 _INDENT = " " * 5
 
 
@@ -30,7 +30,7 @@ def audit(store: str | None, *, json: bool, only: str | None) -> int:
             _show(finding)
         broken = sum(not finding.holds for finding in report.findings)
         talk(f"{report.store}: {len(report.findings) - broken} pass, {broken} fail")
-    return OK if report.holds else BROKEN
+    return OK if report.holds else FAILED
 
 
 def _show(finding: Finding) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
+from sokovan.cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
 from sokovan.cli.output import as_json, complain, say, talk
 from sokovan.domain.errors import InvalidInput, SokovanError
 from sokovan.entrypoints.database import SchemaState, checked, store_address, upgraded
 
-OK, FAILED, USAGE = 0, 1, 2
 # What a failure of the store means to the one who called; see `sokovan audit --help`.
-_STATUSES = {"store-missing": 3, "schema-mismatch": 5, "store-unavailable": 7}
+_STATUSES = {"store-missing": NOT_FOUND, "schema-mismatch": REFUSED, "store-unavailable": UNREACHABLE}
 
 
 def upgrade(store: str | None, *, json: bool) -> int:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
+from sokovan.cli.commands.options import Flag
 from sokovan.cli.exit_codes import FAILED, OK
 from sokovan.cli.output import as_json, say, table, talk
 
 MARKS = {True: "ok", False: "FAIL", None: "note"}
 
 
-def doctor(*, json: Annotated[bool, Parameter(negative=())] = False) -> int:
+def doctor(*, json: Flag = False) -> int:
     """Look at this machine: what is there, what is missing.
 
     Every answer is found by trying, and nothing is changed. Exit status: 0 sokovan can run here, 1 it lacks something.

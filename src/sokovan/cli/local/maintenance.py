@@ -6,15 +6,17 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from sokovan.cli.commands.options import Flag
+from sokovan.cli.exit_codes import USAGE
 from sokovan.cli.output import complain
 from sokovan.domain.errors import InvalidInput
 
 
 def simulate(
     *files: Annotated[str, Parameter(negative=())],
-    json: Annotated[bool, Parameter(negative=())] = False,
-    explain: Annotated[bool, Parameter(negative=())] = False,
-    snapshot: Annotated[bool, Parameter(negative=())] = False,
+    json: Flag = False,
+    explain: Flag = False,
+    snapshot: Flag = False,
     save: str | None = None,
 ) -> int:
     """Try a policy before you apply it, on scenario files.
@@ -44,14 +46,14 @@ def simulate(
 
     if not files:
         complain(InvalidInput("name at least one file", hint="see sokovan simulate --help"), json_too=json)
-        return 2
+        return USAGE
     return run(list(files), json=json, explain=explain, snapshot=snapshot, save=save)
 
 
 def audit(
     *,
     store: str | None = None,
-    json: Annotated[bool, Parameter(negative=())] = False,
+    json: Flag = False,
     only: str | None = None,
 ) -> int:
     """Check that the store keeps its laws: nothing lost or doubled.
@@ -78,7 +80,7 @@ def audit(
     return run(store, json=json, only=only)
 
 
-def upgrade(*, store: str | None = None, json: Annotated[bool, Parameter(negative=())] = False) -> int:
+def upgrade(*, store: str | None = None, json: Flag = False) -> int:
     """Bring the store to the newest schema, in one step or not at all.
 
     Exit status: 0 it is there, 2 usage, 3 there is no such store, 5 it was written by a version that this one does not
@@ -99,7 +101,7 @@ def upgrade(*, store: str | None = None, json: Annotated[bool, Parameter(negativ
     return run(store, json=json)
 
 
-def check(*, store: str | None = None, json: Annotated[bool, Parameter(negative=())] = False) -> int:
+def check(*, store: str | None = None, json: Flag = False) -> int:
     """Say which schema the store has, and whether it is the newest.
 
     Exit status: 0 it is, 1 it is not, 2 usage, 3 there is no such store, 7 it cannot be reached.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from sokovan.cli.exit_codes import FAILED, OK, USAGE
 from sokovan.cli.output import as_json, complain, say, table, talk
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.plain import plain
 from sokovan.entrypoints.simulate import Outcome, read_all, replayed, save_snapshots, simulated
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.trace import Verdict
-
-OK, UNMET, USAGE = 0, 1, 2
 
 
 def simulate(files: list[str], *, json: bool, explain: bool, snapshot: bool, save: str | None) -> int:
@@ -32,7 +31,7 @@ def simulate(files: list[str], *, json: bool, explain: bool, snapshot: bool, sav
         say(as_json([_object(outcome, explain=explain) for outcome in outcomes]))
     else:
         _show(outcomes, explain=explain)
-    return UNMET if any(outcome.differences for outcome in outcomes) else OK
+    return FAILED if any(outcome.differences for outcome in outcomes) else OK
 
 
 def _replay(files: list[str], *, json: bool, explain: bool) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sokovan.cli.commands.options import Flag
 from sokovan.cli.output import talk
-from sokovan.cli.problems import CommandProblem
+from sokovan.cli.problems import misused
 
 _FLEET = re.compile(r"([0-9]{1,6})x([0-9]{1,4})", re.ASCII)
 
@@ -47,9 +47,9 @@ def up(
         What the agent of this machine is called; otherwise after the machine.
     """
     if not 0 <= port < 65536:
-        raise _usage(f"--port {port} is not a port", "write a number from 1 to 65535, or 0 for any that is free")
+        raise misused(f"--port {port} is not a port", hint="write a number from 1 to 65535, or 0 for any that is free")
     if fake_gpus < 0:
-        raise _usage(f"--fake-gpus {fake_gpus} is less than nothing", "write 0 or more")
+        raise misused(f"--fake-gpus {fake_gpus} is less than nothing", hint="write 0 or more")
     pretended = _fleet(fake)
     from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here
 
@@ -62,9 +62,5 @@ def _fleet(text: str | None) -> tuple[int, int] | None:
         return None
     found = _FLEET.fullmatch(text)
     if found is None or int(found[1]) == 0:
-        raise _usage(f"--fake {text[:60]!r} is not MACHINESxGPUS", "write --fake 64x8")
+        raise misused(f"--fake {text[:60]!r} is not MACHINESxGPUS", hint="write --fake 64x8")
     return int(found[1]), int(found[2])
-
-
-def _usage(message: str, hint: str) -> CommandProblem:
-    return CommandProblem(message, code="usage", hint=hint)

@@ -9,20 +9,21 @@ from urllib.parse import quote
 
 from sokovan.sdk.errors import InvalidName
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 PREFIX = "/api/v1"
 REF_MAX = 300
+PAGE_MAX = 100
 Query = Mapping[str, str | int | bool | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Generic[T]):
+class Call(Generic[T_co]):
     """A request that a connection can send; `repeatable` if twice is as good as once."""
 
     method: str
     path: str
-    answer: type[T]
+    answer: type[T_co]
     query: Mapping[str, str] = field(default_factory=dict)
     body: object = None
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sokovan.sdk.core.calls import Call, Nothing, place, query, sparse
+from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, place, query, sparse
 from sokovan.wire.api.fleet import (
     AgentChange,
     AgentPage,
@@ -33,7 +33,6 @@ from sokovan.wire.api.tenancy import (
 )
 
 B = TypeVar("B")
-PAGE_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +43,9 @@ class Kind(Generic[B]):
     body: type[B]
     page: Any
 
-    def listing(self, *, cursor: str | None = None) -> Call[Any]:
+    def listing(self, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[Any]:
         """One page of them."""
-        wanted = query({"limit": PAGE_MAX, "cursor": cursor})
-        return Call(method="GET", path=place(self.path), answer=self.page, query=wanted)
+        return _listing(self.path, self.page, limit, cursor)
 
     def get(self, name: str, **wanted: str | None) -> Call[B]:
         """One of them."""
@@ -72,11 +70,9 @@ USERS = Kind("users", UserBody, UserPage)
 POLICIES = Kind("policies", PolicyBody, PolicyPage)
 
 
-def agents(*, cursor: str | None = None) -> Call[AgentPage]:
+def agents(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[AgentPage]:
     """One page of machines."""
-    return Call(
-        method="GET", path=place("agents"), answer=AgentPage, query=query({"limit": PAGE_MAX, "cursor": cursor})
-    )
+    return _listing("agents", AgentPage, limit, cursor)
 
 
 def agent(name: str) -> Call[AgentView]:
@@ -84,8 +80,9 @@ def agent(name: str) -> Call[AgentView]:
     return Call(method="GET", path=place("agents", name), answer=AgentView)
 
 
-def change_agent(name: str, change: AgentChange) -> Call[AgentView]:
+def change_agent(name: str, action: str, reason: str) -> Call[AgentView]:
     """Drain a machine, take it back, or declare it gone."""
+    change = AgentChange(action=action, reason=reason)
     return Call(method="PATCH", path=place("agents", name), answer=AgentView, body=sparse(change))
 
 
@@ -94,16 +91,21 @@ def agent_history(name: str) -> Call[list[HistoryLine]]:
     return Call(method="GET", path=place("agents", name, "history"), answer=list[HistoryLine])
 
 
-def new_key(request: KeyRequest) -> Call[NewKeyView]:
+def new_key(user: str, policy: str | None) -> Call[NewKeyView]:
     """A new key; a repeated request would make a second one."""
+    request = KeyRequest(user=user, policy=policy)
     return Call(method="POST", path=place("keys"), answer=NewKeyView, body=sparse(request), repeatable=False)
 
 
-def keys(*, cursor: str | None = None) -> Call[KeyPage]:
+def keys(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[KeyPage]:
     """One page of keys."""
-    return Call(method="GET", path=place("keys"), answer=KeyPage, query=query({"limit": PAGE_MAX, "cursor": cursor}))
+    return _listing("keys", KeyPage, limit, cursor)
 
 
 def delete_key(access_key: str) -> Call[Nothing]:
     """Make a key useless."""
     return Call(method="DELETE", path=place("keys", access_key), answer=Nothing, repeatable=False)
+
+
+def _listing(path: str, page: type[B], limit: int, cursor: str | None) -> Call[B]:
+    return Call(method="GET", path=place(path), answer=page, query=query({"limit": limit, "cursor": cursor}))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from sokovan.sdk.core.answers import decoded
+from sokovan.sdk.core.calls import sparse
 from sokovan.sdk.errors import UnexpectedAnswer, api_problem
+from sokovan.wire.api.execution import ExecRequest, Resize
 from sokovan.wire.api.system import ProblemView
 
 # An empty frame is the end of input: no piece of input is empty.
 END_OF_INPUT = b""
-FRAME_MAX = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +34,15 @@ class Finished:
 
 def opening(command: Sequence[str], terminal: Terminal | None) -> str:
     """The first frame: what is to run, and on which terminal."""
-    request: dict[str, object] = {"command": list(command), "terminal": terminal is not None}
+    request = ExecRequest(command=list(command))
     if terminal is not None:
-        request |= {"rows": terminal.rows, "columns": terminal.columns}
-    return msgspec.json.encode(request).decode()
+        request = replace(request, terminal=True, rows=terminal.rows, columns=terminal.columns)
+    return msgspec.json.encode(sparse(request)).decode()
 
 
 def resized(terminal: Terminal) -> str:
     """The frame that tells a new size."""
-    return msgspec.json.encode({"resize": [terminal.rows, terminal.columns]}).decode()
+    return msgspec.json.encode(Resize(resize=(terminal.rows, terminal.columns))).decode()
 
 
 def read(frame: bytes | str) -> bytes | Finished:

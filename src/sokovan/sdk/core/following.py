@@ -44,7 +44,7 @@ class SessionFollower:
 
     def call(self) -> Call[object]:
         """The stream of the session."""
-        return _untyped(session_calls.watch(self._ref))
+        return session_calls.watch(self._ref)
 
     def accept(self, event: ServerEvent) -> SessionView | None:
         """The session, if it changed."""
@@ -109,10 +109,9 @@ class LogFollower:
     def call(self) -> Call[object]:
         """The stream of the output; once something was seen, from there on."""
         wish, seen = self._wish, ",".join(f"{kernel}:{place}" for kernel, place in sorted(self._places.items()))
-        call = session_calls.follow_log(
+        return session_calls.follow_log(
             self._ref, follow=wish.follow, tail=None if seen else wish.tail, kernel=wish.kernel, seen=seen
         )
-        return _untyped(call)
 
     def accept(self, event: ServerEvent) -> LogPiece | None:
         """What a chunk holds beyond what was seen."""
@@ -149,7 +148,7 @@ class EventFollower:
     def call(self) -> Call[object]:
         """The stream of events."""
         self._fresh = True
-        return _untyped(system_calls.events())
+        return system_calls.events()
 
     def accept(self, event: ServerEvent) -> EventView | None:
         """The event; whatever comes first shows that we are connected."""
@@ -168,7 +167,3 @@ def _text(event: ServerEvent) -> str:
     if event.name == PROBLEM:
         raise api_problem(decoded(event.text, ProblemView))
     return event.text
-
-
-def _untyped(call: Call[T_co]) -> Call[object]:
-    return Call(method=call.method, path=call.path, answer=object, query=call.query, headers=call.headers)

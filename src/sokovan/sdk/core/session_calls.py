@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from sokovan.sdk.core.calls import Call, place, query, sparse
+from sokovan.sdk.core.calls import PAGE_MAX, Call, place, query, sparse
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionPage, SessionView
 
 if TYPE_CHECKING:
@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 
 KEY_HEADER = "Idempotency-Key"
 SEEN_HEADER = "Last-Event-ID"
-PAGE_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which sessions; `status` may be several, with commas."""
+    """Which sessions, in the words of the query; `status` may be several, with commas."""
 
     status: str | None = None
     queue: str | None = None
@@ -43,24 +42,8 @@ def plan(body: SessionBody) -> Call[PlanView]:
 
 def listing(wanted: Wanted, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[SessionPage]:
     """One page of sessions, newest first."""
-    return Call(
-        method="GET",
-        path=place("sessions"),
-        answer=SessionPage,
-        query=query(
-            {
-                "status": wanted.status,
-                "queue": wanted.queue,
-                "scaling_group": wanted.scaling_group,
-                "user": wanted.user,
-                "group": wanted.group,
-                "name": wanted.name,
-                "mine": wanted.mine,
-                "limit": min(limit, PAGE_MAX),
-                "cursor": cursor,
-            }
-        ),
-    )
+    asked = query({**asdict(wanted), "limit": limit, "cursor": cursor})
+    return Call(method="GET", path=place("sessions"), answer=SessionPage, query=asked)
 
 
 def get(ref: str) -> Call[SessionView]:

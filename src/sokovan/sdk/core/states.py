@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.sdk.errors import InvalidSetting, NeverReached
+from sokovan.sdk.errors import InvalidSetting, NeverReached, StillWaiting
 from sokovan.wire.api.sessions import SessionView
 
 STATES = (
@@ -73,6 +73,12 @@ def reached(view: SessionView, target: str) -> bool:
     if target in {"TERMINATING", "TERMINATED"}:
         return state == "TERMINATED"
     return has_run(view) or (target == "PENDING") or _unless_final(view, target)
+
+
+def still_waiting(ref: str, last: SessionView | None, timeout_s: float | None) -> StillWaiting:
+    """The error for time that is up; `last` is how the session was seen last."""
+    told = f"{last.name} is still {state_of(last)}" if last is not None else f"{ref} has not been heard of"
+    return StillWaiting(f"{told} after {timeout_s:g} s")
 
 
 def _unless_final(view: SessionView, target: str) -> bool:

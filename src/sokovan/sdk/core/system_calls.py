@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sokovan.sdk.core.calls import Call, place
 from sokovan.wire.api.system import EventView, HealthView
 
+if TYPE_CHECKING:
+    from sokovan.wire.api.tenancy import WhoamiView
 
-def whoami() -> Call[Any]:
+
+def whoami() -> Call[WhoamiView]:
     """Who the caller is."""
     from sokovan.wire.api.tenancy import WhoamiView  # noqa: PLC0415  # few clients ask
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sokovan.sdk.spec.places import Node, Place
+from sokovan.sdk.spec.places import Node
+from sokovan.wire.api.bodies import Amount
 
 Read = Callable[[Node], Any]
 
@@ -23,6 +24,16 @@ class Field:
     meaning: str
 
 
+def schema_of(known: Mapping[str, Field], *, required: Iterable[str]) -> dict[str, Any]:
+    """The JSON Schema of a mapping that has these keys."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(required),
+        "properties": {key: {**one.schema, "description": one.meaning} for key, one in known.items()},
+    }
+
+
 def entries_of(node: Node, known: Iterable[str], *, what: str) -> Mapping[str, Node]:
     """The entries of a mapping, none of which may have another key than these."""
     if node.kind != "mapping":
@@ -33,7 +44,7 @@ def entries_of(node: Node, known: Iterable[str], *, what: str) -> Mapping[str, N
             close = difflib.get_close_matches(key, options, n=1)
             told = f"; did you mean {close[0]!r}?" if close else ""
             hint = f"the keys of {what} are {', '.join(options)}"
-            raise (value.key_place or value.place).wrong(f"{what} has no key {key[:60]!r}{told}", hint=hint)
+            raise value.named_at.wrong(f"{what} has no key {key[:60]!r}{told}", hint=hint)
     return node.entries
 
 
@@ -60,7 +71,7 @@ def flag(node: Node) -> bool:
     return node.text.lower() in {"true", "yes", "on"}
 
 
-def amount(node: Node) -> int | float | str:
+def amount(node: Node) -> Amount:
     """How much of something: 4, 0.5 or 16GiB."""
     if node.kind == "number":
         return number(node)
@@ -85,11 +96,18 @@ def duration(node: Node) -> int | str:
     raise node.place.wrong(f"a duration belongs here, not {node.described}", hint="write seconds, or 90s, 30m, 4h, 2d")
 
 
-def words(node: Node) -> list[str]:
-    """A list of texts."""
-    if node.kind != "list":
-        raise node.place.wrong(f"a list of texts belongs here, not {node.described}")
-    return [text(item) for item in node.items]
+def list_of(read: Read, *, what: str) -> Read:
+    """A reader of a list whose items are read so."""
+
+    def read_all(node: Node) -> list[Any]:
+        if node.kind != "list":
+            raise node.place.wrong(f"a list of {what} belongs here, not {node.described}")
+        return [read(item) for item in node.items]
+
+    return read_all
+
+
+words = list_of(text, what="texts")
 
 
 def texts(node: Node) -> dict[str, str]:
@@ -97,7 +115,7 @@ def texts(node: Node) -> dict[str, str]:
     return {name: text(value) for name, value in _mapping(node).items()}
 
 
-def amounts(node: Node) -> dict[str, int | float | str]:
+def amounts(node: Node) -> dict[str, Amount]:
     """Amounts by name."""
     return {name: amount(value) for name, value in _mapping(node).items()}
 
@@ -115,12 +133,6 @@ def one_of(*options: str) -> Read:
         return node.text
 
     return read
-
-
-def place_of(node: Node, key: str) -> Place:
-    """Where a key stands."""
-    entry = node.entries[key]
-    return entry.key_place or entry.place
 
 
 def _mapping(node: Node) -> Mapping[str, Node]:

@@ -47,6 +47,11 @@ class Node:
     key_place: Place | None = None
 
     @property
+    def named_at(self) -> Place:
+        """Where its key stands; without one, where it stands itself."""
+        return self.key_place or self.place
+
+    @property
     def described(self) -> str:
         """What it is, in words."""
         return {"mapping": "a mapping", "list": "a list", "nothing": "nothing"}.get(self.kind, f"{self.text[:60]!r}")

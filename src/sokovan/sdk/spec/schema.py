@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sokovan.sdk.spec.session_spec import API_VERSION, KIND, SESSION_FIELDS
+from sokovan.sdk.spec.fields import schema_of
+from sokovan.sdk.spec.session_spec import API_VERSION, KIND, REQUIRED, SESSION_FIELDS
 
 FILE_NAME = "session.schema.json"
 
@@ -14,10 +15,7 @@ def session_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A session of Sokovan",
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["apiVersion", "kind"],
-        "properties": {key: {**one.schema, "description": one.meaning} for key, one in SESSION_FIELDS.items()},
+        **schema_of(SESSION_FIELDS, required=REQUIRED),
     }
 
 

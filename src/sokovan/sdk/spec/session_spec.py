@@ -10,15 +10,18 @@ timeLimit: 4h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from sokovan.sdk.errors import InvalidSetting, InvalidSpec
 from sokovan.sdk.requesting import read_mount, slots_of, words_of
 from sokovan.sdk.spec import fields
-from sokovan.sdk.spec.fields import Field
-from sokovan.sdk.spec.places import Node, Place, read_documents
+from sokovan.sdk.spec.fields import Field, schema_of
+from sokovan.sdk.spec.places import Node, read_documents
+from sokovan.wire.api.bodies import Amount
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
+
+T = TypeVar("T")
 
 API_VERSION = "sokovan/v1"
 KIND = "Session"
@@ -26,8 +29,7 @@ SPECS_MAX = 1000
 
 _TEXT = {"type": "string"}
 _WORDS = {"type": "array", "items": _TEXT}
-_TEXTS = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
-_AMOUNTS = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
+_BY_NAME = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
 _NUMBER = {"type": "integer"}
 _FLAG = {"type": "boolean"}
 _DURATION = {"type": ["integer", "string"], "pattern": "^([0-9]+[smhd])+$|^[0-9]+$"}
@@ -38,14 +40,19 @@ def _chosen(*options: str) -> tuple[fields.Read, dict[str, Any]]:
     return fields.one_of(*options), {"enum": list(options)}
 
 
-def _command(node: Node) -> list[str]:
+def _readable(node: Node, read: Callable[[str], T]) -> T:
+    """What a text of the SDK's own forms means; if it means nothing, the error shows its place."""
     try:
-        return words_of(fields.text(node))
+        return read(fields.text(node))
     except InvalidSetting as error:
         raise node.place.wrong(error.message, hint=error.hint) from error
 
 
-def _resources(node: Node) -> dict[str, int | float | str]:
+def _command(node: Node) -> list[str]:
+    return _readable(node, words_of)
+
+
+def _resources(node: Node) -> dict[str, Amount]:
     return slots_of(fields.amounts(node))
 
 
@@ -54,21 +61,13 @@ _MOUNT = {
     "target": Field("target", fields.text, _TEXT, "where the kernels see it"),
     "readOnly": Field("read_only", fields.flag, _FLAG, "whether they may only read it"),
 }
-
-
-def _mounts(node: Node) -> list[MountBody]:
-    if node.kind != "list":
-        raise node.place.wrong(f"a list of mounts belongs here, not {node.described}")
-    return [_mount(item) for item in node.items]
+_MOUNT_NEEDS = ("source", "target")
 
 
 def _mount(node: Node) -> MountBody:
     if node.kind == "mapping":
-        return MountBody(**_required(node, _MOUNT, ("source", "target"), what="a mount"))
-    try:
-        return read_mount(fields.text(node))
-    except InvalidSetting as error:
-        raise node.place.wrong(error.message, hint=error.hint) from error
+        return MountBody(**_given(node, _MOUNT, _MOUNT_NEEDS, what="a mount"))
+    return _readable(node, read_mount)
 
 
 _PORT = {
@@ -76,65 +75,55 @@ _PORT = {
     "port": Field("port", fields.number, {**_NUMBER, "minimum": 1}, "the number it listens at"),
     "protocol": Field("protocol", *_chosen("http", "tcp"), "http or tcp"),
 }
+_PORT_NEEDS = ("name", "port")
 
 
-def _ports(node: Node) -> list[ServicePortBody]:
-    if node.kind != "list":
-        raise node.place.wrong(f"a list of service ports belongs here, not {node.described}")
-    return [ServicePortBody(**_required(item, _PORT, ("name", "port"), what="a service port")) for item in node.items]
+def _port(node: Node) -> ServicePortBody:
+    return ServicePortBody(**_given(node, _PORT, _PORT_NEEDS, what="a service port"))
 
 
-_SHARED = {
+GROUP_FIELDS: Mapping[str, Field] = {
     "name": Field("name", fields.text, _TEXT, "a name of your own"),
     "image": Field("image", fields.text, _TEXT, "host, or venv:NAME"),
     "run": Field("command", _command, _TEXT, "the command as one line; no shell reads it"),
     "command": Field("command", fields.words, _WORDS, "the command as a list of words"),
-    "environment": Field("environment", fields.texts, _TEXTS, "variables of the kernels"),
-    "resources": Field("resources", _resources, _AMOUNTS, "what each kernel gets: cpu, mem, gpu, ..."),
+    "environment": Field("environment", fields.texts, _BY_NAME, "variables of the kernels"),
+    "resources": Field("resources", _resources, _BY_NAME, "what each kernel gets: cpu, mem, gpu, ..."),
     "size": Field("size", fields.number, {**_NUMBER, "minimum": 1}, "how many kernels"),
     "minimum": Field("minimum", fields.number, _NUMBER, "how many of them it can start with"),
-    "labels": Field("labels", fields.texts, _TEXTS, "labels of its own"),
-    "require": Field("require", fields.texts, _TEXTS, "labels that a machine must have"),
+    "labels": Field("labels", fields.texts, _BY_NAME, "labels of its own"),
+    "require": Field("require", fields.texts, _BY_NAME, "labels that a machine must have"),
 }
-GROUP_FIELDS: Mapping[str, Field] = _SHARED
+_GROUP_NEEDS = ("name",)
 
 
-def _groups(node: Node) -> list[KernelGroupBody]:
-    if node.kind != "list":
-        raise node.place.wrong(f"a list of kernel groups belongs here, not {node.described}")
-    return [KernelGroupBody(**_required(item, GROUP_FIELDS, ("name",), what="a kernel group")) for item in node.items]
+def _group(node: Node) -> KernelGroupBody:
+    return KernelGroupBody(**_given(node, GROUP_FIELDS, _GROUP_NEEDS, what="a kernel group"))
 
-
-_GROUP_SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["name"],
-    "properties": {key: {**one.schema, "description": one.meaning} for key, one in GROUP_FIELDS.items()},
-}
-_MOUNT_SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["source", "target"],
-    "properties": {key: {**one.schema, "description": one.meaning} for key, one in _MOUNT.items()},
-}
-
-_PORT_SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["name", "port"],
-    "properties": {key: {**one.schema, "description": one.meaning} for key, one in _PORT.items()},
-}
 
 SESSION_FIELDS: Mapping[str, Field] = {
     "apiVersion": Field("", *_chosen(API_VERSION), "the version of this format"),
     "kind": Field("", *_chosen(KIND), "what this document describes"),
-    **_SHARED,
+    **GROUP_FIELDS,
     "type": Field("type", *_chosen(*_TYPES), "interactive, batch, inference or system"),
-    "groups": Field("groups", _groups, {"type": "array", "items": _GROUP_SCHEMA}, "kernels that are not all alike"),
-    "mounts": Field(
-        "mounts", _mounts, {"type": "array", "items": {"anyOf": [_TEXT, _MOUNT_SCHEMA]}}, "SOURCE:TARGET[:rw]"
+    "groups": Field(
+        "groups",
+        fields.list_of(_group, what="kernel groups"),
+        {"type": "array", "items": schema_of(GROUP_FIELDS, required=_GROUP_NEEDS)},
+        "kernels that are not all alike",
     ),
-    "ports": Field("ports", _ports, {"type": "array", "items": _PORT_SCHEMA}, "ports that the main kernel serves"),
+    "mounts": Field(
+        "mounts",
+        fields.list_of(_mount, what="mounts"),
+        {"type": "array", "items": {"anyOf": [_TEXT, schema_of(_MOUNT, required=_MOUNT_NEEDS)]}},
+        "SOURCE:TARGET[:rw]",
+    ),
+    "ports": Field(
+        "ports",
+        fields.list_of(_port, what="service ports"),
+        {"type": "array", "items": schema_of(_PORT, required=_PORT_NEEDS)},
+        "ports that the main kernel serves",
+    ),
     "architecture": Field("architecture", fields.text, _TEXT, "x86_64, aarch64, ..."),
     "scalingGroup": Field("scaling_group", fields.text, _TEXT, "the pool of machines"),
     "queue": Field("queue", fields.text, _TEXT, "the queue"),
@@ -152,6 +141,9 @@ SESSION_FIELDS: Mapping[str, Field] = {
 }
 
 
+REQUIRED = ("apiVersion", "kind")
+
+
 def read_specs(text: str, file: str) -> list[SessionBody]:
     """Every session of a file, in its order. Raises InvalidSpec."""
     documents = read_documents(text, file)
@@ -163,24 +155,20 @@ def read_specs(text: str, file: str) -> list[SessionBody]:
 
 
 def _session(node: Node) -> SessionBody:
-    given = _required(node, SESSION_FIELDS, ("apiVersion", "kind"), what="a session")
-    return SessionBody(**given)
+    return SessionBody(**_given(node, SESSION_FIELDS, REQUIRED, what="a session"))
 
 
-def _required(node: Node, known: Mapping[str, Field], needed: tuple[str, ...], *, what: str) -> dict[str, Any]:
+def _given(node: Node, known: Mapping[str, Field], needed: tuple[str, ...], *, what: str) -> dict[str, Any]:
+    """The fields of the wire that a mapping says, all that is needed among them."""
     entries = fields.entries_of(node, known, what=what)
     for key in needed:
         if key not in entries:
             raise node.place.wrong(f"{what} needs the key {key!r}", hint=_example(key))
     if "run" in entries and "command" in entries:
-        raise _at(entries["command"]).wrong("run and command say the same thing; keep one of them")
+        raise entries["command"].named_at.wrong("run and command say the same thing; keep one of them")
     values = {key: known[key].read(value) for key, value in entries.items()}
     return {known[key].wire: value for key, value in values.items() if known[key].wire}
 
 
 def _example(key: str) -> str:
     return {"apiVersion": f"write apiVersion: {API_VERSION}", "kind": f"write kind: {KIND}"}.get(key, "")
-
-
-def _at(node: Node) -> Place:
-    return node.key_place or node.place

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
-_STRICT: dict[str, Any] = {"extra": "forbid"}
-
-Amount = int | float | str
+from sokovan.wire.api.bodies import Amount, StrictBody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +37,16 @@ class AgentPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentChange:
+class AgentChange(StrictBody):
     """What an administrator asks of a machine: drain, undrain, declare-gone."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     action: str
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingGroupBody:
+class ScalingGroupBody(StrictBody):
     """A pool of machines that are scheduled together."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     name: str
     scheduler: str = "fifo"
@@ -70,10 +64,8 @@ class ScalingGroupPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueBody:
+class QueueBody(StrictBody):
     """A queue: its weight, its place in the tree, and how much it may use."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     name: str
     parent: str | None = None
@@ -94,10 +86,8 @@ class QueuePage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageBody:
+class ImageBody(StrictBody):
     """An image that kernels may start from: `host`, `venv:NAME`, or a container's."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     name: str
     architecture: str = "x86_64"

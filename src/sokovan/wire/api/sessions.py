@@ -8,20 +8,16 @@ people may write `4`, `0.5` or `16GiB`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
-# Unknown keys are refused, not skipped: a misspelt key must not change what runs.
-_STRICT: dict[str, Any] = {"extra": "forbid"}
+from sokovan.wire.api.bodies import Amount, StrictBody
 
 SessionType = Literal["interactive", "batch", "inference", "system"]
-Amount = int | float | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MountBody:
+class MountBody(StrictBody):
     """A folder of the machine that the kernels see at `target`."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     source: str
     target: str
@@ -29,10 +25,8 @@ class MountBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServicePortBody:
+class ServicePortBody(StrictBody):
     """A port at which the main kernel serves others, by a name."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     name: str
     port: int
@@ -40,10 +34,8 @@ class ServicePortBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelGroupBody:
+class KernelGroupBody(StrictBody):
     """Equal kernels of a session. What is not said here is taken from the session."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     name: str
     size: int = 1
@@ -57,14 +49,12 @@ class KernelGroupBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionBody:
+class SessionBody(StrictBody):
     """A request for a session.
 
     Either `size` equal kernels, a main one and the others, or `groups`. `topology` is
     `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`.
     """
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     name: str | None = None
     type: SessionType = "batch"

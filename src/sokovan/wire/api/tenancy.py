@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
-_STRICT: dict[str, Any] = {"extra": "forbid"}
+from sokovan.wire.api.bodies import Amount, StrictBody
 
-Amount = int | float | str
 Role = Literal["admin", "domain-admin", "user"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DomainBody:
+class DomainBody(StrictBody):
     """The widest tenant."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     name: str
     policy: str | None = None
@@ -30,10 +27,8 @@ class DomainPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupBody:
+class GroupBody(StrictBody):
     """A project inside a domain."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     name: str
     domain: str
@@ -49,10 +44,8 @@ class GroupPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserBody:
+class UserBody(StrictBody):
     """A person or service account of one domain."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     name: str
     domain: str
@@ -70,10 +63,8 @@ class UserPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRequest:
+class KeyRequest(StrictBody):
     """A new key for a user."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     user: str
     policy: str | None = None
@@ -90,13 +81,9 @@ class KeyView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewKeyView:
+class NewKeyView(KeyView):
     """A key that was just made; its token is shown this once, and never again."""
 
-    access_key: str
-    user: str
-    policy: str | None
-    active: bool
     token: str
 
 
@@ -109,10 +96,8 @@ class KeyPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyBody:
+class PolicyBody(StrictBody):
     """Limits for whoever is put under this policy; what is not said is not limited."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     name: str
     slots_max: dict[str, Amount] = field(default_factory=dict)

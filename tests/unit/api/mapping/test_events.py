@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.api.mapping.events import event_view, session_of
+from sokovan.api.mapping.events import event_view, session_of, sessions_of
 from sokovan.domain.events import (
     KINDS,
     AgentEnrolled,
@@ -16,6 +16,7 @@ from sokovan.domain.events import (
     NoticeIssued,
     RouteMoved,
     SessionMoved,
+    VerdictsChanged,
 )
 from sokovan.domain.ids import AgentId, DeploymentId, KernelId, RouteId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
@@ -68,6 +69,10 @@ TOLD: list[tuple[Event, tuple[str, str, str | None, str, str]]] = [
         RouteMoved(at_ms=0, route_id=RouteId("r"), before=ROUTE[0], after=ROUTE[1], trigger="t"),
         ("route", "r", ROUTE[0].value, ROUTE[1].value, "t"),
     ),
+    (
+        VerdictsChanged(at_ms=0, session_ids=(SessionId("s"), SessionId("t")), code="NEVER_FITS"),
+        ("verdicts", "s,t", None, "NEVER_FITS", "changed"),
+    ),
     (NoticeIssued(at_ms=0, topic="quota", about="x"), ("notice", "x", None, "quota", "issued")),
 ]
 
@@ -85,3 +90,8 @@ def test_every_kind_of_event_has_its_words() -> None:
 
 def test_only_sessions_and_their_kernels_are_about_a_session() -> None:
     assert [session_of(event) for event, _ in TOLD[:3]] == ["s", "s", None]
+
+
+def test_a_new_reason_is_about_every_session_that_has_it() -> None:
+    about = {view[0]: sessions_of(event) for event, view in TOLD}
+    assert (about["verdicts"], about["kernel"], about["agent"]) == (("s", "t"), ("s",), ())

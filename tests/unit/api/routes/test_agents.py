@@ -48,7 +48,7 @@ async def test_a_machine_is_drained_and_taken_back(api: LittleApi) -> None:
     assert (await change(api, "drained", "drain")).status_code == 200
     assert (await change(api, "drained", "undrain")).json()["status"] == "alive"
     story = (await api.get("/agents/drained/history")).json()
-    assert [(line["after"], line["code"], line["detail"]) for line in story["lines"]][1:] == [
+    assert [(line["after"], line["code"], line["detail"]) for line in story][1:] == [
         ("draining", "admin-drain", "new disks"),
         ("alive", "admin-undrain", ""),
     ]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sokovan.api.app import close_streams
-from sokovan.api.routes.exec_frames import FRAME_MAX
 from sokovan.ports.agent_gateway import AgentRefused
+from sokovan.wire.api.execution import FRAME_MAX
 from tests.unit.api.little_api import LittleApi, Socket, add_key, little_api, member, steward
 from tests.unit.api.talking_agents import EchoExecution
 

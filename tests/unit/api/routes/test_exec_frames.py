@@ -8,8 +8,9 @@ import pytest
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sokovan.api.errors import BodyTooLarge
-from sokovan.api.routes.exec_frames import FRAME_MAX, ExecRequest, next_message, read_request, read_size, say_last
+from sokovan.api.routes.exec_frames import next_message, read_request, read_size, say_last
 from sokovan.domain.errors import InvalidInput
+from sokovan.wire.api.execution import FRAME_MAX, ExecRequest
 
 
 class Line:

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from sokovan.api.routes.parameters import name_field
+from sokovan.api.routes.parameters import SessionChoice, name_field
 from sokovan.domain.ids import is_name
+from sokovan.ports.sessions import SessionFilter
 
 
 class Named(BaseModel):
@@ -26,3 +27,8 @@ def test_a_name_in_a_query_is_what_a_name_is_everywhere(text: str) -> None:
 
 def test_no_name_at_all_is_fine() -> None:
     assert Named().name is None
+
+
+def test_a_choice_limits_by_what_it_says() -> None:
+    assert SessionChoice().filter() == SessionFilter()
+    assert SessionChoice(queue="q", user="ada").filter() == SessionFilter(queue="q", user="ada")

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from sokovan.api.routes.table import every_operation
+from sokovan.sdk.core import catalog_calls, session_calls, system_calls
+from sokovan.sdk.core.calls import Call, Nothing
+from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, IMAGES, POLICIES, QUEUES, SCALING_GROUPS, USERS
+from sokovan.sdk.core.session_calls import Wanted
+from sokovan.wire.api.sessions import SessionBody
 from tests.unit.api.little_api import LittleApi
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -39,6 +47,34 @@ POST /api/v1/keys
 GET /api/v1/keys
 DELETE /api/v1/keys/{access_key:path}
 """
+CALLS: list[Call[Any]] = [
+    system_calls.whoami(),
+    system_calls.health(),
+    system_calls.events(),
+    session_calls.submit(SessionBody(), key="k"),
+    session_calls.plan(SessionBody()),
+    session_calls.listing(Wanted()),
+    session_calls.get("ddp"),
+    session_calls.stop("ddp"),
+    session_calls.cancel("ddp"),
+    session_calls.why("ddp"),
+    session_calls.waiting(),
+    session_calls.history("ddp"),
+    session_calls.kernels("ddp"),
+    session_calls.log("ddp", 0),
+    session_calls.watch("ddp"),
+    session_calls.follow_log("ddp"),
+    catalog_calls.agents(),
+    catalog_calls.agent("gpu2"),
+    catalog_calls.change_agent("gpu2", "drain", ""),
+    catalog_calls.agent_history("gpu2"),
+    catalog_calls.new_key("ada", None),
+    catalog_calls.keys(),
+    catalog_calls.delete_key("AK-1"),
+    *(kind.listing() for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
+    *(kind.get("a/b:1") for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
+    *(kind.delete("a/b:1") for kind in (SCALING_GROUPS, QUEUES, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
+]
 CATALOG = ("scaling-groups", "queues", "images", "domains", "groups", "users", "policies")
 
 
@@ -60,3 +96,15 @@ async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: Little
         ("/api/v1/agents/{name:path}/history", "/api/v1/agents/{name:path}"),
     ):
         assert paths.index(exact) < paths.index(general)
+
+
+def pattern_of(path: str) -> re.Pattern[str]:
+    """What a path of the table matches."""
+    return re.compile(re.sub(r"\{\w+(:path)?\}", lambda found: ".+" if found[1] else "[^/]+", path))
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.method} {call.path}")
+async def test_the_client_reads_every_answer_as_what_the_server_gives(api: LittleApi, call: Call[Any]) -> None:
+    operations = every_operation(api.app.state.context, dict)
+    met = [one for one in operations if one.method == call.method and pattern_of(one.path).fullmatch(call.path)]
+    assert met[0].answer == (None if call.answer is Nothing else call.answer)

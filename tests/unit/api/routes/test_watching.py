@@ -8,9 +8,13 @@ import pytest
 import pytest_asyncio
 
 from sokovan.domain.events import AgentEnrolled
-from sokovan.domain.ids import AgentId
+from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.orchestrator.batches import BatchWriter
+from sokovan.orchestrator.sessions.verdict_book import VerdictBook
 from sokovan.ports.events import Delivery
+from sokovan.scheduling.trace import Code, Verdict
+from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import BY_AGENT
 from tests.unit.api.little_api import ADMIN, LittleApi, Stream, little_api, member, quick, steward
 
@@ -64,6 +68,18 @@ async def test_a_watcher_sees_the_present_state_each_change_and_the_end(api: Lit
         await api.flush()
         rest = await stream.rest()
         assert [(view["status"], view["exit_code"]) for _, view in rest] == [("terminated", 0)]
+
+
+async def test_a_watcher_hears_a_new_reason_as_soon_as_it_is_written(api: LittleApi) -> None:
+    await api.submit("hopeless", NORTH)
+    book = VerdictBook(BatchWriter(api.cluster.store), VirtualClock())
+    async with api.stream("/sessions/hopeless/events", user=NORTH) as stream:
+        assert await status_of(stream) == "pending"
+        await book.tell(ScalingGroupName("default"), [Verdict(SessionId("hopeless"), Code.NEVER_FITS, "too large")])
+        await api.flush()
+        event = await stream.event()
+        assert event is not None
+        assert (event[1]["reason"], event[1]["reason_detail"]) == ("NEVER_FITS", "too large")
 
 
 async def test_a_session_that_has_ended_is_told_once(api: LittleApi) -> None:

@@ -15,7 +15,7 @@ from tests.unit.cli.commands.test_logs import chunk
 from tests.unit.sdk.views import ended, pending, session
 
 
-def ends_with(server: CannedServer, exit_code: int, *, size: int = 1) -> None:
+def ends_with(server: CannedServer, exit_code: int, *, size: int = 1, **changes: str) -> None:
     """A server at which a session waits, runs and ends."""
     server.says("POST sessions", pending(size=size), status=201)
     server.streams(
@@ -24,7 +24,7 @@ def ends_with(server: CannedServer, exit_code: int, *, size: int = 1) -> None:
         ("session", pending(size=size, reason="NOT_ENOUGH_FREE", reason_detail="all are busy")),
         ("session", session(size=size)),
     )
-    server.streams("GET sessions/s-1/events", ("session", ended(exit_code=exit_code, size=size)), later=True)
+    server.streams("GET sessions/s-1/events", ("session", ended(exit_code=exit_code, size=size, **changes)), later=True)
     silent = [chunk(kernel, 0, "", end=True) for kernel in range(1, size)]
     server.streams("GET sessions/s-1/log", chunk(0, 0, "hello\n", end=True), *silent)
 
@@ -47,6 +47,12 @@ def test_the_exit_status_of_the_command_is_ours(
 ) -> None:
     ends_with(server, exit_code)
     assert sokovan("run", "--", "python")[0] == status
+
+
+def test_memory_that_ran_out_is_told_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
+    ends_with(server, 137, reason="out-of-memory", reason_detail="kernel 0 ran out of memory: its limit was 1Gi")
+    last = sokovan("run", "--", "python")[2].splitlines()[-1]
+    assert last == "ddp  finished, exit 137, 4.0 s: kernel 0 ran out of memory: its limit was 1Gi"
 
 
 def test_the_lines_of_a_gang_begin_with_their_rank(server: CannedServer, sokovan: Sokovan) -> None:

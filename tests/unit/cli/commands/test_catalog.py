@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.cli.commands.catalog import amounts_text, changed, or_none, read_amounts
+from sokovan.cli.commands.catalog import amounts_text, changed, read_amounts
 from sokovan.sdk.errors import InvalidSetting, api_problem
 from sokovan.wire.api.fleet import QueueBody
 from sokovan.wire.api.system import ProblemView
@@ -37,8 +37,8 @@ def test_amounts_are_read_by_slot() -> None:
         read_amounts(("gpu",), option="--max")
 
 
-def test_cells_of_what_may_not_be_set() -> None:
-    assert (or_none(None), or_none(0), amounts_text(None), amounts_text({"b": 2, "a": 1})) == ("-", "0", "-", "a=1 b=2")
+def test_amounts_are_told_by_slot() -> None:
+    assert (amounts_text(None), amounts_text({"b": 2, "a": 1})) == ("-", "a=1 b=2")
 
 
 @pytest.mark.parametrize("noun", NOUNS)

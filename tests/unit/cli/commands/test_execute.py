@@ -22,7 +22,7 @@ def test_the_exit_status_of_the_command_is_ours(sokovan: Sokovan, monkeypatch: p
     with toy_socket() as (toy, endpoint):
         monkeypatch.setenv("SOKOVAN_URL", endpoint.url)
         assert sokovan("exec", "ddp", "--kernel", "2", "--", "7", "-x", "--json") == (7, "", "")
-    assert toy.opened == [{"command": ["7", "-x", "--json"], "terminal": False}]
+    assert toy.opened == [{"command": ["7", "-x", "--json"]}]
     assert toy.paths == ["/api/v1/sessions/ddp/kernels/2/exec"]
 
 

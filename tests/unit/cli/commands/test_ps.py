@@ -76,6 +76,19 @@ def test_watched_objects_come_line_by_line(server: CannedServer, sokovan: Sokova
     assert [json.loads(line)["status"] for line in out.splitlines()] == ["running", "terminated"]
 
 
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [(("-o", "name"), ["ddp", "ddp"]), (("-o", "csv", "--columns", "state"), ["state", "RUNNING", "TERMINATED"])],
+)
+def test_a_watched_list_keeps_its_form(
+    server: CannedServer, sokovan: Sokovan, words: tuple[str, ...], lines: list[str]
+) -> None:
+    server.says("GET sessions", {"items": [session(id="s-1")]})
+    server.streams("GET events", ("resync", {}), change("s-1"))
+    server.says("GET sessions/s-1", session(id="s-1"), ended())
+    assert sokovan("ps", "--until", "ended", *words)[1].splitlines() == lines
+
+
 def test_there_is_nothing_to_watch_where_all_are_there_already(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [session()]})
     assert sokovan("ps", "--until", "RUNNING")[0] == 0

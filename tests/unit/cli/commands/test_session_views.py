@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sokovan.cli.commands.session_views import (
+    check_table,
+    funnel_line,
     health,
     history_columns,
     kernel_rows,
@@ -14,6 +16,7 @@ from sokovan.cli.commands.session_views import (
     session_columns,
     session_facts,
 )
+from sokovan.wire.api.explanations import CheckView
 from sokovan.wire.api.sessions import HistoryLine, SessionView
 from tests.unit.sdk.views import KERNEL, ended, pending, session
 
@@ -91,3 +94,10 @@ def test_kernels_and_moves_are_rows() -> None:
     assert (cells["state"], cells["times"], cells["age"]) == ("PENDING → SCHEDULED", "3", "2m")
     still = {column.name: column.cell(replace(line, before="scheduled", times=1)) for column in history_columns()}
     assert (still["state"], still["times"]) == ("SCHEDULED", "")
+
+
+def test_checks_and_funnels_stand_below_a_sentence() -> None:
+    lines = check_table([CheckView(name="room", result="short", detail="gpu 1 of 2")])
+    assert [line.split() for line in lines] == [["CHECK", "RESULT", "DETAIL"], ["room", "short", "gpu", "1", "of", "2"]]
+    assert all(line.startswith("  ") for line in lines)
+    assert funnel_line({"agents": 4, "fits_now": 0}) == "  agents: agents 4 → fits_now 0"

@@ -77,9 +77,15 @@ def test_stopping_all_needs_a_yes(server: CannedServer, sokovan: Sokovan) -> Non
     server.says("DELETE sessions/s-1", session(status="terminating"))
     status, _, err = sokovan("stop", "--all")
     assert status == 2
+    assert err.startswith("error: end session ddp? ")
     assert "--yes" in err
     assert sokovan("stop", "--all", "--yes")[0] == 0
     assert server.lines[-1] == "DELETE sessions/s-1"
+
+
+def test_where_there_is_nothing_to_end_nobody_is_asked(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [ended(id="s-2")]})
+    assert sokovan("stop", "--all") == (0, "", "there is nothing to end\n")
 
 
 def test_force_needs_a_yes_and_is_told_to_the_server(server: CannedServer, sokovan: Sokovan) -> None:

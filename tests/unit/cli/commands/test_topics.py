@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.cli.commands.topics import TOPICS
+from sokovan.cli.catalogue import TOPICS, noun_overview
 from sokovan.cli.exit_codes import MEANINGS
 from sokovan.cli.rendering import FORMATS
 from sokovan.sdk.settings import VARIABLES
@@ -33,11 +33,24 @@ def test_a_topic_is_complete(sokovan: Sokovan, topic: str, words: list[str]) -> 
     assert [word for word in words if word not in out] == []
 
 
-def test_a_command_has_help_of_its_own(sokovan: Sokovan) -> None:
-    assert sokovan("help", "run") == (0, "see sokovan run --help\n", "")
+@pytest.mark.parametrize("words", [("run",), ("session", "show")])
+def test_the_help_of_a_command_is_that_of_the_command(sokovan: Sokovan, words: tuple[str, ...]) -> None:
+    assert sokovan("help", *words) == sokovan(*words, "--help")
+    assert sokovan("help", *words)[1].startswith(f"Usage: sokovan {' '.join(words)}")
+
+
+def test_the_help_of_a_noun_lists_its_commands(sokovan: Sokovan) -> None:
+    assert sokovan("help", "queue") == (0, noun_overview("queue") + "\n", "")
+
+
+@pytest.mark.parametrize("topic", sorted(TOPICS))
+def test_every_topic_has_a_page(sokovan: Sokovan, topic: str) -> None:
+    assert sokovan("help", topic)[0] == 0
 
 
 def test_a_topic_that_there_is_not_is_a_usage_error(sokovan: Sokovan) -> None:
     status, _, err = sokovan("help", "colours")
     assert status == 2
     assert "the topics are exit-codes, environment, formatting, spec" in err
+    assert "did you mean" not in err
+    assert "did you mean 'exit-codes'?" in sokovan("help", "exit-code")[2]

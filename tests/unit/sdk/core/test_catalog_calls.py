@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sokovan.sdk.core import catalog_calls as calls
-from sokovan.wire.api.fleet import AgentChange, ImageBody, QueueBody
-from sokovan.wire.api.tenancy import KeyRequest
+from sokovan.wire.api.fleet import ImageBody, QueueBody
 
 
 def test_an_object_is_written_under_its_own_name() -> None:
@@ -20,18 +19,18 @@ def test_an_image_is_found_by_its_architecture_too() -> None:
 
 
 def test_what_would_be_done_twice_is_not_repeated() -> None:
-    assert not calls.new_key(KeyRequest(user="ada")).repeatable
+    assert not calls.new_key("ada", None).repeatable
     assert not calls.delete_key("AK-1").repeatable
     assert not calls.QUEUES.delete("a").repeatable
 
 
 def test_a_list_goes_on_at_its_cursor() -> None:
     for listing in (calls.agents, calls.keys, calls.USERS.listing):
-        assert listing(cursor="c").query == {"limit": "100", "cursor": "c"}
+        assert listing(limit=9, cursor="c").query == {"limit": "9", "cursor": "c"}
 
 
 def test_a_machine_is_changed_by_an_action() -> None:
-    call = calls.change_agent("gpu2", AgentChange(action="drain", reason="dimm"))
+    call = calls.change_agent("gpu2", "drain", "dimm")
     assert (call.method, call.path) == ("PATCH", "/api/v1/agents/gpu2")
     assert call.body == {"action": "drain", "reason": "dimm"}
     assert calls.agent_history("gpu2").path == "/api/v1/agents/gpu2/history"

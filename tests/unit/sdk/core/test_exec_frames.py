@@ -11,9 +11,9 @@ from sokovan.sdk.errors import Refused, UnexpectedAnswer
 
 
 def test_the_first_frame_says_what_runs_and_on_which_terminal() -> None:
-    assert json.loads(opening(["ls", "-l"], None)) == {"command": ["ls", "-l"], "terminal": False}
-    wide = json.loads(opening(["bash"], Terminal(24, 80)))
-    assert wide == {"command": ["bash"], "terminal": True, "rows": 24, "columns": 80}
+    assert json.loads(opening(["ls", "-l"], None)) == {"command": ["ls", "-l"]}
+    wide = json.loads(opening(["bash"], Terminal(50, 200)))
+    assert wide == {"command": ["bash"], "terminal": True, "rows": 50, "columns": 200}
     assert json.loads(resized(Terminal(1, 2))) == {"resize": [1, 2]}
 
 

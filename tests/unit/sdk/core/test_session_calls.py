@@ -27,9 +27,9 @@ def test_a_forced_stop_says_so() -> None:
     assert calls.stop("a", forced=True).query == {"forced": "true"}
 
 
-def test_a_list_asks_for_no_more_than_a_page() -> None:
-    call = calls.listing(Wanted(status="running", mine=True), limit=5000, cursor="c")
-    assert call.query == {"status": "running", "mine": "true", "limit": "100", "cursor": "c"}
+def test_a_list_asks_for_what_is_wanted_and_nothing_else() -> None:
+    call = calls.listing(Wanted(status="running", mine=True), limit=9, cursor="c")
+    assert call.query == {"status": "running", "mine": "true", "limit": "9", "cursor": "c"}
 
 
 def test_a_log_goes_on_after_what_was_seen() -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
-from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, has_run, needs_explaining, reached, where
+from sokovan.sdk.core.states import (
+    ENDED,
+    FINAL,
+    STATES,
+    checked_state,
+    has_run,
+    needs_explaining,
+    reached,
+    still_waiting,
+    where,
+)
 from sokovan.sdk.errors import InvalidSetting, NeverReached
 from tests.unit.sdk.views import KERNEL, ended, pending, session
 
@@ -77,3 +87,8 @@ def test_what_runs_or_went_well_needs_no_explaining() -> None:
     assert not needs_explaining(ended())
     assert has_run(session())
     assert not has_run(pending())
+
+
+def test_time_that_is_up_says_where_the_session_stands() -> None:
+    assert still_waiting("s-1", pending(), 1.5).message == "ddp is still PENDING after 1.5 s"
+    assert still_waiting("s-1", None, 60).message == "s-1 has not been heard of after 60 s"

@@ -1,0 +1,31 @@
+"""The options of a command, as the parser knows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sokovan.cli.app import make_app
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option under the first of its names."""
+
+    name: str
+    takes_value: bool
+    choices: tuple[str, ...] = ()
+    meaning: str = ""
+
+
+def options_of(command: str) -> dict[str, Option]:
+    """The options of a command by each of their names."""
+    app = make_app()
+    for word in command.split():
+        app = app[word]
+    found: dict[str, Option] = {}
+    for one in app.assemble_argument_collection(parse_docstring=True):
+        if one.index is None and not one.children:
+            meaning = " ".join((one.parameter.help or "").split())
+            option = Option(one.name, one.token_count()[0] > 0, tuple(one.get_choices() or ()), meaning)
+            found |= dict.fromkeys(one.names, option)
+    return found | {"--help": Option("--help", takes_value=False, meaning="Show what it does.")}
