@@ -111,14 +111,17 @@ async def read_records(
 ) -> list[SessionRecord]:
     """The records of the sessions that a statement selects, in its order."""
     rows = await transaction.fetch(statement, parameters)
-    wanted = ids_table(transaction.postgresql)
-    kernels = (
-        sa.select(*_KERNEL_COLUMNS).where(KERNELS.c.session_id.in_(sa.select(wanted.c.id))).order_by(KERNELS.c.index)
-    )
     found: dict[str, list[KernelRecord]] = {row.session_id: [] for row in rows}
-    for row in await transaction.fetch(kernels, bound_ids(transaction, list(found))):
+    for row in await transaction.fetch(_kernels_of(transaction.postgresql), bound_ids(transaction, list(found))):
         found[row.session_id].append(kernel_record(row))
     return [_session_record(row, found[row.session_id]) for row in rows]
+
+
+@cache
+def _kernels_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """The kernels of some sessions, in their order."""
+    wanted = sa.select(ids_table(postgresql).c.id)
+    return sa.select(*_KERNEL_COLUMNS).where(KERNELS.c.session_id.in_(wanted)).order_by(KERNELS.c.index)
 
 
 async def read_kernels(transaction: Transaction, *where: sa.ColumnElement[bool]) -> list[KernelRecord]:
