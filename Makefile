@@ -36,7 +36,7 @@ check: setup ## Format, lint, types, import contracts, tidy
 JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
 test: setup ## Run every test
-	@$(BIN)/python -m pytest --numprocesses $(JOBS)
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
 fuzz: setup ## Let the property tests look at many more examples, other ones each time
 	@SOKOVAN_EXAMPLES=fuzz $(BIN)/python -m pytest tests/property

@@ -17,5 +17,5 @@ settings.register_profile(
 settings.register_profile("fuzz", parent=settings.get_profile("repeatable"), derandomize=False, max_examples=3000)
 settings.load_profile(os.environ.get("SOKOVAN_EXAMPLES", "repeatable"))
 
-# Real servers, started at first use.
-pytest_plugins = ["tests.servers"]
+# Real servers, started at first use; stores that share what they compiled.
+pytest_plugins = ["tests.servers", "tests.shared_statements"]

@@ -106,8 +106,8 @@ def test_a_session_that_ends_with_all_goes_on_until_the_last(server: Embedded) -
     waits = "import os, pathlib, time\nwhile os.environ['RANK'] == '1' and not pathlib.Path('go').exists():\n"
     session = server.python(f"{waits}    time.sleep(0.01)\nprint('over')", size=2, ends_with="all", name="patient")
     server.says(session, "over", kernel=0)
-    reasons = [line["code"] for line in server.history(session)]
-    assert server.session(session)["status"] == "running", reasons
+    # The first may be over before the second has begun.
+    server.reaches(session, "running")
     assert server.cli("exec", "patient", "--kernel", "1", "--", "touch", "go").returncode == 0
     ended = server.settles(session)
     assert [kernel["exit_code"] for kernel in ended["kernels"]] == [0, 0]

@@ -27,11 +27,15 @@ async def work_until_killed(line: Connection, url: str, life: int) -> None:
     for session in await store.read(lambda unit: unit.sessions.page(unfinished, limit=100)):
         await end(cluster, session.session_id)
     for number in count():
-        name = f"life{life}-{number}"
-        await cluster.submit(name, kernels=len(AGENTS))
-        batch = await cluster.place(name, *AGENTS)
-        assert not batch.refused, f"an earlier life has left something taken: {batch.refused}"
-        await end(cluster, name)
+        await one_life(cluster, f"life{life}-{number}")
+
+
+async def one_life(cluster: StoredCluster, name: str) -> None:
+    """Submit a session, allocate, stop and free it."""
+    await cluster.submit(name, kernels=len(AGENTS))
+    batch = await cluster.place(name, *AGENTS)
+    assert not batch.refused, f"an earlier life has left something taken: {batch.refused}"
+    await end(cluster, name)
 
 
 async def end(cluster: StoredCluster, name: str) -> None:

@@ -26,6 +26,7 @@ _WARM = [
     "tests.integration.racing",
     "tests.integration.embedded_work",
     "tests.integration.late_leader",
+    "tests.integration.warmed_up",
 ]
 
 Work = Callable[..., Coroutine[Any, Any, R]]

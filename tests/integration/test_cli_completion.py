@@ -54,6 +54,17 @@ def test_bash_offers_them(rig: Rig) -> None:
     assert (done.stdout, done.stderr) == ("waits-long\n", "")
 
 
+def test_bash_offers_what_comes_after_a_colon(rig: Rig) -> None:
+    assert rig.sokovan("image", "set", "python:3.11").returncode == 0
+    assert tab(rig, "image", "show", "py") == ["python:3.11"]
+    script = rig.sokovan("completion", "bash").stdout
+    press = 'COMP_WORDS=(sokovan image show python : 3); COMP_CWORD=5; _sokovan sokovan; echo "${COMPREPLY[@]}"'
+    environment = {**rig.environment, "PATH": f"{Path(sys.executable).parent}:{rig.environment['PATH']}"}
+    words = ["bash", "-c", f"{script}\n{press}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, cwd=rig.home)
+    assert (done.stdout, done.stderr) == ("3.11\n", "")
+
+
 def test_what_was_told_before_is_offered_without_a_server(rig: Rig) -> None:
     assert tab(rig, "queue", "show", "") == ["default"]
     [kept] = (rig.home / "cache" / "sokovan").glob("names-*-queue.json")

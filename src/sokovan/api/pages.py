@@ -13,6 +13,7 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from fastapi import Query
 
+from sokovan.domain.ids import is_name
 from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
 
 I = TypeVar("I")  # noqa: E741  # an item, as T is a type
@@ -60,6 +61,14 @@ def page_by_name(
     rest = [item for item in sorted(items, key=name) if cursor is None or name(item) > after]
     page = rest[:limit]
     return page, cursor_of(name(page[-1])) if len(rest) > limit else None
+
+
+def name_after(cursor: str | None) -> str:
+    """The name that a page begins after, nothing for the first. Raises InvalidRequest."""
+    name = "" if cursor is None else place_of(cursor)
+    if cursor is not None and not is_name(name):
+        raise _refused()
+    return name
 
 
 def _refused() -> InvalidRequest:

@@ -138,7 +138,12 @@ class AgentRegistry:
 
 
 async def _admitted_together(unit: UnitOfWork, arrivals: Sequence[Arrival]) -> list[Admission | Rejection | Exception]:
-    return [await _admitted(unit, arrival) for arrival in arrivals]
+    # In the order of their ids: two managers that meet the same agents lock them in the same order.
+    verdicts = {
+        place: await _admitted(unit, arrivals[place])
+        for place in sorted(range(len(arrivals)), key=lambda place: arrivals[place].agent_id)
+    }
+    return [verdicts[place] for place in range(len(arrivals))]
 
 
 async def _admitted(unit: UnitOfWork, arrival: Arrival) -> Admission | Rejection:

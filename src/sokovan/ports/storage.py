@@ -109,10 +109,13 @@ class Store(Protocol):
         """
 
     async def together(self, work: Together[T, R], item: T) -> R:
-        """Do `work` for an item, in one transaction with what others give to it meanwhile.
+        """Do `work` for an item, together with what others give to it meanwhile.
 
-        `work` gets the items of all who wait and gives a result for each; an exception
-        in the place of a result is raised for that item alone. If `work` itself raises, it
+        All of it is one transaction.
+
+        `work` is a function or method that is there for good: who gives the same one shares.
+        It gets the items of all who wait and gives a result for each; an exception in the
+        place of a result is raised for that item alone. If `work` itself raises, it
         is done for each item apart. Nobody waits for a timer: who is alone goes at once.
         Whether the item of a caller that was cancelled is stored is open. Raises like `run`.
         """

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
-from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.leases import SqlLeases
@@ -30,6 +29,7 @@ from sokovan.ports.environment import Clock
 from sokovan.ports.sessions import NewSession, RequestKey
 from sokovan.ports.storage import Store
 from sokovan.testing.clock import Elapse, VirtualClock
+from sokovan.testing.known_schema import bring_to_newest
 
 E = TypeVar("E", bound=Exception)
 
@@ -70,7 +70,7 @@ class StoredCluster:
         time = clock or SystemClock()
         database = Database(DatabaseSettings(url), clock=time)
         try:
-            await schema.upgrade(database)
+            await bring_to_newest(database)
             cluster = cls(SqlStore(database, ids=SortableIds(time), retry=retry))
             await cluster.store.run(lambda unit: unit.catalog.put(ScalingGroup(name=DEFAULT_GROUP)))
             yield cluster

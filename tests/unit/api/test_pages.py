@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.api.pages import PLACE_MAX, cursor_of, number_of, page_by_name, place_of
+from sokovan.api.pages import PLACE_MAX, cursor_of, name_after, number_of, page_by_name, place_of
 from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
 
 
@@ -40,6 +40,14 @@ def test_no_cursor_is_the_beginning() -> None:
 def test_what_is_no_place_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidRequest, match="not a cursor"):
         number_of(cursor)
+
+
+def test_only_a_name_is_a_place_among_names() -> None:
+    assert name_after(None) == ""
+    assert name_after(cursor_of("gpu-7")) == "gpu-7"
+    for text in ("\0", "a b", "", "x" * 300):
+        with pytest.raises(InvalidRequest, match="not a cursor"):
+            name_after(cursor_of(text))
 
 
 @given(

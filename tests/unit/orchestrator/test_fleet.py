@@ -1,5 +1,6 @@
 """Agents are admitted with an incarnation, and heard for what is new."""
 
+import asyncio
 from dataclasses import replace
 
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
@@ -41,6 +42,17 @@ async def test_a_new_agent_is_enrolled_with_what_it_has(cluster: OrchestratedClu
     assert record.info.available_slots == ARRIVAL.slots
     assert record.devices == ARRIVAL.devices
     assert await hinted(cluster)
+
+
+async def test_agents_that_come_together_each_get_their_own_answer(cluster: OrchestratedCluster) -> None:
+    names = [AgentId(f"n{number}") for number in (3, 1, 2)]
+    strange = replace(ARRIVAL, agent_id=AgentId("n0"), scaling_group=ScalingGroupName("nowhere"))
+    await cluster.registry.admit(replace(ARRIVAL, agent_id=names[0]))
+    arrivals = [*(replace(ARRIVAL, agent_id=name) for name in names), strange]
+    *admitted, refused = await asyncio.gather(*map(cluster.registry.admit, arrivals))
+    assert admitted == [Admission(2), Admission(1), Admission(1)]
+    assert isinstance(refused, Rejection)
+    assert not refused.final
 
 
 async def test_a_new_process_gets_a_new_incarnation_and_the_same_one_keeps_its_own(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
@@ -52,7 +52,7 @@ class SqlStore:
         self._ids = ids
         self._retry = retry or RetryRule()
         self.outbox = SqlOutbox(database)
-        self._group = GroupCommit(self._run_together, at_most=TOGETHER_MAX)
+        self._groups: dict[Together[Any, Any], GroupCommit[None, Any, Any]] = {}
 
     async def run(self, work: Work[R], *, fence: Fence | None = None) -> R:
         """See the port."""
@@ -70,7 +70,10 @@ class SqlStore:
 
     async def together(self, work: Together[T, R], item: T) -> R:
         """See the port."""
-        result: R | Exception = await self._group.submit(work, (item,))
+        # For each kind of work one line: who enrols does not wait for those who submit.
+        if work not in self._groups:
+            self._groups[work] = GroupCommit(partial(self._run_together, work), at_most=TOGETHER_MAX)
+        result: R | Exception = await self._groups[work].submit(None, (item,))
         if isinstance(result, Exception):
             raise result
         return result
@@ -99,16 +102,25 @@ class SqlStore:
         """See the port."""
         await self.database.close()
 
-    async def _run_together(self, work: Together[Any, Any], given: Sequence[Sequence[Any]]) -> list[Any]:
+    async def _run_together(self, work: Together[Any, Any], _: None, given: Sequence[Sequence[Any]]) -> list[Any]:
         items = [item for (item,) in given]
+        at_fault = False
+
+        async def all_of_them(unit: SqlUnitOfWork) -> list[Any]:
+            nonlocal at_fault
+            at_fault = True
+            results = list(await work(unit, items))
+            at_fault = False
+            return results
+
         try:
-            return list(await self.run(lambda unit: work(unit, items)))
-        except StoreUnavailable as error:  # also OutcomeUnknown: it is true of all of them
-            return [error] * len(items)
-        except Exception as error:  # noqa: BLE001  # one of them is at fault, and takes no other with it
-            if len(items) == 1:
-                return [error]
-            return [(await self._run_together(work, [(item,)]))[0] for item in items]
+            return await self.run(all_of_them)
+        except Exception as error:  # noqa: BLE001  # whoever asked is told, whatever it is
+            # Only if the work itself failed, one of them is at fault, and the others may try without it. What fails
+            # afterwards, during the commit, is true of all of them, and may have happened: nothing is done again.
+            if not at_fault or len(items) == 1 or isinstance(error, StoreUnavailable):
+                return [error] * len(items)
+        return [(await self._run_together(work, None, [(item,)]))[0] for item in items]
 
     async def _until_known(self, once: Callable[[], Awaitable[R]]) -> R:
         """Try until the outcome is known, or the database has been away for too long."""

@@ -16,7 +16,7 @@ from sokovan.api.mapping.agent_moves import asked_move
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import Operation, body_of, json_response
-from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, page_by_name, place_of
+from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
 from sokovan.domain.access import Act, Kind
 from sokovan.domain.record import AgentRecord
@@ -56,7 +56,7 @@ class AgentRoutes:
         cursor: Cursor = None,
     ) -> Response:
         """List machines, by id."""
-        after, group = "" if cursor is None else place_of(cursor), scaling_group or ""
+        after, group = name_after(cursor), scaling_group or ""
         found = await self._parts.store.read(
             lambda unit: unit.fleet.all(scaling_group=group, after=after, limit=limit + 1)
         )

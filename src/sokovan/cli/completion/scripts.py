@@ -9,15 +9,26 @@ from __future__ import annotations
 # Programs are asked for by what was typed, so that one that is not on the PATH completes too.
 _BASH = r"""
 _sokovan() {
-  local found line program
+  local found line program word before
+  local -a typed=()
   COMPREPLY=()
   program=$(type -P -- "$1") || program=sokovan
-  if ! found=$("$program" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null </dev/null); then
+  # bash breaks words at : and @, of which images and pools may have one; and it replaces what comes after the last.
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
+    if ((${#typed[@]})) && [[ $word == [:@]* || ${typed[-1]} == *[:@] ]]; then
+      typed[-1]+=$word
+    else
+      typed+=("$word")
+    fi
+  done
+  before=${typed[-1]%"${typed[-1]##*[:@]}"}
+  if ! found=$("$program" __complete "${typed[@]}" 2>/dev/null </dev/null); then
     compopt -o default 2>/dev/null
     return
   fi
   while IFS= read -r line; do
-    [[ -n $line ]] && COMPREPLY+=("$(printf %q "${line%%$'\t'*}")")
+    line=${line%%$'\t'*}
+    [[ -n $line ]] && COMPREPLY+=("$(printf %q "${line#"$before"}")")
   done <<<"$found"
 }
 complete -F _sokovan sokovan

@@ -11,7 +11,7 @@ from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.record import Change, SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.orchestrator.sessions.preparation.architectures import UsualArchitectures
-from sokovan.orchestrator.sessions.preparation.facts import Asked, FactReader
+from sokovan.orchestrator.sessions.preparation.facts import Asked, Dependencies, FactReader, read_dependencies
 from sokovan.orchestrator.sessions.preparation.preparer import Preparer
 from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
 from sokovan.orchestrator.sessions.preparation.request_keys import request_key
@@ -32,12 +32,17 @@ class Submission(NamedTuple):
 
 
 class _Wish(NamedTuple):
-    """A request on its way in; `usual` are the architectures of the scaling groups."""
+    """A request on its way in.
+
+    `usual` are the architectures of the scaling groups, `dependencies` the sessions that
+    it may mean.
+    """
 
     request: SessionRequest
     caller: Caller
     once: RequestKey | None
     usual: Mapping[str, str]
+    dependencies: Dependencies
 
 
 class Submissions:
@@ -50,8 +55,8 @@ class Submissions:
 
     async def prepared(self, request: SessionRequest, caller: Caller) -> SessionSpec:
         """The session that a request would make; nothing is stored. Raises InvalidRequest."""
-        usual = await self._architectures.current()
-        return await self._store.read(lambda unit: self._prepared(FactReader(unit, usual), request, caller))
+        wish = await self._wish(request, caller)
+        return await self._store.read(lambda unit: self._prepared(FactReader(unit, wish.usual), wish))
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
         """Store the session that a request asks for.
@@ -60,8 +65,7 @@ class Submissions:
         InvalidRequest, IdempotencyConflict.
         """
         once = None if key is None else request_key(request, caller, key)
-        wish = _Wish(request, caller, once, await self._architectures.current())
-        return await self._store.together(self._take_in, wish)
+        return await self._store.together(self._take_in, await self._wish(request, caller, once))
 
     async def _take_in(self, unit: UnitOfWork, wishes: Sequence[_Wish]) -> Sequence[Submission | Exception]:
         """Judge, store and audit what came together, each for itself."""
@@ -70,7 +74,7 @@ class Submissions:
         fresh: dict[int, NewSession] = {}
         for place, wish in enumerate(wishes):
             try:
-                spec = await self._prepared(facts, wish.request, wish.caller)
+                spec = await self._prepared(facts, wish)
             except InvalidRequest as refused:
                 outcomes[place] = await _earlier(unit, wish.once, refused)
             else:
@@ -78,11 +82,24 @@ class Submissions:
         renamed = {place for place in fresh if not wishes[place].request.name}
         outcomes.update(await self._stored(unit, fresh, renamed))
         made = [one.session for one in outcomes.values() if isinstance(one, Submission) and one.fresh]
-        await unit.audit.append(*map(_entry, made))
+        if made:
+            await unit.audit.append(*map(_entry, made))
         return [outcomes[place] for place in range(len(wishes))]
 
-    async def _prepared(self, facts: FactReader, request: SessionRequest, caller: Caller) -> SessionSpec:
-        return self._preparer.prepare(Asked(request, caller, await facts.of(request, caller)))
+    async def _wish(self, request: SessionRequest, caller: Caller, once: RequestKey | None = None) -> _Wish:
+        """A request with what takes long to look up, so that nobody else waits for it.
+
+        Sessions are never removed, so what is found now is there when it is stored.
+        """
+        usual = await self._architectures.current()
+        found: Dependencies = {}
+        if request.depends_on:
+            found = await self._store.read(lambda unit: read_dependencies(unit, request.depends_on, caller))
+        return _Wish(request, caller, once, usual, found)
+
+    async def _prepared(self, facts: FactReader, wish: _Wish) -> SessionSpec:
+        found = await facts.of(wish.request, wish.caller, wish.dependencies)
+        return self._preparer.prepare(Asked(wish.request, wish.caller, found))
 
     async def _stored(
         self, unit: UnitOfWork, fresh: Mapping[int, NewSession], renamed: Collection[int]

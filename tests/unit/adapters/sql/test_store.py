@@ -1,9 +1,10 @@
 """Units of work under faults: tried again, done once, and given up in time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -22,6 +23,7 @@ from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.domain.events import NoticeIssued
 from sokovan.ports.environment import Clock
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.contracts.storage import published
 from sokovan.testing.stored_cluster import StoredCluster
@@ -91,6 +93,27 @@ async def test_a_commit_that_was_not_heard_of_is_not_done_twice(url: str) -> Non
         assert await cluster.store.run(counted(calls)) == 1
         assert len(calls) == 1
         assert len(await published(cluster)) == 1
+
+
+async def test_what_fails_strangely_after_the_commit_of_many_is_done_for_none_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(unit: UnitOfWork, items: Sequence[int]) -> list[int]:
+        await unit.emit([NoticeIssued(at_ms=item, topic="t", about="a") for item in items])
+        return list(items)
+
+    async with flaky(url) as (cluster, _):
+        store = cluster.store
+        run = store.run
+
+        async def failing_afterwards(unit: Any, **options: Any) -> Any:
+            await run(unit, **options)
+            raise RuntimeError("nobody expected this")
+
+        monkeypatch.setattr(store, "run", failing_afterwards)
+        results = await asyncio.gather(*(store.together(work, item) for item in range(4)), return_exceptions=True)
+        assert [type(one) for one in results] == [RuntimeError] * 4
+        assert sorted(told.at_ms for told in await published(cluster)) == [0, 1, 2, 3]
 
 
 async def test_work_that_did_not_commit_is_done_again_from_the_beginning(url: str) -> None:

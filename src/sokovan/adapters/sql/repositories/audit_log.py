@@ -27,7 +27,7 @@ class SqlAuditTrail:
 
     async def append(self, *entries: AuditEntry) -> int:
         """See the port."""
-        if self._transaction.postgresql:
+        if entries and self._transaction.postgresql:
             # One at a time: two entries after the same one would break the chain.
             await self._transaction.execute(sa.text("LOCK TABLE audit_log IN EXCLUSIVE MODE"))
         last = await self._transaction.first(_LAST)

@@ -38,17 +38,12 @@ async def take_keys(transaction: Transaction, wanted: Sequence[NewSession]) -> N
 
     An equal request in another transaction is waited for here.
     """
-    for new in wanted:
-        if new.request is None:
-            continue
-        values: dict[str, str | int] = {
-            "scope": new.request.scope,
-            "key": new.request.key,
-            "digest": new.request.digest,
-        }
-        values |= {"session_id": new.spec.session_id, "at_ms": transaction.now_ms}
-        if not await transaction.insert_new(REQUESTS, values):
-            raise KeyTaken(new.request.key)
+    keyed = [(new.request, new.spec.session_id) for new in wanted if new.request is not None]
+    # Everybody takes keys in one order, so that two who want the same do not wait for each other.
+    for request, session_id in sorted(keyed, key=lambda pair: (pair[0].scope, pair[0].key)):
+        values = {"scope": request.scope, "key": request.key, "digest": request.digest, "session_id": session_id}
+        if not await transaction.insert_new(REQUESTS, {**values, "at_ms": transaction.now_ms}):
+            raise KeyTaken(request.key)
 
 
 async def insert(transaction: Transaction, wanted: Sequence[NewSession]) -> list[SessionRecord]:

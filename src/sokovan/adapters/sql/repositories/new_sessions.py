@@ -92,7 +92,8 @@ def apart(wanted: Sequence[Placed]) -> tuple[list[Placed], list[Placed]]:
         own: set[tuple[str, ...]] = {("id", spec.session_id), *(("id", kernel.kernel_id) for kernel in spec.kernels)}
         own |= {("name", spec.owner.user, spec.name)} if spec.name else set()
         own |= {("key", request.scope, request.key)} if request is not None else set()
-        (rest if own & taken else first).append((place, new))
+        waited_for = {("id", dependency) for dependency in spec.dependencies}
+        (rest if (own | waited_for) & taken else first).append((place, new))
         taken |= own
     return first, rest
 

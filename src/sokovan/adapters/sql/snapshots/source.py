@@ -52,7 +52,7 @@ class SqlSnapshots:
 
     async def refresh(self) -> bool:
         """See the port."""
-        return await self._store.read(self._refresh)
+        return await self._store.read_apart(self._refresh)
 
     async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
         """See the port."""

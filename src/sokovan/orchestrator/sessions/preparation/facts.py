@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from sokovan.domain.ids import is_name
 from sokovan.domain.image import ARCHITECTURE_DEFAULT, Image
@@ -27,6 +27,9 @@ DEFAULT = "default"
 NOT_ENDED: frozenset[SessionStatus] = frozenset(SessionStatus) - SESSION.terminal
 # More than this many of one kind are not looked up; the validators refuse such a request anyway.
 LOOKED_UP_MAX = 256
+UNKNOWN_MAX = 8
+# The sessions that a text may mean.
+Dependencies: TypeAlias = Mapping[str, tuple[SessionRecord, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class Facts:
     images: Mapping[str, tuple[Image, ...]] = field(default_factory=dict)
     policies: tuple[tuple[str, ResourcePolicy], ...] = ()
     group: Group | None = None
-    dependencies: Mapping[str, tuple[SessionRecord, ...]] = field(default_factory=dict)
+    dependencies: Dependencies = field(default_factory=dict)
     namesake: SessionRecord | None = None
 
 
@@ -80,9 +83,9 @@ class FactReader:
         self._unit, self._architectures = unit, architectures
         self._items = _Items(unit.catalog)
 
-    async def of(self, request: SessionRequest, caller: Caller) -> Facts:
+    async def of(self, request: SessionRequest, caller: Caller, dependencies: Dependencies) -> Facts:
         """Everything that the validators and preparers ask about."""
-        items, sessions = self._items, self._unit.sessions
+        items = self._items
         await items.read(*_needed(request, caller, self._architectures))
         groups = await _scaling_groups(items, request.scaling_group)
         queue = items.of(Queue, request.queue or DEFAULT)
@@ -96,12 +99,23 @@ class FactReader:
             images=await _images(items, request, self._architectures),
             policies=await _policies(items, caller, group if is_member(caller, group) else None),
             group=group,
-            dependencies={
-                text: await visible_sessions(sessions, text, caller)
-                for text in dict.fromkeys(request.depends_on[:LOOKED_UP_MAX])
-            },
-            namesake=await _namesake(sessions, request.name, caller.owner.user),
+            dependencies=dependencies,
+            namesake=await _namesake(self._unit.sessions, request.name, caller.owner.user),
         )
+
+
+async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Caller) -> Dependencies:
+    """The sessions that each text may mean to the caller.
+
+    A text that means nothing is looked for in every way there is. A few of those are
+    enough to refuse a request; what comes after them is not looked up.
+    """
+    found: dict[str, tuple[SessionRecord, ...]] = {}
+    for text in dict.fromkeys(texts[:LOOKED_UP_MAX]):
+        found[text] = await visible_sessions(unit.sessions, text, caller)
+        if sum(not sessions for sessions in found.values()) >= UNKNOWN_MAX:
+            break
+    return found
 
 
 async def visible_sessions(sessions: Sessions, text: str, caller: Caller) -> tuple[SessionRecord, ...]:

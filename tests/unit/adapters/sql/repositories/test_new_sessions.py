@@ -58,6 +58,17 @@ def test_only_what_has_nothing_in_common_is_stored_at_once() -> None:
     assert [place for place, _ in rest] == [1, 6, 8, 9]
 
 
+def test_who_waits_for_another_of_the_same_batch_comes_after_it() -> None:
+    wanted = [
+        NewSession(session_spec("a"), BY_USER),
+        NewSession(session_spec("b", dependencies=(SessionId("a"),)), BY_USER),
+        NewSession(session_spec("c", dependencies=(SessionId("elsewhere"),)), BY_USER),
+    ]
+    first, rest = apart(list(enumerate(wanted)))
+
+    assert ([place for place, _ in first], [place for place, _ in rest]) == ([0, 2], [1])
+
+
 async def test_many_are_looked_at_in_one_statement_each_for_itself() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("old", name="train", request=KEY)

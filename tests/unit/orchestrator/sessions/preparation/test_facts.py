@@ -13,9 +13,17 @@ from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.queue import Queue
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.tenancy import Domain, Group, Keypair, User
-from sokovan.orchestrator.sessions.preparation.facts import FactReader, Facts, is_member, visible_to
+from sokovan.orchestrator.sessions.preparation.facts import (
+    UNKNOWN_MAX,
+    FactReader,
+    Facts,
+    is_member,
+    read_dependencies,
+    visible_to,
+)
 from sokovan.orchestrator.sessions.requests import Caller
 from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.storage import UnitOfWork
 from tests.unit.orchestrator.sessions.little_controller import (
     ALICE,
     BOB,
@@ -36,7 +44,12 @@ async def little() -> AsyncIterator[LittleController]:
 async def facts(
     little: LittleController, caller: Caller = ALICE, *, usual: Mapping[str, str] | None = None, **options: Any
 ) -> Facts:
-    return await little.store.read(lambda unit: FactReader(unit, usual or {}).of(asking(**options), caller))
+    async def work(unit: UnitOfWork) -> Facts:
+        request = asking(**options)
+        dependencies = await read_dependencies(unit, request.depends_on, caller)
+        return await FactReader(unit, usual or {}).of(request, caller, dependencies)
+
+    return await little.store.read(work)
 
 
 async def test_the_policies_of_all_four_scopes_are_read(little: LittleController) -> None:
@@ -178,3 +191,13 @@ def test_who_sees_what() -> None:
 )
 def test_who_may_submit_to_a_group(caller: Caller, group: Group | None, member: bool) -> None:
     assert is_member(caller, group) is member
+
+
+async def test_a_few_texts_that_mean_nothing_end_the_search(little: LittleController) -> None:
+    known = await little.submit(name="train")
+    texts = ["train", *(f"nobody-{number}" for number in range(100)), known.session_id]
+    found = (await facts(little, depends_on=tuple(texts))).dependencies
+
+    assert [one.session_id for one in found["train"]] == [known.session_id]
+    assert list(found) == texts[: 1 + UNKNOWN_MAX]
+    assert len(await little.problems(depends_on=tuple(texts))) == UNKNOWN_MAX
