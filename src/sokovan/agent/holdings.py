@@ -126,8 +126,32 @@ def restored(fresh: Holdings, memory: Memory) -> Holdings:
 def reports(holdings: Holdings) -> tuple[KernelReport, ...]:
     """Every kernel of the agent, for a heartbeat; strangers too."""
     own = [_report(key, held) for key, held in holdings.kernels.items()]
-    strange = [KernelReport(key.kernel_id, key.attempt, running=True) for key in holdings.strangers]
+    strange = [_strange(key) for key in holdings.strangers]
     return tuple(sorted(own + strange, key=lambda report: (report.kernel_id, report.attempt)))
+
+
+def same_reports(before: Holdings, after: Holdings) -> bool:
+    """Whether `reports` of both would be equal; only what was touched is looked at.
+
+    An agent keeps what has ended until it is told to forget it, so most of its kernels
+    are the same as before.
+    """
+    if before.kernels is after.kernels and before.strangers is after.strangers:
+        return True
+    touched = {key for key, held in after.kernels.items() if before.kernels.get(key) is not held}
+    touched |= before.kernels.keys() - after.kernels.keys()
+    touched |= before.strangers.keys() ^ after.strangers.keys()
+    return all(_reports_of(before, key) == _reports_of(after, key) for key in touched)
+
+
+def _reports_of(holdings: Holdings, key: KernelKey) -> list[KernelReport]:
+    held = holdings.kernels.get(key)
+    own = [] if held is None else [_report(key, held)]
+    return [*own, _strange(key)] if key in holdings.strangers else own
+
+
+def _strange(key: KernelKey) -> KernelReport:
+    return KernelReport(key.kernel_id, key.attempt, running=True)
 
 
 def _report(key: KernelKey, held: Held) -> KernelReport:

@@ -23,7 +23,7 @@ from sokovan.agent.events import (
     StartFinished,
     StopAsked,
 )
-from sokovan.agent.holdings import Held, Holdings, Phase, Token, reports
+from sokovan.agent.holdings import Held, Holdings, Phase, Token, same_reports
 from sokovan.agent.instructions import Instruction, SendAnswer, SendHeartbeat, SendProblem, Step, StopKernel
 from sokovan.agent.journal_records import (
     IncarnationTaken,
@@ -78,8 +78,7 @@ def _tells_news(before: Holdings, after: Holdings) -> bool:
         image: report.state for image, report in after.images.items()
     }:
         return True
-    same = before.kernels is after.kernels and before.strangers is after.strangers
-    return not same and reports(before) != reports(after)
+    return not same_reports(before, after)
 
 
 def _start_finished(holdings: Holdings, event: StartFinished) -> Step:

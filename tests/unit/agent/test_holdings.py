@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from sokovan.agent.holdings import EXIT_UNKNOWN, Held, Holdings, Phase, Stranger, reports, restored, used_slots
-from sokovan.agent.journal_records import AskedFor, Memory, Tombstone, Tombstones
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sokovan.agent.holdings import (
+    EXIT_UNKNOWN,
+    Held,
+    Holdings,
+    Phase,
+    Stranger,
+    reports,
+    restored,
+    same_reports,
+    used_slots,
+)
+from sokovan.agent.journal_records import AskedFor, KernelKey, Memory, Tombstone, Tombstones
 from sokovan.domain.ids import KernelId
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agents import KernelReport
@@ -76,3 +91,31 @@ def test_the_reason_of_an_end_is_reported_and_that_of_a_delay_is_not() -> None:
     holdings = Holdings(agent_id=FRESH.agent_id, capacity=CPU, kernels=kernels)
 
     assert [report.reason for report in reports(holdings)] == ["out-of-memory", ""]
+
+
+KEYS = [key(name) for name in "abc"]
+HELD = st.builds(
+    Held,
+    slots=st.just(CPU),
+    phase=st.sampled_from(Phase),
+    exit_code=st.none() | st.integers(0, 1),
+    settled=st.none() | st.integers(0, 1),
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(KEYS), HELD),
+    st.dictionaries(st.sampled_from(KEYS), st.none() | HELD),
+    st.tuples(*[st.sets(st.sampled_from(KEYS))] * 2),
+)
+def test_what_was_touched_tells_whether_the_report_changed(
+    kernels: dict[KernelKey, Held],
+    changes: dict[KernelKey, Held | None],
+    strange: tuple[set[KernelKey], set[KernelKey]],
+) -> None:
+    before = replace(FRESH, kernels=kernels, strangers={one: Stranger(0) for one in strange[0]})
+    merged = {one: held for one, held in {**kernels, **changes}.items() if held is not None}
+    after = replace(before, kernels=merged, strangers={one: Stranger(0) for one in strange[1]})
+
+    assert same_reports(before, after) is (reports(before) == reports(after))
+    assert same_reports(before, replace(before, tick=9))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -38,11 +38,16 @@ class Observer:
 
     places: Places
     clock: Clock
+    # Ends are final: what is over need not be read again, and most kernels that are kept are over.
+    over: dict[str, Observation] = field(default_factory=dict, compare=False, repr=False)
 
     def all(self) -> list[Observation]:
         """Every kernel that was not forgotten, by id and attempt."""
         self.places.clear_leftovers(self.clock.now_ms() - LEFTOVER_AGE_MS)
-        found = (self.one(name) for name in self.places.names())
+        names = list(self.places.names())
+        for gone in self.over.keys() - set(names):
+            self.over.pop(gone, None)
+        found = (self._seen(name) for name in names)
         kept = [observation for observation in found if observation is not None]
         return sorted(kept, key=lambda observation: (observation.kernel_id, observation.attempt))
 
@@ -61,6 +66,17 @@ class Observer:
             self.remove(name)
             return None
         return _observation(name, launch or {}, state or {})
+
+    def _seen(self, name: str) -> Observation | None:
+        known = self.over.get(name)
+        if known is not None and not self.places.is_forgotten(name):
+            return known
+        seen = self.one(name)
+        if seen is not None and seen.state is KernelState.EXITED:
+            self.over[name] = seen
+        else:
+            self.over.pop(name, None)
+        return seen
 
     def shim(self, name: str) -> Process | None:
         """The shim of this folder, if it lives."""

@@ -136,3 +136,18 @@ def test_what_is_not_there_is_none(observer: Observer) -> None:
     assert observer.one("none-1") is None
     (observer.places.kernels / "file-1").touch()
     assert observer.all() == []
+
+
+def test_what_is_over_is_not_read_again_until_it_is_forgotten(observer: Observer) -> None:
+    name = kept(observer, "k", {"started_ms": 5, "ended_ms": 7, "exit_code": 3})
+    running = kept(observer, "r", {**own_shim(), "started_ms": 5})
+    first = observer.all()
+    (observer.places.kernels / name / "state.json").unlink()
+    with opened(observer.places.kernels / running) as handle:
+        write_record(handle, "state.json", {"started_ms": 5, "ended_ms": 9, "exit_code": 0})
+    [over, ended] = observer.all()
+    assert over == first[0]
+    assert (first[1].state, ended.state) == (KernelState.RUNNING, KernelState.EXITED)
+    observer.places.lay_stone(name, EPOCH_MS)
+    assert observer.all() == [ended]
+    assert name not in observer.over

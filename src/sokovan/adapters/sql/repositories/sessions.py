@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -25,13 +27,21 @@ from sokovan.ports.sessions import NewSession, RequestKey, SessionFilter
 _NOT_HERE = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE})
 _ENDS = frozenset(move.trigger for move in KERNEL.moves if move.before in ALIVE and move.after not in ALIVE)
 
+# Made once: putting a statement together costs more than running it.
+_BY_ID = sa.select(SESSIONS).where(SESSIONS.c.session_id == sa.bindparam("the_session_id"))
+
+
+@cache
+def _chosen(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    ids = sa.select(ids_table(postgresql).c.id)
+    return sa.select(SESSIONS).where(SESSIONS.c.session_id.in_(ids)).order_by(SESSIONS.c.session_id)
+
 
 class SqlSessions:
     """Sessions on SQL. Status changes go through Transitions, and nowhere else."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
-        self._ids = sa.select(ids_table(transaction.postgresql).c.id)
 
     async def enqueue(self, spec: SessionSpec, change: Change, *, request: RequestKey | None = None) -> SessionRecord:
         """See the port."""
@@ -89,8 +99,8 @@ class SqlSessions:
     async def get(self, session_id: SessionId) -> SessionRecord:
         """See the port."""
         # What is no name is not asked for: PostgreSQL would not even take every text.
-        chosen = sa.select(SESSIONS).where(SESSIONS.c.session_id == session_id)
-        records = await read_records(self._transaction, chosen) if is_name(session_id) else []
+        bound = {"the_session_id": session_id}
+        records = await read_records(self._transaction, _BY_ID, bound) if is_name(session_id) else []
         if not records:
             raise NotFound(what="session", name=session_id)
         return records[0]
@@ -133,7 +143,7 @@ class SqlSessions:
         for state in current:
             _move(transitions, state, by_session[state.session_id])
         await transitions.write()
-        chosen = sa.select(SESSIONS).where(SESSIONS.c.session_id.in_(self._ids)).order_by(SESSIONS.c.session_id)
+        chosen = _chosen(self._transaction.postgresql)
         ids = bound_ids(self._transaction, [state.session_id for state in current])
         return await read_records(self._transaction, chosen, ids)
 
