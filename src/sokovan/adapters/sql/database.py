@@ -37,6 +37,8 @@ _SQLITE_TRY_AGAIN = (
     "no such savepoint",
 )
 _READ_ONLY = "sokovan_read_only"
+# How much SQLite waits for the disk where it need not: its file stays whole all the same.
+NOT_LASTING = "NORMAL"
 
 
 class UnknownDatabase(InvalidInput):
@@ -65,15 +67,20 @@ class Database:
     def __init__(self, settings: DatabaseSettings, *, clock: Clock) -> None:
         self.url = _driver_url(settings.url)
         self.clock = clock
+        self._synchronous = settings.synchronous
         self.is_postgresql = self.url.get_backend_name() == "postgresql"
         self.in_memory = not self.is_postgresql and self.url.database in {None, "", ":memory:"}
         self.engine = _postgresql(self.url, settings) if self.is_postgresql else _sqlite(self.url, settings)
         self._turns = self._queue()
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """A connection in a transaction that may write. Rolls back unless it is committed."""
-        async with self._turn(), self._transaction(read_only=False, at_hand=True) as connection:
+    async def writing(self, *, lasting: bool = True) -> AsyncIterator[AsyncConnection]:
+        """A connection in a transaction that may write. Rolls back unless it is committed.
+
+        What need not be `lasting` may be lost with the machine's power, on SQLite, until
+        the next commit that is.
+        """
+        async with self._turn(), self._transaction(read_only=False, at_hand=True, lasting=lasting) as connection:
             yield connection
 
     @asynccontextmanager
@@ -108,12 +115,16 @@ class Database:
         return nullcontext() if self._turns is None else self._turns.turn()
 
     @asynccontextmanager
-    async def _transaction(self, *, read_only: bool, at_hand: bool) -> AsyncIterator[AsyncConnection]:
+    async def _transaction(
+        self, *, read_only: bool, at_hand: bool, lasting: bool = True
+    ) -> AsyncIterator[AsyncConnection]:
         async with self.engine.connect() as connection:
             if read_only:
                 await connection.execution_options(**self._reading_options())
                 if at_hand:  # a beginning that only reads waits for nobody
                     await _take_in_hand(connection)
+            elif not self.is_postgresql:
+                await _wait_for_the_disk(connection, self._synchronous if lasting else NOT_LASTING)
             transaction = await connection.begin()
             try:
                 if at_hand:
@@ -128,6 +139,13 @@ class Database:
         if self.is_postgresql:
             return {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         return {_READ_ONLY: True}
+
+
+async def _wait_for_the_disk(connection: AsyncConnection, level: str) -> None:
+    """Set how much a commit waits for the disk, on SQLite."""
+    driver = (await connection.get_raw_connection()).driver_connection
+    if isinstance(driver, OneHopConnection):
+        driver.keep_to(level)
 
 
 async def _take_in_hand(connection: AsyncConnection) -> None:

@@ -42,7 +42,8 @@ class SqlOutbox:
             raise
 
     async def _publish_pending(self, publish: Callable[[Sequence[Event]], Awaitable[None]], limit: int) -> int:
-        async with self._database.writing() as connection:
+        # What is not removed after a crash is published twice, so nobody waits for the disk here.
+        async with self._database.writing(lasting=False) as connection:
             lines = (await connection.execute(_PENDING, {"limit": limit})).all()
             if not lines:
                 return 0

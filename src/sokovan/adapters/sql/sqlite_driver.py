@@ -102,6 +102,18 @@ class OneHopConnection(aiosqlite.Connection):
     # Statements run in the caller's thread, until the transaction ends.
     at_hand = False
 
+    # How much a commit waits for the disk.
+    _level = ""
+
+    def keep_to(self, level: str) -> None:
+        """Let commits wait for the disk by this `synchronous` level from now on.
+
+        Outside of transactions only; nothing is waited for.
+        """
+        if self._level != level:
+            self._conn.execute(f"PRAGMA synchronous={level}").close()
+            self._level = level
+
     def cursor(self) -> OneHopCursor:  # type: ignore[override]  # SQLAlchemy asks for less than the driver promises
         """A cursor; nothing has happened yet."""
         return OneHopCursor(self)

@@ -65,6 +65,14 @@ async def test_a_writer_crosses_only_to_begin_and_to_commit(database: Database, 
     assert hops[2:] == ["BEGIN", "SELECT name FROM things", "rollback"]
 
 
+async def test_only_what_must_last_waits_for_the_disk(database: Database) -> None:
+    async def level(**options: bool) -> int:
+        async with database.writing(**options) as connection:
+            return int((await connection.execute(sa.text("PRAGMA synchronous"))).scalar_one())
+
+    assert [await level(), await level(lasting=False), await level(), await level(lasting=True)] == [2, 1, 2, 2]
+
+
 async def test_a_brief_reader_does_not_cross_at_all(database: Database, hops: list[str]) -> None:
     async with database.reading(at_hand=True) as connection:
         assert (await connection.execute(sa.text("SELECT count(*) FROM things"))).scalar_one() == 0

@@ -163,7 +163,16 @@ class SqlCatalog:
             HyperNodeTree([row.agent_id for row in agents], await self.all(HyperNode))
 
     async def _refuse_in_use(self, kind: type, name: str) -> None:
-        """What refers to an item by name alone, without a foreign key."""
+        """What refers to an item, and is named before the database refuses without a name."""
+        table, what = SHELVES[kind].table, SHELVES[kind].what
+        for other, field in [(one, field) for one in SHELVES.values() for field, to, _ in one.refers if to is table]:
+            users = sa.select(other.table.c.name).where(other.table.c[field] == name)
+            row = await self._transaction.first(users.limit(1))
+            if row is not None:
+                raise Conflict(
+                    f"{what} {name!r} is in use by {other.what} {row.name}",
+                    hint=f"remove that {other.what}, or change it, first",
+                )
         if kind is Queue and name != ROOT_QUEUE:
             waiting = sa.select(SESSIONS.c.session_id).where(
                 SESSIONS.c.queue == name, SESSIONS.c.status.not_in([status.value for status in SESSION.terminal])

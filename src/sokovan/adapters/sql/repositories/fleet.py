@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from sokovan.domain.lifecycle.agent import AGENT, AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.record import AgentRecord, Change, Device, HistoryEntry
 from sokovan.domain.slots import ResourceSlot, total
+from sokovan.ports.fleet import Makeup
 
 
 class SqlFleet:
@@ -73,13 +75,16 @@ class SqlFleet:
             statement = statement.where(AGENTS.c.agent_id > after)
         return await self._records(statement)
 
-    async def architectures(self) -> Mapping[str, Mapping[str, int]]:
+    async def makeup(self) -> Mapping[str, Makeup]:
         """See the port."""
-        columns = (AGENTS.c.scaling_group, AGENTS.c.architecture)
-        found: dict[str, dict[str, int]] = {}
-        for row in await self._transaction.fetch(sa.select(*columns, sa.func.count().label("n")).group_by(*columns)):
-            found.setdefault(row.scaling_group, {})[row.architecture] = row.n
-        return found
+        architectures: dict[str, dict[str, int]] = {}
+        slots: dict[str, set[str]] = {}
+        for row in await self._transaction.fetch(_makeup()):
+            if row.slot is None:
+                architectures.setdefault(row.scaling_group, {})[row.architecture] = row.n
+            else:
+                slots.setdefault(row.scaling_group, set()).add(row.slot)
+        return {group: Makeup(found, frozenset(slots.get(group, ()))) for group, found in architectures.items()}
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
         """See the port."""
@@ -313,6 +318,21 @@ def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[Res
         kernel_count=row.kernel_count,
         releasing_count=len(releasing),
     )
+
+
+@cache
+def _makeup() -> sa.CompoundSelect[Any]:
+    """Architectures with how many agents have them, and slots that any agent has."""
+    there = AGENTS.c.status != AgentStatus.TERMINATED.value
+    group, architecture = AGENTS.c.scaling_group, AGENTS.c.architecture
+    no_slot, nothing = sa.cast(sa.null(), TEXT).label("slot"), sa.cast(sa.null(), TEXT).label("architecture")
+    counted = sa.select(group, architecture, no_slot, sa.func.count().label("n")).where(there)
+    held = (
+        sa.select(group, nothing, AGENT_SLOTS.c.slot, sa.func.count().label("n"))
+        .join(AGENT_SLOTS, AGENT_SLOTS.c.agent_id == AGENTS.c.agent_id)
+        .where(there, AGENT_SLOTS.c.capacity > 0)
+    )
+    return sa.union_all(counted.group_by(group, architecture), held.group_by(group, AGENT_SLOTS.c.slot))
 
 
 def _of_agents(table: sa.Table, transaction: Transaction) -> sa.Select[Any]:

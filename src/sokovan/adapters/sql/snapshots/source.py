@@ -52,7 +52,9 @@ class SqlSnapshots:
 
     async def refresh(self) -> bool:
         """See the port."""
-        return await self._store.read_apart(self._refresh)
+        # What is new is little; the first time it is everything.
+        read = self._store.read_apart if self._since is None else self._store.read
+        return await read(self._refresh)
 
     async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
         """See the port."""

@@ -23,10 +23,10 @@ class ScheduleSessions:
 
     async def handle(self, seen: Round) -> bool:
         """One cycle; who was placed is known at once, for the next step of the same round."""
-        if self._batches.transactions != self._looked_at:
-            await self._scheduler.look()  # what this round has freed may be taken in it
-        self._looked_at = self._batches.transactions
         anybody = self._bench.live.count(Need.A_PLACE) > 0
+        if anybody and self._batches.transactions != self._looked_at:
+            await self._scheduler.look()  # what this round has freed may be taken in it
+            self._looked_at = self._batches.transactions
         report = await self._scheduler.run(fence=self._batches.fence, always=seen.long, anybody=anybody)
         telemetry = self._bench.telemetry
         if report.placed:
