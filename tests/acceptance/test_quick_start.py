@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def quick_start() -> list[list[str]]:
     section = readme.partition("## Quick start\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"```console\n(.*?)```", section, flags=re.DOTALL)
     return [[line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")] for block in blocks]
+
+
+def python_example() -> str:
+    """The program of the section about Python."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## Use it from Python\n")[2].partition("\n## ")[0]
+    [program] = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    return str(program)
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +109,17 @@ def test_ps_shows_what_became_of_all(outcomes: dict[str, subprocess.CompletedPro
 
 def test_the_exit_code_of_a_command_is_that_of_run(system: Embedded) -> None:
     assert system.cli("run", "--", "python", "-c", "raise SystemExit(7)").returncode == 7
+
+
+def test_the_program_of_the_section_about_python_prints_every_line_and_the_exit_code(system: Embedded) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", python_example()],
+        cwd=system.folder,
+        env=system.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    *lines, last = done.stdout.splitlines()
+    assert (sorted(lines), last) == ([f"{kernel} hello" for kernel in range(4)], "0"), done.stderr

@@ -16,6 +16,7 @@ from sokovan.agent.watcher import Sight
 from sokovan.ports.runtime import KernelRuntime, KernelState, Launch
 from sokovan.testing.clock import VirtualClock, until
 from sokovan.testing.contracts.agent_gateway import GatewaySubject
+from sokovan.testing.contracts.agent_gateway_commands import FAILING
 from tests.integration.agent_rig import AGENT, INVENTORY, Agent, Manager, Register, comes_true, launch
 from tests.integration.tiny_runtime import TinyRuntime
 from tests.unit.adapters.pretend.listening import Listening
@@ -89,7 +90,8 @@ async def process(root: Path) -> AsyncIterator[GatewaySubject]:
 @asynccontextmanager
 async def pretend(_root: Path) -> AsyncIterator[GatewaySubject]:
     clock, listening, shape = VirtualClock(), Listening(), FleetShape(count=3, gpus=1)
-    manner = Manner(words=lambda _agent_id, _command: b"hello\n")
+    # It says that it is pretended, which here looks like what a real one would say.
+    manner = Manner(words=lambda _agent_id, command: b"" if tuple(command) == FAILING else b"hello\n")
     fleet = PretendFleet(clock, shape, admit=listening.admit, heard=listening.hear, manner=manner)
     running = asyncio.ensure_future(fleet.run())
     await clock.advance(0)

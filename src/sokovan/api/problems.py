@@ -25,7 +25,7 @@ from sokovan.domain.errors import (
     StoreUnavailable,
 )
 from sokovan.orchestrator.sessions.dry_runs import DryRunUnavailable
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, NameTaken
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable
 from sokovan.ports.events import BusUnavailable
 from sokovan.ports.runtime import RuntimeFailure
@@ -41,6 +41,7 @@ DETAIL_MAX = 2_000
 STATUSES: dict[type[SokovanError], HTTPStatus] = {
     SokovanError: HTTPStatus.INTERNAL_SERVER_ERROR,
     InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
+    NameTaken: HTTPStatus.CONFLICT,
     NotFound: HTTPStatus.NOT_FOUND,
     StaleVersion: HTTPStatus.CONFLICT,
     Conflict: HTTPStatus.CONFLICT,

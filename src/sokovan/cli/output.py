@@ -82,4 +82,6 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def plain_cell(text: str) -> str:
     """A text that keeps to its line: what others wrote may hold anything."""
+    if "\n" in text:
+        text = " ".join(text.split())
     return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)

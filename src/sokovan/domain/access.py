@@ -86,7 +86,7 @@ RULES: dict[Kind, tuple[Needed, Needed]] = {
     Kind.QUEUE:         (Needed.ANYBODY,     Needed.ADMIN),
     Kind.SCALING_GROUP: (Needed.ANYBODY,     Needed.ADMIN),
     Kind.IMAGE:         (Needed.ANYBODY,     Needed.ADMIN),
-    Kind.POLICY:        (Needed.ANYBODY,     Needed.ADMIN),
+    Kind.POLICY:        (Needed.OWN,         Needed.ADMIN),
     Kind.SYSTEM:        (Needed.ADMIN,       Needed.ADMIN),
 }  # fmt: skip
 

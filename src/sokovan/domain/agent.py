@@ -12,6 +12,11 @@ from sokovan.domain.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
+# The label of an agent that says where folders can be mounted for its kernels.
+MOUNTS_LABEL = "sokovan.mounts"
+MOUNTS_ANYWHERE = "anywhere"
+MOUNTS_IN_PLACE = "in-place"
+
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:

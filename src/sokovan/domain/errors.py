@@ -32,6 +32,10 @@ from typing import ClassVar
 QUOTED_MAX = 80
 
 
+def _article(what: str) -> str:
+    return "an" if what[:1] in "aeiou" else "a"
+
+
 def quoted(value: object) -> str:
     """The value as the reader wrote it, shortened if it is long."""
     try:
@@ -80,7 +84,7 @@ class InvalidName(InvalidInput):
 
     def __init__(self, *, what: str, name: object) -> None:
         self.what, self.name = what, name
-        super().__init__(f"{quoted(name)} is not a name for a {what}")
+        super().__init__(f"{quoted(name)} is not a name for {_article(what)} {what}")
 
 
 class InvalidSlots(InvalidInput):

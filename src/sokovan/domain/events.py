@@ -40,6 +40,8 @@ class SessionMoved(Event):
 class VerdictsChanged(Event):
     """Sessions that wait have a reason that they did not have before.
 
+    For a place, or for an image: how far it is counts as a reason.
+
     One event for many of them: where thousands wait, they hear of a new reason together.
     """
 

@@ -17,8 +17,9 @@ SLOT_PRIORITY_DEFAULT = ("cuda.device", "cuda.shares", "rocm.device", "tpu.devic
 class ScalingGroup:
     """A pool of agents with the names of its plugins, as the configuration has them.
 
-    `known_slots` empty means that any slot name is accepted. Whether a plugin of a
-    given name exists is for the plugin registry to say, not for this noun.
+    `known_slots` empty means: those that its agents have, and those of `slot_priority`.
+    Whether a plugin of a given name exists is for the plugin registry to say, not for
+    this noun.
     """
 
     name: ScalingGroupName

@@ -15,7 +15,7 @@ from pathlib import Path
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.confinement import confinement
 from sokovan.agent.devices import nvidia_devices
-from sokovan.entrypoints.embedded.data_folder import data_home
+from sokovan.entrypoints.embedded.data_folder import data_home, server_of
 from sokovan.ports.environment import Clock
 
 PORT = 7646
@@ -49,7 +49,7 @@ def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
         _devices,
         lambda: _data(home),
         lambda: _space(home),
-        _port,
+        lambda: _port(home),
         _docker,
     ]
     return [question() for question in questions]
@@ -109,7 +109,10 @@ def _space(home: Path) -> Finding:
     return Finding("disk", free >= SPACE_LEAST, f"{free / (1 << 30):.1f} GiB free", "make at least 2 GiB of space")
 
 
-def _port() -> Finding:
+def _port(home: Path) -> Finding:
+    own = server_of(home)
+    if own is not None and str(own.get("url", "")).endswith(f":{PORT}"):
+        return Finding("port", ok=True, detail=f"{PORT} is that of your own server, which is up")
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

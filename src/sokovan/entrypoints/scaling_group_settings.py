@@ -22,7 +22,10 @@ _DEFAULT = SchedulingProfile()
 GROUP_KEYS: dict[str, tuple[About, object]] = {
     "scheduler": (About("name", "The sequencer: the order in which sessions are considered."), "fifo"),
     "scheduler_opts": (About("table", "The rest of the policy; see below."), {}),
-    "known_slots": (About("list of slot names", "The slots that may be asked for; an empty list allows any."), []),
+    "known_slots": (
+        About("list of slot names", "The slots that may be asked for; if empty, those its agents have."),
+        [],
+    ),
     "slot_priority": (
         About("list of slot names", "The order in which the legacy selector compares agents."),
         list(SLOT_PRIORITY_DEFAULT),

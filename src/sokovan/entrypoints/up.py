@@ -86,6 +86,7 @@ def run_up(options: UpOptions, *, say: Callable[[str], None]) -> int:
     try:
         folder = DataFolder(options.data or data_home(os.environ))
         with folder.held():
+            folder.check_store()
             return asyncio.run(_up(options, folder, say))
     except AlreadyUp as already:
         say(f"{already.message}; nothing to do")

@@ -16,7 +16,7 @@ class ImageNews:
         self._reports: dict[AgentId, dict[str, ImageReport]] = {}
 
     def take_in(self, agent_id: AgentId, incarnation: int, reports: Iterable[ImageReport]) -> bool:
-        """Keep what an agent says; whether the state of an image is another than before."""
+        """Keep what an agent says; whether it says of an image what it did not say before."""
         known = self._incarnations.get(agent_id, 0)
         if incarnation < known:
             return False
@@ -27,7 +27,7 @@ class ImageNews:
         moved = False
         for report in reports:
             before = images.get(report.image)
-            moved |= before is None or before.state is not report.state
+            moved |= before != report
             images[report.image] = report
         return moved
 

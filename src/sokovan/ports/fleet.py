@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from sokovan.domain.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.record import AgentRecord, Change, Device, HistoryEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Makeup:
+    """What a scaling group's agents are.
+
+    How many have which architecture, and the slots that any of them has.
+    """
+
+    architectures: Mapping[str, int] = field(default_factory=dict)
+    slots: frozenset[str] = frozenset()
 
 
 class Fleet(Protocol):
@@ -37,8 +49,8 @@ class Fleet(Protocol):
     async def all(self, *, scaling_group: str = "", after: str = "", limit: int | None = None) -> Sequence[AgentRecord]:
         """Every agent (of a scaling group), by id; or the first `limit` after an id."""
 
-    async def architectures(self) -> Mapping[str, Mapping[str, int]]:
-        """How many agents of each scaling group have which architecture."""
+    async def makeup(self) -> Mapping[str, Makeup]:
+        """What each scaling group is made of; agents that have left do not count."""
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
         """Take a move of the table.

@@ -26,11 +26,18 @@ class RuntimeFailure(SokovanError):
     hint = "the detail says what the machine refused; mend it there, or let the session try another agent"
 
 
+class ProgramNotFound(RuntimeFailure):
+    """The program of a command is not there, where the command would run."""
+
+    code = "program-not-found"
+    hint = "check the command and PATH of the session, or choose an image that has the program"
+
+
 class ImageUnavailable(RuntimeFailure):
     """An image cannot be had: it is not known here, or its installation failed."""
 
     code = "image-unavailable"
-    hint = "check the name of the image and what it needs; `sokovan image ls` lists those that are known"
+    hint = "check its name and its list of requirements; docs/howto/images.md tells how images are made"
 
     def __init__(self, *, image: str, problem: str) -> None:
         self.image, self.problem = image, problem

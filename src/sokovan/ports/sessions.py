@@ -48,10 +48,18 @@ class SessionFilter:
 class Sessions(Protocol):
     """Sessions with their kernels. A session's status follows from its kernels."""
 
-    async def enqueue(self, spec: SessionSpec, change: Change, *, request: RequestKey | None = None) -> SessionRecord:
+    async def enqueue(
+        self,
+        spec: SessionSpec,
+        change: Change,
+        *,
+        request: RequestKey | None = None,
+        in_place_of: SessionId | None = None,
+    ) -> SessionRecord:
         """Store a new session, PENDING, with its kernels.
 
-        The same request again gives the session it made. Raises IdempotencyConflict,
+        Sessions that wait for `in_place_of` wait for the new one instead. The same request
+        again gives the session it made. Raises IdempotencyConflict,
         Conflict (the id is taken, or the name by a session of the same user that has not
         ended), NotFound (scaling group, dependency).
         """

@@ -11,7 +11,7 @@ from sokovan.sdk.core.answers import interpret, problem_of
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.following import Follower
 from sokovan.sdk.core.paging import Paging
-from sokovan.sdk.core.retrying import STREAMS, Attempts, Deadline, RetryRule
+from sokovan.sdk.core.retrying import STREAMS, Attempts, Deadline, OnTrouble, RetryRule
 from sokovan.sdk.core.server_events import EventReader, ServerEvent
 from sokovan.sdk.endpoint import Endpoint, outlasts, reaching
 from sokovan.sdk.errors import ClientProblem, Unreachable
@@ -57,15 +57,23 @@ class AsyncConnection:
             for item in paging.accept(await self.send(paging.call())):
                 yield item
 
-    async def follow(self, follower: Follower[T], *, timeout_s: float | None = None) -> AsyncGenerator[T, None]:
+    async def follow(
+        self,
+        follower: Follower[T],
+        *,
+        timeout_s: float | None = None,
+        rule: RetryRule = STREAMS,
+        on_trouble: OnTrouble | None = None,
+    ) -> AsyncGenerator[T, None]:
         """What a stream brings, over broken connections, until it is over or time is up."""
         deadline = Deadline(timeout_s, self.surroundings)
-        attempts = Attempts(STREAMS, self.surroundings)
+        attempts = Attempts(rule, self.surroundings, on_trouble=on_trouble)
         while True:
             try:
                 async for event in self._events(follower, deadline):
-                    attempts.succeeded()
                     item = follower.accept(event)
+                    if item is not None or event.is_pulse:
+                        attempts.succeeded()
                     if item is not None:
                         yield item
                 if follower.is_over():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sokovan.sdk.async_sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.core.following import LogWish
 from sokovan.sdk.core.log_lines import LineReader, LogLine
-from sokovan.sdk.core.states import ENDED, needs_explaining, state_of, where
+from sokovan.sdk.core.states import ENDED, has_settled, needs_explaining, state_of, where
 from sokovan.wire.api.sessions import SessionView
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class AsyncSessionHandle:
     async def logs(
         self, *, follow: bool = False, tail: int | None = None, kernel: int | None = None
     ) -> AsyncIterator[LogLine]:
-        """Its output, line by line; with `follow` until it ends."""
+        """Its output, line by line; with `follow` until it ends, all of it or the kernel."""
         reader = LineReader()
         wish = LogWish(follow=follow, tail=tail, kernel=kernel).of(self.view)
         async for piece in self._sessions.logs(self.id, wish):
@@ -76,6 +76,11 @@ class AsyncSessionHandle:
                 yield line
         for line in reader.close():
             yield line
+        if follow and kernel is None:  # the last line is out before the end is known
+            async for view in self._sessions.watch(self.id):
+                self.view = view
+                if has_settled(view):
+                    break
 
     async def exec(self, command: Sequence[str], *, kernel: int = 0) -> AsyncExecution:
         """Start a command inside one of its kernels."""

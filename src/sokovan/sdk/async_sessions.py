@@ -12,6 +12,7 @@ from sokovan.sdk.core import session_calls
 from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.core.following import LogFollower, LogPiece, LogWish, SessionFollower
 from sokovan.sdk.core.paging import Paging
+from sokovan.sdk.core.retrying import READS, STREAMS, OnTrouble
 from sokovan.sdk.core.session_calls import Wanted
 from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
 from sokovan.sdk.errors import StillWaiting
@@ -80,13 +81,17 @@ class AsyncSessions:
         """The story of a session and its kernels."""
         return await self._connection.send(session_calls.history(ref))
 
-    async def logs(self, ref: str, wish: LogWish | None = None) -> AsyncIterator[LogPiece]:
+    async def logs(
+        self, ref: str, wish: LogWish | None = None, *, on_trouble: OnTrouble | None = None
+    ) -> AsyncIterator[LogPiece]:
         """The output of a session's kernels, piece by piece."""
         wish = wish or LogWish()
         if wish.needs_size:
             view = await self.get(ref)
             ref, wish = view.id, wish.of(view)
-        async with aclosing(self._connection.follow(LogFollower(ref, wish))) as pieces:
+        rule = STREAMS if wish.follow else READS
+        following = self._connection.follow(LogFollower(ref, wish), rule=rule, on_trouble=on_trouble)
+        async with aclosing(following) as pieces:
             async for piece in pieces:
                 yield piece
 

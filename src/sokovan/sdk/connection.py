@@ -11,7 +11,7 @@ from sokovan.sdk.core.answers import interpret, problem_of
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.following import Follower
 from sokovan.sdk.core.paging import Paging
-from sokovan.sdk.core.retrying import STREAMS, Attempts, Deadline, RetryRule
+from sokovan.sdk.core.retrying import STREAMS, Attempts, Deadline, OnTrouble, RetryRule
 from sokovan.sdk.core.server_events import EventReader, ServerEvent
 from sokovan.sdk.endpoint import Endpoint, outlasts, reaching
 from sokovan.sdk.errors import ClientProblem, Unreachable
@@ -56,15 +56,23 @@ class Connection:
         while not paging.is_over():
             yield from paging.accept(self.send(paging.call()))
 
-    def follow(self, follower: Follower[T], *, timeout_s: float | None = None) -> Iterator[T]:
+    def follow(
+        self,
+        follower: Follower[T],
+        *,
+        timeout_s: float | None = None,
+        rule: RetryRule = STREAMS,
+        on_trouble: OnTrouble | None = None,
+    ) -> Iterator[T]:
         """What a stream brings, over broken connections, until it is over or time is up."""
         deadline = Deadline(timeout_s, self.surroundings)
-        attempts = Attempts(STREAMS, self.surroundings)
+        attempts = Attempts(rule, self.surroundings, on_trouble=on_trouble)
         while True:
             try:
                 for event in self._events(follower, deadline):
-                    attempts.succeeded()
                     item = follower.accept(event)
+                    if item is not None or event.is_pulse:
+                        attempts.succeeded()
                     if item is not None:
                         yield item
                 if follower.is_over():

@@ -165,7 +165,9 @@ def api_problem(problem: ProblemView, *, retry_after_s: float | None = None) -> 
 
 
 def _sentence(problem: ProblemView) -> str:
-    told = problem.detail or problem.title
-    if len(problem.problems) < 2:  # the detail says it already
+    told, found = problem.detail or problem.title, problem.problems
+    if len(found) < 2:  # the detail says it already
         return told
+    # The detail says them all in one line, which nobody likes to read.
+    told = told.partition(f" {found[0].where}: {found[0].problem}")[0]
     return "\n".join([told, *(f"  {line.where}: {line.problem}" for line in problem.problems)])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sokovan.sdk.core.following import LogWish
 from sokovan.sdk.core.log_lines import LineReader, LogLine
-from sokovan.sdk.core.states import ENDED, needs_explaining, state_of, where
+from sokovan.sdk.core.states import ENDED, has_settled, needs_explaining, state_of, where
 from sokovan.sdk.sessions import Kernels, Sessions
 from sokovan.wire.api.sessions import SessionView
 
@@ -66,12 +66,17 @@ class SessionHandle:
         return self._sessions.why(self.id) if needs_explaining(self.refresh()) else None
 
     def logs(self, *, follow: bool = False, tail: int | None = None, kernel: int | None = None) -> Iterator[LogLine]:
-        """Its output, line by line; with `follow` until it ends."""
+        """Its output, line by line; with `follow` until it ends, all of it or the kernel."""
         reader = LineReader()
         wish = LogWish(follow=follow, tail=tail, kernel=kernel).of(self.view)
         for piece in self._sessions.logs(self.id, wish):
             yield from reader.feed(piece)
         yield from reader.close()
+        if follow and kernel is None:  # the last line is out before the end is known
+            for view in self._sessions.watch(self.id):
+                self.view = view
+                if has_settled(view):
+                    break
 
     def exec(self, command: Sequence[str], *, kernel: int = 0) -> Execution:
         """Start a command inside one of its kernels."""

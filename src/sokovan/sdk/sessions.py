@@ -11,6 +11,7 @@ from sokovan.sdk.core import session_calls
 from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.core.following import LogFollower, LogPiece, LogWish, SessionFollower
 from sokovan.sdk.core.paging import Paging
+from sokovan.sdk.core.retrying import READS, STREAMS, OnTrouble
 from sokovan.sdk.core.session_calls import Wanted
 from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
 from sokovan.sdk.errors import StillWaiting
@@ -79,13 +80,14 @@ class Sessions:
         """The story of a session and its kernels."""
         return self._connection.send(session_calls.history(ref))
 
-    def logs(self, ref: str, wish: LogWish | None = None) -> Iterator[LogPiece]:
+    def logs(self, ref: str, wish: LogWish | None = None, *, on_trouble: OnTrouble | None = None) -> Iterator[LogPiece]:
         """The output of a session's kernels, piece by piece."""
         wish = wish or LogWish()
         if wish.needs_size:
             view = self.get(ref)
             ref, wish = view.id, wish.of(view)
-        return self._connection.follow(LogFollower(ref, wish))
+        rule = STREAMS if wish.follow else READS
+        return self._connection.follow(LogFollower(ref, wish), rule=rule, on_trouble=on_trouble)
 
 
 class Kernels:

@@ -179,11 +179,14 @@ class ActingAgent:
         acted.state, acted.exit_code, acted.reason = KernelState.EXITED, code, reason
         await self._seen()
 
-    async def pulled(self, image: str, problem: str = "") -> None:
-        """A pull is over, well or not."""
-        self.script.pulls.discard(image)
-        state = ImageState.FAILED if problem else ImageState.READY
-        self._happens(ImageMoved(ImageReport(image, state, problem)))
+    async def pulled(self, image: str, problem: str = "", *, so_far: str = "") -> None:
+        """A pull is over, well or not; or only so far."""
+        if so_far:
+            report = ImageReport(image, ImageState.PULLING, so_far)
+        else:
+            self.script.pulls.discard(image)
+            report = ImageReport(image, ImageState.FAILED if problem else ImageState.READY, problem)
+        self._happens(ImageMoved(report))
         await self._flush()
 
     async def ask(self, kind: str, event: Callable[[Token], Event]) -> Gone | ImageReport | None:

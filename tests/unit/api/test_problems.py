@@ -20,7 +20,7 @@ from sokovan.domain.errors import (
     SokovanError,
     StoreUnavailable,
 )
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, NameTaken, Problem
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,11 @@ def test_every_place_that_is_wrong_is_listed() -> None:
     assert [(one.where, one.problem) for one in problem.problems] == [("size", "is 0"), ("groups/1/name", "is empty")]
     spec = problem_of(InvalidSpec(what="s", field="environment.X", value=1, problem="must be a text"), "r")
     assert [one.where for one in spec.problems] == ["environment/X"]
+
+
+def test_a_name_that_is_taken_is_a_conflict() -> None:
+    problem = problem_of(NameTaken([Problem("name", "a is taken")]), "r")
+    assert (problem.status, problem.code, len(problem.problems)) == (409, "name-taken", 1)
 
 
 def test_control_characters_and_endless_texts_do_not_pass() -> None:

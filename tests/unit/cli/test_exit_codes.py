@@ -37,8 +37,9 @@ def told(status: int) -> errors.ApiProblem:
         (errors.InvalidSpec("x"), 2),
         (errors.InvalidName("x"), 2),
         (errors.UnexpectedAnswer("x"), 1),
-        (CommandProblem("x", code="usage", hint=""), 2),
         (OurFailure(errors.Unreachable("x")), 125),
+        (OurFailure(errors.InvalidSpec("agent a1 refuses: no 'x' [program-not-found]")), 127),
+        (CommandProblem("x", code="usage", hint=""), 2),
         (ValueError("x"), 1),
     ],
 )

@@ -6,8 +6,12 @@ import json
 
 import pytest
 
-from sokovan.cli.output import as_json, complain, say, table, talk
+from sokovan.cli.output import as_json, complain, plain_cell, say, table, talk
 from sokovan.domain.errors import InvalidName
+
+
+def test_a_line_break_in_a_cell_is_a_space() -> None:
+    assert plain_cell("one\n  two\r\nthree\x1b") == "one two three\ufffd"
 
 
 def test_data_goes_to_standard_output_and_talk_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,7 +29,7 @@ def test_an_error_is_told_to_people_with_hint_and_code(capsys: pytest.CaptureFix
     complain(InvalidName(what="agent", name="a b"), json_too=False)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("error: 'a b' is not a name for a agent\n  hint: use 1 to 128 letters")
+    assert err.startswith("error: 'a b' is not a name for an agent\n  hint: use 1 to 128 letters")
     assert err.endswith("[invalid-name]\n")
 
 

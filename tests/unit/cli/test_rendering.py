@@ -110,7 +110,7 @@ def test_one_object_has_only_the_facts_that_were_asked_for(capsys: Out) -> None:
 
 
 def test_what_others_wrote_cannot_leave_its_line(capsys: Out) -> None:
-    assert printed(capsys, Form(), [Thing("a\n\x1b[31mb", 1)]).splitlines()[1] == "a\ufffd\ufffd[31mb  1"
+    assert printed(capsys, Form(), [Thing("a\n\x1b[31mb", 1)]).splitlines()[1] == "a \ufffd[31mb  1"
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_a_kernel_may_be_nominated_for_an_agent_and_bound_to_labels() -> None:
 @pytest.mark.parametrize("wrong", [None, 0, [], "a b"])
 def test_a_group_or_image_is_a_name_or_left_blank(field: str, wrong: Any) -> None:
     named: dict[str, Any] = {field: wrong}
-    with pytest.raises(InvalidName, match=f"is not a name for a {field}"):
+    with pytest.raises(InvalidName, match=f"is not a name for an? {field}"):
         KernelSpec(KernelId("k"), CPU, **named)
 
 

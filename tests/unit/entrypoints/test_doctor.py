@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from sokovan.adapters.process.hierarchies import Hierarchies
 from sokovan.adapters.process.sandbox import Sandbox
 from sokovan.entrypoints import doctor
 from sokovan.entrypoints.doctor import Finding, examine
+from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.testing.clock import VirtualClock
 
 
@@ -35,6 +37,14 @@ def test_a_missing_sandbox_is_said_plainly(tmp_path: Path) -> None:
 
 def found(name: str, tmp_path: Path) -> Finding:
     return next(finding for finding in examine({"HOME": str(tmp_path)}) if finding.name == name)
+
+
+def test_the_port_of_ones_own_server_is_not_taken_by_others(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path / ".local" / "share" / "sokovan")
+    with folder.held():
+        folder.write_private("up.json", json.dumps({"url": f"http://127.0.0.1:{doctor.PORT}", "pid": os.getpid()}))
+        answer = found("port", tmp_path)
+    assert (answer.ok, answer.detail) == (True, f"{doctor.PORT} is that of your own server, which is up")
 
 
 @pytest.mark.parametrize(

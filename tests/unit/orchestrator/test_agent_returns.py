@@ -2,9 +2,9 @@
 
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
-from sokovan.orchestrator.agent_returns import came_back
+from sokovan.orchestrator.agent_returns import came_back, is_left_behind
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
-from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER
 
 A1 = AgentId("a1")
 
@@ -36,3 +36,22 @@ async def test_what_an_operator_asked_for_is_not_forgotten(cluster: Orchestrated
 
 async def test_whoever_was_not_away_does_not_come_back(cluster: OrchestratedCluster) -> None:
     assert await after(cluster) == (False, AgentStatus.ALIVE)
+
+
+async def test_what_a_new_incarnation_did_not_find_is_left_behind(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+
+    async def left_behind() -> bool:
+        info = (await cluster.store.read(lambda unit: unit.fleet.get(A1))).info
+        [kernel] = await cluster.store.read(lambda unit: unit.ledger.kernels_on(A1))
+        return is_left_behind(kernel, info)
+
+    assert not await left_behind()
+    await agent.restart()
+    assert not await left_behind()
+    agent.loses_its_machine()
+    known = await cluster.store.read(lambda unit: unit.fleet.get(A1))
+    await cluster.store.run(lambda unit: unit.fleet.enrol(known.info, BY_AGENT))
+    assert await left_behind()

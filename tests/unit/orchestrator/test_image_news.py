@@ -9,10 +9,11 @@ PULLING = ImageReport("python", ImageState.PULLING, "10 %")
 READY = ImageReport("python", ImageState.READY)
 
 
-def test_only_another_state_is_news() -> None:
+def test_only_what_was_not_said_before_is_news() -> None:
     news = ImageNews()
     assert news.take_in(A1, 1, [PULLING])
-    assert not news.take_in(A1, 1, [ImageReport("python", ImageState.PULLING, "20 %")])
+    assert not news.take_in(A1, 1, [PULLING])
+    assert news.take_in(A1, 1, [ImageReport("python", ImageState.PULLING, "20 %")])
     assert news.take_in(A1, 1, [READY])
     assert news.of(A1, 1, "python") == READY
 

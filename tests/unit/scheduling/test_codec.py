@@ -175,7 +175,7 @@ def broken(path: str, value: Any) -> str:
         ("snapshot.agents", {}, "snapshot.agents", "expected a list"),
         ("snapshot.agents.0", [], "snapshot.agents[0]", "expected a mapping"),
         ("snapshot.agents.0.agent_id", KeyError, "snapshot.agents[0]", "lacks agent_id"),
-        ("snapshot.agents.0.agent_id", "a b", "snapshot.agents[0]", "'a b' is not a name for a agent"),
+        ("snapshot.agents.0.agent_id", "a b", "snapshot.agents[0]", "'a b' is not a name for an agent"),
         ("snapshot.agents.0.status", "asleep", "snapshot.agents[0].status", "'asleep'"),
         ("snapshot.agents.0.status", [], "snapshot.agents[0].status", "[]"),
         ("snapshot.agents.0.kernels_max", -1, "snapshot.agents[0]", "kernels_max"),

@@ -34,6 +34,13 @@ async def test_properties_speak_of_what_was_seen_last() -> None:
     assert (handle.id, handle.name) == ("s-1", "ddp")
 
 
+async def test_a_followed_output_ends_with_the_session_and_not_before() -> None:
+    last = LogChunk(kernel=0, offset=0, next_offset=4, data="b25lCg==", end=True)
+    handle = held(stream(("log", last)), stream(("session", session()), ("session", ended(exit_code=3, version=7))))
+    assert [line.text async for line in handle.logs(follow=True)] == ["one"]
+    assert handle.exit_code == 3
+
+
 async def test_it_says_why_is_stopped_and_its_output_comes_in_lines() -> None:
     chunk = LogChunk(kernel=0, offset=0, next_offset=7, data="b25lCnR3bw==", end=True)
     handle = held(ok(session()), stream(("log", chunk)), ok(session(status="terminating")))

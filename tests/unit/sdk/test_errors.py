@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.sdk import errors
 from sokovan.sdk.errors import ApiProblem, ClientProblem, Unauthorized, api_problem
-from sokovan.wire.api.system import ProblemView
+from sokovan.wire.api.system import FieldProblem, ProblemView
 
 
 def kinds() -> list[type[ClientProblem]]:
@@ -35,3 +35,10 @@ def test_a_problem_without_a_hint_gets_that_of_its_kind() -> None:
     found = api_problem(ProblemView(type="", title="Unauthorized", status=401, detail="", code="unauthenticated"))
     assert isinstance(found, Unauthorized)
     assert (found.message, found.hint) == ("Unauthorized", Unauthorized.fallback)
+
+
+def test_each_of_several_problems_is_told_once() -> None:
+    problems = [FieldProblem(where="size", problem="is 0"), FieldProblem(where="queue", problem="is none")]
+    told = "the request cannot be taken: size: is 0; queue: is none"
+    view = ProblemView(type="", title="T", status=422, detail=told, code="c", problems=problems)
+    assert api_problem(view).message == "the request cannot be taken:\n  size: is 0\n  queue: is none"

@@ -54,4 +54,20 @@ def test_its_output_comes_in_lines() -> None:
         LogChunk(kernel=0, offset=4, next_offset=7, data="dHdv", end=True),
     ]
     handle, _ = held(stream(*(("log", chunk) for chunk in chunks)))
-    assert [str(line) for line in handle.logs(follow=True)] == ["one", "two"]
+    assert [str(line) for line in handle.logs()] == ["one", "two"]
+
+
+def test_a_followed_output_ends_with_the_session_and_not_before() -> None:
+    last = LogChunk(kernel=0, offset=0, next_offset=4, data="b25lCg==", end=True)
+    ending = stream(("session", session(version=6)), ("session", ended(exit_code=3, version=7)))
+    handle, _ = held(stream(("log", last)), ending, ok(ended(exit_code=3)))
+    assert [str(line) for line in handle.logs(follow=True)] == ["one"]
+    assert handle.view.exit_code == 3
+    assert handle.exit_code == 3
+
+
+def test_the_followed_output_of_one_kernel_ends_with_the_kernel() -> None:
+    last = LogChunk(kernel=0, offset=0, next_offset=4, data="b25lCg==", end=True)
+    handle, server = held(stream(("log", last)))
+    assert [str(line) for line in handle.logs(follow=True, kernel=0)] == ["one"]
+    assert len(server.asked) == 1

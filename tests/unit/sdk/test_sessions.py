@@ -9,11 +9,12 @@ import pytest
 
 from sokovan.sdk.connection import Connection
 from sokovan.sdk.core.following import LogWish
+from sokovan.sdk.core.retrying import READS
 from sokovan.sdk.core.session_calls import Wanted
-from sokovan.sdk.errors import InvalidSetting, NeverReached, StillWaiting
+from sokovan.sdk.errors import ClientProblem, InvalidSetting, NeverReached, ServerFailed, StillWaiting
 from sokovan.sdk.sessions import Kernels, Sessions
 from sokovan.wire.api.sessions import HistoryView, LogChunk, SessionBody
-from tests.unit.sdk.toy_server import ENDPOINT, Answer, StillClock, ToyServer, ok, stream
+from tests.unit.sdk.toy_server import ENDPOINT, Answer, StillClock, ToyServer, ok, problem, stream
 from tests.unit.sdk.views import KERNEL, SESSION, ended, pending, session
 
 
@@ -117,6 +118,28 @@ def test_every_other_question_is_one_request() -> None:
         "GET /api/v1/sessions/a/kernels/0/log?tail=3",
         "GET /api/v1/sessions/a/log?kernel=0",
     ]
+
+
+def test_output_that_cannot_be_read_is_given_up_soon_unless_it_is_followed() -> None:
+    gone = [problem(503, "agent-unreachable") for _ in range(10)]
+    sessions, _, server = opened(*gone)
+    with pytest.raises(ServerFailed):
+        list(sessions.logs("a", LogWish(kernel=0)))
+    assert len(server.asked) == READS.attempts_max
+    heard: list[ClientProblem] = []
+    last = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
+    sessions, _, server = opened(*gone, stream(("log", last)))
+    pieces = sessions.logs("a", LogWish(kernel=0, follow=True), on_trouble=heard.append)
+    assert [piece.content for piece in pieces] == [b"a"]
+    assert [one.code for one in heard] == ["agent-unreachable"] * 10
+
+
+def test_a_problem_inside_a_stream_counts_as_a_failure() -> None:
+    told = {"type": "", "title": "T", "status": 503, "detail": "d", "code": "agent-unreachable", "hint": "h"}
+    sessions, _, server = opened(*(stream(("problem", told)) for _ in range(10)))
+    with pytest.raises(ServerFailed):
+        list(sessions.logs("a", LogWish(kernel=0)))
+    assert len(server.asked) == READS.attempts_max
 
 
 def test_whoever_follows_all_kernels_looks_first_how_many_there_are() -> None:

@@ -113,7 +113,7 @@ WRONG_VALUES = [
     Malformed("a status in a list", agent("{status: [alive]}"), 3, "agents.n1.status", "is ['alive']"),
     Malformed("an alias of itself", "scenario: s\nsource: &a [*a]\n", 2, "source[0]", "an alias of what it stands in"),
     Malformed("a tag that does not fit", "scenario: s\nsource: !!int ''\n", 2, "source", "cannot be read as"),
-    Malformed("a bad agent name", "scenario: s\nagents:\n  a b: {}\n", 3, "agents.a b", "is not a name for a agent"),
+    Malformed("a bad agent name", "scenario: s\nagents:\n  a b: {}\n", 3, "agents.a b", "is not a name for an agent"),
     Malformed("an unknown status", agent("{status: asleep}"), 3, "agents.n1.status", "is 'asleep'"),
     Malformed("a kernel limit below 0", agent("{max_kernels: -1}"), 3, "agents.n1.max_kernels", "must be 0 or more"),
     Malformed("a label that is no text", agent("{labels: {x: [y]}}"), 3, "agents.n1.labels.x", "must be a text"),

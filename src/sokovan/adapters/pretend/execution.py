@@ -18,7 +18,7 @@ class PretendExecution:
     """Execution port without anything behind it.
 
     `found` gives the kernel that it runs in, or raises what the port says; `words` are
-    the first thing that a shell says.
+    the first thing that it says: whoever waits for output must know that none will come.
     """
 
     def __init__(
@@ -80,12 +80,17 @@ class PretendExecution:
         program = self._command[0].rpartition("/")[2] if self._command else ""
         if program in ECHOES and len(self._command) == 1:
             if program in SHELLS:
-                self._said.put_nowait(self._words)
+                self._tell()
             while data := await self._input.get():
                 self._said.put_nowait(data)
             return 0
+        self._tell()
         conduct = conduct_of(self._command)
         if conduct.lasts_s is None:
             await asyncio.Event().wait()
         await self._clock.sleep(conduct.lasts_s or 0.0)
         return conduct.exit_code
+
+    def _tell(self) -> None:
+        if self._words:
+            self._said.put_nowait(self._words)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL, AgentInfo
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.domain.image import ARCHITECTURE_DEFAULT
@@ -68,7 +68,7 @@ class FleetShape:
                 agent_id=agent_id,
                 available_slots=slots,
                 architecture=self.architecture,
-                labels={RACK_LABEL: rack, PRETENDED_LABEL: "yes"},
+                labels={RACK_LABEL: rack, PRETENDED_LABEL: "yes", MOUNTS_LABEL: MOUNTS_ANYWHERE},
                 scaling_group=self.scaling_group,
             )
             for rack, agent_ids in self.racks()

@@ -11,9 +11,11 @@ from typing import Any
 
 from sokovan.adapters.process.places import opened
 from sokovan.adapters.process.shim.listener import MESSAGE_MAX, address
-from sokovan.ports.runtime import RuntimeFailure
+from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure
 
 ANSWER_LIMIT_S = 10.0
+# What a shim says of a program that is not there.
+NO_PROGRAM = "is not on PATH"
 
 
 class ShimSilent(RuntimeFailure):
@@ -53,7 +55,8 @@ def ask(line: socket.socket, message: dict[str, Any], files: Sequence[int] = ())
     if not isinstance(answer, dict):
         raise ShimSilent("the shim ended while it was asked")
     if "error" in answer:
-        raise RuntimeFailure(f"the shim refused: {answer['error']}")
+        kind = ProgramNotFound if NO_PROGRAM in str(answer["error"]) else RuntimeFailure
+        raise kind(f"the shim refused: {answer['error']}")
     return answer
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from sokovan.adapters.process.hierarchies import Hierarchies, found_hierarchies
 from sokovan.adapters.process.limits import limits_in_words
 from sokovan.adapters.process.sandbox import Sandbox, found_sandbox
+from sokovan.domain.agent import MOUNTS_ANYWHERE, MOUNTS_IN_PLACE, MOUNTS_LABEL
 from sokovan.domain.checks import LABEL_TEXT_MAX
 
 BUBBLEWRAP = "bwrap"
@@ -33,6 +34,7 @@ class Confinement:
         version = self.hierarchies.version if self.hierarchies.controllers else 0
         return {
             SANDBOX_LABEL: "bubblewrap" if self.sandbox.program else "none",
+            MOUNTS_LABEL: MOUNTS_ANYWHERE if self.sandbox.program else MOUNTS_IN_PLACE,
             LIMITS_LABEL: f"cgroup-v{version}" if version else "rlimits",
             CONFINEMENT_LABEL: " ".join(self.in_words().split())[:LABEL_TEXT_MAX],
         }

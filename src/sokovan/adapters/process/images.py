@@ -77,7 +77,8 @@ class Images:
         try:
             return tuple((self._places.images / f"{name}.txt").read_text().splitlines())
         except (OSError, ValueError) as error:
-            problem = f"no list of requirements is kept for it ({self._places.images / name}.txt)"
+            wanted = self._places.images / f"{name}.txt"
+            problem = f"no list of requirements is kept for it; write {wanted} (docs/howto/images.md)"
             raise ImageUnavailable(image=image, problem=problem) from error
 
     async def prepare(self, image: str, progress: Callable[[str], None]) -> None:
@@ -107,7 +108,7 @@ class Images:
             told = False
             while not _locked(handle):
                 if not told:
-                    progress(f"{folder.name}: waiting for another installation of the same image")
+                    progress("waiting for another installation of the same image")
                     told = True
                 await self._clock.sleep(LOCK_PAUSE_S)
             yield handle
@@ -116,7 +117,7 @@ class Images:
 
     async def _install(self, image: str, folder: Path, progress: Callable[[str], None], *, lock: int) -> None:
         lines = self._lines(image)
-        progress(f"{image}: making a virtual environment")
+        progress("making a virtual environment")
         await self._run(image, [sys.executable, "-m", "venv", str(folder)], progress, lock=lock)
         if lines:
             listed = folder / "requirements.txt"
@@ -125,7 +126,7 @@ class Images:
             await self._run(image, [*pip, "-r", str(listed)], progress, lock=lock)
         (folder / COMPLETE).touch()
         await asyncio.to_thread(sync_folder, folder)
-        progress(f"{image}: ready")
+        progress("ready")
 
     async def _run(
         self, image: str, command: Sequence[str], progress: Callable[[str], None], *, lock: int | None = None

@@ -21,7 +21,7 @@ from sokovan.adapters.process.work_files import (
 )
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import is_name
-from sokovan.ports.runtime import Launch, RuntimeFailure
+from sokovan.ports.runtime import Launch, ProgramNotFound, RuntimeFailure
 
 
 def check_launch(launch: Launch) -> None:
@@ -86,7 +86,4 @@ def _check_program(launch: Launch, environment: dict[str, str], folder: str) -> 
     if launch.mounts or ("/" in program and not program.startswith("/")):
         return
     if shutil.which(program, path=environment["PATH"]) is None:
-        raise RuntimeFailure(
-            f"{program!r} is not a program on this machine, seen from {folder}",
-            hint="check the command and PATH of the session, or choose an image that has the program",
-        )
+        raise ProgramNotFound(f"{program!r} is not a program on this machine, seen from {folder}")

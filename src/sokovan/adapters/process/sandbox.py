@@ -43,8 +43,10 @@ class Sandbox:
         ]
 
     def in_words(self) -> str:
-        """Whether there is a sandbox, and if not, why."""
-        return "sandbox by bubblewrap, network shared" if self.program else f"no sandbox: {self.absence}"
+        """Whether there is a sandbox, and if not, why, and what cannot be had without."""
+        if self.program:
+            return "sandbox by bubblewrap, network shared"
+        return f"no sandbox: {self.absence}, and folders can be mounted only where they are"
 
 
 def found_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sandbox:

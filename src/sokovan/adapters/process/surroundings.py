@@ -16,6 +16,7 @@ KERNEL_ID = "SOKOVAN_KERNEL_ID"
 SESSION_ID = "SOKOVAN_SESSION_ID"
 ATTEMPT = "SOKOVAN_ATTEMPT"
 RUNTIME = "SOKOVAN_RUNTIME"
+HOSTFILE = "SOKOVAN_HOSTFILE"
 CUDA_SLOT = "cuda.device"
 CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
@@ -42,6 +43,9 @@ def environment_of(
     variables = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")}
     variables |= {"HOME": home, "TMPDIR": temporary}
     variables |= _checked(launch.environment)
+    if HOSTFILE in variables:
+        # Asked for by where it lies below the work folder; a program that changes its folder must find it too.
+        variables[HOSTFILE] = str(Path(home) / variables[HOSTFILE])
     found = launch.environment.get("PATH") or os.environ.get("PATH") or _SYSTEM_PATH
     # The agent's own programs come last: `python` means the agent's where the machine has none.
     variables["PATH"] = os.pathsep.join((*programs, found, str(Path(sys.executable).parent)))

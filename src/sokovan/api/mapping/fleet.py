@@ -12,21 +12,29 @@ from sokovan.domain.record import AgentRecord
 from sokovan.domain.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
 from sokovan.domain.slot_forms import format_amount, parse_amount, read_slots
 from sokovan.domain.slots import SlotLimits, checked_slot_name
+from sokovan.domain.tenancy import Role
+from sokovan.orchestrator.fleet import IDENTITY_LABEL
 from sokovan.ports.agents import AgentState
 from sokovan.wire.api.bodies import Amount
 from sokovan.wire.api.fleet import AgentView, ImageBody, QueueBody, ScalingGroupBody
 
 
-def agent_view(record: AgentRecord, state: AgentState | None, *, connected: bool) -> AgentView:
-    """One machine: what the store has of it, and what it last said of itself."""
+def agent_view(
+    record: AgentRecord, state: AgentState | None, *, connected: bool, seen_as: Role = Role.USER
+) -> AgentView:
+    """One machine: what the store has of it, and what it last said of itself.
+
+    By which mark the system tells it from others of its name, administrators see only.
+    """
     info = record.info
+    hidden = () if seen_as is Role.ADMIN else (IDENTITY_LABEL,)
     return AgentView(
         id=info.agent_id,
         status=info.status.value,
         incarnation=info.incarnation,
         scaling_group=info.scaling_group,
         architecture=info.architecture,
-        labels=dict(info.labels),
+        labels={name: value for name, value in info.labels.items() if name not in hidden},
         slots=dict(info.available_slots),
         used=dict(info.occupied_slots),
         kernels=info.kernel_count,

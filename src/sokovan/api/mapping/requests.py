@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from sokovan.api.mapping.times import read_duration, read_time
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.session import (
@@ -14,12 +17,16 @@ from sokovan.domain.session import (
     TopologyConstraint,
     TopologyMode,
 )
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem, in_words
 from sokovan.orchestrator.sessions.requests import KernelGroupRequest, SessionRequest
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
+B = TypeVar("B")
+T = TypeVar("T")
+
 
 def session_request(body: SessionBody) -> SessionRequest:
-    """What the body asks for. Raises InvalidSpec for what cannot be read."""
+    """What the body asks for. Raises InvalidSpec, InvalidRequest."""
     return SessionRequest(
         name=_named(body.name, "name"),
         session_type=SessionType(body.type),
@@ -30,8 +37,8 @@ def session_request(body: SessionBody) -> SessionRequest:
         size=body.size,
         minimum=body.minimum,
         groups=tuple(_group(group) for group in body.groups),
-        mounts=tuple(_mount(mount) for mount in body.mounts),
-        ports=tuple(_port(port) for port in body.ports),
+        mounts=tuple(_at(f"mounts/{index}", _mount, mount) for index, mount in enumerate(body.mounts)),
+        ports=tuple(_at(f"ports/{index}", _port, port) for index, port in enumerate(body.ports)),
         labels=body.labels,
         require=body.require,
         architecture=_named(body.architecture, "architecture"),
@@ -92,6 +99,14 @@ def _mount(body: MountBody) -> Mount:
 
 def _port(body: ServicePortBody) -> ServicePort:
     return ServicePort(body.name, body.port, ServiceProtocol(body.protocol))
+
+
+def _at(where: str, make: Callable[[B], T], body: B) -> T:
+    """A part of a session; what is wrong with it is told by its place in the whole."""
+    try:
+        return make(body)
+    except InvalidSpec as error:
+        raise InvalidRequest([Problem(f"{where}/{error.field}", in_words(error))]) from error
 
 
 def _named(given: str | None, field: str) -> str:

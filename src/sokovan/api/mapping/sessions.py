@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
-from sokovan.domain.record import HistoryEntry, KernelRecord, SessionRecord
-from sokovan.domain.session import KernelSpec
+from sokovan.domain.record import HistoryEntry, KernelRecord, SessionRecord, SessionResult
+from sokovan.domain.session import EndPolicy, KernelSpec
 from sokovan.ports.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import HistoryLine, HistoryView, KernelView, SessionView
 
+# Who waits is told what for: a place, or an image.
+WAITING = frozenset({SessionStatus.PENDING, SessionStatus.PULLING})
 # 128 + SIGKILL and SIGTERM: how kernels end that were stopped because another had failed.
 _STOPPED = frozenset({137, 143})
 
 
 def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) -> SessionView:
-    """One session; why it waits is the scheduler's word, why it ended the first cause."""
+    """One session; why it waits is the last word on it, why it ended the first cause."""
     spec, first = record.spec, record.spec.kernels[0]
-    waits = verdict if record.status is SessionStatus.PENDING else None
+    waits = verdict if record.status in WAITING else None
     return SessionView(
         id=record.session_id,
         name=spec.name or record.session_id,
@@ -81,12 +83,19 @@ def is_final(record: SessionRecord) -> bool:
 def exit_code_of(record: SessionRecord) -> int | None:
     """The code that tells most about how a session ended; None while it has not.
 
-    The failure of a kernel before the codes of those that were stopped for it, and any
+    It agrees with the result: a success is 0, whatever kernels that decided nothing have
+    ended with. Otherwise the main kernel's, if the session ends with it alone; else the
+    failure of a kernel before the codes of those that were stopped for it, and any
     failure before success; of equals, the first kernel's.
     """
     codes = [kernel.exit_code for kernel in record.kernels if kernel.exit_code is not None]
     if not is_final(record) or not codes:
         return None
+    if record.result is SessionResult.SUCCESS:
+        return 0
+    alone = record.spec.ends_with is EndPolicy.MAIN and record.spec.tolerates_failures
+    if alone and record.kernels[0].exit_code:
+        return record.kernels[0].exit_code
     failed = [code for code in codes if code != 0]
     return next((code for code in failed if code not in _STOPPED), failed[0] if failed else 0)
 

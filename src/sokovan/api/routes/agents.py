@@ -51,6 +51,7 @@ class AgentRoutes:
 
     async def list(
         self,
+        request: Request,
         scaling_group: Annotated[str | None, Query(pattern=NAME_PATTERN, description="In this pool.")] = None,
         limit: Limit = PAGE_DEFAULT,
         cursor: Cursor = None,
@@ -62,13 +63,14 @@ class AgentRoutes:
         )
         page, following = page_by_name(found, lambda one: one.info.agent_id, limit=limit, cursor=cursor)
         states = await self._parts.agents.fresh()
-        items = [self._view(one, states.get(one.info.agent_id)) for one in page]
+        items = [self._view(request, one, states.get(one.info.agent_id)) for one in page]
         return json_response(AgentPage(items=items, next=following))
 
-    async def show(self, name: Name) -> Response:
+    async def show(self, request: Request, name: Name) -> Response:
         """Show one machine."""
         record = await self._parts.store.read(lambda unit: agent_named(unit, name))
-        return json_response(self._view(record, await self._parts.agents.get(record.info.agent_id)))
+        state = await self._parts.agents.get(record.info.agent_id)
+        return json_response(self._view(request, record, state))
 
     async def history(self, name: Name) -> Response:
         """Tell the story of a machine."""
@@ -95,7 +97,8 @@ class AgentRoutes:
 
         record = await self._parts.store.run(work)
         await self._parts.hints.set("sessions")
-        return json_response(self._view(record, await self._parts.agents.get(record.info.agent_id)))
+        return json_response(self._view(request, record, await self._parts.agents.get(record.info.agent_id)))
 
-    def _view(self, record: AgentRecord, state: AgentState | None) -> AgentView:
-        return agent_view(record, state, connected=self._parts.gateway.connected(record.info.agent_id))
+    def _view(self, request: Request, record: AgentRecord, state: AgentState | None) -> AgentView:
+        connected = self._parts.gateway.connected(record.info.agent_id)
+        return agent_view(record, state, connected=connected, seen_as=asker_of(request.scope).standing.role)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -45,7 +45,8 @@ class Resource(Generic[Item, Body]):
     """One kind of catalog item: where it is, how it is written, whose it is.
 
     `permit` raises where the caller may not have the item as it is to be, or it cannot
-    be so; there is no item to be where one is removed.
+    be so; there is no item to be where one is removed. `holders` looks up whose items
+    are where they do not say so themselves.
     """
 
     path: str
@@ -57,6 +58,7 @@ class Resource(Generic[Item, Body]):
     made: Callable[[Body, Item | None], Item]
     belongs: Callable[[Item], Belonging] = nobodys
     permit: Callable[[UnitOfWork, Asker, Item | None, Item | None], Awaitable[None]] = nothing_more
+    holders: Callable[[UnitOfWork, Asker], Awaitable[Callable[[Item], Belonging]]] | None = None
     key: Callable[[Item], str] = lambda item: str(getattr(item, "name", ""))
 
 
@@ -83,9 +85,13 @@ class CatalogRoutes(Generic[Item, Body]):
 
     async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
         """List those that the caller may see, by name."""
-        standing, of = asker_of(request.scope).standing, self._resource
-        every = await self._parts.store.read(lambda unit: _all(unit, of.item))
-        seen = [item for item in every if may(standing, Act.SEE, of.kind, of.belongs(item))]
+        asker, of = asker_of(request.scope), self._resource
+
+        async def work(unit: UnitOfWork) -> tuple[Sequence[Item], Callable[[Item], Belonging]]:
+            return await _all(unit, of.item), await self._whose(unit, asker)
+
+        every, whose = await self._parts.store.read(work)
+        seen = [item for item in every if may(asker.standing, Act.SEE, of.kind, whose(item))]
         page, following = page_by_name(seen, of.key, limit=limit, cursor=cursor)
         return json_response(of.page(items=[of.view(item) for item in page], next=following))
 
@@ -151,8 +157,13 @@ class CatalogRoutes(Generic[Item, Body]):
         item = await self._found(unit, key)
         if item is None:
             raise NotFound(what=words(self._resource.kind), name=key)
-        require(asker, Act.SEE, self._resource.kind, self._resource.belongs(item), name=key)
+        whose = await self._whose(unit, asker)
+        require(asker, Act.SEE, self._resource.kind, whose(item), name=key)
         return item
+
+    async def _whose(self, unit: UnitOfWork, asker: Asker) -> Callable[[Item], Belonging]:
+        of = self._resource
+        return of.belongs if of.holders is None else await of.holders(unit, asker)
 
     async def _found(self, unit: UnitOfWork, key: str) -> Item | None:
         # A text that names nothing is not looked for: some databases refuse to read it at all.

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from sokovan.api.context import ApiContext
 from sokovan.api.gate import asker_of
+from sokovan.api.last_words import viewed
 from sokovan.api.lookup import read_session, seen_by, session_named
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import kernel_view, session_view
@@ -110,10 +111,8 @@ class SessionRoutes:
         async def work(unit: UnitOfWork) -> SessionPage:
             found = await unit.sessions.page(scope, limit=query.limit + 1, after=after, newest=True)
             page = found[: query.limit]
-            waiting = [one.session_id for one in page if one.status is SessionStatus.PENDING]
-            verdicts = await unit.verdicts.of(waiting) if waiting else {}
             return SessionPage(
-                items=[session_view(one, verdicts.get(one.session_id)) for one in page],
+                items=await viewed(unit, page),
                 next=cursor_of(page[-1].place) if len(found) > query.limit else None,
             )
 
@@ -124,7 +123,8 @@ class SessionRoutes:
         asker = asker_of(request.scope)
 
         async def work(unit: UnitOfWork) -> SessionView:
-            return await viewed(unit, await session_named(unit, ref, asker))
+            [view] = await viewed(unit, [await session_named(unit, ref, asker)])
+            return view
 
         return json_response(await self._parts.store.read(work))
 
@@ -157,9 +157,3 @@ class SessionRoutes:
 
     async def _found(self, request: Request, ref: str) -> SessionRecord:
         return await read_session(self._parts.store, ref, asker_of(request.scope))
-
-
-async def viewed(unit: UnitOfWork, record: SessionRecord) -> SessionView:
-    """A session with the scheduler's last word on it, if it waits."""
-    waits = record.status is SessionStatus.PENDING
-    return session_view(record, await unit.verdicts.get(record.session_id) if waits else None)

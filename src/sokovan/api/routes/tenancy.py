@@ -18,6 +18,7 @@ from sokovan.api.mapping.tenancy import (
     user_view,
 )
 from sokovan.api.operations import Operation
+from sokovan.api.policy_holders import held_policies
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.domain.access import Belonging, Kind, may_act_for, may_grant
 from sokovan.domain.errors import Conflict, NotFound
@@ -106,6 +107,7 @@ POLICIES = Resource(
     page=PolicyPage,
     view=policy_view,
     made=policy_of,
+    holders=held_policies,
 )
 
 

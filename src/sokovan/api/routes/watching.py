@@ -9,12 +9,12 @@ from starlette.responses import Response
 from sokovan.api.authentication import Asker
 from sokovan.api.context import ApiContext
 from sokovan.api.gate import asker_of
+from sokovan.api.last_words import viewed
 from sokovan.api.lookup import read_session
 from sokovan.api.mapping.events import event_view, missed_view
 from sokovan.api.mapping.sessions import is_final
 from sokovan.api.operations import EVENT_STREAM, Operation
 from sokovan.api.routes.parameters import Ref
-from sokovan.api.routes.sessions import viewed
 from sokovan.api.streaming.hub import Listener
 from sokovan.api.streaming.sight import Sight
 from sokovan.api.streaming.streams import UNTIL_WOKEN, Source, sse
@@ -67,7 +67,8 @@ class WatchRoutes:
     async def _changes(self, listener: Listener, session_id: SessionId) -> Source:
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, SessionView]:
             record = await unit.sessions.get(session_id)
-            return record, await viewed(unit, record)
+            [view] = await viewed(unit, [record])
+            return record, view
 
         last, read_ms = b"", 0
         while True:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
 from sokovan.cli import cells
 from sokovan.cli.asking import confirm
 from sokovan.cli.commands.catalog import list_all
@@ -13,15 +18,41 @@ from sokovan.cli.rendering import Column, show_one
 from sokovan.sdk.surroundings import RealSurroundings
 from sokovan.wire.api.fleet import AgentView
 
+if TYPE_CHECKING:
+    from sokovan.sdk.client import Client
 
-def ls(*, shown: Shown = AS_TABLE) -> int:
+# The label of a machine that only acts as if.
+_PRETENDED_LABEL = "sokovan.pretended"
+
+
+def ls(
+    *,
+    all: Annotated[bool, Parameter(name=["--all", "-a"], negative=())] = False,  # noqa: A002  # the flag is --all
+    shown: Shown = AS_TABLE,
+) -> int:
     """List machines.
 
     For example:
       sokovan agent ls
+      sokovan agent ls --all
       sokovan agent ls -o wide
+
+    Parameters
+    ----------
+    all
+        Those too that have left for good, or are not pretended any more.
     """
-    return list_all(shown, agent_columns(utc=shown.utc), lambda client: client.agents.list(), key="id")
+
+    def read(client: Client) -> Iterator[AgentView]:
+        return (agent for agent in client.agents.list() if all or not has_left(agent))
+
+    return list_all(shown, agent_columns(utc=shown.utc), read, key="id")
+
+
+def has_left(agent: AgentView) -> bool:
+    """Whether nobody waits for a machine: it is gone for ever, or there never was one."""
+    pretended = _PRETENDED_LABEL in agent.labels
+    return agent.status == "terminated" or (agent.status == "lost" and pretended and agent.kernels == 0)
 
 
 def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:

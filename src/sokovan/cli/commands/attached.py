@@ -8,23 +8,29 @@ from typing import TYPE_CHECKING
 
 from sokovan.cli import cells
 from sokovan.cli.asking import ask, is_interactive
-from sokovan.cli.commands.logs import print_log
+from sokovan.cli.commands.logs import followed, print_log
 from sokovan.cli.commands.session_views import placed
 from sokovan.cli.exit_codes import FAILED, INTERRUPTED
 from sokovan.cli.output import talk
 from sokovan.sdk.core.following import LogPiece, LogWish
-from sokovan.sdk.core.states import has_run, is_final, state_of
+from sokovan.sdk.core.states import has_run, has_settled, is_final, state_of
 from sokovan.sdk.errors import ClientProblem, StillWaiting
 from sokovan.wire.api.sessions import SessionBody, SessionView
 
 if TYPE_CHECKING:
     from sokovan.sdk.client import Client
+    from sokovan.wire.api.explanations import WhyView
 
 # Reasons that no waiting helps against: whoever sits and waits is told at once.
-HOPELESS = frozenset({"NEVER_FITS", "TOPOLOGY_IMPOSSIBLE"})
+HOPELESS = frozenset({"NEVER_FITS", "NO_LABEL_MATCH", "TOPOLOGY_IMPOSSIBLE"})
+# The label that a machine needs for a folder that is to appear elsewhere than it is.
+MOUNTS = "sokovan.mounts="
+# Limits that are full for a while, or below what is asked for.
+LIMITS = frozenset({"QUOTA_KEYPAIR", "QUOTA_USER", "QUOTA_GROUP", "QUOTA_DOMAIN"})
 
-# An exit code of 137 alone does not tell this.
-OUT_OF_MEMORY = "out-of-memory"
+# Exit codes of 137 and 143 alone do not tell this.
+ENDED_FOR = frozenset({"out-of-memory", "time-limit"})
+PENDING_TIMEOUT = "pending-timeout"
 
 
 class CannotBePlaced(ClientProblem):
@@ -34,11 +40,17 @@ class CannotBePlaced(ClientProblem):
     hint = "ask for less, or let it wait for new machines with -d"
 
 
+class WaitedTooLong(ClientProblem):
+    """A session waited for longer than its pool lets sessions wait."""
+
+    code = PENDING_TIMEOUT
+    hint = "ask for less, or submit it again; sokovan scaling-group show tells how long a pool lets sessions wait"
+
+
 class DidNotRun(ClientProblem):
     """A session ended before its command could run."""
 
     code = "did-not-run"
-    hint = "sokovan session history NAME tells how far it came"
 
 
 class Attached:
@@ -48,6 +60,7 @@ class Attached:
         self._client = client
         self._patience_s = patience_s
         self._told = ""
+        self._asked: str | None = None
         self._seen: dict[int, int] = {}
         self._stopping = False
 
@@ -84,14 +97,37 @@ class Attached:
             self._tell(now)
             if has_run(now) or is_final(now):
                 break
-            if state_of(now) == "PENDING" and now.reason in HOPELESS and not self._stopping:
-                self._take_back(now)
-                raise CannotBePlaced(f"{now.name} cannot be placed: {now.reason_detail or now.reason}")
+            if state_of(now) == "PENDING" and not self._stopping:
+                self._give_up_hopeless(now)
         return now
+
+    def _give_up_hopeless(self, view: SessionView) -> None:
+        """Take back what no waiting helps, and say why."""
+        told, hint = view.reason_detail or view.reason, ""
+        if view.reason in LIMITS:
+            why = self._why(view)
+            if why is None or why.verdict != "CHANGE":
+                return
+            told, hint = why.summary, "ask for less, or ask an administrator to raise the limit"
+        elif view.reason not in HOPELESS:
+            return
+        elif MOUNTS in (told or ""):
+            hint = "no machine there has a sandbox: mount it where it is (SOURCE:SOURCE), or install bubblewrap"
+        self._take_back(view)
+        raise CannotBePlaced(f"{view.name} cannot be placed: {told}", hint=hint)
+
+    def _why(self, view: SessionView) -> WhyView | None:
+        """Whether a limit is merely full, or too low for it: only the explanation tells."""
+        if self._asked == view.reason_detail:
+            return None
+        self._asked = view.reason_detail
+        with contextlib.suppress(ClientProblem):
+            return self._client.sessions.why(view.id)
+        return None
 
     def _output(self, view: SessionView) -> Iterator[LogPiece]:
         """What it says; after an interruption from where it was read to."""
-        for piece in self._client.sessions.logs(view.id, LogWish(follow=True, seen=dict(self._seen)).of(view)):
+        for piece in followed(self._client.sessions, view.id, LogWish(follow=True, seen=dict(self._seen)).of(view)):
             self._seen[piece.kernel] = piece.offset + len(piece.content)
             yield piece
 
@@ -99,7 +135,7 @@ class Attached:
         """The session once it has ended, or once it waits again."""
         now = view
         for now in self._client.sessions.watch(view.id):
-            if is_final(now) or state_of(now) == "PENDING":
+            if has_settled(now):
                 break
         return now
 
@@ -109,6 +145,8 @@ class Attached:
             line = f"{view.name}  PENDING  {view.reason_detail or view.reason or ''}".rstrip()
         elif state == "RUNNING":
             line = f"{view.name}  RUNNING  {placed(view)}"
+        elif state == "PULLING":
+            line = f"{view.name}  PULLING  {view.reason_detail or ''}".rstrip()
         else:
             line = f"{view.name}  {state}"
         if line != self._told:
@@ -122,19 +160,23 @@ class Attached:
             talk(f"{view.name}  stopped")
             return INTERRUPTED
         if code is None:
-            told = view.reason_detail or view.reason or state_of(view)
-            raise DidNotRun(f"{view.name} is {state_of(view)} and has no exit code: {told}")
-        told = f": {view.reason_detail}" if view.reason == OUT_OF_MEMORY else ""
+            raise _never_ran(view)
+        told = f": {_cause(view)}" if view.reason in ENDED_FOR else ""
         talk(f"{view.name}  finished, exit {code}{took}{told}")
         return code if 0 <= code < 256 else FAILED
 
     def _interrupted(self, view: SessionView) -> int | None:
         """What Ctrl-C means: ask where somebody can answer, else end the session. None: go on."""
         if self._stopping:
+            talk(f"{view.name} was told to stop and ends by itself; see sokovan session show {view.name}")
             return INTERRUPTED
         answer = "s"
         if is_interactive():
-            answer = ask(f"\n{view.name}: [d]etach, [s]top, [c]ontinue? ")[:1]
+            try:
+                answer = ask(f"\n{view.name}: [d]etach, [s]top, [c]ontinue? ")[:1]
+            except KeyboardInterrupt:  # whoever wants to be gone at once is not to lose the session
+                talk("")
+                answer = "d"
         if answer == "c":
             return None
         if answer == "d":
@@ -148,3 +190,18 @@ class Attached:
     def _take_back(self, view: SessionView) -> None:
         with contextlib.suppress(ClientProblem):
             self._client.sessions.stop(view.id)
+
+
+def _cause(view: SessionView) -> str:
+    """What ended it, where its exit code does not tell."""
+    if view.reason == "time-limit":
+        return f"its time limit ended it; {view.reason_detail or 'it ran for that long'}"
+    return view.reason_detail or view.reason or ""
+
+
+def _never_ran(view: SessionView) -> ClientProblem:
+    told = view.reason_detail or view.reason or state_of(view)
+    if view.reason == PENDING_TIMEOUT:
+        return WaitedTooLong(f"{view.name} was taken back: {told}")
+    hint = f"sokovan session history {view.name} tells how far it came"
+    return DidNotRun(f"{view.name} is {state_of(view)} and has no exit code: {told}", hint=hint)

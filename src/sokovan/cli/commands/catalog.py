@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sokovan.cli.asking import confirm
 from sokovan.cli.cells import NONE
-from sokovan.cli.commands.options import Server, Shown
+from sokovan.cli.commands.options import Acting, Server, Shown
 from sokovan.cli.commands.wishes import pairs
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import talk
@@ -62,16 +62,29 @@ def changed(read: Callable[[], Any], new: Callable[[], Any], said: dict[str, Any
         return replace(new(), **given), True
 
 
-def tell_changed(what: str, name: str, *, is_new: bool) -> int:
+def tell_changed(server: Acting, what: str, item: Named, *, is_new: bool) -> int:
     """Say what was done."""
-    talk(f"{what} {name} {'made' if is_new else 'changed'}")
+    server.tell(item, f"{what} {item.name} {'made' if is_new else 'changed'}")
     return OK
 
 
-def remove_named(server: Server, what: str, name: str, *, yes: bool, act: Callable[[Client], None]) -> int:
-    """Remove one of a kind, once that was confirmed."""
-    confirm(f"remove {what} {name}", yes=yes)
+def remove_named(
+    server: Server,
+    what: str,
+    name: str,
+    *,
+    yes: bool,
+    look: Callable[[Client], object],
+    act: Callable[[Client], None],
+) -> int:
+    """Remove one of a kind, once that was confirmed.
+
+    Nobody is asked about what is not there.
+    """
     with server.client() as client:
+        if not yes:
+            look(client)
+        confirm(f"remove {what} {name}", yes=yes)
         act(client)
     talk(f"{what} {name} removed")
     return OK

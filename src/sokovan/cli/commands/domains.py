@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sokovan.cli.cells import or_none
 from sokovan.cli.commands.catalog import changed, list_all, remove_named, show_named, tell_changed
-from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.tenancy import DomainBody
 
@@ -37,7 +37,7 @@ def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     return show_named(shown, COLUMNS, lambda client: client.domains.get(name))
 
 
-def change(name: str, /, *, quota: str | None = None, server: Server = ON_SERVER) -> int:
+def change(name: str, /, *, quota: str | None = None, server: Acting = ACTING) -> int:
     """Make a domain, or change one.
 
     For example:
@@ -52,8 +52,8 @@ def change(name: str, /, *, quota: str | None = None, server: Server = ON_SERVER
     """
     with server.client() as client:
         body, is_new = changed(lambda: client.domains.get(name), lambda: DomainBody(name=name), {"policy": quota})
-        client.domains.put(body)
-    return tell_changed("domain", name, is_new=is_new)
+        kept = client.domains.put(body)
+    return tell_changed(server, "domain", kept, is_new=is_new)
 
 
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
@@ -67,4 +67,11 @@ def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int
     name
         Its name.
     """
-    return remove_named(server, "domain", name, yes=yes, act=lambda client: client.domains.delete(name))
+    return remove_named(
+        server,
+        "domain",
+        name,
+        yes=yes,
+        look=lambda client: client.domains.get(name),
+        act=lambda client: client.domains.delete(name),
+    )

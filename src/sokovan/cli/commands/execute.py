@@ -24,7 +24,7 @@ def execute(
 ) -> int:
     """Run a command inside a running session.
 
-    Its exit status is ours; 125: sokovan itself failed.
+    Its exit status is ours; 125: sokovan itself failed; 127: there is no such program.
 
     For example:
       sokovan exec ddp -- nvidia-smi

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sokovan.cli.cells import or_none
 from sokovan.cli.commands.catalog import changed, list_all, remove_named, show_named, tell_changed
-from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.tenancy import GroupBody
 
@@ -38,7 +38,7 @@ def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     return show_named(shown, COLUMNS, lambda client: client.groups.get(name))
 
 
-def change(name: str, /, *, domain: str | None = None, quota: str | None = None, server: Server = ON_SERVER) -> int:
+def change(name: str, /, *, domain: str | None = None, quota: str | None = None, server: Acting = ACTING) -> int:
     """Make a project, or change one.
 
     For example:
@@ -59,8 +59,8 @@ def change(name: str, /, *, domain: str | None = None, quota: str | None = None,
             lambda: GroupBody(name=name, domain=domain or client.whoami().domain),
             {"policy": quota, "domain": domain},
         )
-        client.groups.put(body)
-    return tell_changed("group", name, is_new=is_new)
+        kept = client.groups.put(body)
+    return tell_changed(server, "group", kept, is_new=is_new)
 
 
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
@@ -74,4 +74,11 @@ def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int
     name
         Its name.
     """
-    return remove_named(server, "group", name, yes=yes, act=lambda client: client.groups.delete(name))
+    return remove_named(
+        server,
+        "group",
+        name,
+        yes=yes,
+        look=lambda client: client.groups.get(name),
+        act=lambda client: client.groups.delete(name),
+    )

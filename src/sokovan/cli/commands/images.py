@@ -16,7 +16,7 @@ from sokovan.cli.commands.catalog import (
     show_named,
     tell_changed,
 )
-from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.fleet import ImageBody
 
@@ -64,7 +64,7 @@ def change(
     architecture: str = ARCHITECTURE,
     digest: str | None = None,
     least: Annotated[tuple[str, ...], Parameter(negative=())] = (),
-    server: Server = ON_SERVER,
+    server: Acting = ACTING,
 ) -> int:
     """Make an image known, or change one.
 
@@ -89,8 +89,8 @@ def change(
             lambda: ImageBody(name=name, architecture=architecture),
             said,
         )
-        client.images.put(body)
-    return tell_changed("image", name, is_new=is_new)
+        kept = client.images.put(body)
+    return tell_changed(server, "image", kept, is_new=is_new)
 
 
 def remove(name: str, /, *, architecture: str = ARCHITECTURE, yes: Yes = False, server: Server = ON_SERVER) -> int:
@@ -107,5 +107,10 @@ def remove(name: str, /, *, architecture: str = ARCHITECTURE, yes: Yes = False, 
         The processor it is for.
     """
     return remove_named(
-        server, "image", name, yes=yes, act=lambda client: client.images.delete(name, architecture=architecture)
+        server,
+        "image",
+        name,
+        yes=yes,
+        look=lambda client: client.images.get(name, architecture=architecture),
+        act=lambda client: client.images.delete(name, architecture=architecture),
     )

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from sokovan.cli.commands.options import ON_SERVER, Flag, Server
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import say_bytes
+from sokovan.cli.output import say_bytes, talk
 from sokovan.sdk.core.following import LogPiece, LogWish
 from sokovan.sdk.core.log_lines import LineReader, LogLine
-from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.core.states import is_final
+from sokovan.sdk.errors import ClientProblem, InvalidSetting
+
+if TYPE_CHECKING:
+    from sokovan.sdk.sessions import Sessions
+
+UNREACHABLE_AGENT = "agent-unreachable"
 
 
 def logs(
@@ -55,8 +62,33 @@ def logs(
         if kernel is None:
             view = client.sessions.get(name)
             wish, several = wish.of(view), view.size > 1
-        print_log(client.sessions.logs(name, wish), prefixed=prefix or several)
+        pieces = followed(client.sessions, name, wish) if follow else client.sessions.logs(name, wish)
+        print_log(pieces, prefixed=prefix or several)
     return OK
+
+
+def followed(sessions: Sessions, ref: str, wish: LogWish) -> Iterator[LogPiece]:
+    """The output until its end.
+
+    A machine that does not answer is asked again for as long as the session goes on.
+    """
+    seen, told = dict(wish.seen), set[str]()
+
+    def tell(problem: ClientProblem) -> None:
+        if problem.code == UNREACHABLE_AGENT and problem.code not in told:
+            talk(f"{problem.message}; trying again until the session ends")
+        told.add(problem.code)
+
+    while True:
+        try:
+            for piece in sessions.logs(ref, replace(wish, seen=seen), on_trouble=tell):
+                seen[piece.kernel] = piece.offset + len(piece.content)
+                yield piece
+        except ClientProblem as problem:
+            if problem.code != UNREACHABLE_AGENT or is_final(sessions.get(ref)):
+                raise
+        else:
+            return
 
 
 def print_log(pieces: Iterable[LogPiece], *, prefixed: bool) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from sokovan.cli.rendering import Form, checked_form
+from sokovan.cli.output import as_json, say, talk
+from sokovan.cli.rendering import Form, checked_form, plain
 from sokovan.sdk.settings import Settings, resolve
 
 if TYPE_CHECKING:
@@ -56,5 +57,21 @@ class Shown(Server):
         return checked_form(asked, self.columns)
 
 
+@Parameter(name="*", group=COMMON)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acting(Server):
+    """Which server is meant, and for whom to say what came of it."""
+
+    json: Annotated[bool, Parameter(negative=(), help="Print what came of it as JSON.")] = False
+
+    def tell(self, item: object, line: str) -> None:
+        """The object itself for programs; a line of talk for people."""
+        if self.json:
+            say(as_json(plain(item)))
+        else:
+            talk(line)
+
+
 ON_SERVER = Server()
+ACTING = Acting()
 AS_TABLE = Shown()

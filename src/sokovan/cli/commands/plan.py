@@ -34,9 +34,11 @@ def plan(
         The command and its words, after --.
     """
     form = shown.form()
-    bodies = wish.bodies(command, shown.settings())
+    plans: list[PlanView] = []
     with shown.client() as client:
-        plans = [client.sessions.plan(body) for body in bodies]
+        for one in wish.asked(command, shown.settings()):
+            with one.shown():
+                plans.append(client.sessions.plan(one.body))
     for view in plans:
         if form.is_for_people:
             for line in told(view):

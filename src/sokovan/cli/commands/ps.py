@@ -31,7 +31,9 @@ class Choice:
     """Which sessions."""
 
     all: Annotated[bool, Parameter(name=["--all", "-a"], negative=(), help="Ended ones too.")] = False
-    status: Annotated[str | None, Parameter(help="Only those in this state, or in these, with commas.")] = None
+    status: Annotated[
+        str | None, Parameter(help="Only those in this state, or in these, with commas; ENDED is any end.")
+    ] = None
     queue: Annotated[str | None, Parameter(help="Only those of this queue.")] = None
     scaling_group: Annotated[str | None, Parameter(help="Only those of this pool of machines.")] = None
     user: Annotated[str | None, Parameter(help="Only those of this user.")] = None
@@ -43,7 +45,9 @@ class Choice:
         """The question to the server. Raises InvalidSetting."""
         if self.limit < 1:
             raise InvalidSetting(f"--limit {self.limit} asks for nothing", hint="ask for one session or more")
-        states = [_plain_state(each) for each in self.status.split(",")] if self.status is not None else []
+        states = (
+            [state for each in self.status.split(",") for state in _states(each)] if self.status is not None else []
+        )
         if not states and not self.all:
             states = [state for state in STATES if state not in FINAL]
         return Wanted(
@@ -56,11 +60,10 @@ class Choice:
         )
 
 
-def _plain_state(text: str) -> str:
+def _states(text: str) -> list[str]:
+    """The states that a word stands for."""
     state = checked_state(text.strip())
-    if state == ENDED:
-        raise InvalidSetting(f"{ENDED} is no single state", hint=f"write --status {','.join(sorted(FINAL))}")
-    return state
+    return sorted(FINAL) if state == ENDED else [state]
 
 
 ALIVE = Choice()

@@ -17,7 +17,7 @@ from sokovan.cli.commands.catalog import (
     show_named,
     tell_changed,
 )
-from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.fleet import QueueBody
 
@@ -85,7 +85,7 @@ class QueueWish:
 AS_IT_IS = QueueWish()
 
 
-def change(name: str, /, *, wish: QueueWish = AS_IT_IS, server: Server = ON_SERVER) -> int:
+def change(name: str, /, *, wish: QueueWish = AS_IT_IS, server: Acting = ACTING) -> int:
     """Make a queue, or change one.
 
     What is not said stays as it is.
@@ -102,8 +102,8 @@ def change(name: str, /, *, wish: QueueWish = AS_IT_IS, server: Server = ON_SERV
     said = wish.said()
     with server.client() as client:
         body, is_new = changed(lambda: client.queues.get(name), lambda: QueueBody(name=name), said)
-        client.queues.put(body)
-    return tell_changed("queue", name, is_new=is_new)
+        kept = client.queues.put(body)
+    return tell_changed(server, "queue", kept, is_new=is_new)
 
 
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
@@ -117,4 +117,11 @@ def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int
     name
         Its name.
     """
-    return remove_named(server, "queue", name, yes=yes, act=lambda client: client.queues.delete(name))
+    return remove_named(
+        server,
+        "queue",
+        name,
+        yes=yes,
+        look=lambda client: client.queues.get(name),
+        act=lambda client: client.queues.delete(name),
+    )

@@ -17,7 +17,7 @@ from sokovan.cli.commands.catalog import (
     show_named,
     tell_changed,
 )
-from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
 from sokovan.cli.output import talk
 from sokovan.cli.rendering import Column
 from sokovan.sdk.errors import InvalidSetting
@@ -70,13 +70,13 @@ class Counts:
     sessions: Annotated[int | None, Parameter(help="How many sessions at once.")] = None
     pending: Annotated[int | None, Parameter(help="How many sessions may wait.")] = None
     kernels: Annotated[int | None, Parameter(help="How many kernels a session may have.")] = None
-    priority: Annotated[int | None, Parameter(help="The highest priority that may be asked for.")] = None
+    priority: Annotated[int | None, Parameter(help="The highest priority to ask for; 100, if not said.")] = None
 
 
 AS_THEY_ARE = Counts()
 
 
-def change(name: str, /, *amounts: str, counts: Counts = AS_THEY_ARE, server: Server = ON_SERVER) -> int:
+def change(name: str, /, *amounts: str, counts: Counts = AS_THEY_ARE, server: Acting = ACTING) -> int:
     """Make limits, change them, or put an owner under them.
 
     A plain name is a set of limits that many may share. An owner, as group:nlp, gets limits of his own.
@@ -102,10 +102,10 @@ def change(name: str, /, *amounts: str, counts: Counts = AS_THEY_ARE, server: Se
     }
     with server.client() as client:
         body, is_new = changed(lambda: client.policies.get(policy), lambda: PolicyBody(name=policy), said)
-        client.policies.put(body)
+        kept = client.policies.put(body)
         if ":" in name:
             _put_under(client, name, policy)
-    return tell_changed("quota", policy, is_new=is_new)
+    return tell_changed(server, "quota", kept, is_new=is_new)
 
 
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
@@ -119,7 +119,15 @@ def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int
     name
         Its name, or an owner.
     """
-    return remove_named(server, "quota", name, yes=yes, act=lambda client: client.policies.delete(policy_of(name)))
+    policy = policy_of(name)
+    return remove_named(
+        server,
+        "quota",
+        name,
+        yes=yes,
+        look=lambda client: client.policies.get(policy),
+        act=lambda client: client.policies.delete(policy),
+    )
 
 
 def policy_of(name: str) -> str:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from sokovan.cli.cells import NONE, or_none
 from sokovan.cli.commands.catalog import changed, list_all, remove_named, show_named, tell_changed
-from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
 from sokovan.cli.rendering import Column
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.errors import InvalidSetting
@@ -56,7 +56,7 @@ def change(
     slot: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     option: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     pending_timeout: str | None = None,
-    server: Server = ON_SERVER,
+    server: Acting = ACTING,
 ) -> int:
     """Make a pool, or change one.
 
@@ -91,8 +91,8 @@ def change(
         body, is_new = changed(lambda: client.scaling_groups.get(name), lambda: ScalingGroupBody(name=name), said)
         if options:
             body = replace(body, scheduler_opts={**body.scheduler_opts, **options})
-        client.scaling_groups.put(body)
-    return tell_changed("scaling group", name, is_new=is_new)
+        kept = client.scaling_groups.put(body)
+    return tell_changed(server, "scaling group", kept, is_new=is_new)
 
 
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
@@ -106,7 +106,14 @@ def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int
     name
         Its name.
     """
-    return remove_named(server, "scaling group", name, yes=yes, act=lambda client: client.scaling_groups.delete(name))
+    return remove_named(
+        server,
+        "scaling group",
+        name,
+        yes=yes,
+        look=lambda client: client.scaling_groups.get(name),
+        act=lambda client: client.scaling_groups.delete(name),
+    )
 
 
 def _option(text: str) -> tuple[str, Any]:

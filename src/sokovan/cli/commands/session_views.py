@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sokovan.wire.api.explanations import CheckView
 
 _PLACES_SHOWN = 2
+_NOTE_MAX = 60
 
 
 def session_columns(*, utc: bool = False, now_s: float | None = None) -> list[Column[SessionView]]:
@@ -38,23 +39,47 @@ def session_columns(*, utc: bool = False, now_s: float | None = None) -> list[Co
         Column("image", lambda view: view.image, wide=True),
         Column("slots", lambda view: cells.amounts(view.slots), wide=True),
         Column("exit", lambda view: cells.or_none(view.exit_code), wide=True),
-        Column("note", lambda view: view.reason or ""),
+        Column("note", note),
     ]
 
 
-def history_columns(*, utc: bool = False, now_s: float | None = None) -> list[Column[HistoryLine]]:
-    """The columns of a story; times as they are, since a story is about when."""
+def history_columns(
+    lines: Sequence[HistoryLine] = (),
+    kernels: Sequence[KernelView] = (),
+    *,
+    utc: bool = False,
+    now_s: float | None = None,
+) -> list[Column[HistoryLine]]:
+    """The columns of a story; times as they are, since a story is about when.
+
+    With the kernels of the session they are called by their rank, and the lines tell
+    where each came to and how it ended.
+    """
     moment = RealSurroundings().wall_s() if now_s is None else now_s
+    ranks = {kernel.id: f"kernel {kernel.index}" for kernel in kernels}
+    known = _known(lines, kernels)
     return [
         Column("at", lambda line: line.at),
         Column("age", lambda line: cells.age(line.at, now_s=moment, utc=utc), wide=True),
-        Column("subject", lambda line: line.subject),
+        Column("subject", lambda line: ranks.get(line.subject, "session" if ranks else line.subject)),
         Column("state", _move),
         Column("by", lambda line: line.who),
         Column("reason", lambda line: line.code),
         Column("times", lambda line: str(line.times) if line.times > 1 else ""),
-        Column("detail", lambda line: line.detail),
+        Column("detail", lambda line: "; ".join(filter(None, (known.get((line.subject, line.sequence)), line.detail)))),
     ]
+
+
+def _known(lines: Sequence[HistoryLine], kernels: Sequence[KernelView]) -> dict[tuple[str, int], str]:
+    """What is known of a kernel now, at the moves that it is about: the last ones of their kind."""
+    found: dict[tuple[str, int], str] = {}
+    for kernel in kernels:
+        moves = {line.after: line.sequence for line in lines if line.subject == kernel.id and line.before != line.after}
+        if kernel.agent is not None and "scheduled" in moves:
+            found[kernel.id, moves["scheduled"]] = f"on {kernel.agent}"
+        if kernel.exit_code is not None and "terminated" in moves:
+            found[kernel.id, moves["terminated"]] = f"exit {kernel.exit_code}"
+    return found
 
 
 def kernel_rows(kernels: Sequence[KernelView]) -> list[tuple[str, ...]]:
@@ -73,6 +98,13 @@ def kernel_rows(kernels: Sequence[KernelView]) -> list[tuple[str, ...]]:
 
 
 KERNEL_HEADINGS = ("KERNEL", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS")
+
+
+def note(view: SessionView) -> str:
+    """Why it is as it is, in a word; how far its image is, in the agent's words."""
+    if state_of(view) == "PULLING" and view.reason_detail:
+        return view.reason_detail[:_NOTE_MAX]
+    return view.reason or ""
 
 
 def session_facts(view: SessionView, *, utc: bool = False, now_s: float | None = None) -> list[tuple[str, str]]:
@@ -115,7 +147,7 @@ def check_table(checks: Sequence[CheckView]) -> list[str]:
 
 def funnel_line(funnel: Mapping[str, int]) -> str:
     """How many agents were left after each question."""
-    return "  agents: " + " → ".join(f"{step} {count}" for step, count in funnel.items())
+    return "  agents: " + " → ".join(f"{step.replace('_', ' ')} {count}" for step, count in funnel.items())
 
 
 def indented(text: str) -> list[str]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from sokovan.cli.asking import confirm
-from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Flag, Server, Shown, Yes
+from sokovan.cli.commands.options import ACTING, AS_TABLE, Acting, Flag, Shown, Yes
 from sokovan.cli.commands.session_views import KERNEL_HEADINGS, history_columns, kernel_rows, session_facts
 from sokovan.cli.exit_codes import OK, exit_code_of
 from sokovan.cli.output import complain, hand_over, say, table, talk
-from sokovan.cli.rendering import show_all, show_one
+from sokovan.cli.rendering import IN_COLUMNS, show_all, show_one
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.core.session_calls import Wanted
 from sokovan.sdk.core.states import ENDED, checked_state, is_final, reached, state_of
@@ -78,7 +78,9 @@ def history(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     form = shown.form()
     with shown.client() as client:
         story = client.sessions.history(name)
-    show_all(story.lines, history_columns(utc=shown.utc), form, name=lambda line: line.subject)
+        kernels = client.sessions.get(story.session).kernels if form.format in IN_COLUMNS else []
+    columns = history_columns(story.lines, kernels, utc=shown.utc)
+    show_all(story.lines, columns, form, name=lambda line: line.subject)
     return OK
 
 
@@ -86,7 +88,7 @@ def wait(
     *names: str,
     until: Annotated[str, Parameter(name=["--for", "--until"])] = ENDED,
     timeout: str | None = None,
-    server: Server = ON_SERVER,
+    server: Acting = ACTING,
 ) -> int:
     """Wait until sessions are in a state.
 
@@ -110,7 +112,7 @@ def wait(
     with server.client() as client:
         for name in _some(names, "wait"):
             view = client.sessions.wait(name, target, timeout_s=patience_s)
-            talk(f"{view.name}  {state_of(view)}")
+            server.tell(view, f"{view.name}  {state_of(view)}")
     return OK
 
 
@@ -119,7 +121,7 @@ def stop(
     all: Flag = False,  # noqa: A002  # the flag is --all
     force: Flag = False,
     yes: Yes = False,
-    server: Server = ON_SERVER,
+    server: Acting = ACTING,
 ) -> int:
     """End sessions.
 
@@ -149,10 +151,10 @@ def stop(
         if all or force:
             shown = [*names, *(view.name for view in chosen)]
             confirm(f"{'force the end of' if force else 'end'} {_counted(shown)}", yes=yes)
-        return _each(client, [*names, *(view.id for view in chosen)], forced=force)
+        return _each(client, server, [*names, *(view.id for view in chosen)], forced=force)
 
 
-def cancel(*names: str, server: Server = ON_SERVER) -> int:
+def cancel(*names: str, server: Acting = ACTING) -> int:
     """Take back sessions that still wait.
 
     A session that has started already is not touched: end it with sokovan stop.
@@ -168,7 +170,7 @@ def cancel(*names: str, server: Server = ON_SERVER) -> int:
     with server.client() as client:
         for name in _some(names, "cancel"):
             view = client.sessions.cancel(name)
-            talk(f"{view.name}  {state_of(view)}")
+            server.tell(view, f"{view.name}  {state_of(view)}")
     return OK
 
 
@@ -180,15 +182,15 @@ def _show(view: SessionView, shown: Shown) -> None:
         say(table(KERNEL_HEADINGS, kernel_rows(view.kernels)))
 
 
-def _each(client: Client, names: Sequence[str], *, forced: bool) -> int:
+def _each(client: Client, server: Acting, names: Sequence[str], *, forced: bool) -> int:
     """Every one is tried; the first failure decides the status."""
     status = OK
     for name in names:
         try:
             view = client.sessions.stop(name, forced=forced)
-            talk(f"{view.name}  {state_of(view)}")
+            server.tell(view, f"{view.name}  {state_of(view)}")
         except ClientProblem as problem:
-            complain(problem, json_too=False)
+            complain(problem, json_too=server.json)
             status = status or exit_code_of(problem)
     return status
 

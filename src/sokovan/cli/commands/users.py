@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from sokovan.cli.cells import NONE, or_none
 from sokovan.cli.commands.catalog import changed, list_all, remove_named, show_named, tell_changed
-from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.tenancy import Role, UserBody
 
@@ -52,7 +52,7 @@ def change(
     group: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     role: Role | None = None,
     quota: str | None = None,
-    server: Server = ON_SERVER,
+    server: Acting = ACTING,
 ) -> int:
     """Make a user, or change one.
 
@@ -81,8 +81,8 @@ def change(
             lambda: UserBody(name=name, domain=domain or client.whoami().domain),
             {"domain": domain, "groups": list(group) or None, "role": role, "policy": quota},
         )
-        client.users.put(body)
-    return tell_changed("user", name, is_new=is_new)
+        kept = client.users.put(body)
+    return tell_changed(server, "user", kept, is_new=is_new)
 
 
 def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
@@ -96,4 +96,11 @@ def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int
     name
         The name.
     """
-    return remove_named(server, "user", name, yes=yes, act=lambda client: client.users.delete(name))
+    return remove_named(
+        server,
+        "user",
+        name,
+        yes=yes,
+        look=lambda client: client.users.get(name),
+        act=lambda client: client.users.delete(name),
+    )

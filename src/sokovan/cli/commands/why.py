@@ -16,12 +16,26 @@ from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.surroundings import RealSurroundings
 from sokovan.wire.api.explanations import WaitingReason, WhyView
 
+_SCOPES = ("KEYPAIR", "USER", "GROUP", "DOMAIN")
 _HELPS = {
     "WAIT": "nothing: wait, its turn will come",
     "CHANGE": "change the request",
     "ASK_ADMIN": "ask an administrator",
     "BROKEN": "something is broken: tell an administrator",
 }
+_FOR_ROOM = "wait for something that runs to end, or ask for less"
+# What is better advice where the code tells more.
+_HELPS_WITH: dict[tuple[str, str], str] = {
+    **{("CHANGE", f"QUOTA_{scope}"): "ask for less, or ask an administrator to raise the limit" for scope in _SCOPES},
+    ("CHANGE", "DEPENDENCY"): "run what failed again and submit this anew, or drop the dependency",
+    ("CHANGE", "COMMAND_FAILED"): "see what it said: sokovan logs {name}",
+    ("CHANGE", "TIME_LIMIT_REACHED"): "raise its --time-limit; how far it came: sokovan logs {name}",
+    ("CHANGE", "OUT_OF_MEMORY"): "ask for more with --mem",
+    ("WAIT", "NOT_ENOUGH_FREE"): _FOR_ROOM,
+    ("WAIT", "FRAGMENTED"): _FOR_ROOM,
+    ("WAIT", "NODES_DRAINING"): "wait until machines take work again (sokovan agent ls), or ask an administrator",
+}
+_STARTS = {"now": "would start now", "later": "would start later", "never": "would not start even"}
 
 
 def why(
@@ -66,7 +80,7 @@ def explained(view: WhyView, name: str) -> list[str]:
     """The explanation as people read it: the verdict first, then all checks."""
     lines = [f"{name}  {view.status.upper()}  {view.code}".rstrip(), f"  {view.summary}"]
     if view.verdict in _HELPS:
-        lines.append(f"  what to do: {_HELPS[view.verdict]}")
+        lines.append(f"  what to do: {_help(view, name)}")
     if view.funnel:
         lines.append(funnel_line(view.funnel))
     if view.position:
@@ -75,11 +89,20 @@ def explained(view: WhyView, name: str) -> list[str]:
     if view.checks:
         lines += ["", *check_table(view.checks)]
     if view.would_start:
-        lines += ["", "  would start:", *(f"    {one.when}: {one.change}" for one in view.would_start)]
+        lines += ["", *(f"  {_STARTS.get(one.when, one.when)} {one.change}" for one in view.would_start)]
     if view.history:
         past = [(one.code, str(one.count), one.first, one.last) for one in view.history]
         lines += ["", *indented(table(("REASON SO FAR", "TIMES", "FIRST", "LAST"), past))]
     return lines
+
+
+def _help(view: WhyView, name: str) -> str:
+    """What the reader can do about it."""
+    short = any(check.name == "room" and check.result == "short" for check in view.checks)
+    if view.code == "QUEUE_OVER_SHARE" and short:
+        # Its share is all there is: no other queue will give anything back.
+        return _FOR_ROOM
+    return _HELPS_WITH.get((view.verdict, view.code), _HELPS[view.verdict]).format(name=name)
 
 
 def _waiting_columns(*, utc: bool) -> list[Column[WaitingReason]]:

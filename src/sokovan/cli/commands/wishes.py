@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from sokovan.sdk.errors import InvalidSetting, InvalidSpec
+from sokovan.sdk.errors import ApiProblem, InvalidSetting, InvalidSpec
 from sokovan.sdk.preferences import completed
 from sokovan.sdk.requesting import read_mount, read_port, session_body
 from sokovan.sdk.settings import Settings
 from sokovan.wire.api.sessions import SessionBody
 
+if TYPE_CHECKING:
+    from sokovan.sdk.spec.written import Written
+
 FILE_MAX = 1024 * 1024
 STANDARD_INPUT = "/dev/stdin"
 SESSION = Group("The session", sort_key=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for a session, and the document it comes from, if any."""
+
+    body: SessionBody
+    written: Written | None = None
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """What the server finds wrong with it is told with its lines in the file."""
+        try:
+            yield
+        except ApiProblem as problem:
+            if self.written is not None and problem.problems:
+                problem.message = self.written.told(problem.problems, self.body)
+            raise
 
 
 @Parameter(name="*", group=SESSION)
@@ -55,13 +77,18 @@ class Wish:
 
     def bodies(self, command: Sequence[str], settings: Settings) -> list[SessionBody]:
         """The requests that are meant. Raises InvalidSetting, InvalidSpec."""
+        return [one.body for one in self.asked(command, settings)]
+
+    def asked(self, command: Sequence[str], settings: Settings) -> list[Asked]:
+        """The same, each with its document. Raises InvalidSetting, InvalidSpec."""
         options = self._options()
         if self.file is None:
-            return [completed(session_body(list(command), **options), settings)]
+            return [Asked(completed(session_body(list(command), **options), settings))]
         specs = read_spec_file(self.file)
         if command and len(specs) > 1:
             raise InvalidSetting(f"{self.file} holds {len(specs)} sessions, and one command cannot be for all of them")
-        return [completed(_changed(spec, session_body(list(command), **options)), settings) for spec in specs]
+        said = session_body(list(command), **options)
+        return [Asked(completed(_changed(spec.body, said), settings), spec) for spec in specs]
 
     def _options(self) -> dict[str, Any]:
         plain = ("name", "type", "image", "cpus", "mem", "gpus", "size", "minimum", "topology", "queue", "group",
@@ -93,9 +120,9 @@ def pairs(texts: Sequence[str], *, option: str, example: str) -> dict[str, str]:
     return found
 
 
-def read_spec_file(path: str) -> list[SessionBody]:
+def read_spec_file(path: str) -> list[Written]:
     """The sessions of a spec. Raises InvalidSpec."""
-    from sokovan.sdk.spec.session_spec import read_specs  # noqa: PLC0415  # YAML loads only here
+    from sokovan.sdk.spec.session_spec import read_written  # noqa: PLC0415  # YAML loads only here
 
     shown = "standard input" if path == STANDARD_INPUT else path
     try:
@@ -110,7 +137,7 @@ def read_spec_file(path: str) -> list[SessionBody]:
         raise InvalidSpec(
             f"{shown} is not text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
         ) from error
-    return read_specs(text, shown)
+    return read_written(text, shown)
 
 
 def _changed(spec: SessionBody, said: SessionBody) -> SessionBody:

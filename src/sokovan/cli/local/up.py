@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from sokovan.cli.commands.options import Flag
+from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import talk
 from sokovan.cli.problems import misused
 
+PORT = 7646
 _FLEET = re.compile(r"([0-9]{1,6})x([0-9]{1,4})", re.ASCII)
 
 
 def up(
     *,
-    port: int = 7646,
+    port: int = PORT,
     data: Path | None = None,
     fake: str | None = None,
     fake_gpus: int = 0,
@@ -51,10 +55,25 @@ def up(
     if fake_gpus < 0:
         raise misused(f"--fake-gpus {fake_gpus} is less than nothing", hint="write 0 or more")
     pretended = _fleet(fake)
+    from sokovan.entrypoints.embedded.data_folder import data_home, server_of  # noqa: PLC0415  # beside its one use
+
+    about = server_of(data or data_home(os.environ))
+    if about is not None:  # known before the whole server is loaded
+        said = {"--fake": fake, "--fake-gpus": fake_gpus, "--no-agent": no_agent, "--name": name}
+        _tell_already_up(str(about.get("url")), {"--port": port if port != PORT else 0, **said})
+        return OK
     from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here
 
     options = UpOptions(port=port, data=data, pretended=pretended, fake_gpus=fake_gpus, agent=not no_agent, name=name)
     return run_up(options, say=talk)
+
+
+def _tell_already_up(url: str, said: Mapping[str, object]) -> None:
+    talk(f"sokovan is up already at {url}; nothing to do")
+    left = [option if value is True else f"{option} {value}" for option, value in said.items() if value]
+    left = [each for each in left if each != f"--port {url.rpartition(':')[2]}"]
+    if left:
+        talk(f"not applied: {', '.join(left)}; stop the server first, or name another folder with --data")
 
 
 def _fleet(text: str | None) -> tuple[int, int] | None:

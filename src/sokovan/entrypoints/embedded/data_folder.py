@@ -18,7 +18,9 @@ PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
 OF_OTHERS = 0o077
 # What only a server leaves in a folder.
-SIGNS = ("state.db", "up.lock")
+STORE, LOCK = "state.db", "up.lock"
+SIGNS = (STORE, LOCK)
+FOLDERS = ("agent", "logs")
 
 
 class DataFolderUnusable(SokovanError):
@@ -26,6 +28,13 @@ class DataFolderUnusable(SokovanError):
 
     code = "data-folder-unusable"
     hint = "name a folder of your own with --data, on a disk that has space"
+
+
+class StoreBroken(DataFolderUnusable):
+    """The store in the data folder is no store, or can no longer be read."""
+
+    code = "store-broken"
+    hint = "put back a copy of the file; or move it away and begin anew: what it held is lost then"
 
 
 class AlreadyUp(SokovanError):
@@ -47,6 +56,28 @@ def data_home(environment: Mapping[str, str]) -> Path:
     return base / "sokovan"
 
 
+def server_of(root: Path) -> Mapping[str, Any] | None:
+    """What the server that is up on a folder says of itself; None if none is.
+
+    For who asks before loading a server. The lock is tried only where somebody seems to
+    hold it, since whoever tries a lock holds it for a moment.
+    """
+    found = _read_about(root)
+    if not _is_alive(found.get("pid")):
+        return None
+    try:
+        handle = os.open(root / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return found
+    finally:
+        os.close(handle)
+    return None
+
+
 class DataFolder:
     """One server's files: `state.db`, `agent/`, `logs/`, secrets, and the lock."""
 
@@ -54,7 +85,7 @@ class DataFolder:
         self.root = root
         try:
             _make_private(root)
-            for name in ("agent", "logs"):
+            for name in FOLDERS:
                 (root / name).mkdir(exist_ok=True, mode=PRIVATE_FOLDER)
         except OSError as error:
             raise DataFolderUnusable(f"{root}: {error.strerror or error}") from error
@@ -62,7 +93,7 @@ class DataFolder:
     @property
     def store_url(self) -> str:
         """The address of the store in this folder."""
-        return f"sqlite:///{self.root / 'state.db'}"
+        return f"sqlite:///{self.root / STORE}"
 
     def secret(self, name: str, size: int = 32) -> str:
         """A secret of this folder, made when it is first asked for."""
@@ -93,11 +124,15 @@ class DataFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Be the one server of this folder. Raises AlreadyUp.
+        """Be the one server of this folder. Raises AlreadyUp, DataFolderUnusable.
 
         The lock goes with the process, so that a killed server leaves none behind.
         """
-        handle = os.open(self.root / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        self._require_writable()
+        try:
+            handle = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        except OSError as error:
+            raise DataFolderUnusable(f"{self.root / LOCK}: {error.strerror or error}") from error
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,11 +144,51 @@ class DataFolder:
 
     def about(self) -> Mapping[str, Any]:
         """What the server of this folder last said of itself."""
+        return _read_about(self.root)
+
+    def check_store(self) -> None:
+        """Look whether the store can be read at all. Raises StoreBroken.
+
+        Damage deep inside is not seen here: reading everything takes too long.
+        """
+        import sqlite3  # noqa: PLC0415  # who only asks for a server has no need of it
+
+        path = self.root / STORE
+        if not path.exists():
+            return
         try:
-            found = json.loads(self.read("up.json") or "{}")
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
+            with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as store:
+                store.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise StoreBroken(f"{path} is broken: {error}") from error
+
+    def _require_writable(self) -> None:
+        for path in (self.root, *(self.root / name for name in (*FOLDERS, STORE, LOCK))):
+            if path.exists() and not os.access(path, os.W_OK):
+                raise DataFolderUnusable(
+                    f"{path} cannot be written",
+                    hint=f"give it back to your user (chmod u+w {path}), or name another folder with --data",
+                )
+
+
+def _read_about(root: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads((root / "up.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_alive(pid: object) -> bool:
+    if not isinstance(pid, int) or pid < 1:
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def _make_private(root: Path) -> None:

@@ -26,7 +26,7 @@ from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.allocators import allocator_named
 from sokovan.entrypoints.embedded.auditing import Watchman
 from sokovan.entrypoints.embedded.links import admission, known_token
-from sokovan.entrypoints.embedded.pretended import PretendedEnrolment
+from sokovan.entrypoints.embedded.pretended import PretendedEnrolment, lose_leftovers
 from sokovan.entrypoints.embedded.publishing import EVENTS_HINT, Publisher
 from sokovan.entrypoints.embedded.telling_store import TellingStore
 from sokovan.entrypoints.embedded.tending import tend, tend_agent
@@ -89,6 +89,7 @@ async def plant_at_work(wish: PlantWish, stack: AsyncExitStack) -> Plant:
     hints, events, states = InProcessHints(clock), InProcessEventBus(clock), InProcessAgentStates(clock)
     written = _teller(hints)
     telling = TellingStore(store, written)
+    await lose_leftovers(telling, wish.pretended)
     registry = AgentRegistry(telling, states, hints=hints, clock=clock)
     linked = LinkedAgents(clock, admit=admission(registry, wish.agent_token), heard=registry.heard, tell=wish.tell)
     enrolment = PretendedEnrolment(registry, telling, wish.pretended) if wish.pretended else None

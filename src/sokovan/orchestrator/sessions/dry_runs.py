@@ -12,7 +12,7 @@ from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.domain.policy import Scope
 from sokovan.domain.record import SessionRecord
 from sokovan.domain.session import SessionSpec
-from sokovan.orchestrator.sessions.explanations import PlannedSession, When
+from sokovan.orchestrator.sessions.explanations import ABOVE_LIMIT, PlannedSession, When
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.scheduling.plan import SchedulingPlan
@@ -96,6 +96,12 @@ class DryRuns:
                 return []
             return [await self._outcome(replace(snapshot, sessions=(*others, one)), one) for one in variants]
 
+    async def is_above_limits(self, record: SessionRecord) -> bool:
+        """Whether a session asks for more than its owner may ever use."""
+        async with self._limited():
+            snapshot = await self._snapshot(record.spec.scaling_group)
+            return _above_limits(snapshot, workload_of(record.spec, submitted=record.place))
+
     @asynccontextmanager
     async def _limited(self) -> AsyncIterator[None]:
         limits = self._limits
@@ -132,12 +138,14 @@ class DryRuns:
 
 def planned_session(spec: SessionSpec, outcome: Outcome) -> PlannedSession:
     """The answer to somebody who asks before submitting."""
-    verdict = outcome.verdict
+    verdict, never = outcome.verdict, outcome.when is When.NEVER
+    # What only a limit keeps back waits for others as a rule; not where the limit itself is too low.
+    above = never and verdict.advice is not Advice.CHANGE
     return PlannedSession(
         would_start=outcome.when,
         code=verdict.code.value,
-        summary=verdict.summary,
-        verdict=verdict.advice,
+        summary=f"{verdict.summary}; {ABOVE_LIMIT}" if above else verdict.summary,
+        verdict=Advice.CHANGE if never else verdict.advice,
         slots=spec.requested_slots(),
         size=len(spec.kernels),
         scaling_group=spec.scaling_group,
@@ -161,7 +169,7 @@ def when_of(verdict: Verdict, snapshot: SystemSnapshot, session: SessionWorkload
 
 def _above_limits(snapshot: SystemSnapshot, session: SessionWorkload) -> bool:
     """Whether what must start together alone is more than its owner may ever use."""
-    if session.min_kernels is not None:
+    if session.gang_size < len(session.kernels):
         return False
     asked = [kernel.slots for kernel in session.kernels]
     whole = sum(asked[1:], asked[0])

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.record import HistoryEntry, KernelRecord, SessionRecord, SessionResult
-from sokovan.orchestrator.sessions.explanations import Ahead, Explanation, PastReason, Stage, meaning_of
+from sokovan.orchestrator.sessions.endings import FAILED
+from sokovan.orchestrator.sessions.explanations import (
+    ABOVE_LIMIT,
+    Ahead,
+    Explanation,
+    PastReason,
+    Stage,
+    meaning_of,
+)
+from sokovan.orchestrator.sessions.handlers.overdue import TIME_LIMIT
 from sokovan.ports.runtime import OUT_OF_MEMORY
 from sokovan.ports.verdicts import StoredVerdict
 from sokovan.scheduling.codec import InvalidSnapshot, verdict_from_json
-from sokovan.scheduling.trace import Check, Code, Funnel, Verdict
+from sokovan.scheduling.trace import Advice, Check, Code, Funnel, Verdict
 
 # A trouble that was not seen again for this long is over, whether or not anybody said so.
 TROUBLE_S = 60
 SHOWN_MAX = 8
+# What a signal ends has this and the number of the signal as its exit code.
+SIGNALLED = 128
+SIGNAL_MAX = 64
 
 _STAGE_OF: Mapping[SessionStatus, Stage] = {
     SessionStatus.PENDING: Stage.NOT_SEEN_YET,
@@ -43,6 +57,8 @@ _TROUBLES: Mapping[str, Stage] = {
 _CAUSES: Mapping[str, Stage] = {
     "image-unavailable": Stage.IMAGE_NOT_FOUND,
     OUT_OF_MEMORY: Stage.OUT_OF_MEMORY,
+    TIME_LIMIT: Stage.TIME_LIMIT_REACHED,
+    FAILED: Stage.COMMAND_FAILED,
 }
 _STOPPED = frozenset({"user-requested", "forced-by-user", "stop_requested"})
 
@@ -60,21 +76,36 @@ def read_verdict(stored: StoredVerdict | None) -> Verdict | None:
 
 
 def explain_waiting(
-    session: SessionRecord, verdict: Verdict, *, as_of_ms: int, ahead: Sequence[SessionRecord] = ()
+    session: SessionRecord,
+    verdict: Verdict,
+    *,
+    as_of_ms: int,
+    ahead: Sequence[SessionRecord] = (),
+    awaited: Sequence[SessionRecord] = (),
 ) -> Explanation:
-    """Why a session waits, as the scheduler said it last."""
+    """Why a session waits, as the scheduler said it last.
+
+    `awaited` are the sessions it depends on.
+    """
+    names = {other.session_id: _name_for(session, other) for other in awaited}
+    in_vain = verdict.code is Code.DEPENDENCY and any(map(_ended_badly, awaited))
     return Explanation(
         session_id=session.session_id,
         status=session.status,
-        verdict=verdict.advice,
+        verdict=Advice.CHANGE if in_vain else verdict.advice,
         code=verdict.code.value,
-        summary=verdict.summary,
-        checks=verdict.checks,
+        summary=_with_names(verdict.summary, names),
+        checks=tuple(check._replace(detail=_with_names(check.detail, names)) for check in verdict.checks),
         funnel=funnel_view(verdict.funnel),
         position=verdict.position,
         ahead=tuple(_ahead(session, other) for other in ahead),
         as_of_ms=as_of_ms,
     )
+
+
+def above_its_limit(told: Explanation) -> Explanation:
+    """The same, where the owner may never use so much: no end of others helps."""
+    return replace(told, verdict=Advice.CHANGE, summary=f"{told.summary}; {ABOVE_LIMIT}")
 
 
 def explain_stage(session: SessionRecord, story: Sequence[HistoryEntry], *, now_ms: int) -> Explanation:
@@ -128,15 +159,29 @@ def _is_note(entry: HistoryEntry) -> bool:
 
 
 def _ahead(session: SessionRecord, other: SessionRecord) -> Ahead:
-    mine = other.spec.owner.user == session.spec.owner.user
     if other.spec.priority > session.spec.priority:
         why = f"has priority {other.spec.priority}, this one {session.spec.priority}"
     elif other.place < session.place:
         why = f"is earlier in queue {other.spec.queue}"
     else:
         why = f"goes first in queue {other.spec.queue} by the order of its scheduler"
-    # Another's session is named by its id alone: a name may tell what somebody works on.
-    return Ahead(session=other.spec.name if mine and other.spec.name else other.session_id, why=why)
+    return Ahead(session=_name_for(session, other), why=why)
+
+
+def _name_for(session: SessionRecord, other: SessionRecord) -> str:
+    """What the owner of a session is told of another; a stranger's name may tell what somebody works on."""
+    mine = other.spec.owner.user == session.spec.owner.user
+    return other.spec.name if mine and other.spec.name else other.session_id
+
+
+def _with_names(text: str, names: Mapping[SessionId, str]) -> str:
+    for session_id, name in names.items():
+        text = text.replace(session_id, f"{name} ({session_id})") if name != session_id else text
+    return text
+
+
+def _ended_badly(session: SessionRecord) -> bool:
+    return session.ended_ms is not None and session.result is not SessionResult.SUCCESS
 
 
 def _last_note(session: SessionRecord, story: Sequence[HistoryEntry]) -> HistoryEntry | None:
@@ -186,13 +231,18 @@ def _kernel_checks(kernels: Sequence[KernelRecord]) -> tuple[Check, ...]:
     checks = [Check("kernels", "ok", _counts(kernels))]
     bad = [kernel for kernel in kernels if kernel.exit_code not in {None, 0}]
     checks += [
-        Check(f"kernel {kernel.index}", "no", f"exit code {kernel.exit_code} on {kernel.agent_id}")
+        Check(f"kernel {kernel.index}", "no", f"{_exit_text(kernel.exit_code)} on {kernel.agent_id}")
         for kernel in bad[:SHOWN_MAX]
     ]
     missing = sum(kernel.status is KernelStatus.PENDING for kernel in kernels)
     if 0 < missing < len(kernels):
         checks.append(Check("growth", "short", f"{missing} kernels beyond the minimum wait for room"))
     return tuple(checks)
+
+
+def _exit_text(code: int | None) -> str:
+    signal = 0 if code is None else code - SIGNALLED
+    return f"exit code {code} (128 + signal {signal})" if 0 < signal <= SIGNAL_MAX else f"exit code {code}"
 
 
 def _listed_short(names: Sequence[str]) -> str:

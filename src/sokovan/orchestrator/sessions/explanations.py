@@ -35,6 +35,8 @@ class Stage(StrEnum):
     SUCCEEDED = "SUCCEEDED"
     STOPPED = "STOPPED"
     OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    TIME_LIMIT_REACHED = "TIME_LIMIT_REACHED"
+    COMMAND_FAILED = "COMMAND_FAILED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
 
@@ -53,9 +55,15 @@ STAGES: Mapping[Stage, tuple[Advice, str]] = {
     Stage.SUCCEEDED: (Advice.NOTHING, "it came to its own end, with exit code 0"),
     Stage.STOPPED: (Advice.NOTHING, "somebody ended it"),
     Stage.OUT_OF_MEMORY: (Advice.CHANGE, "a kernel needed more memory than it had asked for"),
+    Stage.TIME_LIMIT_REACHED: (Advice.CHANGE, "it ran for as long as it had asked for, and was ended"),
+    Stage.COMMAND_FAILED: (Advice.CHANGE, "its own command failed, or was ended by a signal; its log may tell why"),
     Stage.FAILED: (Advice.BROKEN, "it ended, but not well"),
     Stage.CANCELLED: (Advice.NOTHING, "it was withdrawn before it started"),
 }
+
+
+# What is said where waiting does not help, as the limit is below what must start together.
+ABOVE_LIMIT = "that is more than the limit itself"
 
 
 def meaning_of(code: str) -> tuple[Advice, str]:

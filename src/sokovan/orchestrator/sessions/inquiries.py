@@ -11,6 +11,7 @@ from sokovan.domain.record import HistoryEntry, SessionRecord
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.orchestrator.sessions.dry_runs import DryRunBusy, DryRuns
 from sokovan.orchestrator.sessions.explaining import (
+    above_its_limit,
     explain_stage,
     explain_waiting,
     past_reasons,
@@ -45,6 +46,7 @@ class _Known:
     now_ms: int
     stored: StoredVerdict | None = None
     ahead: Sequence[SessionRecord] = ()
+    awaited: Sequence[SessionRecord] = ()
 
 
 @dataclass(slots=True)
@@ -71,7 +73,11 @@ class Inquiries:
         if session.status is not SessionStatus.PENDING or verdict is None or known.stored is None or stuck:
             stage = explain_stage(session, known.story, now_ms=known.now_ms)
             return replace(stage, history=reasons)
-        waiting = explain_waiting(session, verdict, as_of_ms=known.stored.last_ms, ahead=known.ahead)
+        waiting = explain_waiting(
+            session, verdict, as_of_ms=known.stored.last_ms, ahead=known.ahead, awaited=known.awaited
+        )
+        if await self._is_above_limits(session, verdict):
+            waiting = above_its_limit(waiting)
         return replace(waiting, history=reasons, would_start=await self._would_start(session, verdict))
 
     async def waiting(self, wanted: SessionFilter) -> list[WaitingSummary]:
@@ -91,6 +97,15 @@ class Inquiries:
                 )
             )
         return sorted(found, key=lambda one: (-one.sessions, one.code))
+
+    async def _is_above_limits(self, session: SessionRecord, verdict: Verdict) -> bool:
+        """Whether a limit that keeps it back is not merely full, but below what it asks for."""
+        if self._dry_runs is None or not verdict.code.startswith("QUOTA_"):
+            return False
+        try:
+            return await self._dry_runs.is_above_limits(session)
+        except DryRunBusy:  # then it is told what is in use, as a cycle found it
+            return False
 
     async def _would_start(self, session: SessionRecord, verdict: Verdict) -> tuple[WouldStart, ...]:
         """When it would start if it asked for a little less, tried by the core itself."""
@@ -119,7 +134,10 @@ async def _known(unit: UnitOfWork, session_id: SessionId) -> _Known:
     ahead = await unit.sessions.page(SessionFilter(ids=names), limit=len(names)) if names else []
     order = {name: index for index, name in enumerate(names)}
     waiting = [one for one in ahead if one.status is SessionStatus.PENDING]
-    return _Known(session, story, unit.now_ms, stored, sorted(waiting, key=lambda one: order[one.session_id]))
+    before = session.spec.dependencies
+    awaited = await unit.sessions.page(SessionFilter(ids=before), limit=len(before)) if before else []
+    line = sorted(waiting, key=lambda one: order[one.session_id])
+    return _Known(session, story, unit.now_ms, stored, line, awaited)
 
 
 async def _reasons(unit: UnitOfWork, wanted: SessionFilter) -> dict[str, _Reason]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sokovan.domain.errors import StaleVersion
+from sokovan.domain.events import VerdictsChanged
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.machine import Cause
@@ -139,13 +140,15 @@ class SessionWriter:
         self._learn(handler, written, lambda one: one)
         return written.results
 
-    async def note(self, session_ids: Collection[SessionId], change: Change) -> None:
-        """Say why sessions stay where they are."""
+    async def note(self, session_ids: Collection[SessionId], change: Change, *, aloud: bool = False) -> None:
+        """Say why sessions stay where they are; `aloud` to those who watch them, too."""
         if not session_ids:
             return
 
         async def work(unit: UnitOfWork, batch: Sequence[SessionId]) -> Sequence[None]:
             await unit.sessions.note(batch, change)
+            if aloud:
+                await unit.emit([VerdictsChanged(at_ms=unit.now_ms, session_ids=tuple(batch), code=change.code)])
             return ()
 
         await self._batches.write(list(session_ids), work)

@@ -27,12 +27,12 @@ _ROOM = frozenset(
         Code.NO_LABEL_MATCH,
     }
 )
-# What is left on an agent is rounded down to amounts that a person would write.
+# What is left on an agent is rounded down to amounts that a person would write; no kernel is without these.
 _GRAIN = {"cpu": 1000, "mem": 1 << 20}
 
 
 class Relaxation(NamedTuple):
-    """A change in words, and the session as it would be with it."""
+    """A change, in words after "it would start", and the session with it."""
 
     change: str
     session: SessionWorkload
@@ -40,7 +40,8 @@ class Relaxation(NamedTuple):
 
 def relaxations(session: SessionWorkload, verdict: Verdict) -> list[Relaxation]:
     """The changes worth trying for a session with this verdict, the smallest first."""
-    if verdict.code not in _ROOM:
+    short = any(check.name == "room" and check.result == "short" for check in verdict.checks)
+    if verdict.code not in _ROOM and not (verdict.code is Code.QUEUE_OVER_SHARE and short):
         return []
     return list(islice(_changes(session, verdict), TRIED_MAX))
 
@@ -50,9 +51,9 @@ def _changes(session: SessionWorkload, verdict: Verdict) -> Iterator[Relaxation]
     if topology is not None and topology.mode is TopologyMode.HARD:
         soft = TopologyConstraint(TopologyMode.SOFT, topology.highest_tier)
         tier = "" if topology.highest_tier is None else f":{topology.highest_tier}"
-        yield Relaxation(f"topology soft{tier}", replace(session, topology=soft))
+        yield Relaxation(f"with --topology soft{tier}", replace(session, topology=soft))
     if verdict.code is Code.NO_LABEL_MATCH:
-        yield Relaxation("no required labels", _with_kernels(session, require={}))
+        yield Relaxation("without --require", _with_kernels(session, require={}))
     if verdict.shortfall:
         yield from _smaller(session, verdict.shortfall)
     yield from _fewer(session, verdict)
@@ -62,15 +63,15 @@ def _smaller(session: SessionWorkload, shortfall: ResourceSlot) -> Iterator[Rela
     """Kernels that would fit the agent that lacks least."""
     most = {slot: max(kernel.slots[slot] for kernel in session.kernels) for slot in shortfall}
     caps = {slot: _rounded(slot, most[slot] - lacks) for slot, lacks in shortfall.items()}
-    if any(cap < 0 for cap in caps.values()):
+    if any(cap < 0 or (not cap and slot in _GRAIN) for slot, cap in caps.items()):
         return
     kernels = tuple(
         replace(kernel, slots=ResourceSlot({slot: min(n, caps.get(slot, n)) for slot, n in kernel.slots.items()}))
         for kernel in session.kernels
     )
     kept = format_slots(ResourceSlot({slot: cap for slot, cap in caps.items() if cap}))
-    gone = ", ".join(f"no {slot}" for slot, cap in caps.items() if not cap)
-    words = ", ".join(part for part in (kept and f"{kept} for each kernel", gone) if part)
+    gone = [f"without {_option(slot)}" for slot, cap in caps.items() if not cap]
+    words = ", ".join([f"with {kept} for each kernel"] * bool(kept) + gone)
     yield Relaxation(words, replace(session, kernels=kernels))
 
 
@@ -82,11 +83,16 @@ def _fewer(session: SessionWorkload, verdict: Verdict) -> Iterator[Relaxation]:
     fewer = fit if 0 < fit < session.gang_size else session.gang_size - 1
     minimums = {name: min(least, 1) for name, least in session.group_minimums.items()}
     change = replace(session, min_kernels=fewer, group_minimums=minimums)
-    yield Relaxation(f"minimum {fewer}: start with {fewer} of {len(session.kernels)} kernels", change)
+    yield Relaxation(f"with --minimum {fewer}: {fewer} of {len(session.kernels)} kernels", change)
 
 
 def _with_kernels(session: SessionWorkload, *, require: dict[str, str]) -> SessionWorkload:
     return replace(session, kernels=tuple(replace(kernel, require=require) for kernel in session.kernels))
+
+
+def _option(slot: str) -> str:
+    """What somebody leaves out who does without a slot."""
+    return "--gpus" if slot == "cuda.device" else f"--slot {slot}"
 
 
 def _rounded(slot: str, amount: int) -> int:

@@ -10,11 +10,19 @@ from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.record import Change, SessionRecord
 from sokovan.domain.session import SessionSpec
-from sokovan.orchestrator.sessions.preparation.architectures import UsualArchitectures
-from sokovan.orchestrator.sessions.preparation.facts import Asked, Dependencies, FactReader, read_dependencies
+from sokovan.orchestrator.sessions.preparation.facts import (
+    DEFAULT,
+    Asked,
+    Dependencies,
+    FactReader,
+    Pools,
+    read_dependencies,
+)
+from sokovan.orchestrator.sessions.preparation.pools import KnownPools
 from sokovan.orchestrator.sessions.preparation.preparer import Preparer
 from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
 from sokovan.orchestrator.sessions.preparation.request_keys import request_key
+from sokovan.orchestrator.sessions.preparation.resource_calculator import named_slots
 from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
 from sokovan.ports.audit import AuditEntry
 from sokovan.ports.environment import Clock, IdSource
@@ -34,14 +42,14 @@ class Submission(NamedTuple):
 class _Wish(NamedTuple):
     """A request on its way in.
 
-    `usual` are the architectures of the scaling groups, `dependencies` the sessions that
-    it may mean.
+    `pools` are the agents of the scaling groups, `dependencies` the sessions that it may
+    mean.
     """
 
     request: SessionRequest
     caller: Caller
     once: RequestKey | None
-    usual: Mapping[str, str]
+    pools: Pools
     dependencies: Dependencies
 
 
@@ -51,12 +59,12 @@ class Submissions:
     def __init__(self, store: Store, *, ids: IdSource, clock: Clock, names: Callable[[], str]) -> None:
         self._store, self._names = store, names
         self._preparer = Preparer(ids, names)
-        self._architectures = UsualArchitectures(store, clock)
+        self._pools = KnownPools(store, clock)
 
     async def prepared(self, request: SessionRequest, caller: Caller) -> SessionSpec:
         """The session that a request would make; nothing is stored. Raises InvalidRequest."""
         wish = await self._wish(request, caller)
-        return await self._store.read(lambda unit: self._prepared(FactReader(unit, wish.usual), wish))
+        return await self._store.read(lambda unit: self._prepared(FactReader(unit), wish))
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
         """Store the session that a request asks for.
@@ -69,7 +77,7 @@ class Submissions:
 
     async def _take_in(self, unit: UnitOfWork, wishes: Sequence[_Wish]) -> Sequence[Submission | Exception]:
         """Judge, store and audit what came together, each for itself."""
-        facts = FactReader(unit, wishes[-1].usual)
+        facts = FactReader(unit)
         outcomes: dict[int, Submission | Exception] = {}
         fresh: dict[int, NewSession] = {}
         for place, wish in enumerate(wishes):
@@ -91,14 +99,14 @@ class Submissions:
 
         Sessions are never removed, so what is found now is there when it is stored.
         """
-        usual = await self._architectures.current()
+        pools = await self._pools.current(request.scaling_group or DEFAULT, named_slots(request))
         found: Dependencies = {}
         if request.depends_on:
             found = await self._store.read(lambda unit: read_dependencies(unit, request.depends_on, caller))
-        return _Wish(request, caller, once, usual, found)
+        return _Wish(request, caller, once, pools, found)
 
     async def _prepared(self, facts: FactReader, wish: _Wish) -> SessionSpec:
-        found = await facts.of(wish.request, wish.caller, wish.dependencies)
+        found = await facts.of(wish.request, wish.caller, pools=wish.pools, dependencies=wish.dependencies)
         return self._preparer.prepare(Asked(wish.request, wish.caller, found))
 
     async def _stored(

@@ -9,6 +9,7 @@ at the HyperNodes above what runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -127,10 +128,13 @@ class Domains:
 
     def most_that_fit(self, tiers: Iterable[Tier], demand: Demand) -> tuple[int, str]:
         """The domain that holds most of the demand now, and how many kernels that is."""
+        counts: Counter[Shape] = Counter()
+        for shape, count in demand:
+            counts[shape] += count  # kernels of one shape share one room, whatever their group
         best, where = 0, ""
         for tier in tiers:
             sums = np.zeros(len(tier.names), np.int64)
-            for shape, count in demand:
+            for shape, count in counts.items():
                 sums += np.minimum(self._held(tier, shape, later=False), count)
             index = int(sums.argmax()) if len(sums) else 0
             if len(sums) and sums[index] > best:

@@ -19,6 +19,7 @@ from sokovan.scheduling.engine.domains import Domains, Tier
 from sokovan.scheduling.engine.jobs import Failure, Job
 from sokovan.scheduling.engine.queues import QueueBook
 from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.stock import Stock
 from sokovan.scheduling.engine.turn import Floor
 from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
 from sokovan.scheduling.trace import MEANING, Advice, Check, Code, Funnel, Verdict
@@ -45,6 +46,7 @@ class Explainer:
         self._workspace, self._book = workspace, book
         self._domains = floor.domains
         self._plugged = floor.plugged
+        self._stock = Stock(workspace)
         self._reports: dict[Shape, Report] = {}
         self._templates: dict[tuple[str, Failure], Verdict] = {}
 
@@ -119,7 +121,7 @@ class Explainer:
         failed = {check.name for check in failure.checks}
         checks = (*(check for check in job.checks if check.name not in failed), *failure.checks, *notes)
         if not failure.checks:
-            checks = (*checks, Check(_question(code), "no" if report is None else "short", summary))
+            checks = (*checks, *self._answers(code, summary, failure))
         verdict = Verdict(
             job.session.session_id, code, summary, checks, kernels_fit=job.fitted, kernels_needed=job.need()
         )
@@ -133,6 +135,14 @@ class Explainer:
             kernels_fit=job.fitted if len(job.runs) > 1 or failure.closeness else min(job.need(), report.kernels_fit),
         )
 
+    def _answers(self, code: Code, summary: str, failure: Failure) -> tuple[Check, ...]:
+        """What is short, as checks: where a queue may have all there is, room is, not the queue."""
+        refusal = failure.refusal
+        if refusal is not None and code is failure.code and self._stock.is_all_of_it(refusal):
+            own = Check("queue", "ok", f"queue {refusal.queue} may have all {refusal.slot} that there is")
+            return own, Check("room", "short", self._stock.free(refusal.slot))
+        return (Check(_question(code), "no" if failure.shape is None else "short", summary),)
+
     def _cause(self, job: Job, failure: Failure) -> tuple[Code, str]:
         if failure.shape is None:
             return failure.code or Code.NOT_ENOUGH_FREE, failure.text
@@ -140,8 +150,11 @@ class Explainer:
         # Where no queue keeps a session from what there is, what there is is short.
         by_queue = failure.code in {Code.QUEUE_OVER_SHARE, Code.QUEUE_LIMIT}
         code = None if by_queue and not self._book.contended(job.node, shape.slot_pairs) else failure.code
-        if code is not None and (failure.text or failure.refusal is not None):
-            return code, failure.text or (failure.refusal.sentence() if failure.refusal is not None else "")
+        if code is not None and failure.refusal is not None:
+            short = self._stock.is_all_of_it(failure.refusal)
+            return code, self._stock.shortage(failure.refusal) if short else failure.refusal.sentence()
+        if code is not None and failure.text:
+            return code, failure.text
         if code is not None or report.funnel.could_ever_fit == 0:
             return self._hopeless(job, shape, report, code)
         if failure.closeness:
@@ -155,7 +168,7 @@ class Explainer:
         if code is Code.OTHER_SHARD:
             return code, f"only agents of another shard could hold {slots}, and shards are hard"
         if code is Code.NODES_DRAINING or (not funnel.alive and shape.possible_total):
-            return Code.NODES_DRAINING, f"no agent that could hold {slots} takes new work ({funnel.alive} are alive)"
+            return Code.NODES_DRAINING, self._not_taking(job, shape, report)
         if funnel.alive and not funnel.architecture:
             return Code.NO_ARCH_MATCH, f"none of {funnel.alive} agents has the architecture {shape.architecture}"
         if funnel.architecture and not funnel.labels:
@@ -167,6 +180,15 @@ class Explainer:
             return Code.NEVER_FITS, text
         text = f"an empty cluster holds {shape.ever_total} kernels of {slots}, {job.need()} must start together"
         return Code.NEVER_FITS, text
+
+    def _not_taking(self, job: Job, shape: Shape, report: Report) -> str:
+        """What is said where agents that take no work at the moment would be needed."""
+        slots, stock = _asks(shape), self._stock
+        if shape.alive_total:
+            needed = f"of the {job.need()} kernels that must start together"
+            return f"{needed}, agents that take new work could hold {shape.alive_total} of {slots}; {stock.away}"
+        alive = f" ({report.funnel.alive} are alive)" if stock.answers else f": {stock.away}"
+        return f"no agent that could hold {slots} takes new work{alive}"
 
     def _no_room(self, job: Job, shape: Shape, report: Report) -> tuple[Code, str]:
         slots = _asks(shape)
@@ -193,9 +215,10 @@ class Explainer:
             text = f"no HyperNode that is allowed could hold {job.need()} kernels even if it were empty"
             return Code.TOPOLOGY_IMPOSSIBLE, text
         most, where = domains.most_that_fit(tiers, demand)
+        upto = "at most " if len({run.shape for run in job.runs}) > 1 else ""
         if self._plugged and len(job.runs) == 1 and not job.parts and most >= job.need():
             return Code.REFUSED_BY_PLUGIN, f"{where} has room for {most} kernels, but a plugin keeps them from it"
-        best = f"the best, {where}, has room for {most}" if where and where != ROOT else "none has room for any"
+        best = f"the best, {where}, has room for {upto}{most}" if where and where != ROOT else "none has room for any"
         text = f"insufficient resources close together: {job.need()} kernels of {_asks(shape)}; {best}"
         return Code.TOPOLOGY_NO_ROOM, text
 

@@ -69,7 +69,10 @@ class QueueNode:
 
 
 class Refusal(NamedTuple):
-    """Why a queue lets no more in: which queue, which slot, and the numbers."""
+    """Why a queue lets no more in: which queue, which slot, and the numbers.
+
+    `held` is the part of `used` that a trial of the same session holds.
+    """
 
     code: Code
     queue: str
@@ -77,10 +80,16 @@ class Refusal(NamedTuple):
     asked: int
     used: int
     limit: int
+    held: int = 0
+
+    @property
+    def wanted(self) -> int:
+        """What the session asks for in all: nothing that is only tried is in use."""
+        return self.asked + self.held
 
     def sentence(self) -> str:
         """The refusal in words."""
-        asked, used, limit = (format_amount(self.slot, n) for n in (self.asked, self.used, self.limit))
+        asked, used, limit = (format_amount(self.slot, n) for n in (self.wanted, self.used - self.held, self.limit))
         bound = "deserves" if self.code is Code.QUEUE_OVER_SHARE else "may use"
         return f"queue {self.queue} uses {used} {self.slot} and {bound} {limit}; {asked} more would pass it"
 
@@ -185,12 +194,13 @@ class QueueBook:
         for above in node.chain():
             bounds, allocated = above.deserved if by_share else above.limit, above.allocated
             for column, amount in pairs:
-                used = allocated[column] + extra[column] if extra else allocated[column]
+                held = extra[column] if extra else 0
+                used = allocated[column] + held
                 if used + amount * times > bounds[column]:
                     if self.lends and self._may_pass(above, column, used + amount * times):
                         continue
                     code = Code.QUEUE_OVER_SHARE if by_share else Code.QUEUE_LIMIT
-                    return Refusal(code, above.name, self._slots[column], amount * times, used, bounds[column])
+                    return Refusal(code, above.name, self._slots[column], amount * times, used, bounds[column], held)
         return None
 
     def contended(self, node: QueueNode, pairs: Pairs) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sokovan.sdk.errors import ApiProblem, ClientProblem, StillWaiting, Unreachable
@@ -30,8 +31,14 @@ class RetryRule:
         return wait if spent_s + wait <= self.total_s else None
 
 
+# What is there now is read within seconds, or not at all.
+READS = RetryRule()
 # A stream outlives a restart of the server.
 STREAMS = RetryRule(attempts_max=60, first_s=0.2, longest_s=2.0, total_s=60.0)
+
+
+# Hears of each failure after which something is tried again.
+OnTrouble = Callable[[ClientProblem], None]
 
 
 def may_repeat(problem: ClientProblem, *, repeatable: bool) -> bool:
@@ -44,8 +51,8 @@ def may_repeat(problem: ClientProblem, *, repeatable: bool) -> bool:
 class Attempts:
     """The attempts at one thing so far."""
 
-    def __init__(self, rule: RetryRule, surroundings: Surroundings) -> None:
-        self._rule, self._surroundings = rule, surroundings
+    def __init__(self, rule: RetryRule, surroundings: Surroundings, *, on_trouble: OnTrouble | None = None) -> None:
+        self._rule, self._surroundings, self._on_trouble = rule, surroundings, on_trouble
         self.succeeded()
 
     def succeeded(self) -> None:
@@ -63,6 +70,8 @@ class Attempts:
         )
         if wait is None or not may_repeat(problem, repeatable=repeatable):
             raise problem
+        if self._on_trouble is not None:
+            self._on_trouble(problem)
         return wait
 
 

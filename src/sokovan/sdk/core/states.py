@@ -34,6 +34,11 @@ def is_final(view: SessionView) -> bool:
     return state_of(view) in FINAL
 
 
+def has_settled(view: SessionView) -> bool:
+    """Whether its kernels are gone: it has ended, or waits for others."""
+    return is_final(view) or state_of(view) == "PENDING"
+
+
 def has_run(view: SessionView) -> bool:
     """Whether a kernel of the session ran: a session that failed to start did not."""
     return state_of(view) == "RUNNING" or any(kernel.exit_code is not None for kernel in view.kernels)
@@ -78,11 +83,16 @@ def reached(view: SessionView, target: str) -> bool:
 def still_waiting(ref: str, last: SessionView | None, timeout_s: float | None) -> StillWaiting:
     """The error for time that is up; `last` is how the session was seen last."""
     told = f"{last.name} is still {state_of(last)}" if last is not None else f"{ref} has not been heard of"
-    return StillWaiting(f"{told} after {timeout_s:g} s")
+    name = ref if last is None else last.name
+    hint = f"see why: sokovan why {name}; wait longer with --timeout, or end it with sokovan stop {name}"
+    return StillWaiting(f"{told} after {timeout_s:g} s", hint=hint)
 
 
 def _unless_final(view: SessionView, target: str) -> bool:
     if is_final(view):
         told = f": {view.reason_detail or view.reason}" if view.reason_detail or view.reason else ""
-        raise NeverReached(f"{view.name} is {state_of(view)} and never was {target}{told}")
+        raise NeverReached(
+            f"{view.name} is {state_of(view)} and never was {target}{told}",
+            hint=f"see why: sokovan session history {view.name}",
+        )
     return False

@@ -18,6 +18,7 @@ from sokovan.sdk.requesting import read_mount, slots_of, words_of
 from sokovan.sdk.spec import fields
 from sokovan.sdk.spec.fields import Field, schema_of
 from sokovan.sdk.spec.places import Node, read_documents
+from sokovan.sdk.spec.written import Written
 from sokovan.wire.api.bodies import Amount
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
@@ -146,12 +147,17 @@ REQUIRED = ("apiVersion", "kind")
 
 def read_specs(text: str, file: str) -> list[SessionBody]:
     """Every session of a file, in its order. Raises InvalidSpec."""
+    return [spec.body for spec in read_written(text, file)]
+
+
+def read_written(text: str, file: str) -> list[Written]:
+    """Every session of a file, each with its document. Raises InvalidSpec."""
     documents = read_documents(text, file)
     if not documents:
         raise InvalidSpec(f"{file}: there is nothing in it", hint="sokovan init NAME writes a spec to begin with")
     if len(documents) > SPECS_MAX:
         raise InvalidSpec(f"{file}: it holds more than {SPECS_MAX} documents")
-    return [_session(node) for node in documents]
+    return [Written(_session(node), node) for node in documents]
 
 
 def _session(node: Node) -> SessionBody:

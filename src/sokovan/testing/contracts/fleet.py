@@ -15,6 +15,7 @@ from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.record import AgentRecord, Change, Device, HistoryEntry
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.fleet import Makeup
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, refusal
 
@@ -256,15 +257,27 @@ async def agents_are_listed_by_id(cluster: StoredCluster) -> None:
     expect(every == sorted(every) and {*names, outside} <= set(every), "not every agent is listed, or not by id")
 
 
-async def architectures_are_counted_by_scaling_group(cluster: StoredCluster) -> None:
-    """Each group with what its agents are; a group without agents is not there."""
+async def architectures_and_slots_are_told_by_scaling_group(cluster: StoredCluster) -> None:
+    """Each group with what its agents are and have; one without agents is left out."""
     groups = [ScalingGroupName(cluster.new("group")) for _ in range(3)]
     await cluster.put(*(ScalingGroup(name=group) for group in groups))
-    for group, architecture in ((0, "x86_64"), (0, "aarch64"), (0, "x86_64"), (1, "aarch64")):
-        await cluster.agent(cluster.new("a"), scaling_group=groups[group], architecture=architecture)
-    found = await cluster.store.read(lambda unit: unit.fleet.architectures())
-    expect(found[groups[0]] == {"x86_64": 2, "aarch64": 1}, f"the first group has {found[groups[0]]}")
-    expect(found[groups[1]] == {"aarch64": 1} and groups[2] not in found, "other groups are counted wrongly")
+    cpu, gpu = ResourceSlot({"cpu": 1}), ResourceSlot({"cpu": 1, "cuda.device": 2})
+    only = cluster.new("a")
+    for name, group, architecture, slots in (
+        (cluster.new("a"), 0, "x86_64", cpu),
+        (cluster.new("a"), 0, "aarch64", gpu),
+        (cluster.new("a"), 0, "x86_64", gpu),
+        (only, 1, "aarch64", cpu),
+    ):
+        await cluster.agent(name, scaling_group=groups[group], architecture=architecture, slots=slots, devices=False)
+    found = await cluster.store.read(lambda unit: unit.fleet.makeup())
+    first = Makeup({"x86_64": 2, "aarch64": 1}, frozenset({"cpu", "cuda.device"}))
+    expect(found[groups[0]] == first, f"the first group has {found[groups[0]]}")
+    second = Makeup({"aarch64": 1}, frozenset({"cpu"}))
+    expect(found[groups[1]] == second and groups[2] not in found, "other groups are told wrongly")
+    await walked(cluster, only, AgentTrigger.LEFT)
+    left = await cluster.store.read(lambda unit: unit.fleet.makeup())
+    expect(groups[1] not in left, "an agent that has left for good counts")
 
 
 async def an_agent_that_never_joined_is_not_found(cluster: StoredCluster) -> None:
@@ -333,7 +346,7 @@ CHECKS: tuple[Check, ...] = (
     a_device_that_is_gone_is_not_given_out,
     what_is_on_its_way_out_is_shown,
     agents_are_listed_by_id,
-    architectures_are_counted_by_scaling_group,
+    architectures_and_slots_are_told_by_scaling_group,
     an_agent_that_never_joined_is_not_found,
     of_two_movers_one_wins,
     a_mover_loses_to_an_enrolment,

@@ -238,6 +238,21 @@ async def batches_that_race_for_the_same_store_it_once(cluster: StoredCluster) -
     expect(refused == [Conflict] * 3, f"the refusals are {refused}")
 
 
+async def a_session_in_the_place_of_another_is_waited_for_instead(cluster: StoredCluster) -> None:
+    """By those that still wait; what they wait for besides stays."""
+    first, other = await cluster.submit(cluster.new("s")), await cluster.submit(cluster.new("s"))
+    waits = await cluster.submit(cluster.new("s"), dependencies=(first.session_id, other.session_id))
+    heir = session_spec(cluster.new("s"))
+    mark, _ = await cluster.store.read(lambda unit: unit.sessions.changed(None))
+    await cluster.store.run(lambda unit: unit.sessions.enqueue(heir, BY_COORDINATOR, in_place_of=first.session_id))
+    after = await cluster.store.read(lambda unit: unit.sessions.get(waits.session_id))
+    wanted = (heir.session_id, other.session_id)
+    expect(after.spec.dependencies == wanted, f"it waits for {after.spec.dependencies}, not for {wanted}")
+    expect(after.version > waits.version, "nobody could see that it is another")
+    _, changed = await cluster.store.read(lambda unit: unit.sessions.changed(mark))
+    expect(waits.session_id in changed, "it is not among what changed")
+
+
 def _in_session(move: KernelMove, session_id: str) -> KernelMove:
     kernel = move.kernel
     elsewhere = type(kernel)(
@@ -259,4 +274,5 @@ CHECKS: tuple[Check, ...] = (
     new_sessions_that_want_the_same_come_one_after_the_other,
     a_request_finds_the_session_it_made,
     batches_that_race_for_the_same_store_it_once,
+    a_session_in_the_place_of_another_is_waited_for_instead,
 )

@@ -28,6 +28,19 @@ async def test_a_shell_says_what_it_is_and_repeats_what_it_hears() -> None:
         assert [piece async for piece in command.output()] == []
 
 
+async def test_a_command_says_that_it_is_only_pretended() -> None:
+    async with PretendExecution(kernel, VirtualClock(), ["true"], words=b"pretended\n") as command:
+        assert [piece async for piece in command.output()] == [b"pretended\n"]
+        assert await command.wait() == 0
+
+
+async def test_what_repeats_its_input_says_nothing_else() -> None:
+    async with PretendExecution(kernel, VirtualClock(), ["cat"], words=b"pretended\n") as command:
+        await command.write(b"a")
+        await command.write(b"")
+        assert [piece async for piece in command.output()] == [b"a"]
+
+
 async def test_a_command_takes_its_time() -> None:
     clock = VirtualClock()
     async with PretendExecution(kernel, clock, ["sh", "-c", "sleep 3; exit 4"]) as command:

@@ -14,7 +14,7 @@ import pytest
 from sokovan.adapters.process.callers import ShimSilent, ask, connected, request_stop
 from sokovan.adapters.process.places import opened
 from sokovan.adapters.process.shim.listener import MESSAGE_MAX, Listener
-from sokovan.ports.runtime import RuntimeFailure
+from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure
 
 
 @contextmanager
@@ -51,6 +51,12 @@ def test_a_message_goes_out_with_its_files_and_the_answer_comes_back(tmp_path: P
     with shim(tmp_path, {"done": True}) as heard, connected(tmp_path) as line, opened(tmp_path) as file:
         assert ask(line, {"do": "it"}, [file, file]) == {"done": True}
     assert heard == [{"do": "it", "files": 2}]
+
+
+def test_a_program_that_is_not_there_is_told_from_other_refusals(tmp_path: Path) -> None:
+    error: dict[str, object] = {"error": "[Errno 2] is not on PATH: 'x'"}
+    with shim(tmp_path, error), connected(tmp_path) as line, pytest.raises(ProgramNotFound, match="'x'"):
+        ask(line, {})
 
 
 def test_a_refusal_is_raised_with_its_words(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from sokovan.adapters.process.places import Places
 from sokovan.adapters.process.plans import check_launch, plan_of
 from sokovan.adapters.process.sandbox import Sandbox
 from sokovan.domain.session import Mount
-from sokovan.ports.runtime import Launch, RuntimeFailure
+from sokovan.ports.runtime import Launch, ProgramNotFound, RuntimeFailure
 from tests.kernels import launch
 
 MARKS = {"SOKOVAN_KERNEL_ID": "k"}
@@ -55,7 +55,7 @@ def test_a_kernel_starts_where_it_asks_to(tmp_path: Path, workdir: str, expected
 
 
 def test_a_program_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeFailure, match="not a program"):
+    with pytest.raises(ProgramNotFound, match="not a program"):
         plan(tmp_path, launch("k", "there-is-no-such-program", "x"))
 
 

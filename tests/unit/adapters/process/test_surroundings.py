@@ -37,6 +37,11 @@ def test_the_launch_has_its_say_but_not_over_what_the_runtime_knows() -> None:
     assert (found["SOKOVAN_KERNEL_ID"], found["SOKOVAN_SESSION_ID"]) == ("k", "s")
 
 
+def test_the_host_file_is_found_from_every_folder() -> None:
+    assert variables(environment={"SOKOVAN_HOSTFILE": "hostfile"})["SOKOVAN_HOSTFILE"] == "/w/hostfile"
+    assert "SOKOVAN_HOSTFILE" not in variables()
+
+
 def test_programs_of_the_image_come_first_and_those_of_the_agent_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/of/the/agent")
     own = str(Path(sys.executable).parent)

@@ -21,6 +21,7 @@ from sokovan.domain.session import (
     TopologyConstraint,
     TopologyMode,
 )
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
 from sokovan.orchestrator.sessions.requests import KernelGroupRequest, SessionRequest
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
@@ -126,11 +127,23 @@ def test_closeness_that_says_nothing_is_refused(text: str) -> None:
         ({"starts_at": "soon"}, "starts_at"),
         ({"stop_grace": -1}, "stop_grace"),
         ({"topology": "near"}, "topology"),
-        ({"mounts": [MountBody(source="/a/../etc", target="/x")]}, "source"),
-        ({"mounts": [MountBody(source="/a", target="x")]}, "target"),
     ],
 )
 def test_a_value_that_cannot_be_read_is_refused_by_its_field(said: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidSpec) as refused:
         session_request(SessionBody(**said))
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("said", "where"),
+    [
+        ({"mounts": [MountBody(source="/a", target="/b"), MountBody(source="/../c", target="/x")]}, "mounts/1/source"),
+        ({"mounts": [MountBody(source="/a", target="x")]}, "mounts/0/target"),
+        ({"ports": [ServicePortBody(name="web", port=0)]}, "ports/0/port"),
+    ],
+)
+def test_what_is_wrong_with_a_part_is_told_by_its_place_in_the_whole(said: dict[str, Any], where: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        session_request(SessionBody(**said))
+    assert [one.where for one in refused.value.problems] == [where]

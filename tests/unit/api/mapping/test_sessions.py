@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sokovan.api.mapping.sessions import exit_code_of, history_view, is_final, session_view
@@ -10,7 +12,7 @@ from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.record import Change, HistoryEntry, KernelRecord, SessionRecord, SessionResult
-from sokovan.domain.session import KernelSpec, SessionSpec, TopologyConstraint, TopologyMode
+from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.verdicts import StoredVerdict
 
@@ -97,6 +99,32 @@ def test_a_session_without_a_name_is_called_by_its_id() -> None:
 )
 def test_the_exit_code_is_the_one_that_tells_most(codes: tuple[int | None, ...], code: int | None) -> None:
     assert exit_code_of(record(SessionStatus.TERMINATED, codes)) == code
+
+
+def ended(codes: tuple[int | None, ...], result: SessionResult) -> SessionRecord:
+    """A session that ends with its main kernel, whatever becomes of the others."""
+    whole = record(SessionStatus.TERMINATED, codes)
+    spec = replace(whole.spec, ends_with=EndPolicy.MAIN, tolerates_failures=True)
+    return replace(whole, spec=spec, result=result)
+
+
+@pytest.mark.parametrize(
+    ("codes", "result", "code"),
+    [
+        ((0, 5), SessionResult.SUCCESS, 0),
+        ((0, 143), SessionResult.SUCCESS, 0),
+        ((3, 5), SessionResult.FAILURE, 3),
+        ((137, 5), SessionResult.FAILURE, 137),
+        ((None, 5), SessionResult.FAILURE, 5),
+    ],
+)
+def test_the_exit_code_agrees_with_the_result(codes: tuple[int | None, ...], result: SessionResult, code: int) -> None:
+    assert exit_code_of(ended(codes, result)) == code
+
+
+def test_an_interactive_session_that_was_put_down_has_ended_well() -> None:
+    whole = replace(record(SessionStatus.TERMINATED, (143, 143)), result=SessionResult.SUCCESS)
+    assert exit_code_of(whole) == 0
 
 
 def test_a_session_that_goes_on_has_no_exit_code() -> None:

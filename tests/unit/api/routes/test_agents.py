@@ -32,6 +32,16 @@ async def test_everybody_sees_every_machine(api: LittleApi) -> None:
         assert (view["status"], view["load"], view["connected"]) == ("alive", {"load_milli": 250}, True)
 
 
+async def test_who_a_machine_is_to_the_system_is_told_to_administrators_only(api: LittleApi) -> None:
+    await api.cluster.agent("trusted", devices=False, labels={"sokovan.identity": "0123", "sokovan.network": "closed"})
+    for user in (NORTH, steward("south")):
+        page = (await api.get("/agents?limit=500", user=user)).json()["items"]
+        listed = next(item for item in page if item["id"] == "trusted")
+        shown = (await api.get("/agents/trusted", user=user)).json()
+        assert listed["labels"] == shown["labels"] == {"sokovan.network": "closed"}
+    assert (await api.get("/agents/trusted")).json()["labels"]["sokovan.identity"] == "0123"
+
+
 async def test_machines_are_listed_page_by_page_and_by_pool(api: LittleApi) -> None:
     for number in range(3):
         await api.cluster.agent(f"m{number}", devices=False)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.ports.verdicts import StoredVerdict
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR
 from tests.unit.api.little_api import ADMIN, LittleApi, member, steward
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -85,6 +88,20 @@ async def test_a_waiting_session_says_why(api: LittleApi) -> None:
     assert (view["reason"], view["reason_detail"]) == ("NO_NODES", "there are no machines")
     listed = (await api.get("/sessions?name=reasoned", user=NORTH)).json()["items"][0]
     assert listed == view
+
+
+async def test_a_session_that_waits_for_its_image_says_how_far_it_is(api: LittleApi) -> None:
+    await api.submit("pulls", NORTH)
+    await api.cluster.agent("puller")
+    await api.cluster.place("pulls", "puller")
+    await api.cluster.move("pulls", KernelTrigger.PREPARATION_STARTED, BY_COORDINATOR)
+    await api.cluster.move("pulls", KernelTrigger.PULL_STARTED, BY_AGENT)
+    assert (await api.get("/sessions/pulls", user=NORTH)).json()["reason"] is None
+    words = replace(BY_COORDINATOR, code="pulling", detail="venv:tiny: Collecting numpy")
+    await api.cluster.store.run(lambda unit: unit.sessions.note([SessionId("pulls")], words))
+    view = (await api.get("/sessions/pulls", user=NORTH)).json()
+    assert (view["status"], view["reason"], view["reason_detail"]) == ("pulling", "pulling", words.detail)
+    assert (await api.get("/sessions?name=pulls", user=NORTH)).json()["items"] == [view]
 
 
 async def test_a_list_has_the_newest_first_and_goes_on_by_its_cursor(api: LittleApi) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.views_of_machines import AGENT
@@ -13,6 +14,22 @@ def test_machines_are_listed_with_what_is_used(server: CannedServer, sokovan: So
     status, out, _ = sokovan("agent", "ls")
     assert status == 0
     assert out.splitlines()[1].split()[:8] == ["gpu2", "ALIVE", "up", "default", "5", "5/8", "40/192", "300GiB/2TiB"]
+
+
+def test_machines_that_have_left_are_listed_only_if_asked_for(server: CannedServer, sokovan: Sokovan) -> None:
+    pretended = {"sokovan.pretended": "yes"}
+    agents = [
+        AGENT,
+        replace(AGENT, id="burnt", status="terminated"),
+        replace(AGENT, id="away", status="lost"),
+        replace(AGENT, id="r00n0", labels=pretended),
+        replace(AGENT, id="r00n1", status="lost", labels=pretended),
+        replace(AGENT, id="r00n2", status="lost", labels=pretended, kernels=0),
+    ]
+    server.says("GET agents", {"items": agents, "next": None})
+    assert sokovan("agent", "ls", "-o", "name")[1].split() == ["gpu2", "away", "r00n0", "r00n1"]
+    for flag in ("--all", "-a"):
+        assert sokovan("agent", "ls", "-o", "name", flag)[1].split() == [agent.id for agent in agents]
 
 
 def test_one_machine_is_shown_with_its_labels(server: CannedServer, sokovan: Sokovan) -> None:

@@ -55,6 +55,31 @@ def test_memory_that_ran_out_is_told_with_the_exit_code(server: CannedServer, so
     assert last == "ddp  finished, exit 137, 4.0 s: kernel 0 ran out of memory: its limit was 1Gi"
 
 
+def test_a_time_limit_that_ended_it_is_told_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
+    ends_with(server, 143, reason="time-limit", reason_detail="it ran for 60 s")
+    last = sokovan("run", "--", "python")[2].splitlines()[-1]
+    assert last == "ddp  finished, exit 143, 4.0 s: its time limit ended it; it ran for 60 s"
+
+
+@pytest.mark.parametrize(
+    ("reason", "detail", "status"),
+    [
+        ("pending-timeout", "it waited for 60 s", 6),
+        ("creation-refused", "'x' is not a program on this machine [program-not-found]", 127),
+        ("creation-refused", "no room [runtime-failure]", 125),
+    ],
+)
+def test_the_status_tells_why_it_never_ran(
+    server: CannedServer, sokovan: Sokovan, *, reason: str, detail: str, status: int
+) -> None:
+    server.says("POST sessions", pending(), status=201)
+    over = session(status="terminated", result="failure", kernels=[], reason=reason, reason_detail=detail)
+    server.streams("GET sessions/s-1/events", ("session", over))
+    found, _, err = sokovan("run", "--", "x")
+    assert found == status
+    assert detail in err
+
+
 def test_the_lines_of_a_gang_begin_with_their_rank(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 0, size=4)
     assert sokovan("run", "--size", "4", "--", "python")[1] == "[0] hello\n"
@@ -78,6 +103,55 @@ def test_what_can_never_be_placed_is_told_at_once(server: CannedServer, sokovan:
     assert status == 6
     assert "cannot be placed: too big" in err
     assert "[never-fits]" in err
+
+
+def test_a_folder_that_no_machine_can_move_is_told_with_what_helps(server: CannedServer, sokovan: Sokovan) -> None:
+    told = "none of 1 agents has the labels sokovan.mounts=anywhere"
+    server.says("POST sessions", pending())
+    server.streams("GET sessions/s-1/events", ("session", pending(reason="NO_LABEL_MATCH", reason_detail=told)))
+    server.says("DELETE sessions/s-1", pending(status="cancelled"))
+    status, _, err = sokovan("run", "--mount", "/srv:/data", "--", "python")
+    assert status == 6
+    assert f"cannot be placed: {told}" in err
+    assert "mount it where it is (SOURCE:SOURCE), or install bubblewrap" in err
+
+
+def test_how_far_an_image_is_stands_beside_the_state(server: CannedServer, sokovan: Sokovan) -> None:
+    pulling = {"status": "pulling", "reason": "pulling"}
+    server.says("POST sessions", pending())
+    server.streams(
+        "GET sessions/s-1/events",
+        ("session", pending(**pulling, reason_detail="venv:tiny: Collecting numpy")),
+        ("session", pending(**pulling, reason_detail="venv:tiny: Collecting numpy")),
+        ("session", pending(status="cancelled")),
+    )
+    _, _, err = sokovan("run", "--", "python")
+    assert err.count("ddp  PULLING  venv:tiny: Collecting numpy") == 1
+
+
+def waits_for_a_limit(server: CannedServer, verdict: str) -> None:
+    """A server at which a session is kept back by a limit, and then runs out of patience."""
+    server.says("POST sessions", pending())
+    server.streams("GET sessions/s-1/events", ("session", pending(reason="QUOTA_USER", reason_detail="1 of 0.5")))
+    told = {"session": "s-1", "status": "pending", "verdict": verdict, "code": "QUOTA_USER", "summary": "above it"}
+    server.says("GET sessions/s-1/why", told)
+    server.says("DELETE sessions/s-1", pending(status="cancelled"))
+
+
+def test_what_is_above_a_limit_itself_is_told_at_once(server: CannedServer, sokovan: Sokovan) -> None:
+    waits_for_a_limit(server, "CHANGE")
+    status, _, err = sokovan("run", "--", "python")
+    assert status == 6
+    assert "cannot be placed: above it" in err
+    assert "ask an administrator to raise the limit [never-fits]" in err
+
+
+def test_a_limit_that_is_only_full_is_waited_for(server: CannedServer, sokovan: Sokovan) -> None:
+    waits_for_a_limit(server, "WAIT")
+    status, _, err = sokovan("run", "--timeout", "0.1", "--", "python")
+    assert status == 6
+    assert "had not started after 0.1 s" in err
+    assert server.lines.count("GET sessions/s-1/why") == 1
 
 
 def test_what_ended_without_running_is_a_failure_of_ours(server: CannedServer, sokovan: Sokovan) -> None:
@@ -116,6 +190,24 @@ def test_ctrl_c_asks_what_is_meant(
     with Client() as client:
         assert Interrupted(client).run(SessionBody(command=["x"])) == status
     assert ("DELETE sessions/s-1" in server.lines) is stops
+
+
+def test_ctrl_c_at_the_question_leaves_the_session_and_says_so(
+    server: CannedServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pressed_again(_prompt: str) -> str:
+        raise KeyboardInterrupt
+
+    ends_with(server, 0)
+    monkeypatch.setattr(attached, "is_interactive", lambda: True)
+    monkeypatch.setattr(attached, "ask", pressed_again)
+    from sokovan.sdk.client import Client  # noqa: PLC0415  # after the environment is made
+
+    Interrupted.pressed = False
+    with Client() as client:
+        assert Interrupted(client).run(SessionBody(command=["x"])) == 130
+    assert "ddp goes on; see sokovan logs -f ddp" in capsys.readouterr().err
+    assert "DELETE sessions/s-1" not in server.lines
 
 
 def test_ctrl_c_where_nobody_can_answer_stops_the_session(

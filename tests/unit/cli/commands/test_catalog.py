@@ -58,6 +58,13 @@ def test_every_noun_is_listed_shown_and_removed_after_a_yes(server: CannedServer
 
 
 @pytest.mark.parametrize("noun", NOUNS)
+def test_nobody_is_asked_about_what_is_not_there(server: CannedServer, sokovan: Sokovan, noun: str) -> None:
+    status, _, err = sokovan(noun, "rm", "nobody")
+    assert (status, "nobody is there to ask" in err) == (3, False)
+    assert [line.partition(" ")[0] for line in server.lines] == ["GET"]
+
+
+@pytest.mark.parametrize("noun", NOUNS)
 def test_what_is_not_there_is_3(server: CannedServer, sokovan: Sokovan, noun: str) -> None:
     status, out, err = sokovan(noun, "show", "nobody")
     assert (status, out) == (3, "")

@@ -34,9 +34,11 @@ def test_ended_ones_are_listed_too_for_those_who_ask(server: CannedServer, sokov
     server.says("GET sessions", {"items": []})
     sokovan("ps", "--all", "--mine", "--queue", "q", "--user", "u", "--group", "g", "--limit", "5")
     sokovan("session", "ls", "--status", "RUNNING,cancelled")
+    sokovan("ps", "--status", "ended")
     assert server.lines == [
         "GET sessions?queue=q&user=u&group=g&mine=true&limit=5",
         "GET sessions?status=running%2Ccancelled&limit=100",
+        "GET sessions?status=cancelled%2Cterminated&limit=100",
     ]
 
 
@@ -46,9 +48,7 @@ def test_an_empty_list_is_an_empty_list(server: CannedServer, sokovan: Sokovan) 
     assert sokovan("ps", "-o", "name") == (0, "", "")
 
 
-@pytest.mark.parametrize(
-    "words", [("--status", "WALKING"), ("--status", "ENDED"), ("--limit", "0"), ("-o", "xml"), ("--columns", "colour")]
-)
+@pytest.mark.parametrize("words", [("--status", "WALKING"), ("--limit", "0"), ("-o", "xml"), ("--columns", "colour")])
 def test_what_cannot_be_asked_for_is_a_usage_error(
     server: CannedServer, sokovan: Sokovan, words: tuple[str, ...]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,11 @@ from tests.unit.sdk.views import session
 
 SPEC = "apiVersion: sokovan/v1\nkind: Session\nname: {name}\nrun: python train.py\n"
 
+PLAN = {
+    "would_start": "now", "verdict": "ALLOC", "code": "PLACED", "summary": "s", "session": "", "size": 1, "queue": "q",
+    "scaling_group": "default", "image": "host", "slots": {},
+}  # fmt: skip
+
 
 def test_a_detached_run_prints_its_name(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("POST sessions", session(name="brave-heron-7"), status=201)
@@ -18,15 +24,74 @@ def test_a_detached_run_prints_its_name(server: CannedServer, sokovan: Sokovan) 
     assert server.body("POST sessions") == {"command": ["python", "-c", "x --y"], "resources": {"cuda.device": "8"}}
 
 
+def test_a_detached_run_for_programs_is_the_session_itself(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("POST sessions", session(name="a"), status=201)
+    status, out, _ = sokovan("run", "-d", "--json", "--", "x")
+    assert (status, json.loads(out)["name"]) == (0, "a")
+    status, _, err = sokovan("run", "--json", "--", "x")
+    assert (status, json.loads(err)["code"]) == (2, "invalid-setting")
+
+
 def test_several_sessions_of_a_file_are_started_detached_only(
     server: CannedServer, sokovan: Sokovan, tmp_path: Path
 ) -> None:
     (tmp_path / "f.yaml").write_text(f"{SPEC.format(name='a')}---\n{SPEC.format(name='b')}", encoding="utf-8")
+    server.says("POST sessions/plan", PLAN)
     server.says("POST sessions", session(name="a"), session(name="b"))
     status, _, err = sokovan("run", "-f", "f.yaml")
     assert (status, server.asked) == (2, [])
     assert "start them with -d" in err
     assert sokovan("run", "-d", "-f", "f.yaml") == (0, "a\nb\n", "")
+
+
+def test_nothing_of_a_file_is_submitted_if_one_session_of_it_cannot_be(
+    server: CannedServer, sokovan: Sokovan, tmp_path: Path
+) -> None:
+    (tmp_path / "f.yaml").write_text(f"{SPEC.format(name='a')}---\n{SPEC.format(name='b')}size: 0\n", encoding="utf-8")
+    server.refuses("POST sessions/plan", 422, "invalid-request", problems=[{"where": "size", "problem": "0 kernels"}])
+    status, out, err = sokovan("run", "-d", "-f", "f.yaml")
+    assert (status, out, set(server.lines)) == (2, "", {"POST sessions/plan"})
+    assert err.startswith("error: f.yaml:")
+
+
+def test_a_session_may_depend_on_an_earlier_one_of_its_file(
+    server: CannedServer, sokovan: Sokovan, tmp_path: Path
+) -> None:
+    two = f"{SPEC.format(name='a')}---\n{SPEC.format(name='b')}dependsOn: [a, old]\n"
+    (tmp_path / "f.yaml").write_text(two, encoding="utf-8")
+    server.says("POST sessions/plan", PLAN)
+    server.says("POST sessions", session(name="a"), session(name="b"))
+    assert sokovan("run", "-d", "-f", "f.yaml")[0] == 0
+    asked = [body.get("depends_on") for _, body in server.asked]
+    assert asked == [None, ["old"], None, ["a", "old"]]
+
+
+def test_who_fails_after_others_were_submitted_is_told_which(
+    server: CannedServer, sokovan: Sokovan, tmp_path: Path
+) -> None:
+    (tmp_path / "f.yaml").write_text(f"{SPEC.format(name='a')}---\n{SPEC.format(name='b')}", encoding="utf-8")
+    server.refuses("POST sessions/plan", 500, "internal")  # a check that cannot be had is left out
+    server.refuses("POST sessions", 409, "conflict")
+    refusal = server.answers["POST sessions"]
+    server.says("POST sessions", session(name="a"))
+    server.answers["POST sessions"] += refusal
+    status, out, err = sokovan("run", "-d", "-f", "f.yaml")
+    assert (status, out) == (5, "a\n")
+    assert "a had been submitted before; this one and what follows were not" in err
+
+
+def test_two_sessions_of_a_file_have_two_names(server: CannedServer, sokovan: Sokovan, tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text(f"{SPEC.format(name='a')}---\n{SPEC.format(name='a')}", encoding="utf-8")
+    server.says("POST sessions/plan", PLAN)
+    status, _, err = sokovan("run", "-d", "-f", "f.yaml")
+    assert (status, "POST sessions" in server.lines) == (2, False)
+    assert "two sessions are called a" in err
+
+
+@pytest.mark.parametrize("words", [(), ("-d",)])
+def test_a_name_that_is_taken_is_a_conflict(server: CannedServer, sokovan: Sokovan, words: tuple[str, ...]) -> None:
+    server.refuses("POST sessions", 409, "name-taken")
+    assert sokovan("run", *words, "-n", "a", "--", "x")[0] == 5
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from sokovan.cli.commands.session_views import (
     health,
     history_columns,
     kernel_rows,
+    note,
     placed,
     session_columns,
     session_facts,
@@ -66,6 +67,13 @@ def test_many_machines_are_counted_under_their_roof() -> None:
     assert placed(session(kernels=kernels[:2])) == "r03n0, r03n1"
 
 
+def test_the_note_of_a_pull_is_how_far_it_is() -> None:
+    told = "venv:tiny: Collecting numpy"
+    assert note(ended(status="pulling", reason="pulling", reason_detail=told)) == told
+    assert note(ended(status="pending", reason="NO_NODES", reason_detail="there are none")) == "NO_NODES"
+    assert note(ended(status="running", reason=None)) == ""
+
+
 def test_facts_leave_out_what_there_is_not_to_say() -> None:
     facts = dict(session_facts(ended(exit_code=3, reason="kernel-failed", reason_detail="exit 3"), now_s=NOW))
     assert facts["exit code"] == "3"
@@ -96,8 +104,22 @@ def test_kernels_and_moves_are_rows() -> None:
     assert (still["state"], still["times"]) == ("SCHEDULED", "")
 
 
+def test_a_story_calls_kernels_by_their_rank_and_tells_where_they_came_to() -> None:
+    first = HistoryLine(
+        subject="k-1", sequence=1, before="pending", after="scheduled", trigger="t", who="scheduler", code="allocated",
+        detail="", at="2030-01-01T00:00:00.000Z", last_at="2030-01-01T00:00:00.000Z", times=1,
+    )  # fmt: skip
+    again = replace(first, sequence=4)
+    last = replace(first, sequence=9, before="terminating", after="terminated", detail="over")
+    lines = [first, again, last, replace(first, subject="s-1", sequence=2)]
+    by_name = {column.name: column for column in history_columns(lines, [replace(KERNEL, exit_code=3)])}
+    assert [by_name["subject"].cell(line) for line in lines] == ["kernel 0", "kernel 0", "kernel 0", "session"]
+    # Where it was before it had to wait again is not known any more.
+    assert [by_name["detail"].cell(line) for line in lines] == ["", "on a1", "exit 3; over", ""]
+
+
 def test_checks_and_funnels_stand_below_a_sentence() -> None:
     lines = check_table([CheckView(name="room", result="short", detail="gpu 1 of 2")])
     assert [line.split() for line in lines] == [["CHECK", "RESULT", "DETAIL"], ["room", "short", "gpu", "1", "of", "2"]]
     assert all(line.startswith("  ") for line in lines)
-    assert funnel_line({"agents": 4, "fits_now": 0}) == "  agents: agents 4 → fits_now 0"
+    assert funnel_line({"agents": 4, "fits_now": 0}) == "  agents: agents 4 → fits now 0"

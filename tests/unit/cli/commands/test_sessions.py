@@ -43,9 +43,10 @@ def test_a_story_is_told_line_by_line(server: CannedServer, sokovan: Sokovan) ->
     line = {"subject": "s-1", "sequence": 1, "before": None, "after": "pending", "trigger": "submitted", "who": "ada"}
     line |= {"code": "submitted", "detail": "", "at": "2030-01-01T00:00:00.000Z", "last_at": "", "times": 1}
     server.says("GET sessions/ddp/history", {"session": "s-1", "lines": [line]})
+    server.says("GET sessions/s-1", session())
     status, out, _ = sokovan("session", "history", "ddp")
     assert status == 0
-    assert out.splitlines()[1].split() == ["2030-01-01T00:00:00.000Z", "s-1", "PENDING", "ada", "submitted"]
+    assert out.splitlines()[1].split() == ["2030-01-01T00:00:00.000Z", "session", "PENDING", "ada", "submitted"]
     assert json.loads(sokovan("session", "history", "ddp", "--json")[1]) == [line]
 
 
@@ -53,6 +54,24 @@ def test_waiting_says_where_each_has_come_to(server: CannedServer, sokovan: Soko
     server.streams("GET sessions/a/events", ("session", session(name="a")))
     server.streams("GET sessions/b/events", ("session", ended(name="b")))
     assert sokovan("wait", "a", "b", "--for", "state=running") == (0, "", "a  RUNNING\nb  TERMINATED\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (("wait", "a"), "GET sessions/a/events"),
+        (("stop", "a"), "DELETE sessions/a"),
+        (("cancel", "a"), "POST sessions/a/cancel"),
+    ],
+)
+def test_what_came_of_it_is_an_object_for_programs(
+    server: CannedServer, sokovan: Sokovan, words: tuple[str, ...], asked: str
+) -> None:
+    server.says(asked, ended(name="a"))
+    if words[0] == "wait":
+        server.streams(asked, ("session", ended(name="a")))
+    status, out, err = sokovan(*words, "--json")
+    assert (status, json.loads(out)["name"], err) == (0, "a", "")
 
 
 def test_waiting_too_long_is_6_and_waiting_in_vain_is_1(server: CannedServer, sokovan: Sokovan) -> None:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.unit.cli.canned_server import CannedServer, Sokovan
+
+
+def test_a_change_for_programs_is_the_user_as_he_is_kept(server: CannedServer, sokovan: Sokovan) -> None:
+    ada = {"name": "ada", "domain": "default", "role": "user", "groups": ["nlp"], "policy": None}
+    server.says("GET users/ada", ada)
+    server.says("PUT users/ada", ada)
+    status, out, err = sokovan("user", "set", "ada", "--group", "nlp", "--json")
+    assert (status, json.loads(out)["groups"], err) == (0, ["nlp"], "")
 
 
 def test_a_user_is_made_with_role_and_projects(server: CannedServer, sokovan: Sokovan) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 WHY = {
@@ -16,7 +18,7 @@ WHY = {
     "funnel": {"all": 128, "fits_now": 11, "topology": 0},
     "position": 2,
     "ahead": [{"session": "ddp", "why": "came first"}],
-    "would_start": [{"when": "now", "change": "--topology soft:rack"}],
+    "would_start": [{"when": "now", "change": "with --topology soft:rack"}],
     "history": [{"code": "QUOTA_USER", "summary": "s", "count": 3, "first": "2030-01-01", "last": "2030-01-02"}],
 }
 
@@ -29,7 +31,7 @@ def test_the_verdict_comes_first_and_every_check_is_shown(server: CannedServer, 
         "tune-9  PENDING  TOPOLOGY_NO_ROOM\n"
         "  the best rack r03 has 3 of 4 agents free\n"
         "  what to do: nothing: wait, its turn will come\n"
-        "  agents: all 128 → fits_now 11 → topology 0\n"
+        "  agents: all 128 → fits now 11 → topology 0\n"
         "  place in its queue: 2\n"
         "  behind ddp: came first\n"
         "\n"
@@ -37,12 +39,37 @@ def test_the_verdict_comes_first_and_every_check_is_shown(server: CannedServer, 
         "  quota  ok\n"
         "  room   short   1 agent\n"
         "\n"
-        "  would start:\n"
-        "    now: --topology soft:rack\n"
+        "  would start now with --topology soft:rack\n"
         "\n"
         "  REASON SO FAR  TIMES  FIRST       LAST\n"
         "  QUOTA_USER     3      2030-01-01  2030-01-02\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("about", "help_text"),
+    [
+        ("CHANGE COMMAND_FAILED", "see what it said: sokovan logs tune-9"),
+        ("CHANGE TIME_LIMIT_REACHED", "raise its --time-limit; how far it came: sokovan logs tune-9"),
+        ("CHANGE QUOTA_USER", "ask for less, or ask an administrator to raise the limit"),
+        ("CHANGE NEVER_FITS", "change the request"),
+        ("WAIT QUOTA_USER", "nothing: wait, its turn will come"),
+        ("WAIT QUEUE_OVER_SHARE", "wait for something that runs to end, or ask for less"),
+        ("BROKEN FAILED", "something is broken: tell an administrator"),
+    ],
+)
+def test_what_to_do_depends_on_whose_matter_it_is(
+    server: CannedServer, sokovan: Sokovan, about: str, help_text: str
+) -> None:
+    verdict, code = about.split()
+    server.says("GET sessions/tune-9/why", {**WHY, "verdict": verdict, "code": code})
+    assert f"  what to do: {help_text}\n" in sokovan("why", "tune-9")[1]
+
+
+def test_a_queue_that_others_want_their_part_of_has_its_turn_later(server: CannedServer, sokovan: Sokovan) -> None:
+    checks = [{"name": "queue", "result": "short", "detail": "queue a uses 4 cpu and deserves 4"}]
+    server.says("GET sessions/tune-9/why", {**WHY, "code": "QUEUE_OVER_SHARE", "checks": checks})
+    assert "what to do: nothing: wait, its turn will come" in sokovan("why", "tune-9")[1]
 
 
 def test_programs_get_the_object(server: CannedServer, sokovan: Sokovan) -> None:

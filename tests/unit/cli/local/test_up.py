@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.entrypoints.up import UpOptions
 from tests.unit.cli.canned_server import Sokovan
 
@@ -56,3 +59,27 @@ def test_what_cannot_be_taken_is_a_usage_error(
     status, out, err = sokovan("up", *words)
     assert (status, out, asked) == (2, "", [])
     assert "hint:" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ((), ""),
+        (("--port", "7700"), ""),
+        (("--port", "0"), ""),
+        (("--fake", "4x8", "--no-agent", "--port", "80"), "not applied: --port 80, --fake 4x8, --no-agent; "),
+        (("--name", "n1", "--fake-gpus", "2"), "not applied: --fake-gpus 2, --name n1; "),
+    ],
+)
+def test_where_one_is_up_already_what_was_not_applied_is_told(
+    sokovan: Sokovan, asked: list[UpOptions], tmp_path: Path, *, words: tuple[str, ...], left: str
+) -> None:
+    folder = DataFolder(tmp_path)
+    with folder.held():
+        folder.write_private("up.json", json.dumps({"url": "http://127.0.0.1:7700", "pid": os.getpid()}))
+        status, _, err = sokovan("up", "--data", str(tmp_path), *words)
+    assert (status, asked) == (0, [])
+    first, *more = err.splitlines()
+    assert first == "sokovan is up already at http://127.0.0.1:7700; nothing to do"
+    assert len(more) == bool(left)
+    assert "".join(more).startswith(left)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import sqlite3
 import stat
 from pathlib import Path
 
 import pytest
 
-from sokovan.entrypoints.embedded.data_folder import AlreadyUp, DataFolder, DataFolderUnusable, data_home
+from sokovan.entrypoints.embedded.data_folder import (
+    AlreadyUp,
+    DataFolder,
+    DataFolderUnusable,
+    StoreBroken,
+    data_home,
+    server_of,
+)
 
 
 def mode(path: Path) -> int:
@@ -79,3 +90,56 @@ def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(tmp_path: Path) 
 )
 def test_the_data_lies_where_the_standard_says(environment: dict[str, str], expected: str) -> None:
     assert data_home(environment) == Path(expected)
+
+
+def test_who_asks_before_loading_a_server_hears_of_the_one_that_is_up(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    about = {"url": "http://127.0.0.1:7646", "pid": os.getpid()}
+    assert server_of(tmp_path) is None
+    with folder.held():
+        folder.write_private("up.json", json.dumps(about))
+        assert server_of(tmp_path) == about
+    assert server_of(tmp_path) is None  # it left word, but nobody holds the folder
+
+
+@pytest.mark.parametrize("left", ["", "{", "[]", '{"pid": 0}', '{"pid": "x"}', '{"pid": 999999999999999999999}'])
+def test_a_word_that_says_nothing_is_not_a_server(tmp_path: Path, left: str) -> None:
+    folder = DataFolder(tmp_path)
+    with folder.held():
+        folder.write_private("up.json", left)
+        assert server_of(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["", "logs", "state.db"])
+def test_what_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    folder = DataFolder(tmp_path)
+    (tmp_path / "state.db").touch()
+    # An administrator may write everywhere, so that the mode of the file would not do.
+    monkeypatch.setattr("os.access", lambda path, _mode: path != tmp_path / name)
+    with pytest.raises(DataFolderUnusable, match="cannot be written") as refused, folder.held():
+        pass
+    assert str(tmp_path / name) in refused.value.message
+    assert "--data" in refused.value.hint
+
+
+def test_a_lock_that_cannot_be_made_is_told_as_such(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    (tmp_path / "up.lock").mkdir()
+    with pytest.raises(DataFolderUnusable, match=r"up\.lock"), folder.held():
+        pass
+
+
+@pytest.mark.parametrize("content", [b"hello", b"SQLite format 3\0" + bytes(500), bytes(range(256)) * 32])
+def test_a_store_that_is_none_is_told_as_broken(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "state.db").write_bytes(content)
+    tmp_path.chmod(0o700)
+    with pytest.raises(StoreBroken, match=r"state\.db is broken"):
+        DataFolder(tmp_path).check_store()
+
+
+def test_a_store_that_can_be_read_or_is_not_there_yet_is_fine(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    folder.check_store()
+    with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as store:
+        store.execute("CREATE TABLE a (b)")
+    folder.check_store()

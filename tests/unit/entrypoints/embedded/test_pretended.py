@@ -9,10 +9,12 @@ from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.pretend.shape import FleetShape
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.topology import HyperNode
-from sokovan.entrypoints.embedded.pretended import PretendedEnrolment
+from sokovan.entrypoints.embedded.pretended import PretendedEnrolment, lose_leftovers
+from sokovan.orchestrator.agent_returns import is_left_behind
 from sokovan.orchestrator.fleet import AgentRegistry, Arrival
-from sokovan.testing.stored_cluster import StoredCluster
+from sokovan.testing.stored_cluster import BY_USER, StoredCluster
 
 
 async def enrol(cluster: StoredCluster, shape: FleetShape) -> None:
@@ -56,3 +58,72 @@ async def test_a_pretended_agent_takes_no_name_of_a_real_one() -> None:
         await registry.admit(Arrival(agent_id=info.agent_id, identity="a machine's", slots=info.available_slots))
         with pytest.raises(Conflict, match="another machine"):
             await enrol(cluster, shape)
+
+
+async def statuses(cluster: StoredCluster) -> dict[str, AgentStatus]:
+    found = await cluster.store.read(lambda unit: unit.fleet.all())
+    return {one.info.agent_id: one.info.status for one in found}
+
+
+async def test_agents_that_are_not_pretended_any_more_are_lost_at_once() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=3, gpus=0))
+        await cluster.agent("real", labels={"sokovan.pretended": "yes"})
+
+        assert await lose_leftovers(cluster.store, None) == 3
+
+        lost = {"r00n0", "r00n1", "r00n2"}
+        assert await statuses(cluster) == {"real": AgentStatus.ALIVE, **dict.fromkeys(lost, AgentStatus.LOST)}
+        story = await cluster.store.read(lambda unit: unit.fleet.history(AgentId("r00n0")))
+        assert [(entry.after, entry.change.code) for entry in story[1:]] == [
+            ("suspect", "pretended-no-more"),
+            ("lost", "pretended-no-more"),
+        ]
+        trail = await cluster.store.read(lambda unit: unit.audit.page(limit=9))
+        assert {(entry.who, entry.action, entry.target) for _, _, entry in trail} == {
+            ("sokovan up", "agent.lose", name) for name in lost
+        }
+
+
+async def test_an_agent_that_is_pretended_again_is_left_alone() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=3, gpus=0))
+        assert await lose_leftovers(cluster.store, FleetShape(count=2, gpus=4)) == 1
+        assert await statuses(cluster) == {
+            "r00n0": AgentStatus.ALIVE,
+            "r00n1": AgentStatus.ALIVE,
+            "r00n2": AgentStatus.LOST,
+        }
+
+
+async def test_who_is_lost_already_and_holds_nothing_is_lost_once() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=2, gpus=0))
+        assert await lose_leftovers(cluster.store, None) == 2
+        assert await lose_leftovers(cluster.store, None) == 0
+
+
+async def test_a_later_fleet_uses_the_same_names_again_and_what_was_drained_stays_so() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=2, gpus=0))
+        record = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("r00n0")))
+        await cluster.store.run(lambda unit: unit.fleet.move(record, AgentTrigger.DRAIN_REQUESTED, BY_USER))
+        assert await lose_leftovers(cluster.store, None) == 2
+
+        await enrol(cluster, FleetShape(count=2, gpus=0))
+
+        assert await statuses(cluster) == {"r00n0": AgentStatus.DRAINING, "r00n1": AgentStatus.ALIVE}
+
+
+async def test_what_ran_on_them_is_over_by_proof() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=1, gpus=0))
+        await cluster.submit("s")
+        await cluster.place("s", "r00n0")
+        await cluster.start("s")
+
+        assert await lose_leftovers(cluster.store, None) == 1
+
+        agent = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("r00n0")))
+        [kernel] = await cluster.store.read(lambda unit: unit.ledger.kernels_on(AgentId("r00n0")))
+        assert is_left_behind(kernel, agent.info)

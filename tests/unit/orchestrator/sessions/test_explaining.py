@@ -146,6 +146,9 @@ def test_a_trouble_of_an_earlier_status_is_over() -> None:
         ({"result": SessionResult.FAILURE, "cause": "forced-by-user"}, "STOPPED", Advice.NOTHING),
         ({"result": SessionResult.FAILURE, "cause": "image-unavailable"}, "IMAGE_NOT_FOUND", Advice.CHANGE),
         ({"result": SessionResult.FAILURE, "cause": "out-of-memory"}, "OUT_OF_MEMORY", Advice.CHANGE),
+        ({"result": SessionResult.FAILURE, "cause": "kernel-failed"}, "COMMAND_FAILED", Advice.CHANGE),
+        ({"result": SessionResult.FAILURE, "cause": "time-limit"}, "TIME_LIMIT_REACHED", Advice.CHANGE),
+        ({"result": SessionResult.FAILURE, "cause": "creating-timeout"}, "FAILED", Advice.BROKEN),
     ],
 )
 def test_an_ended_session_tells_its_cause(options: dict[str, Any], code: str, advice: Advice) -> None:
@@ -171,6 +174,16 @@ def test_kernels_that_ended_badly_are_named() -> None:
     told = explain_stage(ended, [], now_ms=NOW)
 
     assert Check("kernel 1", "no", "exit code 3 on a1") in told.checks
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [(1, "exit code 1"), (128, "exit code 128"), (137, "exit code 137 (128 + signal 9)"), (255, "exit code 255")],
+)
+def test_an_exit_code_that_a_signal_leaves_is_told_with_it(code: int, text: str) -> None:
+    ended = record(SessionStatus.TERMINATED, ended_ms=NOW, result=SessionResult.FAILURE, kernel={"exit_code": code})
+
+    assert Check("kernel 0", "no", f"{text} on a0") in explain_stage(ended, [], now_ms=NOW).checks
 
 
 def test_a_session_that_still_grows_says_so() -> None:
@@ -223,6 +236,26 @@ def test_who_goes_first_is_told_with_the_reason_and_strangers_by_id_alone() -> N
         ("s-foreign", "is earlier in queue default"),
         ("name-of-s-young", "goes first in queue default by the order of its scheduler"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ({"status": SessionStatus.RUNNING}, Advice.WAIT),
+        ({"status": SessionStatus.TERMINATED, "ended_ms": NOW, "result": SessionResult.FAILURE}, Advice.CHANGE),
+    ],
+)
+def test_what_it_depends_on_is_named_and_nobody_waits_for_what_has_failed(
+    options: dict[str, Any], advice: Advice
+) -> None:
+    session = record(SessionStatus.PENDING)
+    before = replace(session, session_id=SessionId("s-0"), spec=session_spec("s-0", name="prepare"), **options)
+    verdict = Verdict(S1, Code.DEPENDENCY, "s-0 is not done", checks=(Check("dependencies", "no", "s-0 is not done"),))
+
+    told = explain_waiting(session, verdict, as_of_ms=NOW, awaited=[before])
+
+    assert (told.verdict, told.summary) == (advice, "prepare (s-0) is not done")
+    assert told.checks == (Check("dependencies", "no", "prepare (s-0) is not done"),)
 
 
 def test_reasons_of_the_past_are_counted_and_keep_their_order() -> None:

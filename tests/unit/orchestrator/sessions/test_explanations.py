@@ -26,6 +26,8 @@ def test_no_standing_has_the_name_of_a_verdict() -> None:
         ("AGENT_UNREACHABLE", Advice.WAIT),
         ("RETRY_BACKOFF", Advice.WAIT),
         ("FAILED", Advice.BROKEN),
+        ("COMMAND_FAILED", Advice.CHANGE),
+        ("TIME_LIMIT_REACHED", Advice.CHANGE),
         ("SUCCEEDED", Advice.NOTHING),
     ],
 )

@@ -10,7 +10,10 @@ from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.errors import NotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.record import Change
+from sokovan.domain.slots import SlotLimits
+from sokovan.domain.tenancy import User
 from sokovan.orchestrator.sessions import inquiries
 from sokovan.orchestrator.sessions.dry_runs import DryRunLimits, DryRuns
 from sokovan.orchestrator.sessions.inquiries import Inquiries
@@ -43,7 +46,7 @@ async def test_a_session_that_is_too_large_is_told_what_would_start_now(little: 
 
     assert (told.code, told.verdict) == ("NEVER_FITS", Advice.CHANGE)
     assert "lacks cuda.device=4" in told.summary
-    assert [(one.when, one.change) for one in told.would_start] == [("now", "cuda.device=4 for each kernel")]
+    assert [(one.when, one.change) for one in told.would_start] == [("now", "with cuda.device=4 for each kernel")]
     assert told.funnel["could_ever_fit"] == 0
     assert {check.name for check in told.checks} >= {"user-resource-limit", "room"}
 
@@ -55,7 +58,7 @@ async def test_a_gang_is_told_how_many_of_it_could_start(little: LittleControlle
     told = await little.controller.why(session.session_id)
 
     assert told.code == "NEVER_FITS"
-    assert ("now", "minimum 4: start with 4 of 5 kernels") in [(one.when, one.change) for one in told.would_start]
+    assert ("now", "with --minimum 4: 4 of 5 kernels") in [(one.when, one.change) for one in told.would_start]
 
 
 async def test_while_too_much_is_tried_out_a_session_still_hears_why_it_waits(little: LittleController) -> None:
@@ -75,6 +78,38 @@ async def test_without_a_view_of_the_cluster_nothing_is_tried(little: LittleCont
     told = await Inquiries(little.store).why(session.session_id)
 
     assert (told.code, told.would_start) == ("NEVER_FITS", ())
+
+
+async def test_a_limit_below_the_request_is_the_askers_to_change_and_a_full_one_is_not(
+    little: LittleController,
+) -> None:
+    await little.cluster.put(
+        ResourcePolicy("two", slots_max=SlotLimits({"cuda.device": 2})),
+        User("alice", "lab", groups=("vision",), policy="two"),
+    )
+    above = await little.submit(resources={"gpu": 3})
+    running = await little.submit(resources={"gpu": 2})
+    await little.place(running.session_id, "a1")
+    full = await little.submit(resources={"gpu": 1})
+    await little.cycle()
+
+    never, later = [await little.controller.why(one.session_id) for one in (above, full)]
+
+    assert (never.code, never.verdict) == ("QUOTA_USER", Advice.CHANGE)
+    assert never.summary.endswith("3 cuda.device with 2 of 2 in use; that is more than the limit itself")
+    assert (later.code, later.verdict) == ("QUOTA_USER", Advice.WAIT)
+    assert later.summary.endswith("1 cuda.device with 2 of 2 in use")
+
+
+async def test_what_is_waited_for_is_told_by_name(little: LittleController) -> None:
+    first = await little.submit(name="first")
+    second = await little.submit(depends_on=(first.session_id,))
+    await little.cycle()
+
+    told = await little.controller.why(second.session_id)
+
+    assert told.code == "DEPENDENCY"
+    assert told.summary.startswith(f"first ({first.session_id}) must end first")
 
 
 async def test_the_line_before_a_session_is_told(little: LittleController) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
@@ -114,6 +115,26 @@ async def test_a_proof_that_does_not_hold_frees_nothing_and_is_no_failure_of_our
     assert [record.session_id for record in freed] == ["s2"]
     assert desk.quarantine.take() == []
     assert list(desk.live.doubtful) == ["s1"]
+
+
+async def published(cluster: OrchestratedCluster) -> list[Event]:
+    """What the outbox gives now, taken."""
+    events: list[Event] = []
+
+    async def take(batch: Sequence[Event]) -> None:
+        events.extend(batch)
+
+    await cluster.store.outbox.publish_pending(take, limit=1000)
+    return events
+
+
+async def test_who_watches_hears_of_a_note_that_is_told_aloud(desk: Desk) -> None:
+    [session] = await desk.scheduled("s1")
+    await published(desk.cluster)
+    await desk.writer.note([session.session_id], by_coordinator("quiet"))
+    await desk.writer.note([session.session_id], by_coordinator("loud"), aloud=True)
+    told = [event for event in await published(desk.cluster) if isinstance(event, VerdictsChanged)]
+    assert [(event.session_ids, event.code) for event in told] == [(("s1",), "loud")]
 
 
 async def test_a_note_is_told_to_all(desk: Desk) -> None:

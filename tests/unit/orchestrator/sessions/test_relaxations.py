@@ -13,7 +13,7 @@ from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.relaxations import TRIED_MAX, relaxations
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
-from sokovan.scheduling.trace import Code, Verdict
+from sokovan.scheduling.trace import Check, Code, Verdict
 
 S1 = SessionId("s1")
 
@@ -32,7 +32,7 @@ def test_a_hard_closeness_may_become_soft() -> None:
 
     first = relaxations(session, verdict(Code.TOPOLOGY_NO_ROOM))[0]
 
-    assert first.change == "topology soft:rack"
+    assert first.change == "with --topology soft:rack"
     assert first.session.topology == TopologyConstraint(TopologyMode.SOFT, "rack")
 
 
@@ -41,7 +41,7 @@ def test_kernels_may_be_as_small_as_the_nearest_agent_has_room() -> None:
 
     (one,) = relaxations(session, verdict(Code.NOT_ENOUGH_FREE, shortfall=ResourceSlot({"cpu": 2500})))
 
-    assert one.change == "cpu=5 for each kernel"
+    assert one.change == "with cpu=5 for each kernel"
     assert one.session.kernels[0].slots == ResourceSlot({"cpu": 5000, "mem": 4 << 30})
 
 
@@ -50,8 +50,34 @@ def test_a_slot_of_which_there_is_nothing_may_be_done_without() -> None:
 
     (one,) = relaxations(session, verdict(Code.NEVER_FITS, shortfall=ResourceSlot({"cuda.device": 2})))
 
-    assert one.change == "no cuda.device"
+    assert one.change == "without --gpus"
     assert one.session.kernels[0].slots == ResourceSlot({"cpu": 1000})
+
+
+@pytest.mark.parametrize("slot", ["cpu", "mem"])
+def test_nothing_runs_without_processors_and_memory(slot: str) -> None:
+    session = gang({"cpu": 1000, "mem": 1000})
+
+    assert relaxations(session, verdict(Code.NOT_ENOUGH_FREE, shortfall=ResourceSlot({slot: 1000}))) == []
+
+
+def test_other_devices_are_left_out_by_the_name_of_their_slot() -> None:
+    session = gang({"cpu": 1000, "rocm.device": 1})
+
+    (one,) = relaxations(session, verdict(Code.NOT_ENOUGH_FREE, shortfall=ResourceSlot({"rocm.device": 1})))
+
+    assert one.change == "without --slot rocm.device"
+
+
+def test_a_queue_whose_share_is_all_there_is_is_short_of_room() -> None:
+    session = gang({"cpu": 1000, "cuda.device": 2})
+    room = Check("room", "short", "free now: 1 of 8 cuda.device")
+
+    (one,) = relaxations(
+        session, verdict(Code.QUEUE_OVER_SHARE, checks=(room,), shortfall=ResourceSlot({"cuda.device": 1}))
+    )
+
+    assert one.change == "with cuda.device=1 for each kernel"
 
 
 def test_only_the_larger_kernels_become_smaller() -> None:
@@ -68,7 +94,7 @@ def test_a_gang_may_start_with_what_fits_or_with_one_less(fit: int, start: int) 
 
     (one,) = relaxations(session, verdict(Code.FRAGMENTED, kernels_fit=fit, kernels_needed=4))
 
-    assert one.change == f"minimum {start}: start with {start} of 4 kernels"
+    assert one.change == f"with --minimum {start}: {start} of 4 kernels"
     assert one.session.min_kernels == start
 
 

@@ -165,3 +165,4 @@ def test_the_domain_that_holds_most_now_is_named_with_the_number() -> None:
     assert domains.most_that_fit(tiers, [(bench.shape("cpu=1"), 8)]) == (7, "r2")
     assert domains.most_that_fit(tiers, [(bench.shape("cpu=1"), 5)]) == (5, "r1")
     assert domains.most_that_fit(tiers, [(bench.shape("cpu=9"), 1)]) == (0, "")
+    assert domains.most_that_fit(tiers, [(bench.shape("cpu=1"), 1), (bench.shape("cpu=1"), 7)]) == (7, "r2")

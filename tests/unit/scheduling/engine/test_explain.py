@@ -13,7 +13,7 @@ from sokovan.domain.queue import QueueState
 from sokovan.domain.slot_forms import parse_slots
 from sokovan.domain.slots import NO_SLOTS
 from sokovan.scheduling.extensions import SchedulingPlugin
-from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
+from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Advice, Check, Code, Funnel, Verdict
 from tests.unit.scheduling.engine.builders import (
     agent,
@@ -144,6 +144,20 @@ def test_draining_agents_that_could_hold_it_are_waited_for() -> None:
     assert said(verdict) == ("NODES_DRAINING", "no agent that could hold cpu=4 takes new work (1 are alive)")
 
 
+def test_agents_that_do_not_answer_are_not_told_to_drain() -> None:
+    machines = [agent("a", "cpu=1"), agent("b", "cpu=8", status=AgentStatus.SUSPECT)]
+    verdict = told(snapshot(machines, gang("s", 1, "cpu=4")))
+    text = "no agent that could hold cpu=4 takes new work: 1 of 2 agents are not reachable"
+    assert said(verdict) == ("NODES_DRAINING", text)
+
+
+def test_a_gang_for_which_agents_are_missing_is_told_how_much_the_others_hold() -> None:
+    machines = [agent("a", "cpu=2"), agent("b", "cpu=8", status=AgentStatus.LOST)]
+    text = "of the 2 kernels that must start together, agents that take new work could hold 1 of cpu=1.5; "
+    verdict = told(snapshot(machines, gang("s", 2, "cpu=1.5")))
+    assert said(verdict) == ("NODES_DRAINING", f"{text}1 of 2 agents are not reachable")
+
+
 def test_an_architecture_that_no_agent_has_is_named() -> None:
     verdict = told(snapshot(agents(2, "cpu=1"), session("s", kernel("k", "cpu=1", architecture="riscv64"))))
     assert said(verdict) == ("NO_ARCH_MATCH", "none of 2 agents has the architecture riscv64")
@@ -191,6 +205,23 @@ def test_no_room_close_together_names_the_best_domain_and_how_many_it_holds() ->
     assert verdict.funnel is not None
     assert (verdict.funnel.fits_now, verdict.funnel.topology) == (4, 0)
     assert verdict.checks[-1] == Check("topology", "short", text)
+
+
+def main_and_subs(count: int, main: str, sub: str, **more: Any) -> SessionWorkload:
+    subs = [kernel(f"s-{index}", sub, group="sub") for index in range(1, count)]
+    return session("s", kernel("s-0", main, group="main"), *subs, **more)
+
+
+def test_kernels_of_two_groups_share_the_room_of_a_domain() -> None:
+    machines = [busy("a0", "cpu=4", "cpu=3"), *agents(4, "cpu=4")[1:3], busy("a3", "cpu=4", "cpu=2")]
+    work = main_and_subs(8, "cpu=1", "cpu=1", topology=hard(1))
+    assert said(told(snapshot(machines, work, hypernodes=RACKS)))[1].endswith("the best, r2, has room for 6")
+
+
+def test_kernels_of_two_sizes_leave_the_room_of_a_domain_uncertain() -> None:
+    machines = [busy(f"a{index}", "cpu=4", "cpu=2") for index in range(4)]
+    work = main_and_subs(8, "cpu=1.5", "cpu=1", topology=hard(1))
+    assert said(told(snapshot(machines, work, hypernodes=RACKS)))[1].endswith("has room for at most 5")
 
 
 def test_no_room_at_all_close_together_is_told_so() -> None:
@@ -249,6 +280,26 @@ def test_a_queue_over_its_share_is_told_with_the_numbers() -> None:
     verdict = told(given, queue_policy="proportion")
     text = "queue default uses 3 cpu and deserves 4; 3 more would pass it"
     assert said(verdict) == ("QUEUE_OVER_SHARE", text)
+
+
+def test_what_is_only_tried_for_a_gang_is_not_counted_as_used() -> None:
+    given = snapshot(
+        agents(1, "cpu=8"),
+        gang("first", 1, "cpu=3"),
+        main_and_subs(3, "cpu=1", "cpu=1"),
+        queues=(queue("default", capability="cpu=4"),),
+    )
+    assert said(told(given)) == ("QUEUE_LIMIT", "queue default uses 3 cpu and may use 4; 3 more would pass it")
+
+
+def test_a_queue_that_may_have_all_is_told_that_all_is_in_use() -> None:
+    given = snapshot(agents(1, "cpu=2 mem=8Gi"), gang("first", 2, "cpu=1 mem=1Gi"), gang("s", 1, "cpu=1 mem=1Gi"))
+    verdict = told(given, queue_policy="proportion")
+    assert said(verdict) == ("QUEUE_OVER_SHARE", "all that the machines have is in use: 2 of 2 cpu; it asks for 1")
+    assert verdict.checks[-2:] == (
+        Check("queue", "ok", "queue default may have all cpu that there is"),
+        Check("room", "short", "free now: 0 of 2 cpu"),
+    )
 
 
 def test_a_queue_that_has_all_it_deserves_is_told_so() -> None:

@@ -88,6 +88,16 @@ def test_by_proportion_a_kernel_beyond_the_deserved_share_is_refused_with_the_nu
     assert refusal.sentence() == "queue a uses 3 cpu and deserves 4; 2 more would pass it"
 
 
+def test_what_a_trial_holds_is_asked_for_and_not_in_use() -> None:
+    made = book(queue("a"), queue("b"), asks={"a": 8, "b": 8})
+    made.charge(made.node("a"), [(CPU, 1000)])
+    held = [2000 if column == CPU else 0 for column in range(len(made.node("a").allocated))]
+    refusal = made.refusal(made.node("a"), [(CPU, 1000)], 2, extra=held)
+    assert refusal is not None
+    assert refusal.wanted == 4000
+    assert refusal.sentence() == "queue a uses 1 cpu and deserves 4; 4 more would pass it"
+
+
 def test_only_the_slots_that_are_asked_for_can_be_refused() -> None:
     made = book(queue("a"), asks={"a": 8})
     assert made.refusal(made.node("a"), [(GPU, 1)]) is not None

@@ -11,6 +11,7 @@ from sokovan.sdk.core.states import (
     STATES,
     checked_state,
     has_run,
+    has_settled,
     needs_explaining,
     reached,
     still_waiting,
@@ -50,6 +51,13 @@ def test_what_is_no_state_is_refused_with_those_there_are() -> None:
 )
 def test_a_state_is_reached_when_it_is_there_or_behind(status: str, target: str, *, there: bool) -> None:
     assert reached(session(status=status), target) is there
+
+
+@pytest.mark.parametrize(
+    ("status", "settled"), [("pending", True), ("running", False), ("terminating", False), ("terminated", True)]
+)
+def test_kernels_are_gone_from_what_ended_or_waits_again(status: str, *, settled: bool) -> None:
+    assert has_settled(session(status=status)) is settled
 
 
 def test_what_has_ended_has_run() -> None:

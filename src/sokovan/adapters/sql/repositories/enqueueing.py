@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,10 +12,11 @@ from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import story
 from sokovan.adapters.sql.repositories.new_sessions import name_taken
-from sokovan.adapters.sql.repositories.session_rows import slots_text, spec_text
+from sokovan.adapters.sql.repositories.session_rows import slots_text, spec_of, spec_text
 from sokovan.adapters.sql.tables import DEPENDENCIES, KERNELS, REQUESTS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import Conflict
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KERNEL
 from sokovan.domain.lifecycle.machine import TransitionTable
 from sokovan.domain.lifecycle.session import SESSION, Goal
@@ -67,6 +69,31 @@ async def insert(transaction: Transaction, wanted: Sequence[NewSession]) -> list
     if pairs:
         await transaction.execute(sa.insert(DEPENDENCIES), pairs)
     return [_record(spec, row) for spec, row in zip(specs, rows, strict=True)]
+
+
+async def hand_over(transaction: Transaction, before: SessionId, after: SessionId) -> None:
+    """Let sessions that wait for `before` wait for `after`; who started is left alone."""
+    waiting = await transaction.fetch(
+        sa.select(SESSIONS.c.session_id, SESSIONS.c.body)
+        .join(DEPENDENCIES, DEPENDENCIES.c.session_id == SESSIONS.c.session_id)
+        .where(DEPENDENCIES.c.depends_on == before, SESSIONS.c.status == SESSION.initial.value)
+        .order_by(SESSIONS.c.session_id)
+        .with_for_update(of=SESSIONS)
+    )
+    for row in waiting:
+        spec = spec_of(row.body)
+        dependencies = tuple(after if one == before else one for one in spec.dependencies)
+        written = {"body": spec_text(replace(spec, dependencies=dependencies)), "stamp": transaction.stamp}
+        await transaction.execute(
+            sa.update(SESSIONS)
+            .where(SESSIONS.c.session_id == row.session_id)
+            .values(**written, version=SESSIONS.c.version + 1)
+        )
+        await transaction.execute(
+            sa.update(DEPENDENCIES)
+            .where(DEPENDENCIES.c.session_id == row.session_id, DEPENDENCIES.c.depends_on == before)
+            .values(depends_on=after)
+        )
 
 
 def conflict_of(spec: SessionSpec, error: IntegrityError) -> Conflict:

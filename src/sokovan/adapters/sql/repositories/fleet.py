@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -320,7 +319,6 @@ def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[Res
     )
 
 
-@cache
 def _makeup() -> sa.CompoundSelect[Any]:
     """Architectures with how many agents have them, and slots that any agent has."""
     there = AGENTS.c.status != AgentStatus.TERMINATED.value

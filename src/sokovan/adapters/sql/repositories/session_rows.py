@@ -106,6 +106,17 @@ async def lock_sessions(transaction: Transaction, ids: Sequence[str]) -> dict[st
     return states
 
 
+# Made once: putting a statement together costs more than running it.
+BY_ID = sa.select(SESSIONS).where(SESSIONS.c.session_id == sa.bindparam("the_session_id"))
+
+
+@cache
+def chosen_by_id(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """Some sessions, in the order of their ids."""
+    ids = sa.select(ids_table(postgresql).c.id)
+    return sa.select(SESSIONS).where(SESSIONS.c.session_id.in_(ids)).order_by(SESSIONS.c.session_id)
+
+
 async def read_records(
     transaction: Transaction, statement: sa.Select[Any], parameters: Mapping[str, Any] | None = None
 ) -> list[SessionRecord]:

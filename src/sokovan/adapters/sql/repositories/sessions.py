@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import enqueueing, new_sessions, session_lists, story
 from sokovan.adapters.sql.repositories.changes import changed_sessions
-from sokovan.adapters.sql.repositories.session_rows import SessionState, lock_sessions, read_records
+from sokovan.adapters.sql.repositories.session_rows import (
+    BY_ID,
+    SessionState,
+    chosen_by_id,
+    lock_sessions,
+    read_records,
+)
 from sokovan.adapters.sql.repositories.transitions import Transitions
 from sokovan.adapters.sql.tables import KERNEL_HISTORY, KERNELS, SESSION_HISTORY, SESSIONS
-from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.errors import IllegalTransition, InvalidSpec, NotFound, SokovanError, StaleVersion
 from sokovan.domain.ids import SessionId, is_name
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
@@ -27,15 +31,6 @@ from sokovan.ports.sessions import NewSession, RequestKey, SessionFilter
 _NOT_HERE = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE})
 _ENDS = frozenset(move.trigger for move in KERNEL.moves if move.before in ALIVE and move.after not in ALIVE)
 
-# Made once: putting a statement together costs more than running it.
-_BY_ID = sa.select(SESSIONS).where(SESSIONS.c.session_id == sa.bindparam("the_session_id"))
-
-
-@cache
-def _chosen(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
-    ids = sa.select(ids_table(postgresql).c.id)
-    return sa.select(SESSIONS).where(SESSIONS.c.session_id.in_(ids)).order_by(SESSIONS.c.session_id)
-
 
 class SqlSessions:
     """Sessions on SQL. Status changes go through Transitions, and nowhere else."""
@@ -43,11 +38,20 @@ class SqlSessions:
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
-    async def enqueue(self, spec: SessionSpec, change: Change, *, request: RequestKey | None = None) -> SessionRecord:
+    async def enqueue(
+        self,
+        spec: SessionSpec,
+        change: Change,
+        *,
+        request: RequestKey | None = None,
+        in_place_of: SessionId | None = None,
+    ) -> SessionRecord:
         """See the port."""
         [outcome] = await self._enqueued_apart([NewSession(spec, change, request)])
         if isinstance(outcome, SokovanError):
             raise outcome
+        if in_place_of is not None:
+            await enqueueing.hand_over(self._transaction, in_place_of, outcome.session_id)
         return outcome
 
     async def enqueue_many(self, wanted: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
@@ -100,7 +104,7 @@ class SqlSessions:
         """See the port."""
         # What is no name is not asked for: PostgreSQL would not even take every text.
         bound = {"the_session_id": session_id}
-        records = await read_records(self._transaction, _BY_ID, bound) if is_name(session_id) else []
+        records = await read_records(self._transaction, BY_ID, bound) if is_name(session_id) else []
         if not records:
             raise NotFound(what="session", name=session_id)
         return records[0]
@@ -143,7 +147,7 @@ class SqlSessions:
         for state in current:
             _move(transitions, state, by_session[state.session_id])
         await transitions.write()
-        chosen = _chosen(self._transaction.postgresql)
+        chosen = chosen_by_id(self._transaction.postgresql)
         ids = bound_ids(self._transaction, [state.session_id for state in current])
         return await read_records(self._transaction, chosen, ids)
 

@@ -17,11 +17,13 @@ from sokovan.domain.lifecycle.kernel import ALIVE, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.record import KernelMove, SessionRecord
 from sokovan.domain.session import LostPolicy, SessionSpec
+from sokovan.orchestrator.agent_returns import is_left_behind
 from sokovan.orchestrator.batches import BatchWriter
 from sokovan.orchestrator.sessions.live import Need, needs_of
 from sokovan.orchestrator.sessions.moves import Step, by_coordinator
 from sokovan.orchestrator.sessions.rounds import Round, Workbench
 from sokovan.ports.environment import IdSource
+from sokovan.ports.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 
 AGENT_LOST = "agent-lost"
@@ -81,6 +83,7 @@ class EndLostSessions:
     async def handle(self, seen: Round) -> bool:
         """Look at agents that are lost, and have been for long enough."""
         now_ms = self._bench.clock.monotonic_ms()
+        moved = await self._end_what_is_over(seen.agents)
         lost = [one for one, info in seen.agents.items() if info.status is AgentStatus.LOST]
         self._since_ms = {one: self._since_ms.get(one, now_ms) for one in lost}
         self._losses = {one: loss for one, loss in self._losses.items() if one in self._since_ms}
@@ -89,10 +92,30 @@ class EndLostSessions:
         self._bench.telemetry.gauge("agents_held_back", len(held))
         await self._tell(held, now_ms)
         over = [one for one in lost if one not in held and now_ms - self._since_ms[one] >= self._lost_ms]
-        moved = False
         for agent_id in over:
-            moved |= await self._end_sessions(agent_id)
+            moved |= await self._end_sessions(agent_id, self._alive_on(agent_id))
         return moved
+
+    async def _end_what_is_over(self, agents: Mapping[AgentId, AgentInfo]) -> bool:
+        """End sessions of which nothing can still run there, so that there is nothing to wait for.
+
+        The agent was declared gone, or it came back without their kernels before it was lost.
+        """
+        moved = False
+        for agent_id, info in agents.items():
+            if info.status not in {AgentStatus.LOST, AgentStatus.TERMINATED}:
+                continue
+            found = self._alive_on(agent_id)
+            if info.status is AgentStatus.LOST:
+                found = [one for one in found if any(is_left_behind(kernel, info) for kernel in one.kernels)]
+            moved |= bool(found) and await self._end_sessions(agent_id, found)
+        return moved
+
+    def _alive_on(self, agent_id: AgentId) -> list[SessionRecord]:
+        """The sessions on an agent that have not begun to end."""
+        live = self._bench.live
+        found = (live.get(name) for name in live.sessions_on(agent_id))
+        return [one for one in found if one is not None and Need.AN_END not in needs_of(one)]
 
     def _apply_brake(self, agents: Mapping[AgentId, AgentInfo], now_ms: int) -> None:
         brake = self._brake
@@ -114,14 +137,11 @@ class EndLostSessions:
             if loss.told_ms is not None and now_ms - loss.told_ms < _TELL_AGAIN_MS:
                 continue
             agents = [one for one in held if self._losses[one] is loss]
-            ids = dict.fromkeys(session for agent in agents for session in self._bench.live.sessions_on(agent))
+            ids = dict.fromkeys(session.session_id for agent in agents for session in self._alive_on(agent))
             await self._bench.writer.note(list(ids), by_coordinator(BRAKED, loss.detail))
             loss.told_ms = now_ms
 
-    async def _end_sessions(self, agent_id: AgentId) -> bool:
-        live = self._bench.live
-        found = [one for name in live.sessions_on(agent_id) if (one := live.get(name)) is not None]
-        alive = [one for one in found if Need.AN_END not in needs_of(one)]
+    async def _end_sessions(self, agent_id: AgentId, alive: Sequence[SessionRecord]) -> bool:
         admits = self._bench.quarantine.admits
         requeued = [one for one in alive if one.spec.on_agent_lost is LostPolicy.REQUEUE and admits(one.session_id)]
         ended = [one for one in alive if one.spec.on_agent_lost is not LostPolicy.REQUEUE]
@@ -136,7 +156,7 @@ class EndLostSessions:
         pairs = [(session, self._again(session.spec)) for session in sessions]
 
         async def work(unit: UnitOfWork, batch: Sequence[tuple[SessionRecord, SessionSpec]]) -> Sequence[SessionRecord]:
-            return [record for session, spec in batch for record in await _replace(unit, session, spec, agent_id)]
+            return [record for session, spec in batch for record in await self._replace(unit, session, spec, agent_id)]
 
         written = await self._batches.write(pairs, work)
         for record in written.results:
@@ -155,22 +175,25 @@ class EndLostSessions:
         )
         return replace(spec, session_id=SessionId(self._ids.new("s")), kernels=kernels)
 
+    async def _replace(
+        self, unit: UnitOfWork, session: SessionRecord, spec: SessionSpec, agent_id: AgentId
+    ) -> Sequence[SessionRecord]:
+        """End a session and enqueue its successor, both or none; they, and who waits for it now.
+
+        It ends for its owner at once, so that its name is free; what it holds stays taken.
+        """
+        step, before = _failed(session, agent_id), session.session_id
+        moves = [KernelMove(one.kernel, one.trigger) for one in step.moves(session)]
+        await unit.sessions.move_kernels(moves, step.change)
+        detail = f"agent {agent_id} is lost; {spec.session_id} takes its place"
+        ended = await unit.sessions.want(before, Goal.FORCE, by_coordinator(AGENT_LOST, detail))
+        change = by_coordinator("requeued", f"it takes the place of {before}, whose agent was lost")
+        successor = await unit.sessions.enqueue(spec, change, in_place_of=before)
+        waiting = [one.session_id for one in self._bench.live.all() if before in one.spec.dependencies]
+        handed = await unit.sessions.page(SessionFilter(ids=waiting), limit=len(waiting)) if waiting else ()
+        return ended, successor, *handed
+
 
 def _failed(session: SessionRecord, agent_id: AgentId) -> Step:
     there = tuple(one.kernel_id for one in session.kernels if one.agent_id == agent_id and one.status in ALIVE)
     return Step(KernelTrigger.FAILED, by_coordinator(AGENT_LOST, f"agent {agent_id} is lost"), there)
-
-
-async def _replace(
-    unit: UnitOfWork, session: SessionRecord, spec: SessionSpec, agent_id: AgentId
-) -> tuple[SessionRecord, SessionRecord]:
-    """End a session and enqueue its successor, both or none.
-
-    It ends for its owner at once, so that its name is free; what it holds stays taken.
-    """
-    step = _failed(session, agent_id)
-    await unit.sessions.move_kernels([KernelMove(one.kernel, one.trigger) for one in step.moves(session)], step.change)
-    detail = f"agent {agent_id} is lost; {spec.session_id} takes its place"
-    ended = await unit.sessions.want(session.session_id, Goal.FORCE, by_coordinator(AGENT_LOST, detail))
-    successor = by_coordinator("requeued", f"it takes the place of {session.session_id}, whose agent was lost")
-    return ended, await unit.sessions.enqueue(spec, successor)

@@ -17,8 +17,11 @@ from sokovan.ports.agent_gateway import AgentRefused, ImageReport, ImageState
 
 PREPARE = "prepare"
 IMAGE_UNAVAILABLE = "image-unavailable"
+PULLING = "pulling"
 # An agent tells of a pull by itself; this is for the case that it was not heard.
 _ASK_AGAIN_S = 10.0
+# New words of a pull are worth a write once in a while; the same words, rarely.
+_NOTE_NEW_MS = 1_000
 _NOTE_EVERY_MS = 5_000
 _STEPS = {KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING}
 
@@ -32,7 +35,8 @@ class PrepareImages:
         self._bench, self._images = bench, images
         # What was answered in this round: an older word of a failure is no answer to a new request.
         self._answered: set[ErrandKey] = set()
-        self._noted_ms: dict[ErrandKey, int] = {}
+        # What was said last of the progress of a pull, and when.
+        self._noted: dict[ErrandKey, tuple[str, int]] = {}
 
     async def handle(self, seen: Round) -> bool:
         """Ask once per agent and image, wait a moment, move whom the answers concern."""
@@ -121,14 +125,16 @@ class PrepareImages:
         """Say how far a pull is, now and then; the store counts."""
         now_ms = self._bench.clock.monotonic_ms()
         if not sessions:
-            self._noted_ms.clear()
+            self._noted.clear()
         for key, ids in _by_key(sessions).items():
             report = self._images.of(key.agent_id, key.attempt, key.subject)
             if report is None or report.state is not ImageState.PULLING:
                 continue
-            if now_ms - self._noted_ms.get(key, -_NOTE_EVERY_MS) >= _NOTE_EVERY_MS:
-                self._noted_ms[key] = now_ms
-                await self._bench.writer.note(ids, by_coordinator("pulling", f"{key.subject}: {report.detail}"))
+            told, at_ms = self._noted.get(key, ("", now_ms - _NOTE_EVERY_MS))
+            words = f"{key.subject}: {report.detail}" if report.detail else key.subject
+            if now_ms - at_ms >= (_NOTE_EVERY_MS if words == told else _NOTE_NEW_MS):
+                self._noted[key] = words, now_ms
+                await self._bench.writer.note(ids, by_coordinator(PULLING, words), aloud=words != told)
 
 
 def _unprepared(session: SessionRecord) -> Iterator[tuple[KernelRecord, str]]:

@@ -10,6 +10,7 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import ALIVE, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.orchestrator.agent_returns import is_left_behind
 from sokovan.orchestrator.errand_pauses import ErrandKey
 from sokovan.orchestrator.errands import Answer
 from sokovan.orchestrator.sessions.live import Need
@@ -70,6 +71,8 @@ class TerminateSessions:
             return FreeProof.NEVER_SENT
         if agent is not None and agent.status is AgentStatus.TERMINATED:
             return FreeProof.HOST_GONE
+        if agent is not None and agent.status is AgentStatus.LOST and is_left_behind(kernel, agent):
+            return FreeProof.INCARNATION_FENCED
         return FreeProof.INCARNATION_FENCED if self._bench.reports.fenced(kernel) else None
 
     def _ask(self, seen: Round) -> bool:

@@ -1,10 +1,15 @@
 """What kernels are told of each other: ranks, hosts, a meeting place.
 
 It depends on where the kernels were placed, so it is worked out at the start, by a
-pure function. A kernel is what torchrun calls a node: it sees its own devices and no
-others, so RANK, NODE_RANK and GROUP_RANK are all its index, LOCAL_RANK is 0 and
-LOCAL_WORLD_SIZE 1. Where it stands among the session's kernels on the same machine is
-SOKOVAN_LOCAL_RANK, and what MPI means by a local rank.
+pure function. The world is the kernels that have a place: one that waits for room, or
+never comes, would be waited for in vain. Ranks are numbered in the order of indexes,
+without gaps. Kernels are placed in that order, so that one that comes later goes on
+counting; those that run already learn of it only by themselves.
+
+A kernel is what torchrun calls a node: it sees its own devices and no others, so RANK,
+NODE_RANK and GROUP_RANK are all its rank, LOCAL_RANK is 0 and LOCAL_WORLD_SIZE 1. Where
+it stands among the session's kernels on the same machine is SOKOVAN_LOCAL_RANK, and
+what MPI means by a local rank.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.record import KernelRecord, SessionRecord
 from sokovan.ports.runtime import Launch
 
-# Below the working folder, in which every kernel starts.
+# Below the working folder; the runtime, which knows that folder, says where it is from the root.
 HOSTFILE = "hostfile"
 LOOPBACK = "127.0.0.1"
 PORT_FIRST = 20_000
@@ -67,6 +72,7 @@ class _Neighbours:
         self._addresses = addresses
         self.hosts = [self.address(kernel) for kernel in self.kernels]
         self.per_agent = Counter(kernel.agent_id for kernel in self.kernels)
+        self.rank = {kernel.index: rank for rank, kernel in enumerate(self.kernels)}
         seen: Counter[AgentId | None] = Counter()
         self.local_rank: dict[int, int] = {}
         for kernel in self.kernels:
@@ -99,7 +105,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
 
 
 def _cluster_variables(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours) -> dict[str, str]:
-    rank, size = str(kernel.index), str(len(session.kernels))
+    rank, size = str(neighbours.rank[kernel.index]), str(len(neighbours.kernels))
     local_rank, local_size = str(neighbours.local_rank[kernel.index]), str(neighbours.per_agent[kernel.agent_id])
     return {
         "SOKOVAN_SESSION_ID": session.session_id,

@@ -33,7 +33,8 @@ def images(asked: Asked) -> Iterator[Problem]:
             there = listed(image.architecture for image in known)
             problem = f"image {group.image} is there for {there}, not for {architecture}"
         else:
-            problem = f"there is no image {quoted(group.image)}; `host`, `venv:NAME` and those of the catalog are known"
+            there = "`host`, `venv:NAME` and those of the catalog are known (docs/howto/images.md)"
+            problem = f"there is no image {quoted(group.image)}; {there}"
         yield Problem(group.place("image"), problem)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+from sokovan.domain.access import Standing, sessions_of
 from sokovan.domain.ids import is_name
 from sokovan.domain.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
@@ -16,6 +17,7 @@ from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.orchestrator.sessions.preparation.images import is_process_image
 from sokovan.orchestrator.sessions.preparation.kernel_groups import kernel_groups
+from sokovan.orchestrator.sessions.preparation.pools import Pool
 from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
 from sokovan.ports.catalog import Catalog, CatalogItem, Item
 from sokovan.ports.sessions import SessionFilter, Sessions
@@ -30,19 +32,21 @@ LOOKED_UP_MAX = 256
 UNKNOWN_MAX = 8
 # The sessions that a text may mean.
 Dependencies: TypeAlias = Mapping[str, tuple[SessionRecord, ...]]
+# The agents of scaling groups.
+Pools: TypeAlias = Mapping[str, Pool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The part of the system that a request touches.
 
-    `architectures` is the usual one of each scaling group's agents. `dependencies` are
-    the sessions that each text may mean to the caller; `namesake` is one of the user's
-    that has the name already and has not ended.
+    `pools` are the agents of each scaling group that has any. `dependencies` are the
+    sessions that each text may mean to the caller; `namesake` is one of the user's that
+    has the name already and has not ended.
     """
 
     now_ms: int
-    architectures: Mapping[str, str] = field(default_factory=dict)
+    pools: Pools = field(default_factory=dict)
     scaling_groups: tuple[ScalingGroup, ...] = ()
     queues: tuple[Queue, ...] = ()
     queue: Queue | None = None
@@ -79,24 +83,24 @@ def is_member(caller: Caller, group: Group | None) -> bool:
 class FactReader:
     """Reads what requests are judged against; what several of them need, once."""
 
-    def __init__(self, unit: UnitOfWork, architectures: Mapping[str, str]) -> None:
-        self._unit, self._architectures = unit, architectures
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
         self._items = _Items(unit.catalog)
 
-    async def of(self, request: SessionRequest, caller: Caller, dependencies: Dependencies) -> Facts:
+    async def of(self, request: SessionRequest, caller: Caller, *, pools: Pools, dependencies: Dependencies) -> Facts:
         """Everything that the validators and preparers ask about."""
         items = self._items
-        await items.read(*_needed(request, caller, self._architectures))
+        await items.read(*_needed(request, caller, pools))
         groups = await _scaling_groups(items, request.scaling_group)
         queue = items.of(Queue, request.queue or DEFAULT)
         group = items.of(Group, group_of(request, caller))
         return Facts(
             now_ms=self._unit.now_ms,
-            architectures=self._architectures,
+            pools=pools,
             scaling_groups=groups,
             queue=queue,
             queues=await _queues(items, groups, queue),
-            images=await _images(items, request, self._architectures),
+            images=await _images(items, request, pools),
             policies=await _policies(items, caller, group if is_member(caller, group) else None),
             group=group,
             dependencies=dependencies,
@@ -119,7 +123,7 @@ async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Call
 
 
 async def visible_sessions(sessions: Sessions, text: str, caller: Caller) -> tuple[SessionRecord, ...]:
-    """The sessions that a text may mean to somebody: own ones first, then the group's."""
+    """The sessions that a text may mean to somebody: own ones first."""
     if not is_name(text):
         return ()
     for wanted in visible_to(caller):
@@ -130,14 +134,15 @@ async def visible_sessions(sessions: Sessions, text: str, caller: Caller) -> tup
 
 
 def visible_to(caller: Caller) -> list[SessionFilter]:
-    """Which sessions somebody may see and build on, in the order to look for them."""
+    """Which sessions somebody may build on, in the order to look for them.
+
+    They are those that he may see: whoever could wait for another's session would learn
+    what becomes of it.
+    """
     owner = caller.owner
-    if caller.role is Role.ADMIN:
-        return [SessionFilter(user=owner.user), SessionFilter()]
-    if caller.role is Role.DOMAIN_ADMIN:
-        return [SessionFilter(user=owner.user), SessionFilter(domain=owner.domain)]
-    projects = dict.fromkeys((owner.group, *caller.groups))
-    return [SessionFilter(user=owner.user), *(SessionFilter(group=name, domain=owner.domain) for name in projects)]
+    scope = sessions_of(Standing(user=owner.user, domain=owner.domain, role=caller.role, groups=caller.groups))
+    own = SessionFilter(user=owner.user, domain=scope.domain)
+    return [own] if scope.user else [own, SessionFilter(domain=scope.domain)]
 
 
 class _Items:
@@ -167,9 +172,7 @@ class _Items:
         return tuple(item for item in self._all[kind] if isinstance(item, kind))
 
 
-def _needed(
-    request: SessionRequest, caller: Caller, architectures: Mapping[str, str]
-) -> list[tuple[type[CatalogItem], str]]:
+def _needed(request: SessionRequest, caller: Caller, pools: Pools) -> list[tuple[type[CatalogItem], str]]:
     owner = caller.owner
     return [
         (ScalingGroup, request.scaling_group or DEFAULT),
@@ -178,7 +181,7 @@ def _needed(
         (Keypair, owner.access_key),
         (User, owner.user),
         (Domain, owner.domain),
-        *((Image, f"{name} {one}") for name in _image_names(request) for one in _wanted(request, architectures)),
+        *((Image, f"{name} {one}") for name in _image_names(request) for one in _wanted(request, pools)),
     ]
 
 
@@ -199,20 +202,18 @@ def _image_names(request: SessionRequest) -> list[str]:
     return list(dict.fromkeys(group.image for group in kernel_groups(request)[:LOOKED_UP_MAX]))
 
 
-def _wanted(request: SessionRequest, architectures: Mapping[str, str]) -> list[str]:
+def _wanted(request: SessionRequest, pools: Pools) -> list[str]:
     """The processors for which an image is looked for."""
     if request.architecture:
         return [request.architecture]
-    return list(dict.fromkeys([*architectures.values(), ARCHITECTURE_DEFAULT]))
+    return list(dict.fromkeys([*(pool.architecture for pool in pools.values()), ARCHITECTURE_DEFAULT]))
 
 
-async def _images(
-    items: _Items, request: SessionRequest, architectures: Mapping[str, str]
-) -> dict[str, tuple[Image, ...]]:
+async def _images(items: _Items, request: SessionRequest, pools: Pools) -> dict[str, tuple[Image, ...]]:
     """The catalog's images of the names asked for."""
     found: dict[str, tuple[Image, ...]] = {}
     for name in _image_names(request):
-        near = [items.of(Image, f"{name} {one}") for one in _wanted(request, architectures)]
+        near = [items.of(Image, f"{name} {one}") for one in _wanted(request, pools)]
         found[name] = tuple(image for image in near if image is not None)
         if not found[name] and not is_process_image(name):
             # Rare: it is missing, or there for other processors only.

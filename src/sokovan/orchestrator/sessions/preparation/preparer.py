@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import PurePosixPath
 
+from sokovan.domain.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.image import ARCHITECTURE_DEFAULT
@@ -13,7 +15,7 @@ from sokovan.domain.tenancy import Owner
 from sokovan.orchestrator.sessions.preparation.facts import Asked, group_of
 from sokovan.orchestrator.sessions.preparation.images import is_process_image
 from sokovan.orchestrator.sessions.preparation.kernel_groups import MAIN, KernelGroup, roles
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem, in_words
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, NameTaken, Problem, in_words
 from sokovan.orchestrator.sessions.preparation.reference_validators import queue_of
 from sokovan.orchestrator.sessions.preparation.resolution import ResolvedGroup, resolved
 from sokovan.orchestrator.sessions.preparation.resource_calculator import ResourceCalculator
@@ -39,7 +41,8 @@ class Preparer:
         found = resolved(asked, self._calculator)
         problems = [*problems_with(asked), *found.problems]
         if problems or found.scaling_group is None:
-            raise InvalidRequest(problems)
+            is_name_alone = asked.facts.namesake is not None and len(problems) == 1
+            raise (NameTaken if is_name_alone else InvalidRequest)(problems)
         try:
             return self._spec(asked, found.groups, found.scaling_group.name)
         except InvalidInput as error:
@@ -83,11 +86,21 @@ class Preparer:
                 image=group.image,
                 architecture=ARCHITECTURE_DEFAULT if image is None else image.architecture,
                 labels=group.labels,
-                require=group.require,
+                require={**_needs_of(request, group), **group.require},
                 preemptible=request.preemptible,
                 command=group.command or (IDLE if is_process_image(group.image) else ()),
                 environment=group.environment,
             )
+
+
+def _needs_of(request: SessionRequest, group: KernelGroup) -> dict[str, str]:
+    """What an agent must be able to do for these mounts.
+
+    A process without a sandbox sees the machine as it is: whoever wants a folder
+    elsewhere waits for a machine that can do it, and is told so, before anything starts.
+    """
+    moved = any(PurePosixPath(mount.source) != PurePosixPath(mount.target) for mount in request.mounts)
+    return {MOUNTS_LABEL: MOUNTS_ANYWHERE} if moved and is_process_image(group.image) else {}
 
 
 def identity(asked: Asked) -> Owner:

@@ -34,6 +34,13 @@ class InvalidRequest(InvalidInput):
         super().__init__("the request cannot be taken: " + "; ".join(told))
 
 
+class NameTaken(InvalidRequest):
+    """A request that is fine, but for a session of the same name that has not ended."""
+
+    code = "name-taken"
+    hint = "take another name, or none; or end that session first. Nothing was stored"
+
+
 def problems_of(where: str, check: Callable[P, object], *args: P.args, **options: P.kwargs) -> Iterator[Problem]:
     """The objection of a check that raises, as a problem; nothing if it agrees."""
     try:

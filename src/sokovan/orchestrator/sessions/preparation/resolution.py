@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from sokovan.domain.errors import listed
 from sokovan.domain.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.sessions.preparation.facts import Asked
+from sokovan.orchestrator.sessions.preparation.facts import Asked, Pools
 from sokovan.orchestrator.sessions.preparation.images import chosen_image
 from sokovan.orchestrator.sessions.preparation.kernel_groups import KernelGroup, kernel_groups
 from sokovan.orchestrator.sessions.preparation.problems import Problem
 from sokovan.orchestrator.sessions.preparation.resource_calculator import ResourceCalculator
-from sokovan.orchestrator.sessions.preparation.scaling_group_resolver import ScalingGroupResolver, unknown_slots
+from sokovan.orchestrator.sessions.preparation.scaling_group_resolver import (
+    ScalingGroupResolver,
+    slots_there,
+    unknown_slots,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ def resolved(asked: Asked, calculator: ResourceCalculator) -> Resolution:
     """The scaling group, images and slots of a request."""
     groups = kernel_groups(asked.request)
     written = [calculator.calculate(group.resources, None, where="").slots for group in groups]
-    resolver = ScalingGroupResolver(asked.facts.scaling_groups)
+    resolver = ScalingGroupResolver(asked.facts.scaling_groups, asked.facts.pools)
     scaling_group = resolver.resolve(asked.request.scaling_group, written)
     problems = list(resolver.problems(asked.request.scaling_group, written))
     found: list[ResolvedGroup] = []
@@ -51,22 +56,26 @@ def resolved(asked: Asked, calculator: ResourceCalculator) -> Resolution:
         image = _image(asked, group, scaling_group)
         slots, wrong = calculator.calculate(group.resources, image, where=group.place("resources"))
         problems += wrong
-        problems += _unknown(scaling_group, group, slots)
+        if scaling_group is not None:
+            problems += _unknown(scaling_group, asked.facts.pools, slots, where=group.place("resources"))
         found.append(ResolvedGroup(group, image, slots))
     return Resolution(scaling_group, tuple(found), tuple(problems))
 
 
 def _image(asked: Asked, group: KernelGroup, scaling_group: ScalingGroup | None) -> Image | None:
-    usual = asked.facts.architectures
-    preferred = ARCHITECTURE_DEFAULT if scaling_group is None else usual.get(scaling_group.name, ARCHITECTURE_DEFAULT)
+    pool = None if scaling_group is None else asked.facts.pools.get(scaling_group.name)
+    preferred = ARCHITECTURE_DEFAULT if pool is None else pool.architecture
     known = asked.facts.images.get(group.image, ())
     return chosen_image(group.image, known, asked=asked.request.architecture, preferred=preferred)
 
 
-def _unknown(scaling_group: ScalingGroup | None, group: KernelGroup, slots: ResourceSlot) -> Iterator[Problem]:
+def _unknown(scaling_group: ScalingGroup, pools: Pools, slots: ResourceSlot, *, where: str) -> Iterator[Problem]:
     """Slots that the scaling group does not know: missing is 0, unknown an error."""
-    if scaling_group is None:
-        return
-    for slot in unknown_slots(scaling_group, [slots]):
-        knows = f"scaling group {scaling_group.name} knows {listed(scaling_group.known_slots)}"
-        yield Problem(f"{group.place('resources')}/{slot}", f"{knows}, not {slot}")
+    known = slots_there(scaling_group, pools)
+    for slot in unknown_slots(scaling_group, pools, [slots]):
+        name = f"scaling group {scaling_group.name}"
+        there = f"{name} knows" if scaling_group.known_slots else f"the agents of {name} have"
+        # Whoever writes `cuda` means `cuda.device`.
+        close = [one for one in known if one.startswith(f"{slot}.")] or get_close_matches(slot, known, n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        yield Problem(f"{where}/{slot}", f"{there} {listed(known)}, not {slot}{meant}")

@@ -10,12 +10,14 @@ from sokovan.domain.image import Image
 from sokovan.domain.slot_forms import format_amount, parse_amount
 from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot
 from sokovan.orchestrator.sessions.preparation.problems import Problem, in_words
-from sokovan.orchestrator.sessions.requests import Amount
+from sokovan.orchestrator.sessions.requests import Amount, SessionRequest
 
 MEMORY = "mem"
 # What a kernel gets of a slot that neither the request nor the image names.
 DEFAULTS = ResourceSlot({"cpu": 1000, MEMORY: 256 << 20})
 ALIASES: Mapping[str, str] = {"gpu": "cuda.device", "gpus": "cuda.device", "memory": MEMORY}
+# What every agent has, said or not.
+EVERYWHERE = frozenset(DEFAULTS)
 # Memory that the processes of a kernel share is charged to the kernel: it is asked for on top of `mem`.
 SHARED_MEMORY = "shm"
 
@@ -51,6 +53,12 @@ class ResourceCalculator:
             problems.append(Problem(f"{where}/{SHARED_MEMORY}", "is more than there can be, together with mem"))
             amounts[MEMORY] = AMOUNT_MAX
         return Calculation(ResourceSlot(amounts), tuple(problems))
+
+
+def named_slots(request: SessionRequest) -> frozenset[str]:
+    """The slots that a request names, those aside that every agent has."""
+    named = {*request.resources, *(name for group in request.groups for name in group.resources or ())}
+    return frozenset(ALIASES.get(name, name) for name in named) - EVERYWHERE - {SHARED_MEMORY}
 
 
 def _read(resources: Mapping[str, Amount], *, where: str) -> tuple[dict[str, int], list[Problem]]:

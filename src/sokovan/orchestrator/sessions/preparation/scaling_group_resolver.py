@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sokovan.domain.errors import listed, quoted
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.sessions.preparation.pools import Pool
 from sokovan.orchestrator.sessions.preparation.problems import Problem
+from sokovan.orchestrator.sessions.preparation.resource_calculator import EVERYWHERE
 
 DEFAULT = "default"
 
@@ -18,7 +20,8 @@ class ScalingGroupResolver:
     Where `default` is there, the others need not be looked at.
     """
 
-    def __init__(self, groups: Sequence[ScalingGroup]) -> None:
+    def __init__(self, groups: Sequence[ScalingGroup], pools: Mapping[str, Pool] | None = None) -> None:
+        self._pools = pools or {}
         self._groups = {group.name: group for group in sorted(groups, key=lambda group: group.name)}
 
     def resolve(self, asked: str, slots: Iterable[ResourceSlot]) -> ScalingGroup | None:
@@ -29,7 +32,7 @@ class ScalingGroupResolver:
         if len(groups) == 1:
             return groups[0]
         default = next((group for group in groups if group.name == DEFAULT), None)
-        return default or next((group for group in groups if not unknown_slots(group, slots)), None)
+        return default or next((one for one in groups if not unknown_slots(one, self._pools, slots)), None)
 
     def problems(self, asked: str, slots: Iterable[ResourceSlot]) -> Iterator[Problem]:
         """Why none was found."""
@@ -42,8 +45,20 @@ class ScalingGroupResolver:
             yield Problem("scaling_group", f"none of them knows all slots that are asked for; there are {names}")
 
 
-def unknown_slots(group: ScalingGroup, slots: Iterable[ResourceSlot]) -> tuple[str, ...]:
-    """Slots that a scaling group does not know; one that lists none knows them all."""
-    if not group.known_slots:
+def slots_there(group: ScalingGroup, pools: Mapping[str, Pool]) -> tuple[str, ...]:
+    """What there is in a scaling group: what it lists, else what its agents have."""
+    if group.known_slots or group.name not in pools:
+        return group.known_slots
+    return tuple(sorted(EVERYWHERE | pools[group.name].slots))
+
+
+def unknown_slots(group: ScalingGroup, pools: Mapping[str, Pool], slots: Iterable[ResourceSlot]) -> tuple[str, ...]:
+    """Slots that a scaling group does not know; where nothing is known, all are fine.
+
+    One that lists none also knows those that it puts in order: whoever asks for a device
+    where no agent has one made no mistake, and waits for what does not fit.
+    """
+    known = {*slots_there(group, pools), *(() if group.known_slots else group.slot_priority)}
+    if not group.known_slots and group.name not in pools:
         return ()
-    return tuple(sorted({slot for one in slots for slot in one} - set(group.known_slots)))
+    return tuple(sorted({slot for one in slots for slot in one} - known))

@@ -18,6 +18,8 @@ GROUPS_MAX = 256
 MOUNTS_MAX = 64
 PORTS_MAX = 16
 STOP_GRACE_S_MAX = 3_600
+# Of whoever has no limit of his own; what is above is for administrators, so that they can always go first.
+PRIORITY_USUAL_MAX = 100
 YEAR_S = 366 * 24 * 3_600
 # Of the API, and of the manager for its agents: a kernel may share the network with them.
 SYSTEM_PORTS = frozenset({7646, 7647})
@@ -25,6 +27,8 @@ SYSTEM_PORTS = frozenset({7646, 7647})
 SYSTEM_TARGETS = frozenset(
     {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}
 )
+# What lies here may be shown where it is: nothing that a sandbox runs comes from there.
+SCRATCH = frozenset({"tmp", "var"})
 # What no kernel has any business with: secrets, devices and the kernel's own files.
 SYSTEM_SOURCES = frozenset({"boot", "dev", "etc", "proc", "run", "sys"})
 
@@ -94,7 +98,7 @@ def durations(asked: Asked) -> Iterator[Problem]:
 
 
 def priority(asked: Asked) -> Iterator[Problem]:
-    """Not above what the owner's policies allow."""
+    """Not above what the owner's policies allow, or what is usual."""
     wanted = asked.request.priority
     low, high = PRIORITY_RANGE
     if not low <= wanted <= high:
@@ -102,6 +106,10 @@ def priority(asked: Asked) -> Iterator[Problem]:
     for whose, policy in asked.facts.policies:
         if policy.priority_max is not None and wanted > policy.priority_max:
             yield Problem("priority", f"{wanted} is more than {policy.priority_max}, the most that {whose} may have")
+    unlimited = all(policy.priority_max is None for _, policy in asked.facts.policies)
+    if unlimited and asked.caller.role is not Role.ADMIN and PRIORITY_USUAL_MAX < wanted <= high:
+        most = f"{PRIORITY_USUAL_MAX}, the most there is for whom no policy sets a limit"
+        yield Problem("priority", f"{wanted} is more than {most}; an administrator may set one")
 
 
 def kernel_limit(asked: Asked) -> Iterator[Problem]:
@@ -150,7 +158,8 @@ def dependency_count(asked: Asked) -> Iterator[Problem]:
 
 def _misplaced(index: int, mount: Mount) -> Iterator[Problem]:
     target, source = PurePosixPath(mount.target).parts, PurePosixPath(mount.source).parts
-    if len(target) < 2 or target[1] in SYSTEM_TARGETS:
+    stays = target == source and len(target) > 1 and target[1] in SCRATCH
+    if len(target) < 2 or (target[1] in SYSTEM_TARGETS and not stays):
         yield Problem(f"mounts/{index}/target", f"{mount.target} is a place of the system; choose one such as /data")
     if len(source) < 2 or source[1] in SYSTEM_SOURCES:
         yield Problem(f"mounts/{index}/source", f"{mount.source} is a place of the system, and is not given away")

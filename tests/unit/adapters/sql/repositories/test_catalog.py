@@ -2,13 +2,16 @@
 
 from typing import get_args
 
+import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.catalog import SHELVES
 from sokovan.adapters.sql.tables import CATALOG_MARKS, POLICIES
+from sokovan.domain.errors import Conflict
+from sokovan.domain.ids import AccessKey
 from sokovan.domain.image import Image
 from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.tenancy import Domain
+from sokovan.domain.tenancy import Domain, Keypair, User
 from sokovan.ports.catalog import CatalogItem
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
@@ -52,3 +55,12 @@ async def test_a_policy_remembers_when_it_last_changed() -> None:
 async def changed_ms(cluster: StoredCluster) -> int:
     [row] = await cluster.store.read(lambda unit: unit.transaction.fetch(sa.select(POLICIES.c.changed_ms)))
     return int(row.changed_ms)
+
+
+async def test_what_refers_to_an_item_that_is_to_go_is_named() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.put(Domain("d"), User("ada", "d"), Keypair(AccessKey("AK1"), "ada"))
+        with pytest.raises(Conflict, match="user 'ada' is in use by keypair AK1"):
+            await cluster.store.run(lambda unit: unit.catalog.remove(User, "ada"))
+        with pytest.raises(Conflict, match="domain 'd' is in use by user ada"):
+            await cluster.store.run(lambda unit: unit.catalog.remove(Domain, "d"))

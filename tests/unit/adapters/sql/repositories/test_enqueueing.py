@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from sokovan.adapters.sql.repositories.enqueueing import conflict_of
+from sokovan.adapters.sql.repositories.enqueueing import conflict_of, hand_over
+from sokovan.adapters.sql.tables import DEPENDENCIES
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.session import Goal
 from sokovan.ports.sessions import NewSession, RequestKey
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, session_spec
 from tests.unit.adapters.sql.statements import told_to
@@ -47,3 +50,24 @@ async def test_many_new_sessions_take_no_more_statements_than_one() -> None:
         with told_to(cluster) as statements:
             await cluster.store.run(lambda unit: unit.sessions.enqueue_many(wanted))
         assert len(statements) == 6
+
+
+async def handed_over(cluster: StoredCluster, before: str, after: str) -> set[tuple[str, str]]:
+    async def work(unit: SqlUnitOfWork) -> set[tuple[str, str]]:
+        await hand_over(unit.transaction, SessionId(before), SessionId(after))
+        return {(row.session_id, row.depends_on) for row in await unit.transaction.fetch(DEPENDENCIES.select())}
+
+    return await cluster.store.run_sql(work)
+
+
+async def test_only_those_that_wait_are_handed_over() -> None:
+    async with StoredCluster.open() as cluster:
+        for name in ("first", "heir", "else"):
+            await cluster.submit(name)
+        for name in ("waits", "left"):
+            await cluster.submit(name, dependencies=(SessionId("first"), SessionId("else")))
+        await cluster.store.run(lambda unit: unit.sessions.want(SessionId("left"), Goal.STOP, BY_USER))
+        pairs = await handed_over(cluster, "first", "heir")
+        assert pairs == {("waits", "heir"), ("waits", "else"), ("left", "first"), ("left", "else")}
+        left = await cluster.store.read(lambda unit: unit.sessions.get(SessionId("left")))
+        assert left.spec.dependencies == ("first", "else")

@@ -1,12 +1,18 @@
 """Sessions on lost agents: ended, tried again, or left alone."""
 
-from sokovan.domain.ids import AgentId
-from sokovan.domain.lifecycle.agent import AgentStatus
+from typing import Any
+
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
+from sokovan.domain.record import SessionRecord
 from sokovan.domain.session import EndPolicy, LostPolicy
 from sokovan.orchestrator.sessions.handlers.lost_agents import Brake
 from sokovan.orchestrator.sessions.handlers.silence import Patience
 from sokovan.orchestrator.sessions.parts import Pace
+from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER
 
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 QUICK = Pace(patience=Patience(suspect_s=3, lost_s=3), lost_s=4)
@@ -108,6 +114,41 @@ async def test_agents_that_come_back_are_no_longer_held_back() -> None:
         assert cluster.telemetry.gauged("agents_held_back") == 0
 
 
+async def test_who_waits_for_a_session_that_is_tried_again_waits_for_its_successor() -> None:
+    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+        lost = await cluster.agent("a1", slots=FOUR_CPUS)
+        await cluster.submit("first", name="train", slots=FOUR_CPUS, on_agent_lost=LostPolicy.REQUEUE)
+        await cluster.submit("second", slots=FOUR_CPUS, dependencies=(SessionId("first"),))
+        await cluster.settle()
+        lost.goes_silent()
+        await cluster.pass_time(14)
+        second = await cluster.session("second")
+        [successor] = second.spec.dependencies
+        assert (second.status.value, successor != "first") == ("pending", True)
+        other = await cluster.agent("a2", slots=FOUR_CPUS)
+        await cluster.pass_time(2)
+        [kernel] = (await cluster.session(successor)).kernels
+        await other.ends(kernel.kernel_id, 0)
+        await cluster.pass_time(4)
+        assert await cluster.status("second") == "running"
+
+
+async def test_who_waits_for_a_successor_leaves_if_that_fails() -> None:
+    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+        lost = await cluster.agent("a1", slots=FOUR_CPUS)
+        await cluster.submit("first", slots=FOUR_CPUS, on_agent_lost=LostPolicy.REQUEUE)
+        await cluster.submit("second", slots=FOUR_CPUS, dependencies=(SessionId("first"),))
+        await cluster.settle()
+        lost.goes_silent()
+        await cluster.pass_time(14)
+        [successor] = (await cluster.session("second")).spec.dependencies
+        await cluster.stop(successor)
+        await cluster.pass_time(4)
+        second = await cluster.session("second")
+        assert (second.status.value, second.cause) == ("cancelled", "dependency-failed")
+        assert successor in (second.cause_detail or "")
+
+
 async def test_a_session_that_somebody_else_moved_meanwhile_is_not_set_aside() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.agent("a1")
@@ -120,3 +161,74 @@ async def test_a_session_that_somebody_else_moved_meanwhile_is_not_set_aside() -
         assert not await shop.crew._lost._requeue([before], AgentId("a1"))
         assert shop.quarantine.take() == []
         assert "s" in shop.live.doubtful
+
+
+async def all_lost(cluster: OrchestratedCluster, **options: Any) -> None:
+    """Four agents with a session each fall silent together, so that nothing is ended for a while."""
+    agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
+    for number in range(4):
+        await cluster.submit(f"s{number}", slots=FOUR_CPUS, **options)
+    await cluster.settle()
+    for agent in agents:
+        agent.goes_silent()
+    await cluster.pass_time(20)
+    assert [await cluster.status(f"s{number}") for number in range(4)] == ["running"] * 4
+
+
+async def session_on(cluster: OrchestratedCluster, agent: str) -> SessionRecord:
+    [kernel] = await cluster.store.read(lambda unit: unit.ledger.kernels_on(AgentId(agent)))
+    return await cluster.session(kernel.session_id)
+
+
+async def test_whoever_is_declared_gone_is_not_waited_for_however_many_were_lost_with_him() -> None:
+    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+        await all_lost(cluster)
+        session = await session_on(cluster, "a1")
+        record = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("a1")))
+        await cluster.store.run(lambda unit: unit.fleet.move(record, AgentTrigger.DECLARED_GONE, BY_USER))
+        await cluster.pass_time(2)
+        ended = await cluster.session(session.session_id)
+        assert (ended.status.value, ended.cause) == ("terminated", "agent-lost")
+        assert await cluster.used("a1") == {}
+        statuses = sorted([await cluster.status(f"s{number}") for number in range(4)])
+        assert statuses == ["running", "running", "running", "terminated"]
+
+
+async def test_who_came_back_without_its_kernels_and_was_lost_again_holds_nothing() -> None:
+    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+        await all_lost(cluster, on_agent_lost=LostPolicy.REQUEUE)
+        session = await session_on(cluster, "a1")
+
+        async def comes_and_goes(unit: UnitOfWork) -> None:
+            known = await unit.fleet.get(AgentId("a1"))
+            agent = await unit.fleet.enrol(known.info, BY_AGENT)
+            agent = await unit.fleet.move(agent, AgentTrigger.HEARTBEAT_MISSED, BY_COORDINATOR)
+            await unit.fleet.move(agent, AgentTrigger.DECLARED_LOST, BY_COORDINATOR)
+
+        await cluster.store.run(comes_and_goes)
+        await cluster.pass_time(2)
+        ended = await cluster.session(session.session_id)
+        assert (ended.status.value, ended.cause) == ("terminated", "agent-lost")
+        assert await cluster.used("a1") == {}
+        page = await cluster.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=9))
+        assert sorted(one.status.value for one in page) == ["pending", "running", "running", "running", "terminated"]
+
+
+async def test_what_an_agent_found_again_before_it_was_lost_is_waited_for() -> None:
+    async with OrchestratedCluster.open() as cluster:
+        agent = await cluster.agent("a1")
+        await cluster.submit("found")
+        await cluster.submit("missing")
+        await cluster.settle()
+        agent.goes_silent()
+
+        async def comes_and_goes(unit: UnitOfWork) -> None:
+            known = await unit.fleet.get(AgentId("a1"))
+            back = await unit.fleet.enrol(known.info, BY_AGENT, adopted=[(KernelId("found.0"), 1)])
+            suspect = await unit.fleet.move(back, AgentTrigger.HEARTBEAT_MISSED, BY_COORDINATOR)
+            await unit.fleet.move(suspect, AgentTrigger.DECLARED_LOST, BY_COORDINATOR)
+
+        await cluster.store.run(comes_and_goes)
+        await cluster.pass_time(3)
+        assert await cluster.status("found") == "running"
+        assert await cluster.status("missing") == "terminated"

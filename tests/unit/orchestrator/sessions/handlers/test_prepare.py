@@ -33,6 +33,18 @@ async def test_the_progress_of_a_pull_is_told_now_and_then(cluster: Orchestrated
     assert agent.asked["prepare"] <= 4
 
 
+async def test_new_words_of_a_pull_are_told_soon_and_each_once(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.script.pulls = {"big"}
+    await cluster.submit("s", image="big")
+    await cluster.pass_time(2)
+    assert (await cluster.story("s"))[-1].change.detail == "big"
+    await agent.pulled("big", so_far="layer 1 of 3")
+    await cluster.pass_time(2)
+    last = (await cluster.story("s"))[-1]
+    assert (last.change.code, last.change.detail) == ("pulling", "big: layer 1 of 3")
+
+
 async def test_a_pull_whose_end_was_not_heard_is_asked_about(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}

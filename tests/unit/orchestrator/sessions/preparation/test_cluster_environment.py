@@ -73,7 +73,7 @@ def test_a_kernel_alone_is_a_cluster_of_one() -> None:
     assert told(environment, "MASTER_ADDR", "WORLD_SIZE", "RANK") == ["10.0.0.1", "1", "0"]
 
 
-def test_ranks_are_the_indexes_of_kernels_wherever_they_lie() -> None:
+def test_ranks_follow_the_indexes_of_kernels_wherever_they_lie() -> None:
     found = environments("b", "a", "b", "a")
 
     assert [told(one, "SOKOVAN_RANK", "RANK", "NODE_RANK", "GROUP_RANK", "OMPI_COMM_WORLD_RANK") for one in found] == [
@@ -116,12 +116,22 @@ def test_an_agent_without_an_address_is_this_machine() -> None:
     assert launch.environment["MASTER_ADDR"] == LOOPBACK == "127.0.0.1"
 
 
-def test_kernels_that_wait_for_room_are_not_started_but_counted() -> None:
+def test_nobody_is_told_of_kernels_that_wait_for_room() -> None:
     found = launches(session("a", None, "b"), ADDRESSES)
 
     assert [launch.kernel_id for launch in found] == ["k-0", "k-2"]
-    assert [launch.environment["RANK"] for launch in found] == ["0", "2"]
-    assert {launch.environment["WORLD_SIZE"] for launch in found} == {"3"}
+    assert [launch.environment["RANK"] for launch in found] == ["0", "1"]
+    sizes = {tuple(told(one.environment, "WORLD_SIZE", "SOKOVAN_SIZE", "OMPI_COMM_WORLD_SIZE")) for one in found}
+    assert sizes == {("2", "2", "2")}
+    assert {one.environment["SOKOVAN_HOSTS"] for one in found} == {"10.0.0.1,10.0.0.2"}
+
+
+def test_a_kernel_that_comes_later_goes_on_counting() -> None:
+    before, after = environments("a", "b", None), environments("a", "b", "a")
+
+    assert [one["RANK"] for one in before] == ["0", "1"]
+    assert [one["RANK"] for one in after] == ["0", "1", "2"]
+    assert after[2]["WORLD_SIZE"] == "3"
 
 
 def test_a_launch_has_everything_that_the_kernel_is() -> None:
@@ -184,5 +194,6 @@ def test_local_ranks_are_numbered_without_gaps_on_every_agent(agents: list[str |
         by_agent.setdefault(agent, []).append(int(launch.environment["SOKOVAN_LOCAL_RANK"]))
         assert launch.environment["SOKOVAN_LOCAL_SIZE"] == str(agents.count(agent))
     assert all(ranks == list(range(len(ranks))) for ranks in by_agent.values())
+    assert [launch.environment["RANK"] for launch in found] == [str(rank) for rank in range(len(found))]
     total = sum(int(line.rpartition("=")[2]) for line in (found[0].files[HOSTFILE].splitlines() if found else []))
     assert total == len(found)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sokovan.domain.access import Act, Belonging, Kind, Standing, may
 from sokovan.domain.ids import AccessKey, QueueName, ScalingGroupName
 from sokovan.domain.image import Image
 from sokovan.domain.policy import ResourcePolicy
@@ -21,6 +22,7 @@ from sokovan.orchestrator.sessions.preparation.facts import (
     read_dependencies,
     visible_to,
 )
+from sokovan.orchestrator.sessions.preparation.pools import Pool
 from sokovan.orchestrator.sessions.requests import Caller
 from sokovan.ports.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
@@ -47,7 +49,8 @@ async def facts(
     async def work(unit: UnitOfWork) -> Facts:
         request = asking(**options)
         dependencies = await read_dependencies(unit, request.depends_on, caller)
-        return await FactReader(unit, usual or {}).of(request, caller, dependencies)
+        pools = {name: Pool(architecture) for name, architecture in (usual or {}).items()}
+        return await FactReader(unit).of(request, caller, pools=pools, dependencies=dependencies)
 
     return await little.store.read(work)
 
@@ -152,15 +155,38 @@ async def test_dependencies_are_found_by_id_name_or_beginning(little: LittleCont
     assert [[one.session_id for one in found[text]] for text in texts] == [[session.session_id]] * 3 + [[]]
 
 
-async def test_a_session_of_the_same_group_is_visible_and_others_are_not(little: LittleController) -> None:
-    other = Caller(BOB.owner, groups=("speech", "vision"))
-    mine = await little.submit(name="mine")
-    await little.submit(BOB, name="his")
+@pytest.mark.parametrize(
+    ("caller", "found"),
+    [
+        (ALICE, ["alices"]),
+        (BOB, ["bobs"]),
+        # In the same group as Alice, and still no business of his.
+        (Caller(BOB.owner, groups=("speech", "vision")), ["bobs"]),
+        (CAROL, ["alices", "bobs"]),
+        (ROOT, ["alices", "bobs", "roots"]),
+    ],
+)
+async def test_a_session_is_built_on_by_those_who_see_it(
+    little: LittleController, caller: Caller, found: list[str]
+) -> None:
+    for one in (ALICE, BOB, ROOT):
+        await little.submit(one, name=f"{one.owner.user}s")
+    texts = ("alices", "bobs", "roots")
 
-    assert [one.session_id for one in (await facts(little, other, depends_on=("mine",))).dependencies["mine"]] == [
-        mine.session_id
-    ]
-    assert (await facts(little, depends_on=("his",))).dependencies["his"] == ()
+    dependencies = (await facts(little, caller, depends_on=texts)).dependencies
+
+    assert [text for text in texts if dependencies[text]] == found
+
+
+async def test_nothing_is_told_of_a_session_that_failed_to_whoever_may_not_see_it(little: LittleController) -> None:
+    nap = await little.submit(name="nap")
+    await little.controller.cancel(nap.session_id, ALICE)
+    mate = Caller(BOB.owner, groups=("vision",))
+
+    for text in ("nap", nap.session_id):
+        told = await little.problems(mate, depends_on=(text,))
+        assert told == {"depends_on/0": f"there is no session '{text}'"}
+    assert "been cancelled" in (await little.problems(CAROL, depends_on=("nap",)))["depends_on/0"]
 
 
 async def test_ones_own_session_is_meant_before_that_of_another(little: LittleController) -> None:
@@ -173,9 +199,25 @@ async def test_ones_own_session_is_meant_before_that_of_another(little: LittleCo
 
 
 def test_who_sees_what() -> None:
-    assert visible_to(ALICE) == [SessionFilter(user="alice"), SessionFilter(group="vision", domain="lab")]
-    assert visible_to(CAROL) == [SessionFilter(user="carol"), SessionFilter(domain="lab")]
+    assert visible_to(ALICE) == [SessionFilter(user="alice")]
+    assert visible_to(CAROL) == [SessionFilter(user="carol", domain="lab"), SessionFilter(domain="lab")]
     assert visible_to(ROOT) == [SessionFilter(user="root"), SessionFilter()]
+
+
+@pytest.mark.parametrize("caller", [ALICE, BOB, CAROL, ROOT])
+def test_what_is_built_on_is_what_may_be_seen(caller: Caller) -> None:
+    owner = caller.owner
+    standing = Standing(user=owner.user, domain=owner.domain, role=caller.role, groups=caller.groups)
+    for whose in (
+        Belonging(domain=domain, user=user, group=group)
+        for domain in ("lab", "hq")
+        for user in ("alice", "bob", "carol", "root")
+        for group in ("vision", "speech", "ops")
+    ):
+        built_on = any(
+            wanted.user in {"", whose.user} and wanted.domain in {"", whose.domain} for wanted in visible_to(caller)
+        )
+        assert built_on == may(standing, Act.SEE, Kind.SESSION, whose), whose
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.domain.image import Image
 from sokovan.domain.session import (
     EndPolicy,
     LostPolicy,
@@ -58,6 +59,21 @@ def test_what_a_request_leaves_open_is_filled_in() -> None:
     assert dict(spec.kernels[0].slots) == {"cpu": 1000, "mem": 256 << 20}
     assert roles(spec) == ["main"]
     assert (spec.min_kernels, spec.group_minimums) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("target", "image", "needs"),
+    [
+        ("/data", "host", {"sokovan.mounts": "anywhere"}),
+        ("/srv/", "host", {}),
+        ("/data", "in-catalog", {}),
+    ],
+)
+def test_a_folder_that_moves_needs_a_machine_that_can_move_it(target: str, image: str, needs: dict[str, str]) -> None:
+    facts = {"images": {"in-catalog": (Image("in-catalog"),)}}
+    spec = prepared(facts, mounts=(Mount("/srv", target),), image=image, require={"rack": "r1"})
+
+    assert dict(spec.kernels[0].require) == {**needs, "rack": "r1"}
 
 
 def test_what_a_request_says_is_kept() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.domain.image import Image
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.sessions.preparation.pools import Pool
 from sokovan.orchestrator.sessions.preparation.resolution import Resolution, resolved
 from sokovan.orchestrator.sessions.preparation.resource_calculator import ResourceCalculator
 from sokovan.orchestrator.sessions.requests import KernelGroupRequest
@@ -31,7 +34,7 @@ def test_the_scaling_group_follows_from_the_slots() -> None:
 def test_the_image_follows_from_the_usual_processor_of_the_scaling_group() -> None:
     images = {"torch": (Image("torch", "x86_64"), Image("torch", "aarch64"))}
 
-    (group,) = resolution({"images": images, "architectures": {"default": "aarch64"}}, image="torch").groups
+    (group,) = resolution({"images": images, "pools": {"default": Pool("aarch64")}}, image="torch").groups
 
     assert group.image == images["torch"][1]
 
@@ -58,6 +61,26 @@ def test_unknown_slots_are_told_for_the_scaling_group_that_was_chosen() -> None:
     (problem,) = found.problems
     assert problem.where == "resources/cuda.device"
     assert problem.problem == "scaling group cpus knows cpu, mem, not cuda.device"
+
+
+@pytest.mark.parametrize(
+    ("slot", "meant"),
+    [("foo", ""), ("cuda", "; did you mean cuda.device?"), ("cuda.devise", "; did you mean cuda.device?")],
+)
+def test_where_no_slots_are_listed_those_that_agents_have_are_known(slot: str, meant: str) -> None:
+    pools = {"default": Pool("x86_64", frozenset({"cuda.device"}))}
+
+    (problem,) = resolution({"pools": pools}, resources={slot: 1}).problems
+
+    assert problem.where == f"resources/{slot}"
+    assert problem.problem == f"the agents of scaling group default have cpu, cuda.device, mem, not {slot}{meant}"
+    assert resolution({"pools": pools}, resources={"gpu": 1, slot: 0}).problems == ()
+
+
+def test_while_there_are_no_agents_every_slot_is_fine() -> None:
+    pools = {"elsewhere": Pool("x86_64", frozenset({"cpu"}))}
+
+    assert resolution({"pools": pools}, resources={"foo": 1}).problems == ()
 
 
 def test_a_bad_amount_does_not_hide_that_the_scaling_group_is_missing() -> None:

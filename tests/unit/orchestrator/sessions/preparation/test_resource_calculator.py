@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sokovan.domain.image import Image
 from sokovan.domain.slots import AMOUNT_MAX, ResourceSlot
 from sokovan.orchestrator.sessions.preparation.problems import Problem
-from sokovan.orchestrator.sessions.preparation.resource_calculator import DEFAULTS, ResourceCalculator
+from sokovan.orchestrator.sessions.preparation.resource_calculator import DEFAULTS, ResourceCalculator, named_slots
+from sokovan.orchestrator.sessions.requests import KernelGroupRequest, SessionRequest
 
 MIB, GIB = 1 << 20, 1 << 30
 TORCH = Image("torch", slots_min=ResourceSlot({"cpu": 2000, "cuda.device": 1}))
@@ -97,3 +98,12 @@ def test_whatever_is_written_is_read_or_told_with_its_place(resources: dict[str,
 
     assert all(0 <= amount <= AMOUNT_MAX for amount in slots.values())
     assert all(one.where.startswith("r/") and one.problem for one in found)
+
+
+def test_the_slots_that_a_request_names_are_those_that_not_every_agent_has() -> None:
+    groups = (KernelGroupRequest(name="a", resources={"tpu.device": 1}), KernelGroupRequest(name="b"))
+
+    assert named_slots(SessionRequest(resources={"gpu": 1, "memory": "1Gi", "shm": 1, "cpu": 2}, groups=groups)) == {
+        "cuda.device",
+        "tpu.device",
+    }

@@ -7,7 +7,12 @@ import pytest
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.sessions.preparation.scaling_group_resolver import ScalingGroupResolver, unknown_slots
+from sokovan.orchestrator.sessions.preparation.pools import Pool
+from sokovan.orchestrator.sessions.preparation.scaling_group_resolver import (
+    ScalingGroupResolver,
+    slots_there,
+    unknown_slots,
+)
 
 
 def pool(name: str, *slots: str) -> ScalingGroup:
@@ -58,6 +63,29 @@ def test_why_none_was_found_is_told() -> None:
     assert list(resolver.problems("a", [CPU])) == []
 
 
-def test_a_scaling_group_that_lists_no_slots_knows_them_all() -> None:
-    assert unknown_slots(pool("a"), [GPU]) == ()
-    assert unknown_slots(pool("a", "cpu"), [GPU, GPU]) == ("cuda.device",)
+def test_a_scaling_group_that_lists_no_slots_knows_those_of_its_agents() -> None:
+    pools = {"a": Pool("x86_64", frozenset({"odd.unit"}))}
+    assert unknown_slots(pool("a"), pools, [ResourceSlot({"foo": 1, "odd.unit": 1})]) == ("foo",)
+    assert slots_there(pool("a"), pools) == ("cpu", "mem", "odd.unit")
+    assert unknown_slots(pool("a", "cuda.device"), pools, [GPU]) == ("cpu",)
+
+
+def test_a_slot_that_it_puts_in_order_is_known_before_any_agent_has_it() -> None:
+    pools = {"a": Pool("x86_64", frozenset({"cpu"}))}
+    bare = ScalingGroup(ScalingGroupName("a"), slot_priority=("cpu",))
+    assert unknown_slots(pool("a"), pools, [GPU]) == ()
+    assert unknown_slots(bare, pools, [GPU]) == ("cuda.device",)
+
+
+def test_a_scaling_group_without_agents_that_lists_no_slots_knows_them_all() -> None:
+    assert unknown_slots(pool("a"), {}, [ResourceSlot({"foo": 1})]) == ()
+    assert unknown_slots(pool("a", "cpu"), {}, [GPU, GPU]) == ("cuda.device",)
+
+
+def test_without_a_default_the_first_whose_agents_have_all_slots_is_taken() -> None:
+    pools = {name: Pool("x86_64", frozenset(slots)) for name, slots in (("a", {"cpu"}), ("b", {"odd.unit"}))}
+
+    found = ScalingGroupResolver([pool("a"), pool("b")], pools).resolve("", [CPU, ResourceSlot({"odd.unit": 1})])
+
+    assert found is not None
+    assert found.name == "b"

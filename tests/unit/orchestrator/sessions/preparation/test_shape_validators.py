@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.session import Mount
+from sokovan.domain.tenancy import Role
 from sokovan.orchestrator.sessions.preparation import shape_validators as shape
 from sokovan.orchestrator.sessions.requests import KernelGroupRequest
 from tests.unit.orchestrator.sessions.preparation.asked import asked
@@ -40,6 +42,34 @@ def test_every_policy_that_forbids_a_priority_is_named() -> None:
     assert [text.rpartition("that ")[2] for text in found] == ["user alice may have", "domain lab may have"]
 
 
+@pytest.mark.parametrize(
+    ("role", "wanted", "fine"),
+    [
+        (Role.USER, 100, True),
+        (Role.USER, 101, False),
+        (Role.USER, -1_000_000, True),
+        (Role.DOMAIN_ADMIN, 101, False),
+        (Role.ADMIN, 1_000_000, True),
+    ],
+)
+def test_where_no_policy_says_how_urgent_work_may_be_the_top_is_for_administrators(
+    role: Role, wanted: int, fine: bool
+) -> None:
+    usual = asked({"policies": (("user alice", ResourcePolicy("p", sessions_max=1)),)}, priority=wanted)
+
+    found = list(shape.priority(replace(usual, caller=replace(usual.caller, role=role))))
+
+    assert [problem.problem.partition(";")[0] for problem in found] == (
+        [] if fine else [f"{wanted} is more than 100, the most there is for whom no policy sets a limit"]
+    )
+
+
+def test_a_policy_may_allow_more_than_is_usual() -> None:
+    policies = (("user alice", ResourcePolicy("p", priority_max=500)),)
+
+    assert list(shape.priority(asked({"policies": policies}, priority=500))) == []
+
+
 def test_a_policy_without_limits_forbids_nothing() -> None:
     policies = (("user alice", ResourcePolicy("p")),)
 
@@ -59,6 +89,18 @@ def test_two_targets_clash_exactly_if_one_lies_in_the_other(first: list[str], se
     clash = posixpath.commonpath([one, other]) in {one, other}
 
     assert bool(list(shape.mounts(asked(mounts=given_mounts)))) is clash
+
+
+@pytest.mark.parametrize("top", sorted(shape.SCRATCH))
+def test_what_is_shown_where_it_is_may_lie_in_a_scratch_place(top: str) -> None:
+    place, near = f"/{top}/x", f"/{top}/y"
+    assert list(shape.mounts(asked(mounts=(Mount(place, f"{place}/"),)))) == []
+    assert [problem.where for problem in shape.mounts(asked(mounts=(Mount(place, near),)))] == ["mounts/0/target"]
+
+
+@pytest.mark.parametrize("place", ["/", "/usr/x", "/lib"])
+def test_the_system_is_not_covered_even_by_itself(place: str) -> None:
+    assert "mounts/0/target" in [problem.where for problem in shape.mounts(asked(mounts=(Mount(place, place),)))]
 
 
 @given(PARTS)

@@ -16,6 +16,7 @@ from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import Mount, ServicePort, SessionType
 from sokovan.domain.slots import ResourceSlot
 from sokovan.domain.tenancy import Group
+from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, NameTaken
 from sokovan.orchestrator.sessions.preparation.validation import VALIDATORS, problems_with
 from sokovan.orchestrator.sessions.requests import Caller, KernelGroupRequest
 from sokovan.testing.clock import EPOCH_MS
@@ -208,6 +209,16 @@ async def test_a_bad_request_is_told_where_and_why_and_leaves_nothing(
 
 
 @pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(("more", "kind"), [({}, NameTaken), ({"size": 0}, InvalidRequest)])
+async def test_a_name_that_is_taken_is_a_conflict_if_all_else_is_fine(
+    company: LittleController, more: dict[str, Any], kind: type[InvalidRequest]
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await company.controller.submit(asking(name="taken", **more), ALICE)
+    assert type(refused.value) is kind
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_all_problems_of_a_request_are_told_together(company: LittleController) -> None:
     found = await company.problems(
         size=0,
@@ -236,7 +247,9 @@ async def test_what_a_group_takes_from_the_session_is_told_once_and_of_the_sessi
     found = await company.problems(image="nowhere", groups=(WORKER, GROUP(name="chief")))
 
     assert list(found) == ["image"]
-    assert ";" not in found["image"].removesuffix("; `host`, `venv:NAME` and those of the catalog are known")
+    assert ";" not in found["image"].removesuffix(
+        "; `host`, `venv:NAME` and those of the catalog are known (docs/howto/images.md)"
+    )
 
 
 @pytest.mark.asyncio(loop_scope="module")

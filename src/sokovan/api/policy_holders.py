@@ -1,0 +1,51 @@
+"""Whose a resource policy is: it is written in those that it is set on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sokovan.api.authentication import Asker
+from sokovan.domain.access import NOBODYS, Belonging
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
+from sokovan.ports.storage import UnitOfWork
+
+
+async def held_policies(unit: UnitOfWork, asker: Asker) -> Callable[[ResourcePolicy], Belonging]:
+    """Tell the caller's policies from others'.
+
+    They limit him, or somebody of the domain that he administers.
+    """
+    held = await _names(unit, asker)
+    own = Belonging(domain=asker.standing.domain, user=asker.user)
+    return lambda policy: own if policy.name in held else NOBODYS
+
+
+async def _names(unit: UnitOfWork, asker: Asker) -> frozenset[str]:
+    match asker.standing.role:
+        case Role.ADMIN:
+            return frozenset()  # he sees every one, whoever holds it
+        case Role.DOMAIN_ADMIN:
+            return await _of_domain(unit, asker.standing.domain)
+        case Role.USER:
+            return await _of_user(unit, asker.user)
+
+
+async def _of_user(unit: UnitOfWork, name: str) -> frozenset[str]:
+    user = await unit.catalog.get(User, name)
+    wanted = [(Domain, user.domain), *((Group, group) for group in user.groups)]
+    around = [one for one in await unit.catalog.find(*wanted) if isinstance(one, Domain | Group)]
+    keypairs = [one for one in await unit.catalog.all(Keypair) if one.user == name]
+    return _policies([user, *around, *keypairs])
+
+
+async def _of_domain(unit: UnitOfWork, domain: str) -> frozenset[str]:
+    users = [one for one in await unit.catalog.all(User) if one.domain == domain]
+    groups = [one for one in await unit.catalog.all(Group) if one.domain == domain]
+    names = {one.name for one in users}
+    keypairs = [one for one in await unit.catalog.all(Keypair) if one.user in names]
+    return _policies([await unit.catalog.get(Domain, domain), *users, *groups, *keypairs])
+
+
+def _policies(holders: Iterable[Domain | Group | User | Keypair]) -> frozenset[str]:
+    return frozenset(one.policy for one in holders if one.policy is not None)
