@@ -140,7 +140,7 @@ SLOT_MAPPINGS: list[Case] = [
 ]
 
 NAMES: list[Case] = [
-    ("empty", lambda: checked_name("", what="agent"), "invalid-name", "'' is not a name for a agent"),
+    ("empty", lambda: checked_name("", what="agent"), "invalid-name", "'' is not a name for an agent"),
     ("blank inside", lambda: checked_name("a b", what="user"), "invalid-name", "'a b'"),
     ("line break at the end", lambda: checked_name("a\n", what="user"), "invalid-name", r"'a\n'"),
     ("leading dot", lambda: checked_name(".hidden", what="user"), "invalid-name", "'.hidden'"),
@@ -259,7 +259,7 @@ SESSIONS: list[Case] = [
     ("label that is a number", lambda: but(KERNEL, labels={"rank": 0}), "invalid-spec", "labels = 0"),
     ("label with a bell", lambda: but(KERNEL, require={"zone": "\a"}), "invalid-spec", r"require = '\x07'"),
     ("image with a blank", lambda: but(KERNEL, image="my image"), "invalid-name", "'my image'"),
-    ("nominated nowhere", lambda: but(KERNEL, nominated=""), "invalid-name", "'' is not a name for a agent"),
+    ("nominated nowhere", lambda: but(KERNEL, nominated=""), "invalid-name", "'' is not a name for an agent"),
 ]  # fmt: skip
 
 OTHER_SPECS: list[Case] = [
