@@ -29,7 +29,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 # So many items share a transaction at most: everybody else waits for its end.
-TOGETHER_MAX = 16
+TOGETHER_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
