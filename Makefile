@@ -4,12 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help setup up check test fuzz bench docs format lock clean
+.PHONY: help setup packages up check test fuzz bench docs format lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 setup: $(STAMP) ## Create the virtual environment in .venv from the lock
+
+# Tests that need one of these programs are skipped where it is missing.
+PROGRAMS := bwrap zsh fish openssl
+PACKAGES := bubblewrap zsh fish openssl
+
+packages: ## Install the system packages that some tests need: bubblewrap, zsh, fish, openssl (as root)
+	@for program in $(PROGRAMS); do command -v $$program >/dev/null || missing=yes; done; \
+	if [ -z "$$missing" ]; then exit 0; \
+	elif command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq $(PACKAGES); \
+	elif command -v dnf >/dev/null; then dnf install -y -q $(PACKAGES); \
+	else echo "install with the system's package manager: $(PACKAGES)" >&2; exit 2; fi
 
 # Rebuilt when the lock or the project's metadata changes, so that a second run starts at once.
 $(STAMP): requirements/dev.txt pyproject.toml

@@ -1,6 +1,7 @@
 """Set-up that every test shares."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -16,6 +17,10 @@ settings.register_profile(
 # `make fuzz` looks further, at other examples each time.
 settings.register_profile("fuzz", parent=settings.get_profile("repeatable"), derandomize=False, max_examples=3000)
 settings.load_profile(os.environ.get("SOKOVAN_EXAMPLES", "repeatable"))
+
+# A shell starts what runs in the background with SIGINT ignored, and every program that a test starts would inherit it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Real servers, started at first use; stores that share what they compiled.
 pytest_plugins = ["tests.servers", "tests.shared_statements"]

@@ -18,7 +18,7 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.places import folder_name
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
-from sokovan.adapters.process.surroundings import RUNTIME, marks_of
+from sokovan.adapters.process.surroundings import KERNEL_ID, RUNTIME, marks_of
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.runtime import KernelState, Launch, Observation
 
@@ -84,15 +84,38 @@ async def said(runtime: ProcessRuntime, name: str, text: bytes) -> bytes:
 
 
 def relatives(root: Path) -> list[int]:
-    """Every living process that bears the mark of this root."""
+    """Every living process that bears the mark of this root, those of sandboxes too."""
+    return list(_marked(root))
+
+
+def programs(root: Path) -> list[int]:
+    """Every living process of this root that is not a sandbox."""
+    return [pid for pid in _marked(root) if _program(pid) != "bwrap"]
+
+
+def kernels_alive(root: Path) -> set[str]:
+    """The kernels of this root with a living process."""
+    return set(_marked(root).values())
+
+
+def _marked(root: Path) -> dict[int, str]:
+    """The processes that bear the mark of this root, each with its kernel."""
     mark = f"{RUNTIME}={marks_of(KernelId('k'), 1, root=root)[RUNTIME]}".encode()
-    found = []
+    kernel = f"{KERNEL_ID}=".encode()
+    found = {}
     for process in processes.everybody():
         with contextlib.suppress(OSError):
             variables = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
             if process.alive and mark in variables:
-                found.append(process.pid)
+                found[process.pid] = next(one for one in variables if one.startswith(kernel))[len(kernel) :].decode()
     return found
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def kill(pid: int) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 from tests.acceptance.embedded import SMALL, Embedded
 
-# Each start leaves its process in a file.
+# Each start leaves a line in a file.
 SCRIPT = """
 import os, pathlib, sys, time
-starts, end = sys.argv[1], pathlib.Path(sys.argv[1] + ".end")
+starts, end = pathlib.Path(sys.argv[1]) / "starts", pathlib.Path(sys.argv[1]) / "end"
 with open(starts, "a") as file:
-    file.write(f"{os.getpid()}\\n")
+    file.write(os.environ["SOKOVAN_KERNEL_ID"] + "\\n")
 print("up", flush=True)
 while not end.exists():
     time.sleep(0.01)
@@ -22,13 +22,15 @@ raise SystemExit(int(end.read_text()))
 
 
 class Counted:
-    """One such session. A file of its own, outside of its kernel's folder, is how it is told."""
+    """One such session. A folder of its own, mounted into the kernel, is how it is told."""
 
-    def __init__(self, server: Embedded, file: Path, **body: Any) -> None:
-        self._server, self._file = server, file
+    def __init__(self, server: Embedded, folder: Path, **body: Any) -> None:
+        folder.mkdir()
+        self._server, self._folder = server, folder
         self.body = {
-            "command": ["python", "-c", SCRIPT, str(file)],
+            "command": ["python", "-c", SCRIPT, str(folder)],
             "resources": SMALL,
+            "mounts": [{"source": str(folder), "target": str(folder), "read_only": False}],
             **body,
         }
         self.id = ""
@@ -36,25 +38,26 @@ class Counted:
     def submit(self) -> None:
         """Ask for it; asked for again, it is the same."""
         answer = self._server.api(
-            "POST", "/sessions", json=self.body, headers={"Idempotency-Key": f"key-{self._file.name}"}
+            "POST", "/sessions", json=self.body, headers={"Idempotency-Key": f"key-{self._folder.name}"}
         )
         assert answer.status_code in {200, 201}, answer.text
         self.id = answer.json()["id"]
 
     def end(self, code: int = 0) -> None:
         """Let it end with this code."""
-        whole = self._file.with_name(f"{self._file.name}.new")
+        whole = self._folder / "end.new"
         whole.write_text(str(code), encoding="ascii")
-        whole.rename(f"{self._file}.end")
+        whole.rename(self._folder / "end")
 
     @property
-    def starts(self) -> list[int]:
-        """The process of each start."""
-        return [int(pid) for pid in self._file.read_text(encoding="ascii").split()] if self._file.exists() else []
+    def starts(self) -> list[str]:
+        """The kernel of each start."""
+        file = self._folder / "starts"
+        return file.read_text(encoding="ascii").split() if file.exists() else []
 
 
-def counted(server: Embedded, file: Path, **body: Any) -> Counted:
+def counted(server: Embedded, folder: Path, **body: Any) -> Counted:
     """Submit such a session."""
-    session = Counted(server, file, **body)
+    session = Counted(server, folder, **body)
     session.submit()
     return session

@@ -35,10 +35,10 @@ SMALL = {"cpu": 0.2, "mem": "64MiB"}
 
 
 class Embedded:
-    """One data folder, the server on it, and a shell beside it."""
+    """One data folder, the server on it, and a shell beside it; `path` replaces the PATH of both."""
 
-    def __init__(self, folder: Path, *, hurry: Hurry | None = None) -> None:
-        self.folder, self.hurry = folder, hurry
+    def __init__(self, folder: Path, *, hurry: Hurry | None = None, path: str = "") -> None:
+        self.folder, self.hurry, self._path = folder, hurry, path
         self.data = folder / "data" / "sokovan"
         self._process: subprocess.Popen[bytes] | None = None
         self._client = httpx2.Client(trust_env=False, timeout=LIMIT_S)
@@ -49,6 +49,7 @@ class Embedded:
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         return {
             **kept,
+            "PATH": self._path or kept["PATH"],
             "HOME": str(self.folder),
             "XDG_DATA_HOME": str(self.folder / "data"),
             "XDG_CONFIG_HOME": str(self.folder / "config"),

@@ -28,7 +28,7 @@ from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
 from sokovan.domain.record import SessionRecord
 from sokovan.entrypoints import up
 from sokovan.entrypoints.embedded import links, plant
-from sokovan.orchestrator.sessions.handlers import prepare, start, watch
+from sokovan.orchestrator.sessions.handlers import overdue, prepare, start, watch
 from sokovan.orchestrator.sessions.handlers.silence import Patience
 from sokovan.orchestrator.sessions.moves import Step
 from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
@@ -42,7 +42,7 @@ class Hurry:
 
     `deadlines` are seconds by state of kernels. An agent that is silent for `silence_s` is
     suspect, lost a second later, and its sessions are given up a second after that. A file
-    of the name `prepare`, `create` or `watch` in the folder `holds` holds back that work.
+    of the name `prepare`, `create`, `watch` or `overdue` in the folder `holds` holds back that work.
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
     the next one waits for the end of its lease, of `lease_s`.
     """
@@ -109,8 +109,8 @@ def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, st
 
 
 def _make_holdable(folder: Path) -> None:
-    for handler, name in ((prepare.PrepareImages, "prepare"), (watch.WatchKernels, "watch")):
-        _put(handler, handle=_held(folder / name, handler.handle))
+    for handler in (prepare.PrepareImages, watch.WatchKernels, overdue.EndOverdue):
+        _put(handler, handle=_held(folder / handler.name, handler.handle))
     created = start.creation_step
 
     def creation_step(session: SessionRecord, **ready: Any) -> Step:

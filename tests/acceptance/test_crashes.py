@@ -15,7 +15,7 @@ from tests.acceptance.counted import Counted, counted
 from tests.acceptance.embedded import ENDED, SMALL, Embedded, until
 from tests.acceptance.endings import ended_well
 from tests.acceptance.hurried import Hurry
-from tests.kernels import relatives
+from tests.kernels import kernels_alive
 
 # A killed server does not give its lease back; its successor waits for the end of it.
 LEASE_S = 0.6
@@ -44,9 +44,9 @@ def test_a_server_that_was_stopped_finds_its_sessions_again_and_adopts_what_runs
     for one in (goes_on, ends):
         killed.says(one.id, "up")
     assert killed.stop(signal.SIGTERM) == 0
-    assert set(relatives(killed.kernels)) == {*goes_on.starts, *ends.starts}
+    assert kernels_alive(killed.kernels) == {*goes_on.starts, *ends.starts}
     ends.end(3)
-    until(lambda: relatives(killed.kernels) == goes_on.starts, what="one of them has ended")
+    until(lambda: kernels_alive(killed.kernels) == set(goes_on.starts), what="one of them has ended")
     killed.start()
     assert killed.settles(ends.id)["exit_code"] == 3
     assert killed.session(waits)["status"] == "pending"
@@ -128,7 +128,7 @@ def test_a_server_killed_alone_is_dialled_again_by_its_agent_which_has_gone_on(t
         server.end(stops.id)
         server.kill()
         ends.end(4)
-        until(lambda: set(relatives(agent.kernels)) <= {*runs.starts, *stops.starts}, what="one of them has ended")
+        until(lambda: kernels_alive(agent.kernels) <= {*runs.starts, *stops.starts}, what="one of them has ended")
         server.start("--no-agent")
         assert server.settles(ends.id)["exit_code"] == 4
         assert server.settles(stops.id)["reason"] == "user-requested"

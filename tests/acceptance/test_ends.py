@@ -6,7 +6,7 @@ import json
 
 from tests.acceptance.claims import shows
 from tests.acceptance.embedded import SMALL, Embedded, until
-from tests.kernels import kill, relatives
+from tests.kernels import kill, programs, relatives
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SLEEPS
@@ -75,7 +75,7 @@ def test_a_forced_end_shows_at_once_and_frees_nothing_before_the_kernel_is_gone(
 def test_what_a_kernel_hides_ends_with_it_when_it_is_stopped(server: Embedded) -> None:
     session = server.python(HIDES.replace("LASTS", "600"), stop_grace=1)
     server.says(session, "hidden")
-    assert len(relatives(server.kernels)) == 2
+    assert len(programs(server.kernels)) == 2
     server.end(session)
     server.settles(session)
     assert relatives(server.kernels) == []

@@ -13,7 +13,7 @@ from sokovan.ports.runtime import Launch
 from tests.acceptance.embedded import SMALL, Embedded
 from tests.acceptance.endings import ended_well
 from tests.acceptance.hurried import Hurry
-from tests.kernels import needs_root, relatives
+from tests.kernels import needs_root, programs
 
 PROCESSES_MAX = 60
 LOG_BYTES_MAX = Launch(KernelId("k"), 1, SessionId("s"), "host", ("true",)).log_bytes_max
@@ -75,12 +75,12 @@ def test_a_fork_bomb_fills_its_own_kernel_and_nothing_else(limited: Embedded) ->
     bomb = limited.python(FORKS, resources={"cpu": 0.5, "mem": "512MiB"}, stop_grace=1)
     limited.says(bomb, "no more")
     limited.says(good, "up")
-    assert len(relatives(limited.kernels)) <= PROCESSES_MAX + 1
+    assert len(programs(limited.kernels)) <= PROCESSES_MAX + 1
     assert limited.settles(limited.python("print('still there')"))["result"] == "success"
     limited.end(bomb)
     limited.settles(bomb)
     assert limited.session(good)["status"] == "running"
-    assert len(relatives(limited.kernels)) == 1
+    assert len(programs(limited.kernels)) == 1
     limited.end(good)
 
 

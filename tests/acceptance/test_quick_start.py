@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.embedded import Embedded, until
+from tests.kernels import needs_sandbox
 
 ROOT = Path(__file__).parents[2]
 BASH, PKILL = "/bin/bash", "/usr/bin/pkill"
@@ -33,9 +35,22 @@ def python_example() -> str:
     return str(program)
 
 
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    system = Embedded(tmp_path_factory.mktemp("quick-start"))
+def path_without(program: str, folder: Path) -> str:
+    """A PATH with every program of this machine but one."""
+    folder.mkdir()
+    for place in os.get_exec_path():
+        for entry in os.scandir(place) if Path(place).is_dir() else ():
+            if entry.name != program and not (folder / entry.name).is_symlink():
+                (folder / entry.name).symlink_to(entry.path)
+    return str(folder)
+
+
+@pytest.fixture(scope="module", params=[pytest.param("sandbox", marks=needs_sandbox), "no sandbox"])
+def system(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """The README's `make up`, once where bubblewrap is installed and once where it is not."""
+    folder = tmp_path_factory.mktemp("quick-start")
+    path = "" if request.param == "sandbox" else path_without("bwrap", folder / "programs")
+    system = Embedded(folder, path=path)
     [[make_up], _] = quick_start()
     with (system.folder / "up.out").open("wb") as output:
         process = subprocess.Popen(
@@ -49,6 +64,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     try:
         until(lambda: "ready in" in system.said or process.poll() is not None, what="make up is ready")
         assert process.poll() is None, system.said
+        assert f"; {request.param}" in system.said
         yield system
     finally:
         # Ctrl-C in a terminal reaches make and what it started.

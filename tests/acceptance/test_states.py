@@ -207,10 +207,11 @@ def test_while_an_image_is_installed_a_session_can_be_stopped_expire_or_fail(
     assert index.asked.wait(30)
     expired = server.submit("python", "-c", SLEEPS, image=image)["id"]
     assert server.settles(expired)["reason"] == "pulling-timeout"
-    failed = server.submit("python", "-c", SLEEPS, image=image)["id"]
-    server.reaches(failed, "pulling")
-    index.answers.set()
-    ended = server.settles(failed)
+    with server.held("overdue"):
+        failed = server.submit("python", "-c", SLEEPS, image=image)["id"]
+        server.reaches(failed, "pulling")
+        index.answers.set()
+        ended = server.settles(failed)
     assert (ended["reason"], ended["result"]) == ("image-unavailable", "failure")
     assert "no-such-package-at-all" in ended["reason_detail"]
 

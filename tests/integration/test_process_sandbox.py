@@ -105,6 +105,18 @@ async def test_a_kernel_sees_no_secrets_of_the_machine(runtime: ProcessRuntime, 
     assert found["homes"] == "absent"
 
 
+async def test_a_kernel_runs_where_the_folder_above_the_runtime_is_hidden_too(tmp_path: Path) -> None:
+    # As an agent has it: its runtime's root lies inside the data folder, and both are hidden.
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "token").write_text("secret")
+    async with runtime_in(data / "agent" / "kernels", bubblewrap="bwrap", hidden=(data,)) as runtime:
+        found = await tried(
+            runtime, {"token": f"open({str(data / 'token')!r}).read()", "work": "open('a', 'w').close()"}
+        )
+    assert found == {"token": "FileNotFoundError", "work": True}
+
+
 async def test_a_mount_is_where_it_was_asked_for_and_may_be_read_only(runtime: ProcessRuntime, tmp_path: Path) -> None:
     for name in ("read", "write"):
         (tmp_path / name).mkdir()

@@ -9,8 +9,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from sokovan.adapters.process.surroundings import CUDA_SLOT
+from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.runtime import Launch
 
 # What a program needs of the machine. Homes, data, sockets and everything else are absent unless mounted.
@@ -50,21 +52,44 @@ class Sandbox:
 
 
 def found_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sandbox:
-    """The sandbox of this machine, tried once; `program` says where to look."""
+    """The sandbox of this machine, probed once; `program` says where to look."""
     found = shutil.which(program or "bwrap")
     if found is None:
         return Sandbox(absence="bubblewrap is not installed")
-    trial = [found, *_namespaces(), *_system(), "--remount-ro", "/", "--", shutil.which("true") or "/bin/true"]
+    sandbox = Sandbox(found, hidden=_outermost(hidden))
     try:
-        done = subprocess.run(  # noqa: S603  # an argv list, built here
-            trial, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_LIMIT_S, check=False, env={}
-        )
+        done = _probe(sandbox)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Sandbox(absence=f"bubblewrap does not run here ({error})")
     if done.returncode != 0:
         words = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
         return Sandbox(absence=f"bubblewrap does not work here ({words[-1]})")
-    return Sandbox(found, hidden=tuple(hidden))
+    return sandbox
+
+
+def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:
+    """`folders` without those below another one: they are hidden with it.
+
+    A mount inside a hidden folder is covered by it, and can then not be remounted.
+    """
+    return tuple(folder for folder in dict.fromkeys(folders) if not _is_below(folder.parent, folders))
+
+
+def _probe(sandbox: Sandbox) -> subprocess.CompletedProcess[bytes]:
+    """Run `true` with exactly the options of a kernel, in a work folder where kernels have theirs."""
+    command = (shutil.which("true") or "/bin/true",)
+    launch = Launch(KernelId("probe"), 0, SessionId("probe"), "host", command)
+    with TemporaryDirectory(dir=next(iter(sandbox.hidden), None), prefix=".probe-") as folder:
+        work = Path(os.path.realpath(folder))
+        options = sandbox.options(launch, work=work, folder=str(work), shown=())
+        return subprocess.run(  # noqa: S603  # an argv list, built here
+            [sandbox.program, *options, "--", *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_LIMIT_S,
+            check=False,
+            env={},
+        )
 
 
 def _namespaces() -> list[str]:

@@ -49,6 +49,36 @@ def test_a_bubblewrap_that_works_is_used(tmp_path: Path) -> None:
     assert found.in_words() == "sandbox by bubblewrap, network shared"
 
 
+@needs_sandbox
+def test_a_folder_below_a_hidden_one_is_hidden_with_it(tmp_path: Path) -> None:
+    below = tmp_path / "agent" / "kernels"
+    below.mkdir(parents=True)
+    for hidden in ((below, tmp_path), (tmp_path, below), (tmp_path, tmp_path)):
+        found = found_sandbox(hidden=hidden, program="bwrap")
+        assert found.in_words() == "sandbox by bubblewrap, network shared"
+        assert found.hidden == (tmp_path,)
+
+
+@needs_sandbox
+def test_the_probe_fails_where_a_kernel_would(tmp_path: Path) -> None:
+    found = found_sandbox(hidden=(tmp_path / "missing",), program="bwrap")
+    assert found.program == ""
+    assert "does not run here" in found.in_words()
+
+
+def test_the_probe_runs_with_the_options_of_a_kernel(tmp_path: Path) -> None:
+    fake, data = tmp_path / "bwrap", tmp_path / "data"
+    data.mkdir()
+    fake.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/options\n')
+    fake.chmod(0o755)
+    found = found_sandbox(hidden=(data,), program=str(fake))
+    probed = (tmp_path / "options").read_text().splitlines()
+    work = Path(probed[probed.index("--chdir") + 1])
+    assert data in work.parents
+    expected = found.options(launch("k", "pass"), work=work, folder=str(work), shown=())
+    assert probed[: probed.index("--")] == expected
+
+
 def test_a_sandbox_takes_capabilities_namespaces_and_the_environment_away() -> None:
     found = options(launch("k", "pass"))
     assert ("--cap-drop", "ALL") in pairwise(found)
