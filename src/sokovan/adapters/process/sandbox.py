@@ -52,13 +52,16 @@ class Sandbox:
 
 
 def found_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sandbox:
-    """The sandbox of this machine, probed once; `program` says where to look."""
+    """The sandbox of this machine, probed once; `program` says where to look.
+
+    The first of `hidden` is the folder in which kernels have theirs.
+    """
     found = shutil.which(program or "bwrap")
     if found is None:
         return Sandbox(absence="bubblewrap is not installed")
     sandbox = Sandbox(found, hidden=_outermost(hidden))
     try:
-        done = _probe(sandbox)
+        done = _probe(sandbox, next(iter(hidden), None))
     except (OSError, subprocess.TimeoutExpired) as error:
         return Sandbox(absence=f"bubblewrap does not run here ({error})")
     if done.returncode != 0:
@@ -75,11 +78,14 @@ def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(folder for folder in dict.fromkeys(folders) if not _is_below(folder.parent, folders))
 
 
-def _probe(sandbox: Sandbox) -> subprocess.CompletedProcess[bytes]:
-    """Run `true` with exactly the options of a kernel, in a work folder where kernels have theirs."""
+def _probe(sandbox: Sandbox, kernels: Path | None) -> subprocess.CompletedProcess[bytes]:
+    """Run `true` with exactly the options of a kernel, in a work folder below `kernels`.
+
+    Folders above it may belong to another account.
+    """
     command = (shutil.which("true") or "/bin/true",)
     launch = Launch(KernelId("probe"), 0, SessionId("probe"), "host", command)
-    with TemporaryDirectory(dir=next(iter(sandbox.hidden), None), prefix=".probe-") as folder:
+    with TemporaryDirectory(dir=kernels, prefix=".probe-") as folder:
         work = Path(os.path.realpath(folder))
         options = sandbox.options(launch, work=work, folder=str(work), shown=())
         return subprocess.run(  # noqa: S603  # an argv list, built here

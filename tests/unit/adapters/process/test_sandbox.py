@@ -68,13 +68,14 @@ def test_the_probe_fails_where_a_kernel_would(tmp_path: Path) -> None:
 
 def test_the_probe_runs_with_the_options_of_a_kernel(tmp_path: Path) -> None:
     fake, data = tmp_path / "bwrap", tmp_path / "data"
-    data.mkdir()
+    kernels = data / "kernels"
+    kernels.mkdir(parents=True)
     fake.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/options\n')
     fake.chmod(0o755)
-    found = found_sandbox(hidden=(data,), program=str(fake))
+    found = found_sandbox(hidden=(kernels, data), program=str(fake))
     probed = (tmp_path / "options").read_text().splitlines()
     work = Path(probed[probed.index("--chdir") + 1])
-    assert data in work.parents
+    assert kernels in work.parents
     expected = found.options(launch("k", "pass"), work=work, folder=str(work), shown=())
     assert probed[: probed.index("--")] == expected
 
