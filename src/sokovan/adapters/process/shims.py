@@ -15,6 +15,7 @@ import sokovan
 from sokovan.ports.runtime import RuntimeFailure
 
 START_LIMIT_S = 60.0
+END_LIMIT_S = 5.0
 _BOOT = "from sokovan.adapters.process.shim.main import main; main()"
 _IMPORT_ROOT = str(Path(sokovan.__file__).parent.parent)
 
@@ -46,6 +47,9 @@ def run_shim(plan: dict[str, Any], lock: int) -> None:
             # The first process is ours until it is waited for, so its group can be nobody else's.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            # A killed process holds `lock` until the kernel has closed its files: the end of its output shows that.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=END_LIMIT_S)
             raise
     require_started(told, trouble)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from sokovan.adapters.process import shims
 from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.shims import run_shim
 from sokovan.ports.runtime import RuntimeFailure
+from tests.kernels import until
 
 
 def started(folder: Path, **changes: Any) -> None:
@@ -27,10 +29,20 @@ def started(folder: Path, **changes: Any) -> None:
         "log_bytes_max": 1 << 20,
     }
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     try:
         run_shim({**plan, "lock": lock, **changes}, lock)
     finally:
         os.close(lock)
+
+
+def is_free(lock: Path) -> bool:
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def test_the_reason_of_a_kernel_that_cannot_start_is_told(tmp_path: Path) -> None:
@@ -50,11 +62,23 @@ def test_a_shim_without_a_place_says_so(tmp_path: Path) -> None:
         started(tmp_path, place=str(tmp_path / "none"))
 
 
-def test_a_shim_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_shim_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = f"hangs-{os.getpid()}"
     monkeypatch.setattr(shims, "START_LIMIT_S", 0.2)
     monkeypatch.setattr(shims, "_BOOT", f"import os, time; os.fork(); time.sleep(600)  # {mark}")
     with pytest.raises(subprocess.TimeoutExpired):
         started(tmp_path)
-    left = [one for one in processes.everybody() if mark in processes.read_text(f"/proc/{one.pid}/cmdline")]
-    assert [one.pid for one in left if one.alive] == []
+
+    async def all_have_ended() -> bool:
+        marked = [one for one in processes.everybody() if mark in processes.read_text(f"/proc/{one.pid}/cmdline")]
+        return not any(one.alive for one in marked)
+
+    await until(all_have_ended)
+
+
+def test_the_lock_is_free_once_a_shim_that_hangs_was_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shims, "START_LIMIT_S", 0.2)
+    monkeypatch.setattr(shims, "_BOOT", "import os, time; os.fork(); time.sleep(600)")
+    with pytest.raises(subprocess.TimeoutExpired):
+        started(tmp_path)
+    assert is_free(tmp_path / "lock")
