@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.queue import Queue
 from sokovan.domain.session import Partition, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import Owner
-from sokovan.domain.topology import HyperNode
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 

@@ -26,11 +26,11 @@ from typing import Any
 
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AccessKey, AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.record import Device
+from sokovan.domain.records import Device
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, User

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.process.places import folder_name
+from sokovan.adapters.process.launch.environment import KERNEL_ID, RUNTIME, marks_of
+from sokovan.adapters.process.layout import folder_name
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
-from sokovan.adapters.process.surroundings import KERNEL_ID, RUNTIME, marks_of
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.runtime import KernelState, Launch, Observation
 

@@ -1,11 +1,11 @@
 from collections.abc import Sequence
 from typing import Unpack
 
-from sokovan.sdk.async_client import AsyncClient as AsyncClient
-from sokovan.sdk.client import Client as Client
+from sokovan.sdk.aio.client import AsyncClient as AsyncClient
 from sokovan.sdk.errors import ClientProblem as ClientProblem
-from sokovan.sdk.handle import SessionHandle as SessionHandle
 from sokovan.sdk.requesting import RunOptions
+from sokovan.sdk.sync.client import Client as Client
+from sokovan.sdk.sync.handle import SessionHandle as SessionHandle
 
 __version__: str
 

@@ -25,14 +25,14 @@ from sokovan.adapters.sql.store import SqlStore
 from sokovan.cli.main import main
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
-from sokovan.domain.record import SessionRecord
+from sokovan.domain.records import SessionRecord
 from sokovan.entrypoints import up
-from sokovan.entrypoints.embedded import links, plant
-from sokovan.orchestrator.sessions.handlers import overdue, prepare, start, watch
-from sokovan.orchestrator.sessions.handlers.silence import Patience
-from sokovan.orchestrator.sessions.moves import Step
-from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
-from sokovan.orchestrator.sessions.preparation.cluster_environment import launches
+from sokovan.entrypoints.embedded import agent_links, manager_runtime
+from sokovan.orchestrator.sessions.config import CoordinatorParts, Pace
+from sokovan.orchestrator.sessions.handlers import deadlines, prepare, start, watch
+from sokovan.orchestrator.sessions.handlers.heartbeats import Patience
+from sokovan.orchestrator.sessions.launch import launches
+from sokovan.orchestrator.sessions.session_writer import Step
 from sokovan.ports.runtime import Launch
 
 
@@ -67,13 +67,16 @@ def hasten(hurry: Hurry) -> None:
         status = KernelStatus(name)
         KERNEL.deadlines[status] = dataclasses.replace(KERNEL.deadlines[status], seconds=seconds)
     if hurry.heartbeat_s is not None:
-        _put(links, HEARTBEAT_S=hurry.heartbeat_s)
+        _put(agent_links, HEARTBEAT_S=hurry.heartbeat_s)
     if hurry.silence_s is not None or hurry.lease_s is not None:
         _put(up, Pace=functools.partial(_pace, hurry))
     if hurry.link_port is not None:
-        _put(plant, serve_links=functools.partial(_serve_links, hurry.link_port))
+        _put(manager_runtime, serve_links=functools.partial(_serve_links, hurry.link_port))
     if hurry.processes_max is not None:
-        _put(plant, CoordinatorParts=functools.partial(CoordinatorParts, launches=_limited(hurry.processes_max)))
+        _put(
+            manager_runtime,
+            CoordinatorParts=functools.partial(CoordinatorParts, launches=_limited(hurry.processes_max)),
+        )
     if hurry.holds:
         _make_holdable(Path(hurry.holds))
     if hurry.dies_after:
@@ -109,7 +112,7 @@ def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, st
 
 
 def _make_holdable(folder: Path) -> None:
-    for handler in (prepare.PrepareImages, watch.WatchKernels, overdue.EndOverdue):
+    for handler in (prepare.PrepareImages, watch.WatchKernels, deadlines.EndOverdue):
         _put(handler, handle=_held(folder / handler.name, handler.handle))
     created = start.creation_step
 

@@ -47,11 +47,11 @@ VIOLATIONS: dict[str, dict[str, str]] = {
     },
     "clients-speak-wire": {
         "sokovan/domain/slots.py": "",
-        "sokovan/sdk/client.py": "import sokovan.domain.slots",
+        "sokovan/sdk/sync/client.py": "import sokovan.domain.slots",
     },
     "no-cycles": {
-        "sokovan/domain/slots.py": "import sokovan.domain.agent",
-        "sokovan/domain/agent.py": "import sokovan.domain.slots",
+        "sokovan/domain/slots.py": "import sokovan.domain.cluster.agent",
+        "sokovan/domain/cluster/agent.py": "import sokovan.domain.slots",
     },
 }
 
@@ -64,13 +64,13 @@ CLEAN = {
     "sokovan/ports/storage.py": "import sokovan.scheduling.plan",
     "sokovan/adapters/sql/store.py": "import sokovan.ports.storage",
     "sokovan/adapters/local/clock.py": "import time\nimport sokovan.domain.slots",
-    "sokovan/sdk/client.py": "import sokovan.wire.frames",
-    "sokovan/orchestrator/tasks.py": "import sokovan.ports.storage",
+    "sokovan/sdk/sync/client.py": "import sokovan.wire.frames",
+    "sokovan/orchestrator/periodic_tasks.py": "import sokovan.ports.storage",
     "sokovan/agent/supervisor.py": "import sokovan.wire.frames\nimport sokovan.domain.slots",
-    "sokovan/api/application.py": "import sokovan.orchestrator.tasks",
-    "sokovan/dashboard/pages.py": "import sokovan.sdk.client",
+    "sokovan/api/application.py": "import sokovan.orchestrator.periodic_tasks",
+    "sokovan/dashboard/pages.py": "import sokovan.sdk.sync.client",
     "sokovan/entrypoints/server.py": "import sokovan.adapters.sql.store\nimport sokovan.api.application",
-    "sokovan/cli/commands/session.py": "import sokovan.sdk.client",
+    "sokovan/cli/commands/session.py": "import sokovan.sdk.sync.client",
     "sokovan/cli/main.py": "import sokovan.cli.commands.session\nimport sokovan.entrypoints.server",
 }
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from sokovan.adapters.fake_agents.fleet import Manner, PretendFleet
+from sokovan.adapters.fake_agents.gateway_switch import GatewaySwitch
+from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.pretend.fleet import Manner, PretendFleet
-from sokovan.adapters.pretend.shape import FleetShape
-from sokovan.adapters.pretend.switch import GatewaySwitch
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.agent.watcher import Sight
 from sokovan.ports.runtime import KernelRuntime, KernelState, Launch
@@ -19,7 +19,7 @@ from sokovan.testing.contracts.agent_gateway import GatewaySubject
 from sokovan.testing.contracts.agent_gateway_commands import FAILING
 from tests.integration.agent_rig import AGENT, INVENTORY, Agent, Manager, Register, comes_true, launch
 from tests.integration.tiny_runtime import TinyRuntime
-from tests.unit.adapters.pretend.listening import Listening
+from tests.unit.adapters.fake_agents.listening import Listening
 
 Check = Callable[[GatewaySubject], Awaitable[None]]
 

@@ -1,43 +1,27 @@
-"""The cache of agent states keeps its promises in one process and on Valkey."""
+"""The fleet keeps its promises on every database."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+import inspect
 
 import pytest
 
-from sokovan.adapters.inprocess.agents import InProcessAgentStates
-from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.valkey.agents import ValkeyAgentStates
-from sokovan.ports.agents import AgentStateCache
-from sokovan.testing.clock import VirtualClock
-from sokovan.testing.contracts import Subject
-from sokovan.testing.contracts.agents import CHECKS, CacheSubject
+from sokovan.testing.contracts.repositories import agents
+from sokovan.testing.contracts.repositories.agents import CHECKS, Check
+from sokovan.testing.stored_cluster import StoredCluster
 
-
-@pytest.fixture(params=["inprocess", "valkey"])
-async def subject(request: pytest.FixtureRequest) -> AsyncIterator[CacheSubject]:
-    if request.param == "inprocess":
-        clock = VirtualClock()
-        cache = InProcessAgentStates(clock)
-
-        async def make_same() -> AgentStateCache:
-            return cache
-
-        yield Subject(make_same, clock.advance)
-        return
-    url = request.getfixturevalue("valkey_url")
-    async with AsyncExitStack() as closing:
-
-        async def make_client() -> AgentStateCache:
-            cache = ValkeyAgentStates(url)
-            closing.push_async_callback(cache.close)
-            return cache
-
-        yield Subject(make_client, SystemClock().sleep)
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_the_cache_keeps_its_promise(
-    check: Callable[[CacheSubject], Awaitable[None]], subject: CacheSubject
-) -> None:
-    await check(subject)
+async def test_the_fleet_keeps_its_promise(check: Check, cluster: StoredCluster) -> None:
+    await check(cluster)
+
+
+async def test_every_check_of_the_suite_is_run() -> None:
+    written = {
+        value
+        for name, value in inspect.getmembers(agents, inspect.iscoroutinefunction)
+        if value.__module__ == agents.__name__
+        and list(inspect.signature(value).parameters) == ["cluster"]
+        and not name.startswith("_")
+    }
+    assert written == set(CHECKS)

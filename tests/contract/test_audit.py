@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from sokovan.testing.contracts import audit
-from sokovan.testing.contracts.audit import CHECKS, Check
+from sokovan.testing.contracts.repositories import audit
+from sokovan.testing.contracts.repositories.audit import CHECKS, Check
 from sokovan.testing.stored_cluster import StoredCluster
 
 

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from sokovan.testing.contracts import catalog
-from sokovan.testing.contracts.catalog import CHECKS, Check
+from sokovan.testing.contracts.repositories import catalog
+from sokovan.testing.contracts.repositories.catalog import CHECKS, Check
 from sokovan.testing.stored_cluster import StoredCluster
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

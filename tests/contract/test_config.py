@@ -9,7 +9,7 @@ import pytest
 from sokovan.adapters.etcd.access import EtcdAccess
 from sokovan.adapters.etcd.config import EtcdConfig
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.local.toml_file import TomlConfig
+from sokovan.adapters.local.toml_config import TomlConfig
 from sokovan.testing.contracts import config
 from sokovan.testing.contracts.config import CHECKS, Check
 

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from sokovan.testing.contracts import credentials
-from sokovan.testing.contracts.credentials import CHECKS, Check
+from sokovan.testing.contracts.repositories import credentials
+from sokovan.testing.contracts.repositories.credentials import CHECKS, Check
 from sokovan.testing.stored_cluster import StoredCluster
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from sokovan.testing.contracts import ledger
-from sokovan.testing.contracts.ledger import CHECKS, Check
+from sokovan.testing.contracts.repositories import ledger
+from sokovan.testing.contracts.repositories.ledger import CHECKS, Check
 from sokovan.testing.stored_cluster import StoredCluster
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

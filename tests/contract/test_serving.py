@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from sokovan.testing.contracts import serving
-from sokovan.testing.contracts.serving import CHECKS, Check
+from sokovan.testing.contracts.repositories import serving
+from sokovan.testing.contracts.repositories.serving import CHECKS, Check
 from sokovan.testing.stored_cluster import StoredCluster
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from sokovan.testing.contracts import session_names
-from sokovan.testing.contracts.session_names import CHECKS, Check
+from sokovan.testing.contracts.sessions import session_names
+from sokovan.testing.contracts.sessions.session_names import CHECKS, Check
 from sokovan.testing.stored_cluster import StoredCluster
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

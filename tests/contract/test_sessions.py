@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from sokovan.testing.contracts import sessions
-from sokovan.testing.contracts.sessions import CHECKS, Check
+from sokovan.testing.contracts.repositories import sessions
+from sokovan.testing.contracts.repositories.sessions import CHECKS, Check
 from sokovan.testing.stored_cluster import StoredCluster
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from sokovan.testing.contracts import verdicts
-from sokovan.testing.contracts.verdicts import CHECKS, Check
+from sokovan.testing.contracts.repositories import verdicts
+from sokovan.testing.contracts.repositories.verdicts import CHECKS, Check
 from sokovan.testing.stored_cluster import StoredCluster
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
-from sokovan.domain.scaling_group import ScalingGroup
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.codec import snapshot_to_json
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from tests.examples.package import FILES, HOWTO, PACKAGE

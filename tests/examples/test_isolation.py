@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.extensions import SchedulingPlugin
 from sokovan.scheduling.pipeline import schedule

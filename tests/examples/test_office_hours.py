@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.session import SessionType
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import VALIDATORS_DEFAULT, SchedulingProfile
 from sokovan.scheduling.registry import PluginRegistry

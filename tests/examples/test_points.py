@@ -12,7 +12,7 @@ from sokovan.scheduling.extensions import POINTS
 from sokovan.scheduling.registry import PluginRegistry
 from sokovan.simulator.expectations import differences
 from sokovan.simulator.scenario import Scenario
-from sokovan.simulator.world import run
+from sokovan.simulator.simulation import run
 from tests.examples.package import HOWTO, PACKAGE, declared, overriding, scenarios, subject, without
 
 SCENARIOS = scenarios()

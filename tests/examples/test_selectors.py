@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import NO_SLOTS
-from sokovan.domain.topology import HyperNode
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile

@@ -14,15 +14,15 @@ from sokovan.adapters.agentlink.linked_agents import SUPERSEDED, LinkedAgents
 from sokovan.adapters.agentlink.listener import LinkListener, serve_links
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.inventory import Inventory
-from sokovan.agent.journal import Journal
-from sokovan.agent.link import ManagerAddress
+from sokovan.agent.journal.journal_file import Journal
+from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.runner import AgentRunner, Surroundings
 from sokovan.agent.watcher import Sight
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.record import Device
+from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport
-from sokovan.ports.agents import AgentState, KernelReport
+from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.ports.runtime import KernelRuntime, Launch
 from sokovan.testing.clock import until
 from sokovan.wire.frames import Hello, Refusal, Welcome

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.local.toml_file import TomlConfig
+from sokovan.adapters.local.toml_config import TomlConfig
 from sokovan.ports.config import ConfigValue
 
 

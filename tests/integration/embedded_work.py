@@ -7,7 +7,7 @@ from sqlalchemy import event
 
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster
 from tests.integration.crowds import store_at
 

@@ -3,7 +3,7 @@
 from multiprocessing.connection import Connection
 
 from sokovan.domain.errors import FencedOut
-from sokovan.domain.record import Change
+from sokovan.domain.records import Change
 from sokovan.ports.allocation import AllocationContext
 from sokovan.ports.leases import Lease
 from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster, assignment, session_spec

@@ -10,14 +10,14 @@ import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
+from sokovan.adapters.sql.schema.tables import COMMITS
 from sokovan.adapters.sql.store import SqlStore
-from sokovan.adapters.sql.tables import COMMITS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
-from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.record import Change, SessionRecord
+from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.records import Change, SessionRecord
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import AllocationContext, AllocationError, AllocationRefused, Assignment
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.slots import ResourceSlot
-from sokovan.ports.sessions import NewSession
+from sokovan.ports.repositories.sessions import NewSession
 from sokovan.testing.stored_cluster import BY_AGENT, BY_USER, StoredCluster, assignment, session_spec
 
 ROOM_FOR_ONE = ResourceSlot({"cpu": 1000})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.agent.link import ManagerAddress
+from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.domain.ids import KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageState
 from tests.integration.agent_rig import AGENT, Agent, Manager, Register, agent_process, comes_true, launch

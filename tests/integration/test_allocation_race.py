@@ -6,8 +6,8 @@ from contextlib import ExitStack
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.schema.tables import SESSION_HISTORY, SESSIONS
 from sokovan.adapters.sql.store import SqlStore
-from sokovan.adapters.sql.tables import SESSION_HISTORY, SESSIONS
 from sokovan.ports.allocation import AllocationRefused
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.integration.crowds import broken_laws, submit_many

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from sokovan.domain.tenancy import Domain, Group, Keypair, User
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 from tests.unit.api.little_api import ADMIN, TENANTS, LittleApi, little_api, member, steward
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

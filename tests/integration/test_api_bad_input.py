@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 from tests.unit.api.little_api import LittleApi, little_api, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 import sqlalchemy as sa
 
-from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.invariants.auditor import INVARIANTS, audit
+from sokovan.adapters.sql.schema import migration
 from sokovan.adapters.sql.store import R, SqlStore, Work
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
@@ -86,7 +86,7 @@ def test_an_audit_of_a_server_reads_and_does_not_write(postgres_url: str, capsys
 
 
 def test_a_server_without_a_schema_is_not_touched_until_it_is_asked_for(postgres_url: str) -> None:
-    with pytest.raises(schema.SchemaMismatch, match="revision none"):
+    with pytest.raises(migration.SchemaMismatch, match="revision none"):
         audited(postgres_url)
     assert checked(postgres_url).after is None
     told: list[str] = []

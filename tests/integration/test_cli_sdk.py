@@ -9,7 +9,7 @@ import pytest
 
 import sokovan
 from sokovan.sdk.config import read_config
-from sokovan.sdk.core.following import LogWish
+from sokovan.sdk.core.followers import LogWish
 from sokovan.sdk.core.session_calls import Wanted
 from sokovan.sdk.errors import NotFound, Refused, Unauthorized
 from sokovan.sdk.requesting import session_body

@@ -8,11 +8,11 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.sql.schema.tables import HELD_SLOTS, KERNEL_HISTORY, OUTBOX, SESSION_HISTORY
 from sokovan.adapters.sql.store import SqlStore
-from sokovan.adapters.sql.tables import HELD_SLOTS, KERNEL_HISTORY, OUTBOX, SESSION_HISTORY
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
-from sokovan.ports.sessions import RequestKey
+from sokovan.ports.repositories.sessions import RequestKey
 from sokovan.testing.clock import until
 from sokovan.testing.fault_proxy import CommitFault, FaultProxy
 from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.local.toml_file import TomlConfig
+from sokovan.adapters.local.toml_config import TomlConfig
 from sokovan.adapters.local.toml_files import look
 from sokovan.entrypoints.live_settings import LiveSettings
 from sokovan.ports.config import ConfigConflict, ConfigTree
@@ -29,7 +29,7 @@ WRITE_UNDER_LIMIT = """
 import asyncio, resource, signal, sys
 from pathlib import Path
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.local.toml_file import TomlConfig
+from sokovan.adapters.local.toml_config import TomlConfig
 from sokovan.ports.config import ConfigUnavailable
 
 async def main():
@@ -51,7 +51,7 @@ WRITE_ONCE = """
 import asyncio, sys
 from pathlib import Path
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.local.toml_file import TomlConfig
+from sokovan.adapters.local.toml_config import TomlConfig
 from sokovan.ports.config import ConfigConflict
 
 async def main():

@@ -8,12 +8,12 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.sql.tables import LEASE_TERMS, SESSION_HISTORY
+from sokovan.adapters.sql.schema.tables import LEASE_TERMS, SESSION_HISTORY
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.record import SessionRecord
+from sokovan.domain.records import SessionRecord
 from sokovan.ports.leases import Lease
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.clock import until
 from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster, session_spec
 from tests.integration.crowds import broken_laws, store_at

@@ -18,11 +18,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.schema.tables import AGENT_SLOTS, AGENTS, KERNEL_HISTORY, SESSIONS
 from sokovan.adapters.sql.store import SqlStore
-from sokovan.adapters.sql.tables import AGENT_SLOTS, AGENTS, KERNEL_HISTORY, SESSIONS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.lifecycle.kernel import FreeProof
-from sokovan.domain.record import AgentRecord, SessionRecord
+from sokovan.domain.records import AgentRecord, SessionRecord
 from sokovan.ports.allocation import BatchResult
 from sokovan.testing.stored_cluster import (
     BY_COORDINATOR,

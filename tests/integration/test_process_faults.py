@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.process import confinement
-from sokovan.adapters.process.hierarchies import Hierarchies
-from sokovan.adapters.process.places import opened
+from sokovan.adapters.process.isolation import confinement
+from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
+from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
+from sokovan.adapters.process.layout import opened
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
-from sokovan.adapters.process.shim.records import read_record
-from sokovan.adapters.process.surroundings import RUNTIME, marks_of
+from sokovan.adapters.process.shim.state_files import read_record
 from sokovan.domain.ids import KernelId
 from sokovan.domain.session import Mount
 from sokovan.ports.runtime import OUT_OF_MEMORY, KernelState, RuntimeFailure
@@ -80,7 +80,7 @@ AGENT = """
 import asyncio, os, sys
 from pathlib import Path
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.process import starting
+from sokovan.adapters.process.launch import starter
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.runtime import Launch
@@ -473,12 +473,12 @@ async def test_a_runtime_leaves_no_control_groups_behind(runtime: ProcessRuntime
 async def test_the_loop_is_not_held_up_while_kernels_start_and_end(runtime: ProcessRuntime) -> None:
     clock = SystemClock()
     longest = 0
-    starting = asyncio.gather(*(runtime.create(launch(f"k{number}", SLEEP)) for number in range(6)))
-    while not starting.done():
+    starter = asyncio.gather(*(runtime.create(launch(f"k{number}", SLEEP)) for number in range(6)))
+    while not starter.done():
         before = clock.monotonic_ms()
         await clock.sleep(0.001)
         longest = max(longest, clock.monotonic_ms() - before)
-    await starting
+    await starter
     assert longest < 1000
 
 

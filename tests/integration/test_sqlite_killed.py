@@ -6,8 +6,8 @@ from random import Random  # noqa: TID251  # seeded: the same draws on every run
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.schema.tables import SESSION_HISTORY
 from sokovan.adapters.sql.store import SqlStore
-from sokovan.adapters.sql.tables import SESSION_HISTORY
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.integration.crowds import broken_laws, store_at

@@ -9,7 +9,7 @@ from sokovan.adapters.sql.store import RetryRule
 from sokovan.domain.errors import NotFound, StoreUnavailable
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.fault_proxy import FaultProxy
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster

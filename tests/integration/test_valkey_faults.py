@@ -15,7 +15,7 @@ from sokovan.adapters.valkey.hints import ValkeyHints
 from sokovan.domain.events import Event
 from sokovan.ports.events import BusUnavailable, Delivery, Subscription
 from sokovan.testing.clock import outcome, until
-from sokovan.testing.contracts.agents import AGENT, heartbeat
+from sokovan.testing.contracts.agent_states import AGENT, heartbeat
 from sokovan.testing.contracts.events import notices
 from sokovan.testing.servers import ValkeyServer
 

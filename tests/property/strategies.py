@@ -8,10 +8,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue
+from sokovan.domain.cluster.topology import ROOT, HyperNode, HyperNodeTree
 from sokovan.domain.ids import QueueName
-from sokovan.domain.queue import ROOT_QUEUE, Queue
 from sokovan.domain.slots import AMOUNT_MAX, ResourceSlot
-from sokovan.domain.topology import ROOT, HyperNode, HyperNodeTree
 
 # At least one name of every kind, few enough that two random vectors share some.
 SLOT_NAMES = ("cpu", "mem", "cuda.mem", "cuda.shares", "cuda.device", "fpga")

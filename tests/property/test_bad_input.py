@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sokovan.domain.agent import AgentInfo
-from sokovan.domain.deployment import DeploymentSpec
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.image import Image
+from sokovan.domain.cluster.queue import Queue, QueueTree
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import SokovanError
-from sokovan.domain.health import HealthPolicy
 from sokovan.domain.ids import (
     AccessKey,
     AgentId,
@@ -29,18 +31,16 @@ from sokovan.domain.ids import (
     SessionId,
     checked_name,
 )
-from sokovan.domain.image import Image
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.lifecycle.session import SessionIntent
 from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.queue import Queue, QueueTree
-from sokovan.domain.route import Endpoint, RouteSpec
-from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.serving.deployment import DeploymentSpec
+from sokovan.domain.serving.health import HealthPolicy
+from sokovan.domain.serving.route import Endpoint, RouteSpec
 from sokovan.domain.session import KernelSpec, Partition, SessionSpec, TopologyConstraint, TopologyMode
-from sokovan.domain.slot_forms import parse_amount, parse_slots, read_slots
+from sokovan.domain.slot_notation import parse_amount, parse_slots, read_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, User
-from sokovan.domain.topology import HyperNode, HyperNodeTree
 from tests.property.strategies import junk
 
 CPU = ResourceSlot({"cpu": 1000})

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.domain.health import Health, HealthCounter, HealthPolicy
+from sokovan.domain.serving.health import Health, HealthCounter, HealthPolicy
 
 
 class Answer(NamedTuple):

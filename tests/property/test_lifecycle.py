@@ -13,9 +13,9 @@ from sokovan.domain.errors import ForbiddenCause, IllegalTransition
 from sokovan.domain.lifecycle.agent import AGENT
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import KERNEL
-from sokovan.domain.lifecycle.machine import Cause, TransitionTable
 from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.lifecycle.transition_table import Cause, TransitionTable
 
 Table = TransitionTable[Any, Any]
 

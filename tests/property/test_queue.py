@@ -7,9 +7,9 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueTree
 from sokovan.domain.errors import InvalidQueues
 from sokovan.domain.ids import QueueName
-from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueTree
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from tests.property.strategies import SLOT_NAMES, queue_forests, slots
 

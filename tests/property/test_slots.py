@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sokovan.domain.errors import InvalidSlots, SlotUnderflow
-from sokovan.domain.slot_forms import KINDS, SlotKind, format_slots, kind_of, parse_amount, parse_slots, read_slots
+from sokovan.domain.slot_notation import KINDS, SlotKind, format_slots, kind_of, parse_amount, parse_slots, read_slots
 from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot, SlotLimits, dominant_share, total
 from tests.property.strategies import SLOT_NAMES, amounts, any_slots, slots
 

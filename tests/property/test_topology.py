@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.domain.topology import ROOT, HyperNodeTree
+from sokovan.domain.cluster.topology import ROOT, HyperNodeTree
 from tests.property.strategies import Network, networks
 
 

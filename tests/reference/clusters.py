@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueState
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import Partition, SessionType, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import Owner
-from sokovan.domain.topology import HyperNode
 from sokovan.scheduling.profile import VALIDATORS_DEFAULT, SchedulingProfile
 from sokovan.scheduling.snapshot import (
     FairSharePolicy,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sokovan.domain.agent import AgentInfo
-from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueState
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot

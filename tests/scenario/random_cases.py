@@ -10,22 +10,22 @@ from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.queue import Queue, QueueState
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.queue import Queue, QueueState
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import Partition, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import Owner
-from sokovan.domain.topology import HyperNode
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.simulator.scenario import Scenario
-from sokovan.simulator.world import begin
+from sokovan.simulator.simulation import begin
 
 T = TypeVar("T")
 Seat = tuple[KernelId, AgentId]

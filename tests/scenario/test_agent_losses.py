@@ -2,14 +2,14 @@
 
 import pytest
 
-from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.journal.records import KernelKey
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.session import EndPolicy, LostPolicy
-from sokovan.orchestrator.fleet import Admission, Rejection
+from sokovan.orchestrator.agent_registry import Admission, Rejection
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.runtime import KernelState, Launch
-from sokovan.ports.sessions import SessionFilter
 from sokovan.testing.acting_agents import Acted, Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_USER

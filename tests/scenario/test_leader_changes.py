@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.record import SessionResult
+from sokovan.domain.records import SessionResult
 from sokovan.domain.session import EndPolicy
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster

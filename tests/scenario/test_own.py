@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import QueueName
-from sokovan.domain.queue import Queue
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import profile_from
@@ -18,7 +18,7 @@ from sokovan.scheduling.snapshot import SystemSnapshot
 from sokovan.scheduling.trace import Advice, Code
 from sokovan.simulator.expectations import differences
 from sokovan.simulator.scenario import Scenario, read_scenarios
-from sokovan.simulator.world import World, begin, run
+from sokovan.simulator.simulation import World, begin, run
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("*.yaml"))

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
-from sokovan.domain.record import SessionRecord
-from sokovan.domain.scaling_group import ScalingGroup
-from sokovan.orchestrator.sessions.parts import Pace
-from sokovan.orchestrator.sessions.preparation.cluster_environment import launches
-from sokovan.orchestrator.sessions.rounds import Round
+from sokovan.domain.records import SessionRecord
+from sokovan.orchestrator.sessions.config import Pace
+from sokovan.orchestrator.sessions.context import Round
+from sokovan.orchestrator.sessions.launch import launches
 from sokovan.ports.runtime import Launch
 from sokovan.ports.storage import Fence, Together, UnitOfWork
 from sokovan.scheduling.plan import SchedulingPlan

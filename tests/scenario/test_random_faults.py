@@ -7,10 +7,10 @@ import pytest
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.session import EndPolicy, LostPolicy
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.orchestrator.sessions.handlers.silence import Patience
-from sokovan.orchestrator.sessions.parts import Pace
+from sokovan.orchestrator.sessions.config import Pace
+from sokovan.orchestrator.sessions.handlers.heartbeats import Patience
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.runtime import KernelState
-from sokovan.ports.sessions import SessionFilter
 from sokovan.testing.acting_agents import ActingAgent, Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.random_work import Dice

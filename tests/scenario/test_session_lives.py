@@ -2,10 +2,10 @@
 
 import pytest
 
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
-from sokovan.domain.record import SessionResult
-from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.records import SessionResult
 from sokovan.domain.session import EndPolicy, SessionType
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.acting_agents import Fault

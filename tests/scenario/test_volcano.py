@@ -10,7 +10,7 @@ from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import ACTIONS, UnsupportedAction
 from sokovan.simulator.expectations import differences
 from sokovan.simulator.scenario import Scenario, read_scenarios
-from sokovan.simulator.world import begin, run
+from sokovan.simulator.simulation import begin, run
 
 FOLDER = Path(__file__).parent / "volcano"
 EVICTING = {"preempt", "reclaim"}

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from sokovan.domain.lifecycle.agent import AGENT
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import KERNEL
-from sokovan.domain.lifecycle.machine import Cause, S, T, TransitionTable
 from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.lifecycle.transition_table import Cause, S, T, TransitionTable
 
 INTRODUCTION = """\
 # Lifecycles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.domain.slot_forms import KINDS, SlotKind, format_slots, parse_slots
+from sokovan.domain.slot_notation import KINDS, SlotKind, format_slots, parse_slots
 from sokovan.domain.slots import AMOUNT_MAX
 
 INTRODUCTION = """\

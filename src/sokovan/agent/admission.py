@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from sokovan.agent.holdings import LIVE, Holdings, used_slots
-from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.journal.records import KernelKey
+from sokovan.agent.kernel_table import LIVE, Holdings, used_slots
 from sokovan.domain.errors import InvalidSlots
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.runtime import Launch

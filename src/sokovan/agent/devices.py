@@ -10,7 +10,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from sokovan.domain.record import Device
+from sokovan.domain.records import Device
 
 CUDA_SLOT = "cuda.device"
 MODEL_LABEL = "nvidia.model"

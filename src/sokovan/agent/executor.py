@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from sokovan.agent.events import Event, ImageMoved, StartFinished
 from sokovan.agent.instructions import ForgetKernel, PrepareImage, StartKernel, StopKernel
-from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.journal.records import KernelKey
+from sokovan.agent.messages import Event, ImageMoved, StartFinished
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.runtime import ImageUnavailable, KernelRuntime, Launch, RuntimeFailure

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sokovan.agent.holdings import Holdings, Token
-from sokovan.agent.journal_records import JournalRecord, KernelKey
+from sokovan.agent.journal.records import JournalRecord, KernelKey
+from sokovan.agent.kernel_table import Holdings, Token
 from sokovan.ports.agent_gateway import Gone, ImageReport
 from sokovan.ports.runtime import Launch
 

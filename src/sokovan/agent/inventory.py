@@ -11,9 +11,9 @@ from pathlib import Path
 
 from sokovan.agent import machine
 from sokovan.agent.devices import fake_devices, nvidia_devices
-from sokovan.agent.holdings import Holdings
+from sokovan.agent.kernel_table import Holdings
 from sokovan.domain.ids import AgentId, checked_name
-from sokovan.domain.record import Device
+from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
 
 # What people call the same processor.

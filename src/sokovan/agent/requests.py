@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sokovan.agent.admission import Refusal, not_admitted, outlived, wrong_incarnation
-from sokovan.agent.events import CreateAsked, ForgetAsked, PrepareAsked, StopAsked
-from sokovan.agent.holdings import Held, Holdings, Phase, Token
 from sokovan.agent.instructions import (
     ForgetKernel,
     PrepareImage,
@@ -16,7 +14,7 @@ from sokovan.agent.instructions import (
     Step,
     StopKernel,
 )
-from sokovan.agent.journal_records import (
+from sokovan.agent.journal.records import (
     JournalRecord,
     KernelAsked,
     KernelEntombed,
@@ -25,6 +23,8 @@ from sokovan.agent.journal_records import (
     KernelWithdrawn,
     Tombstone,
 )
+from sokovan.agent.kernel_table import Held, Holdings, Phase, Token
+from sokovan.agent.messages import CreateAsked, ForgetAsked, PrepareAsked, StopAsked
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import Gone, ImageState
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sokovan.agent import machine
-from sokovan.agent.bulk import BulkService
-from sokovan.agent.events import LinkClosed, LinkOpened, ObstacleSeen
+from sokovan.agent.event_processor import Judge
 from sokovan.agent.executor import Executor
-from sokovan.agent.holdings import Token, restored
 from sokovan.agent.instructions import Instruction, SendAnswer, SendHeartbeat, SendProblem
 from sokovan.agent.inventory import Inventory, empty_holdings
-from sokovan.agent.journal import Journal
-from sokovan.agent.judge import Judge
-from sokovan.agent.link import ManagerAddress, ManagerLink
-from sokovan.agent.translation import event_of, heartbeat_of, hello_of, reply_of
+from sokovan.agent.journal.journal_file import Journal
+from sokovan.agent.kernel_table import Token, restored
+from sokovan.agent.link.bulk import BulkService
+from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink
+from sokovan.agent.link.translation import event_of, heartbeat_of, hello_of, reply_of
+from sokovan.agent.messages import LinkClosed, LinkOpened, ObstacleSeen
 from sokovan.agent.watcher import Sight, Watcher
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.environment import Clock

@@ -10,7 +10,17 @@ from dataclasses import replace
 from typing import assert_never
 
 from sokovan.agent import requests
-from sokovan.agent.events import (
+from sokovan.agent.instructions import Instruction, SendAnswer, SendHeartbeat, SendProblem, Step, StopKernel
+from sokovan.agent.journal.records import (
+    IncarnationTaken,
+    JournalRecord,
+    KernelEntombed,
+    KernelStarted,
+    KernelWithdrawn,
+    Tombstone,
+)
+from sokovan.agent.kernel_table import Held, Holdings, Phase, Token, same_reports
+from sokovan.agent.messages import (
     CreateAsked,
     Event,
     ForgetAsked,
@@ -23,17 +33,7 @@ from sokovan.agent.events import (
     StartFinished,
     StopAsked,
 )
-from sokovan.agent.holdings import Held, Holdings, Phase, Token, same_reports
-from sokovan.agent.instructions import Instruction, SendAnswer, SendHeartbeat, SendProblem, Step, StopKernel
-from sokovan.agent.journal_records import (
-    IncarnationTaken,
-    JournalRecord,
-    KernelEntombed,
-    KernelStarted,
-    KernelWithdrawn,
-    Tombstone,
-)
-from sokovan.agent.sightings import looked
+from sokovan.agent.observations import looked
 
 # As many images as are reported; the ones that moved last.
 IMAGES_MAX = 256

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sokovan.agent.events import Claim, Observed
-from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.journal.records import KernelKey
+from sokovan.agent.messages import Claim, Observed
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KernelRuntime, KernelState, Observation
 

@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 
 from sokovan import __version__
 from sokovan.api.context import ApiContext
-from sokovan.api.gate import Gate
+from sokovan.api.middleware import Gate
 from sokovan.api.openapi import document
 from sokovan.api.operations import OperationRoute
 from sokovan.api.parts import ApiParts

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sokovan.api.auditing import Auditor
-from sokovan.api.authentication import Authenticator
+from sokovan.api.access.auditing import Auditor
+from sokovan.api.access.authentication import Authenticator
 from sokovan.api.parts import ApiParts
 from sokovan.api.settings import ApiSettings
-from sokovan.api.steady_store import SteadyStore
-from sokovan.api.streaming.hub import EventHub
-from sokovan.api.streaming.streams import Streams
+from sokovan.api.streaming.event_hub import EventHub
+from sokovan.api.streaming.event_streams import Streams
+from sokovan.api.uncancellable_store import SteadyStore
 
 
 @dataclass(frozen=True, slots=True)

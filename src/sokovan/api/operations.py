@@ -15,11 +15,11 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sokovan.api.bodies import JSON_MEDIA, field_problems, read_body
 from sokovan.api.errors import Forbidden
 from sokovan.api.problems import MEDIA_TYPE
+from sokovan.api.request_bodies import JSON_MEDIA, field_problems, read_body
 from sokovan.domain.errors import NotFound, SokovanError
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
+from sokovan.domain.problems import InvalidRequest, Problem
 
 B = TypeVar("B")
 

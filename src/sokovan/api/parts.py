@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.ports.agent_gateway import AgentGateway
-from sokovan.ports.agents import AgentStateCache
+from sokovan.ports.agent_states import AgentStateCache
 from sokovan.ports.environment import Clock, IdSource, Telemetry
 from sokovan.ports.events import EventBus
 from sokovan.ports.hints import Hints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from sokovan.api.authentication import Asker
+from sokovan.api.access.authentication import Asker
 from sokovan.domain.access import NOBODYS, Belonging
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User

@@ -24,8 +24,8 @@ from sokovan.domain.errors import (
     StaleVersion,
     StoreUnavailable,
 )
-from sokovan.orchestrator.sessions.dry_runs import DryRunUnavailable
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, NameTaken
+from sokovan.domain.problems import InvalidRequest, NameTaken
+from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable
 from sokovan.ports.events import BusUnavailable
 from sokovan.ports.runtime import RuntimeFailure

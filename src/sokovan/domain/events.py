@@ -16,7 +16,7 @@ from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.plain import InvalidDocument, made, plain
+from sokovan.domain.plain_values import InvalidDocument, made, plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

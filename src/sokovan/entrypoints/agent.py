@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sokovan.adapters.local.chance import fraction, secret_text
+from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.local.whole_file import write_whole
-from sokovan.adapters.process.confinement import Confinement
+from sokovan.adapters.local.random_source import fraction, secret_text
+from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.agent.inventory import Inventory, InventoryWish, take_inventory
-from sokovan.agent.journal import Journal
-from sokovan.agent.link import ManagerAddress
+from sokovan.agent.journal.journal_file import Journal
+from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.runner import AgentRunner, Surroundings
 from sokovan.agent.watcher import Sight
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from sokovan.adapters.local.ids import SortableIds
-from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_JUDGED, Finding, audit
+from sokovan.adapters.sql.schema import migration
 from sokovan.adapters.sql.store import RetryRule, SqlStore
 from sokovan.domain.errors import InvalidInput, listed, quoted
 from sokovan.entrypoints.database import opened, shown
@@ -48,7 +48,7 @@ def audited(address: str, *, only: Sequence[str] = ()) -> AuditReport:
 
     async def look() -> AuditReport:
         async with opened(address, read_only=True) as database:
-            await schema.check(database)
+            await migration.check(database)
             store = SqlStore(database, ids=SortableIds(database.clock), retry=RETRY)
             return AuditReport(shown(database), await audit(store, only=only))
 

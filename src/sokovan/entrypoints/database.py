@@ -12,8 +12,8 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database, DatabaseSettings, UnknownDatabase
+from sokovan.adapters.sql.schema import migration
 from sokovan.domain.errors import InvalidInput, SokovanError, StoreUnavailable
 
 STORE_VARIABLE = "SOKOVAN_STORE"
@@ -69,7 +69,7 @@ def checked(address: str) -> SchemaState:
 
     async def look() -> SchemaState:
         async with opened(address, read_only=True) as database:
-            state = await schema.revisions(database)
+            state = await migration.revisions(database)
             return SchemaState(shown(database), state.found, state.found, state.newest)
 
     return asyncio.run(look())
@@ -83,9 +83,9 @@ def upgraded(address: str, *, tell: Callable[[str], None]) -> SchemaState:
 
     async def migrate() -> SchemaState:
         async with opened(address, read_only=False) as database:
-            before = await schema.revisions(database)
+            before = await migration.revisions(database)
             if not before.known:
-                raise schema.SchemaMismatch(
+                raise migration.SchemaMismatch(
                     f"the database is at revision {before.found}, which this version does not know",
                     hint="use the newest version of sokovan among your machines, and the right database",
                 )
@@ -93,9 +93,9 @@ def upgraded(address: str, *, tell: Callable[[str], None]) -> SchemaState:
                 tell(f"{shown(database)} is at revision {before.newest} already")
             else:
                 tell(f"{shown(database)}: from revision {before.found or 'none'} to {before.newest} ...")
-                await schema.upgrade(database)
+                await migration.upgrade(database)
                 tell("done")
-            after = await schema.revisions(database)
+            after = await migration.revisions(database)
             return SchemaState(shown(database), before.found, after.found, after.newest)
 
     return asyncio.run(migrate())

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.process.confinement import confinement
+from sokovan.adapters.process.isolation.confinement import confinement
 from sokovan.agent.devices import nvidia_devices
 from sokovan.entrypoints.embedded.data_folder import data_home, server_of
 from sokovan.ports.environment import Clock
@@ -82,7 +82,7 @@ def _sandbox() -> Finding:
 
 
 def _limits() -> Finding:
-    from sokovan.adapters.process.limits import limits_in_words  # noqa: PLC0415  # beside its one use
+    from sokovan.adapters.process.isolation.kernel_limits import limits_in_words  # noqa: PLC0415  # beside its one use
 
     hierarchies = confinement(bubblewrap="").hierarchies
     held = set(hierarchies.controllers) >= HELD_HARD

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from sokovan.adapters.local.whole_file import write_whole
+from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.domain.errors import SokovanError
 from sokovan.entrypoints.settings import InvalidSettings, Settings, settings_of
 from sokovan.ports.config import ConfigStore, ConfigTree, ConfigUnavailable, ConfigValue, UnreadableConfig

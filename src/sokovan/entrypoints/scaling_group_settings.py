@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
 
+from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
 from sokovan.domain.errors import InvalidSpec, SokovanError, listed, quoted
 from sokovan.domain.ids import ScalingGroupName, is_name
-from sokovan.domain.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
 from sokovan.domain.slots import checked_slot_name
 from sokovan.entrypoints.setting_kinds import About, Problem, unknown
 from sokovan.scheduling.profile import ACTIONS, ACTIONS_TO_COME, SchedulingProfile, profile_from, profile_of

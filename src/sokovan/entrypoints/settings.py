@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ScalingGroupName
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.entrypoints.scaling_group_settings import DEFAULT_GROUP, GROUP_KEYS, OPTIONS, ScalingGroupReader
 from sokovan.entrypoints.setting_kinds import (
     About,

@@ -17,7 +17,7 @@ from sokovan.scheduling.registry import PluginRegistry
 from sokovan.simulator.documents import Place
 from sokovan.simulator.expectations import differences
 from sokovan.simulator.scenario import Scenario, read_scenarios
-from sokovan.simulator.world import World, begin, run
+from sokovan.simulator.simulation import World, begin, run
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from sokovan import __version__
-from sokovan.adapters.local.chance import number
+from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
-from sokovan.adapters.pretend.shape import FleetShape
+from sokovan.adapters.local.random_source import number
 from sokovan.adapters.prometheus import PrometheusTelemetry
-from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.schema import migration
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.api.app import close_streams, make_app
@@ -30,20 +30,20 @@ from sokovan.api.parts import ApiParts
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.ids import checked_name
 from sokovan.entrypoints.agent import AgentOptions
-from sokovan.entrypoints.embedded.collecting import collect_by_the_clock, seldom_collected
+from sokovan.entrypoints.embedded.background_tasks import tend
+from sokovan.entrypoints.embedded.bootstrap import admin_key, furnish
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import OF_OTHERS, AlreadyUp, DataFolder, data_home
-from sokovan.entrypoints.embedded.first_start import admin_key, furnish
+from sokovan.entrypoints.embedded.gc_tuning import collect_by_the_clock, seldom_collected
 from sokovan.entrypoints.embedded.log_file import log_to
-from sokovan.entrypoints.embedded.plant import PlantWish, decide_aside
-from sokovan.entrypoints.embedded.telling_store import TellingStore
-from sokovan.entrypoints.embedded.tending import tend
-from sokovan.entrypoints.embedded.web import bound_socket, served
+from sokovan.entrypoints.embedded.manager_runtime import PlantWish, decide_aside
+from sokovan.entrypoints.embedded.notifying_store import TellingStore
+from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
+from sokovan.orchestrator.sessions.config import Pace
 from sokovan.orchestrator.sessions.controller import SchedulingController
-from sokovan.orchestrator.sessions.dry_runs import DryRuns
-from sokovan.orchestrator.sessions.parts import Pace
-from sokovan.orchestrator.sessions.preparation.names import name_of
+from sokovan.orchestrator.sessions.explain.plan import DryRuns
+from sokovan.orchestrator.sessions.intake.names import name_of
 from sokovan.sdk.config import save_context
 
 HOST = "127.0.0.1"
@@ -104,7 +104,7 @@ async def _up(options: UpOptions, folder: DataFolder, say: Callable[[str], None]
         tell = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log"))
         database = Database(DatabaseSettings(folder.store_url), clock=clock)
         stack.push_async_callback(database.close)
-        await schema.upgrade(database)
+        await migration.upgrade(database)
         store = SqlStore(database, ids=SortableIds(clock))
         token = await _furnished(store, folder)
         listener = bound_socket(HOST, options.port)

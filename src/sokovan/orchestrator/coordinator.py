@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from sokovan.orchestrator.tasks import TaskSpec
+from sokovan.orchestrator.periodic_tasks import TaskSpec
 from sokovan.ports.environment import Clock
 from sokovan.ports.leases import Lease, Leases
 from sokovan.ports.storage import Fence

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from sokovan.domain.errors import SokovanError
 from sokovan.orchestrator.coordinator import Coordinator
-from sokovan.orchestrator.tasks import PeriodicTask, TaskFailure
+from sokovan.orchestrator.periodic_tasks import PeriodicTask, TaskFailure
 from sokovan.ports.environment import Clock
 from sokovan.ports.hints import Hints
 

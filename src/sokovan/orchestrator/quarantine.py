@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sokovan.domain.lifecycle.retry import RetryPolicy, RetryVerdict, classify
-from sokovan.orchestrator.errands import said
+from sokovan.orchestrator.agent_requests import said
 from sokovan.ports.environment import Clock
 
 

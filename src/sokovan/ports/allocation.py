@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.record import KernelRecord
+from sokovan.domain.records import KernelRecord
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import Placement

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
 from sokovan.domain.events import Event
-from sokovan.ports.audit import AuditTrail
-from sokovan.ports.catalog import Catalog
-from sokovan.ports.credentials import Credentials
-from sokovan.ports.fleet import Fleet
-from sokovan.ports.ledger import Ledger
-from sokovan.ports.serving import Deployments, Routes
-from sokovan.ports.sessions import Sessions
-from sokovan.ports.verdicts import Verdicts
+from sokovan.ports.repositories.agents import Fleet
+from sokovan.ports.repositories.audit import AuditTrail
+from sokovan.ports.repositories.catalog import Catalog
+from sokovan.ports.repositories.credentials import Credentials
+from sokovan.ports.repositories.ledger import Ledger
+from sokovan.ports.repositories.serving import Deployments, Routes
+from sokovan.ports.repositories.sessions import Sessions
+from sokovan.ports.repositories.verdicts import Verdicts
 
 T = TypeVar("T")
 R = TypeVar("R")

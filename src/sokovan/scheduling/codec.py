@@ -10,7 +10,7 @@ import json
 from typing import TypeVar
 
 from sokovan.domain.errors import InvalidInput, quoted
-from sokovan.domain.plain import InvalidDocument, made, plain
+from sokovan.domain.plain_values import InvalidDocument, made, plain
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SystemSnapshot
 from sokovan.scheduling.trace import Verdict

@@ -10,23 +10,23 @@ from contextlib import contextmanager
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.slots import ResourceSlot
+from sokovan.scheduling.cycle_validators import RuleBook
 from sokovan.scheduling.engine.admission import Admission
 from sokovan.scheduling.engine.allocate import Allocate, Outcome
 from sokovan.scheduling.engine.backfill import Backfill
 from sokovan.scheduling.engine.enqueue import Enqueue
 from sokovan.scheduling.engine.explain import Explainer
-from sokovan.scheduling.engine.jobs import Failure, Job, Outlook
-from sokovan.scheduling.engine.lanes import Lanes, Line
-from sokovan.scheduling.engine.ledger import Ledger, PendingLines
-from sokovan.scheduling.engine.queues import QueueBook, QueueNode
+from sokovan.scheduling.engine.owner_ledger import Ledger, PendingLines
+from sokovan.scheduling.engine.pending_session import Failure, Job, Outlook
+from sokovan.scheduling.engine.placement import Floor
+from sokovan.scheduling.engine.queues.queue_order import Lanes, Line
+from sokovan.scheduling.engine.queues.queue_usage import QueueBook, QueueNode
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
-from sokovan.scheduling.engine.turn import Floor
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions, PluginFailed
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import ACTIONS, SchedulingProfile, UnsupportedAction
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
-from sokovan.scheduling.rules import RuleBook
 from sokovan.scheduling.selection import choice_for
 from sokovan.scheduling.sequencers.base import SequencingContext, WorkloadSequencer, by_age
 from sokovan.scheduling.snapshot import KernelWorkload, Reservation, SessionWorkload, SystemSnapshot

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec, listed
 from sokovan.domain.ids import ScalingGroupName
-from sokovan.domain.scaling_group import ScalingGroup
-from sokovan.scheduling.engine.queues import POLICIES, PROPORTION
+from sokovan.scheduling.engine.queues.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 # They may be named, but the core refuses to run them: it does not evict yet.

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.scheduling.engine.choice import Choice, KeyedChoice
+from sokovan.scheduling.engine.agent_choice import Choice, KeyedChoice
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
 from sokovan.scheduling.engine.workspace import Ints
 from sokovan.scheduling.extensions import Extensions, PluginFailed

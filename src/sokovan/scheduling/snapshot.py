@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId
-from sokovan.domain.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.queue import Queue
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import Partition, Preemption, SessionSpec, SessionType, TopologyConstraint
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.domain.tenancy import Owner
-from sokovan.domain.topology import HyperNode, HyperNodeTree
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sokovan.sdk.async_client import AsyncClient
-    from sokovan.sdk.client import Client
+    from sokovan.sdk.aio.client import AsyncClient
     from sokovan.sdk.errors import ApiProblem, ClientProblem
-    from sokovan.sdk.handle import SessionHandle
+    from sokovan.sdk.sync.client import Client
+    from sokovan.sdk.sync.handle import SessionHandle
 
 __all__ = ["ApiProblem", "AsyncClient", "Client", "ClientProblem", "SessionHandle"]
 
 _PLACES = {
     "ApiProblem": "sokovan.sdk.errors",
-    "AsyncClient": "sokovan.sdk.async_client",
-    "Client": "sokovan.sdk.client",
+    "AsyncClient": "sokovan.sdk.aio.client",
+    "Client": "sokovan.sdk.sync.client",
     "ClientProblem": "sokovan.sdk.errors",
-    "SessionHandle": "sokovan.sdk.handle",
+    "SessionHandle": "sokovan.sdk.sync.handle",
 }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from sokovan.domain.cluster.topology import HyperNodeTree
 from sokovan.domain.ids import SessionId
-from sokovan.domain.topology import HyperNodeTree
-from sokovan.simulator.world import World
+from sokovan.simulator.simulation import World
 
 Check = Callable[[World, Any], Iterable[str]]
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState, QueueTree
+from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import InvalidInput, InvalidSpec, listed, quoted
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId, checked_name
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueState, QueueTree
 from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint, TopologyMode
-from sokovan.domain.slot_forms import parse_amount, read_slots
+from sokovan.domain.slot_notation import parse_amount, read_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Owner
-from sokovan.domain.topology import HyperNode, HyperNodeTree
 from sokovan.scheduling.profile import SchedulingProfile, profile_from
 from sokovan.scheduling.snapshot import FairSharePolicy, KernelWorkload, SessionWorkload, UsageRecord
 from sokovan.simulator.documents import Place, Value, read_documents

@@ -14,7 +14,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from itertools import count
 
-from sokovan.agent.events import (
+from sokovan.agent.instructions import (
+    ForgetKernel,
+    Instruction,
+    PrepareImage,
+    SendAnswer,
+    SendHeartbeat,
+    SendProblem,
+    StartKernel,
+    StopKernel,
+)
+from sokovan.agent.journal.records import KernelKey, Memory, recalled
+from sokovan.agent.kernel_table import Holdings, Token, reports, restored
+from sokovan.agent.messages import (
     CreateAsked,
     Event,
     ForgetAsked,
@@ -26,25 +38,13 @@ from sokovan.agent.events import (
     StartFinished,
     StopAsked,
 )
-from sokovan.agent.holdings import Holdings, Token, reports, restored
-from sokovan.agent.instructions import (
-    ForgetKernel,
-    Instruction,
-    PrepareImage,
-    SendAnswer,
-    SendHeartbeat,
-    SendProblem,
-    StartKernel,
-    StopKernel,
-)
-from sokovan.agent.journal_records import KernelKey, Memory, recalled
 from sokovan.agent.supervisor import step
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.domain.record import Device
+from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.fleet import Admission, AgentRegistry, Arrival, Rejection
+from sokovan.orchestrator.agent_registry import Admission, AgentRegistry, Arrival, Rejection
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageReport, ImageState
-from sokovan.ports.agents import AgentState
+from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import Execution, KernelState, Launch, LogPart, Observation
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database
+from sokovan.adapters.sql.schema import migration
 
 # What the first upgrade of an empty SQLite database in this process led to, as a script.
 _known: list[str] = []
@@ -22,13 +22,13 @@ async def bring_to_newest(database: Database) -> None:
     and in a tenth of the time. Any other database is upgraded.
     """
     if database.is_postgresql or not await _is_empty(database):
-        await schema.upgrade(database)
+        await migration.upgrade(database)
         return
     if _known:
         async with _driver(database) as driver:
             await driver.executescript(_known[0])
         return
-    await schema.upgrade(database)
+    await migration.upgrade(database)
     async with _driver(database) as driver:
         _known.append("\n".join([line async for line in driver.iterdump()]))
 

@@ -12,10 +12,10 @@ from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.record import SessionRecord
-from sokovan.orchestrator.fleet import AgentRegistry
+from sokovan.domain.records import SessionRecord
+from sokovan.orchestrator.agent_registry import AgentRegistry
+from sokovan.orchestrator.sessions.config import CoordinatorParts, Pace
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
-from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
 from sokovan.testing.acting_agents import CAPACITY, ActingAgent, ActingAgents
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.simple_work import decide_at_once, work_spec

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AccessKey, AgentId, QueueName
 from sokovan.domain.lifecycle.agent import AGENT, AgentTrigger
 from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.queue import Queue
-from sokovan.domain.record import Change
-from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.records import Change
 from sokovan.domain.slots import SlotLimits
 from sokovan.domain.tenancy import Domain, Keypair, User
-from sokovan.domain.topology import HyperNode
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation
 from sokovan.testing.random_work import AGENTS, GROUPS, USERS, Dice

@@ -11,12 +11,12 @@ from typing import TypeVar
 
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import KERNEL, FreeProof, KernelTrigger
-from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.record import Change, KernelMove, SessionRecord
+from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.records import Change, KernelMove, SessionRecord
 from sokovan.domain.tenancy import Owner
 from sokovan.ports.allocation import Assignment
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import StoredCluster
 
 T = TypeVar("T")

@@ -13,20 +13,20 @@ from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.leases import SqlLeases
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import RetryRule, SqlStore
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
-from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.record import AgentRecord, Change, Device, KernelMove, SessionRecord
-from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.records import AgentRecord, Change, Device, KernelMove, SessionRecord
 from sokovan.domain.session import KernelSpec, SessionSpec
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import AllocationContext, Assignment, BatchResult
-from sokovan.ports.catalog import CatalogItem
 from sokovan.ports.environment import Clock
-from sokovan.ports.sessions import NewSession, RequestKey
+from sokovan.ports.repositories.catalog import CatalogItem
+from sokovan.ports.repositories.sessions import NewSession, RequestKey
 from sokovan.ports.storage import Store
 from sokovan.testing.clock import Elapse, VirtualClock
 from sokovan.testing.known_schema import bring_to_newest

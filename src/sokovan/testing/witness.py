@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sokovan.adapters.sql.invariants.auditor import audit
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.domain.ids import AgentId, SessionId
-from sokovan.domain.record import HistoryEntry, SessionRecord
+from sokovan.domain.records import HistoryEntry, SessionRecord
 from sokovan.testing.acting_agents import ActingAgents
 
 

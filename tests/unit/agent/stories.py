@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from sokovan.agent.events import Claim, CreateAsked, Event, ForgetAsked, LinkOpened, Observed, StartFinished, StopAsked
-from sokovan.agent.holdings import Held, Holdings, Token, restored
 from sokovan.agent.instructions import Instruction, SendAnswer, SendProblem, StartKernel
-from sokovan.agent.journal_records import JournalRecord, KernelKey, Memory, recalled
+from sokovan.agent.journal.records import JournalRecord, KernelKey, Memory, recalled
+from sokovan.agent.kernel_table import Held, Holdings, Token, restored
+from sokovan.agent.messages import (
+    Claim,
+    CreateAsked,
+    Event,
+    ForgetAsked,
+    LinkOpened,
+    Observed,
+    StartFinished,
+    StopAsked,
+)
 from sokovan.agent.supervisor import step
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.slots import ResourceSlot

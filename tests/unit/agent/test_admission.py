@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from sokovan.agent.admission import not_admitted, outlived, wrong_incarnation
-from sokovan.agent.holdings import Held, Holdings, Phase, Stranger
-from sokovan.agent.journal_records import Tombstone, Tombstones
+from sokovan.agent.journal.records import Tombstone, Tombstones
+from sokovan.agent.kernel_table import Held, Holdings, Phase, Stranger
 from sokovan.domain.slots import ResourceSlot
 from tests.unit.agent.stories import FRESH, key, launch
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sokovan.agent.devices import DRIVER_LABEL, MEMORY_LABEL, MODEL_LABEL, fake_devices, nvidia_devices
-from sokovan.domain.record import Device
+from sokovan.domain.records import Device
 
 
 def driver(*, count: int = 2, fails_at: str = "", as_bytes: bool = False) -> SimpleNamespace:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.agent.events import Event, ImageMoved, StartFinished
 from sokovan.agent.executor import Executor
 from sokovan.agent.instructions import ForgetKernel, PrepareImage, StartKernel, StopKernel
+from sokovan.agent.messages import Event, ImageMoved, StartFinished
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.runtime import Launch
 from tests.integration.agent_rig import comes_true

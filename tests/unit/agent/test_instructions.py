@@ -6,8 +6,8 @@ from dataclasses import fields
 from typing import get_args
 
 from sokovan.agent import instructions
-from sokovan.agent.holdings import Token
 from sokovan.agent.instructions import Instruction, SendAnswer, SendHeartbeat, Step
+from sokovan.agent.kernel_table import Token
 from tests.unit.agent.stories import FRESH
 
 

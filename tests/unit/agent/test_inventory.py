@@ -11,7 +11,7 @@ from sokovan.agent import machine
 from sokovan.agent.inventory import InventoryWish, agent_name, architecture_name, empty_holdings, take_inventory
 from sokovan.domain.errors import InvalidName
 from sokovan.domain.ids import is_name
-from sokovan.domain.record import Device
+from sokovan.domain.records import Device
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sokovan.agent.events import ImageMoved, PrepareAsked, StartFinished
-from sokovan.agent.holdings import Phase
 from sokovan.agent.instructions import ForgetKernel, PrepareImage, SendAnswer, StartKernel, StopKernel
-from sokovan.agent.journal_records import KernelAsked, KernelEntombed, KernelForgotten, KernelWithdrawn
+from sokovan.agent.journal.records import KernelAsked, KernelEntombed, KernelForgotten, KernelWithdrawn
+from sokovan.agent.kernel_table import Phase
+from sokovan.agent.messages import ImageMoved, PrepareAsked, StartFinished
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.runtime import KernelState
 from tests.unit.agent.stories import FRESH, INCARNATION, Story, key, launch, of_kind, problem_of, seen

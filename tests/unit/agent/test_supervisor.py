@@ -7,7 +7,18 @@ from dataclasses import replace
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sokovan.agent.events import (
+from sokovan.agent.instructions import (
+    ForgetKernel,
+    Instruction,
+    SendAnswer,
+    SendHeartbeat,
+    SendProblem,
+    StartKernel,
+    StopKernel,
+)
+from sokovan.agent.journal.records import IncarnationTaken, KernelKey, Memory, recalled
+from sokovan.agent.kernel_table import Phase, Token, restored, used_slots
+from sokovan.agent.messages import (
     CreateAsked,
     Event,
     ForgetAsked,
@@ -20,17 +31,6 @@ from sokovan.agent.events import (
     StartFinished,
     StopAsked,
 )
-from sokovan.agent.holdings import Phase, Token, restored, used_slots
-from sokovan.agent.instructions import (
-    ForgetKernel,
-    Instruction,
-    SendAnswer,
-    SendHeartbeat,
-    SendProblem,
-    StartKernel,
-    StopKernel,
-)
-from sokovan.agent.journal_records import IncarnationTaken, KernelKey, Memory, recalled
 from sokovan.agent.supervisor import IMAGES_MAX, step
 from sokovan.domain.ids import KernelId
 from sokovan.domain.slots import ResourceSlot, total

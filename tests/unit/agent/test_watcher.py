@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from sokovan.agent.events import Claim, Observed
-from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.journal.records import KernelKey
+from sokovan.agent.messages import Claim, Observed
 from sokovan.agent.watcher import Sight, Watcher
 from sokovan.ports.runtime import KernelRuntime, KernelState, Observation
 from sokovan.testing.clock import VirtualClock

@@ -17,16 +17,16 @@ from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.api.access.authentication import new_token, token_digest
 from sokovan.api.app import make_app
-from sokovan.api.authentication import new_token, token_digest
 from sokovan.api.parts import ApiParts
 from sokovan.api.settings import ApiSettings, StreamLimits
+from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import AccessKey, QueueName
-from sokovan.domain.queue import Queue
 from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
 from sokovan.orchestrator.sessions.controller import SchedulingController
-from sokovan.orchestrator.sessions.dry_runs import DryRuns
-from sokovan.orchestrator.sessions.preparation.names import name_of
+from sokovan.orchestrator.sessions.explain.plan import DryRuns
+from sokovan.orchestrator.sessions.intake.names import name_of
 from sokovan.ports.environment import Clock
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.api.talking_agents import TalkingAgents

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from sokovan.api.errors import Forbidden, UnsupportedMedia
 from sokovan.api.operations import ALWAYS, EVENT_STREAM, Operation, OperationRoute, body_of, json_response
 from sokovan.domain.errors import NotFound, SokovanError
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
+from sokovan.domain.problems import InvalidRequest
 from sokovan.wire.api.fleet import AgentChange, QueueBody
 
 

@@ -20,7 +20,7 @@ from sokovan.domain.errors import (
     SokovanError,
     StoreUnavailable,
 )
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, NameTaken, Problem
+from sokovan.domain.problems import InvalidRequest, NameTaken, Problem
 
 
 @pytest.mark.parametrize(

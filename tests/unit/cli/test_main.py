@@ -48,7 +48,7 @@ def test_the_parser_of_the_commands_loads_no_command() -> None:
 
 
 def test_a_list_of_sessions_loads_no_server_and_no_event_loop() -> None:
-    loaded = heavy_modules_after("import sokovan.cli.app, sokovan.cli.commands.ps, sokovan.sdk.client")
+    loaded = heavy_modules_after("import sokovan.cli.app, sokovan.cli.commands.sessions.ps, sokovan.sdk.sync.client")
     assert loaded == ["cyclopts", "httpx2", "msgspec"]
 
 

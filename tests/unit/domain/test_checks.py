@@ -19,7 +19,7 @@ from sokovan.domain.checks import (
     require_tuple,
 )
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.health import Health
+from sokovan.domain.serving.health import Health
 from sokovan.domain.slots import AMOUNT_MAX, NO_LIMITS, NO_SLOTS, ResourceSlot, SlotLimits
 
 HERE: dict[str, Any] = {"what": "session s1", "field": "size"}

@@ -22,9 +22,9 @@ from sokovan.domain.ids import AgentId, DeploymentId, SessionId
 from sokovan.domain.lifecycle.agent import AGENT
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import KERNEL
-from sokovan.domain.lifecycle.machine import TransitionTable
 from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger
+from sokovan.domain.lifecycle.transition_table import TransitionTable
 
 MOVED = SessionMoved(
     at_ms=1000,

@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.schema import migration
 from sokovan.testing.stored_cluster import StoredCluster
 
 
@@ -45,7 +45,7 @@ def take_back(path: Path, revision: str) -> None:
     async def go_back() -> None:
         database = Database(DatabaseSettings(f"sqlite:///{path}"), clock=SystemClock())
         try:
-            await schema.downgrade(database, revision)
+            await migration.downgrade(database, revision)
         finally:
             await database.close()
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.process.confinement import Confinement
-from sokovan.adapters.process.hierarchies import Hierarchies
-from sokovan.adapters.process.sandbox import Sandbox
+from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
+from sokovan.adapters.process.isolation.confinement import Confinement
+from sokovan.adapters.process.isolation.sandbox import Sandbox
 from sokovan.entrypoints import doctor
 from sokovan.entrypoints.doctor import Finding, examine
 from sokovan.entrypoints.embedded.data_folder import DataFolder

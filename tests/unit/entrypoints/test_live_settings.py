@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.local.toml_file import TomlConfig
-from sokovan.adapters.local.whole_file import write_whole
+from sokovan.adapters.local.atomic_file import write_whole
+from sokovan.adapters.local.toml_config import TomlConfig
 from sokovan.entrypoints.live_settings import (
     FROM_CACHE,
     LISTENER_FAILED,

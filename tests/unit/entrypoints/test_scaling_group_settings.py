@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.entrypoints.scaling_group_settings import GROUP_KEYS, OPTIONS, ScalingGroupReader
 from sokovan.entrypoints.setting_kinds import Problem
 from sokovan.scheduling.profile import ACTIONS_TO_COME, SchedulingProfile, profile_of

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ScalingGroupName
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.entrypoints.files import UnreadableFile
 from sokovan.entrypoints.simulate import read_all, replayed, save_snapshots, simulated
 from sokovan.scheduling.codec import InvalidSnapshot, snapshot_from_json, snapshot_to_json
 from sokovan.simulator.documents import InvalidScenario
-from sokovan.simulator.world import begin
+from sokovan.simulator.simulation import begin
 from tests.unit.scheduling.little_cluster import agent, session, snapshot, where
 
 GOOD = "scenario: good\nagents: {n1: {slots: {cpu: 1}}}\nsessions: {s: {kernels: {k: {slots: {cpu: 1}}}}}\n"

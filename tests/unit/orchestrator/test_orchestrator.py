@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.orchestrator.orchestrator import SokovanOrchestrator, TaskEnded
-from sokovan.orchestrator.tasks import TaskFailure, TaskSpec
+from sokovan.orchestrator.periodic_tasks import TaskFailure, TaskSpec
 from sokovan.testing.clock import VirtualClock, until
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 

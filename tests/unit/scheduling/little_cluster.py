@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import SlotLimits
 from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.extensions import SchedulingPlugin

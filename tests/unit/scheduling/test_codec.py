@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from sokovan.domain.cluster.queue import Queue, QueueState
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.plain import plain
+from sokovan.domain.plain_values import plain
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.queue import Queue, QueueState
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint, TopologyMode
-from sokovan.domain.slot_forms import parse_slots
-from sokovan.domain.topology import HyperNode
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.codec import (
     InvalidSnapshot,
     plan_from_json,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.session import Partition, TopologyConstraint, TopologyMode
-from sokovan.domain.topology import HyperNode
 from sokovan.scheduling.extensions import POINTS, Extensions, GangView, PluginFailed, QueueView, SchedulingPlugin
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot

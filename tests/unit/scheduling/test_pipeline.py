@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sokovan.domain.cluster.queue import Queue, QueueState
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import InvalidTopology
 from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
-from sokovan.domain.queue import Queue, QueueState
-from sokovan.domain.slot_forms import parse_slots
-from sokovan.domain.topology import HyperNode
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.codec import plan_to_json, snapshot_to_json
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import ACTIONS_TO_COME, SchedulingProfile, UnsupportedAction

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import ScalingGroupName
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.scheduling.profile import (
     ACTIONS,
     ACTIONS_TO_COME,

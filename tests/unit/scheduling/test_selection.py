@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
-from sokovan.domain.slot_forms import parse_slots
-from sokovan.scheduling.engine.choice import KeyedChoice
+from sokovan.domain.slot_notation import parse_slots
+from sokovan.scheduling.engine.agent_choice import KeyedChoice
 from sokovan.scheduling.engine.shapes import ShapeTable
 from sokovan.scheduling.engine.workspace import Ints, Workspace
 from sokovan.scheduling.extensions import Extensions

@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import InvalidSpec, InvalidTopology
 from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.session import (
@@ -17,9 +18,8 @@ from sokovan.domain.session import (
     TopologyConstraint,
     TopologyMode,
 )
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.tenancy import Owner
-from sokovan.domain.topology import HyperNode
 from sokovan.scheduling.snapshot import FairSharePolicy, KernelWorkload, Reservation, SessionWorkload, workload_of
 from tests.unit.scheduling.little_cluster import agent, session, snapshot
 

@@ -10,7 +10,7 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.scheduling.plan import Eviction
 from sokovan.simulator.expectations import CHECKS, differences
 from sokovan.simulator.scenario import read_scenarios
-from sokovan.simulator.world import run
+from sokovan.simulator.simulation import run
 
 # k1 and k2 go to n1, k3 to n2; big never fits; later waits for what leaves n3. Nothing here can use spare: it only
 # makes the cluster larger than what is asked of it.

@@ -6,11 +6,11 @@ import textwrap
 
 import pytest
 
+from sokovan.domain.cluster.queue import QueueState
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.policy import Scope
-from sokovan.domain.queue import QueueState
 from sokovan.domain.session import Preemption, SessionType, TopologyMode
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import FairSharePolicy, UsageRecord
 from sokovan.simulator import documents

@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.schema import migration
 from sokovan.testing.known_schema import bring_to_newest
 
 WHOLE = sa.text("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name")
@@ -27,10 +27,10 @@ def databases(folder: Path, kind: str) -> list[Database]:
 async def test_a_schema_from_memory_is_the_one_that_an_upgrade_makes(tmp_path: Path, kind: str) -> None:
     upgraded, first, second = databases(tmp_path, kind)
     try:
-        await schema.upgrade(upgraded)
+        await migration.upgrade(upgraded)
         for database in (first, second):
             await bring_to_newest(database)
-            await schema.check(database)
+            await migration.check(database)
             assert await shape(database) == await shape(upgraded)
     finally:
         for database in (upgraded, first, second):
@@ -41,12 +41,12 @@ async def test_a_database_with_tables_is_upgraded_and_keeps_its_rows(tmp_path: P
     [database, *rest] = databases(tmp_path, "file")
     try:
         await bring_to_newest(database)
-        await schema.downgrade(database, "-1")
+        await migration.downgrade(database, "-1")
         async with database.writing() as connection:
             await connection.execute(sa.text("CREATE TABLE mine (kept TEXT)"))
             await connection.commit()
         await bring_to_newest(database)
-        await schema.check(database)
+        await migration.check(database)
         assert any(name == "mine" for _, name, *_ in await shape(database))
     finally:
         for one in (database, *rest):

@@ -1,8 +1,8 @@
 """Random administration leaves a cluster in order."""
 
 from sokovan.adapters.sql.invariants.auditor import audit
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.testing.random_administration import RandomAdministration
 from sokovan.testing.random_work import AGENTS, GROUPS, Dice
 from sokovan.testing.stored_cluster import StoredCluster

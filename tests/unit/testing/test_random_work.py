@@ -3,7 +3,7 @@
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.random_administration import RandomAdministration
 from sokovan.testing.random_work import AGENTS, Dice, RandomWork
 from sokovan.testing.stored_cluster import StoredCluster

@@ -1,6 +1,6 @@
 """Sessions that tests submit."""
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
 from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.profile import SchedulingProfile

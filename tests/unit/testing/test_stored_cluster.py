@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from sokovan.domain.cluster.image import Image
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import NotFound
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
-from sokovan.domain.image import Image
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import CAPACITY, DEFAULT_GROUP, StoredCluster, assignment, refusal, session_spec

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.scheduling.extensions import SchedulingPlugin
 from sokovan.scheduling.snapshot import KernelWorkload
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.scheduling.extensions import SchedulingPlugin
 from sokovan.scheduling.snapshot import KernelWorkload
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.scheduling.engine.workspace import ONE, Ints, Workspace
 from sokovan.scheduling.selectors.base import (
     AgentSelection,

@@ -10,8 +10,7 @@ from typing import Self
 from sokovan.adapters.agentlink.duplex import Stream
 from sokovan.domain.ids import AgentId
 from sokovan.ports.agent_gateway import AgentUnreachable
-from sokovan.wire.link_codec import MalformedFrame
-from sokovan.wire.stream_words import (
+from sokovan.wire.exec_messages import (
     PIECE_BYTES_MAX,
     CommandEnded,
     InputEnded,
@@ -20,6 +19,7 @@ from sokovan.wire.stream_words import (
     word_of,
     word_text,
 )
+from sokovan.wire.link_codec import MalformedFrame
 
 # Pieces of output that wait for a listener; a command that says more has to wait itself.
 PIECES_MAX = 16

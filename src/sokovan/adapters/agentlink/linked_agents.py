@@ -16,7 +16,7 @@ from sokovan.adapters.agentlink.execution import LinkedExecution
 from sokovan.adapters.agentlink.streams import AwaitedStreams
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageReport
-from sokovan.ports.agents import AgentState
+from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import Execution, Launch, LogPart
 from sokovan.wire import frames

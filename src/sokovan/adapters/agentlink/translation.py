@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import Gone, ImageReport, ImageState
-from sokovan.ports.agents import AgentState, KernelReport
+from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.ports.runtime import Launch, LogPart
 from sokovan.wire import frames
 

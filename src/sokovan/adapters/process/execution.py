@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from sokovan.adapters.process.callers import ask, connected
-from sokovan.adapters.process.shim.listener import MESSAGE_MAX
-from sokovan.adapters.process.surroundings import check_command
+from sokovan.adapters.process.launch.environment import check_command
+from sokovan.adapters.process.shim.request_listener import MESSAGE_MAX
+from sokovan.adapters.process.shim_client import ask, connected
 from sokovan.adapters.process.threads import Threads, Work
 from sokovan.ports.runtime import RuntimeFailure
 

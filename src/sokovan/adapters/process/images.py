@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from sokovan.adapters.process.places import Places, remove_tree, sync_folder
+from sokovan.adapters.process.layout import Places, remove_tree, sync_folder
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import ImageUnavailable
 

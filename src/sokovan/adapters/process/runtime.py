@@ -8,16 +8,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from sokovan.adapters.process.confinement import BUBBLEWRAP, Confinement, confinement
-from sokovan.adapters.process.ends import Ends
 from sokovan.adapters.process.execution import ProcessExecution
+from sokovan.adapters.process.exit_watcher import Ends
 from sokovan.adapters.process.images import Images
-from sokovan.adapters.process.observing import Observer
-from sokovan.adapters.process.places import Places, folder_name, opened
+from sokovan.adapters.process.isolation.confinement import BUBBLEWRAP, Confinement, confinement
+from sokovan.adapters.process.launch.starter import Starter
+from sokovan.adapters.process.layout import Places, folder_name, opened
+from sokovan.adapters.process.observer import Observer
+from sokovan.adapters.process.shim.log_ring import read_from
 from sokovan.adapters.process.shim.main import LOG
-from sokovan.adapters.process.shim.ring import read_from
-from sokovan.adapters.process.starting import Starter
-from sokovan.adapters.process.stopping import Stopper
+from sokovan.adapters.process.stopper import Stopper
 from sokovan.adapters.process.threads import Threads, Work
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock

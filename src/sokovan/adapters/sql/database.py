@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
 
-from sokovan.adapters.sql.columns import server_time
+from sokovan.adapters.sql.schema.columns import server_time
 from sokovan.adapters.sql.sqlite_driver import OneHopConnection, connector
 from sokovan.adapters.sql.turns import Turns, turns_of
 from sokovan.domain.errors import InvalidInput, quoted

@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
+from sokovan.adapters.sql.schema.tables import LEASE_TERMS, LEASES
 from sokovan.adapters.sql.store import SqlStore
-from sokovan.adapters.sql.tables import LEASE_TERMS, LEASES
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.ports.leases import Lease

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from sokovan.adapters.sql.database import Database, lost_connection, wants_another_try
-from sokovan.adapters.sql.tables import OUTBOX
+from sokovan.adapters.sql.schema.tables import OUTBOX
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.domain.events import KINDS, Event
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.verdicts import left_behind
-from sokovan.adapters.sql.tables import COMMITS, REQUESTS, VERDICTS
+from sokovan.adapters.sql.schema.tables import COMMITS, REQUESTS, VERDICTS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.ports.storage import REQUESTS_KEPT_S
 

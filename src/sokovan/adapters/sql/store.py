@@ -14,11 +14,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.sql import retention
-from sokovan.adapters.sql.columns import server_time
 from sokovan.adapters.sql.database import Database, lost_connection, wants_another_try
 from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.adapters.sql.outbox import SqlOutbox
-from sokovan.adapters.sql.tables import COMMITS
+from sokovan.adapters.sql.schema.columns import server_time
+from sokovan.adapters.sql.schema.tables import COMMITS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import OutcomeUnknown, StoreUnavailable

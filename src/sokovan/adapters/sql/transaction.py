@@ -14,9 +14,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Row
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from sokovan.adapters.sql.columns import server_time
 from sokovan.adapters.sql.rows import TEXT, Rows
-from sokovan.adapters.sql.tables import LEASES, OUTBOX
+from sokovan.adapters.sql.schema.columns import server_time
+from sokovan.adapters.sql.schema.tables import LEASES, OUTBOX
 from sokovan.domain.errors import FencedOut
 from sokovan.domain.events import Event
 from sokovan.ports.storage import Fence

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from sokovan.adapters.sql.repositories.agents import SqlFleet
 from sokovan.adapters.sql.repositories.audit_log import SqlAuditTrail
 from sokovan.adapters.sql.repositories.catalog import SqlCatalog
 from sokovan.adapters.sql.repositories.credentials import SqlCredentials
-from sokovan.adapters.sql.repositories.fleet import SqlFleet
 from sokovan.adapters.sql.repositories.ledger import SqlLedger
 from sokovan.adapters.sql.repositories.serving import SqlDeployments, SqlRoutes
-from sokovan.adapters.sql.repositories.sessions import SqlSessions
+from sokovan.adapters.sql.repositories.sessions.repository import SqlSessions
 from sokovan.adapters.sql.repositories.verdicts import SqlVerdicts
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.events import Event

@@ -13,7 +13,7 @@ import msgspec
 from sokovan.adapters.valkey.connection import DEADLINE_S, Argument, Link
 from sokovan.adapters.valkey.scripts import KEEP_LATEST
 from sokovan.domain.ids import AgentId
-from sokovan.ports.agents import AgentState
+from sokovan.ports.agent_states import AgentState
 from sokovan.ports.events import BusUnavailable
 
 SCAN_AT_ONCE = 1000

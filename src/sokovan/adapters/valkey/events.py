@@ -19,7 +19,7 @@ import msgspec
 from sokovan.adapters.valkey.connection import DEADLINE_S, RETRY_S_MIN, Argument, Link
 from sokovan.adapters.valkey.scripts import RECEIVE, RELEASE
 from sokovan.domain.events import Event, event_from_plain, event_to_plain
-from sokovan.domain.plain import InvalidDocument
+from sokovan.domain.plain_values import InvalidDocument
 from sokovan.ports.events import BusUnavailable, Delivery, Subscription
 
 BACKLOG_MAX = 100_000

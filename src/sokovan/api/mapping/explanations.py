@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sokovan.api.mapping.times import time_text, time_text_or_none
-from sokovan.orchestrator.sessions.explanations import Explanation, PlannedSession, WaitingSummary
+from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
 from sokovan.scheduling.trace import Check
 from sokovan.wire.api.explanations import (
     AheadView,

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from sokovan.api.mapping.times import read_duration, read_time
 from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.problems import InvalidRequest, Problem, in_words
 from sokovan.domain.session import (
     EndPolicy,
     LostPolicy,
@@ -17,8 +18,7 @@ from sokovan.domain.session import (
     TopologyConstraint,
     TopologyMode,
 )
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem, in_words
-from sokovan.orchestrator.sessions.requests import KernelGroupRequest, SessionRequest
+from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest, SessionRequest
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
 B = TypeVar("B")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
-from sokovan.domain.record import HistoryEntry, KernelRecord, SessionRecord, SessionResult
+from sokovan.domain.records import HistoryEntry, KernelRecord, SessionRecord, SessionResult
 from sokovan.domain.session import EndPolicy, KernelSpec
-from sokovan.ports.verdicts import StoredVerdict
+from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import HistoryLine, HistoryView, KernelView, SessionView
 
 # Who waits is told what for: a place, or an image.

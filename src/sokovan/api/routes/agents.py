@@ -8,19 +8,19 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sokovan.api.auditing import audit_entry
+from sokovan.api.access.auditing import audit_entry
+from sokovan.api.access.lookup import agent_named, require_at_all
 from sokovan.api.context import ApiContext
-from sokovan.api.gate import asker_of
-from sokovan.api.lookup import agent_named, require_at_all
-from sokovan.api.mapping.agent_moves import asked_move
+from sokovan.api.mapping.agent_actions import asked_move
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
+from sokovan.api.middleware import asker_of
 from sokovan.api.operations import Operation, body_of, json_response
-from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name
+from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
 from sokovan.domain.access import Act, Kind
-from sokovan.domain.record import AgentRecord
-from sokovan.ports.agents import AgentState
+from sokovan.domain.records import AgentRecord
+from sokovan.ports.agent_states import AgentState
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.fleet import AgentChange, AgentPage, AgentView
 from sokovan.wire.api.sessions import HistoryLine

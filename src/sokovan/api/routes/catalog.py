@@ -9,18 +9,18 @@ from typing import Any, Generic, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sokovan.api.auditing import audit_entry
-from sokovan.api.authentication import Asker
+from sokovan.api.access.auditing import audit_entry
+from sokovan.api.access.authentication import Asker
+from sokovan.api.access.lookup import require, require_at_all, words
 from sokovan.api.context import ApiContext
-from sokovan.api.gate import asker_of
-from sokovan.api.lookup import require, require_at_all, words
+from sokovan.api.middleware import asker_of
 from sokovan.api.operations import Operation, body_of, json_response
-from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, page_by_name
+from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
 from sokovan.domain.access import NOBODYS, Act, Belonging, Kind, may
 from sokovan.domain.errors import Conflict, NotFound
 from sokovan.domain.ids import is_name
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
+from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.ports.storage import UnitOfWork
 
 # Whoever names none gets the one of this name, so there must be one.

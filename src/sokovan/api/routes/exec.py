@@ -12,19 +12,19 @@ import asyncio
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from sokovan.api.auditing import audit_entry
-from sokovan.api.authentication import Asker
+from sokovan.api.access.auditing import audit_entry
+from sokovan.api.access.authentication import Asker
+from sokovan.api.access.lookup import kernel_at, read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import BodyTooLarge, ExecFailed
-from sokovan.api.gate import POLICY_VIOLATION, asker_of
-from sokovan.api.lookup import kernel_at, read_session
+from sokovan.api.middleware import POLICY_VIOLATION, asker_of
 from sokovan.api.problems import problem_of
 from sokovan.api.routes.exec_frames import NORMAL, next_message, read_request, read_size, say_last
-from sokovan.api.streaming.streams import UNTIL_WOKEN
+from sokovan.api.streaming.event_streams import UNTIL_WOKEN
 from sokovan.domain.errors import Conflict, NotFound, SokovanError, StoreUnavailable
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.record import KernelRecord
+from sokovan.domain.records import KernelRecord
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import Execution
 from sokovan.wire.api.execution import frames_of

@@ -7,8 +7,8 @@ from contextlib import suppress
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from sokovan.api.bodies import parsed
 from sokovan.api.errors import BodyTooLarge
+from sokovan.api.request_bodies import parsed
 from sokovan.domain.checks import require_int
 from sokovan.domain.commands import require_command
 from sokovan.domain.errors import InvalidSpec

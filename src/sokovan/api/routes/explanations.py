@@ -8,12 +8,12 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sokovan.api.access.lookup import read_session, seen_by, session_named
 from sokovan.api.context import ApiContext
-from sokovan.api.gate import asker_of
-from sokovan.api.lookup import read_session, seen_by, session_named
 from sokovan.api.mapping.explanations import plan_view, waiting_view, why_view
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import history_view
+from sokovan.api.middleware import asker_of
 from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.routes.parameters import Ref, SessionChoice
 from sokovan.ports.storage import UnitOfWork

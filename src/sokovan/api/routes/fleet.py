@@ -8,7 +8,7 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sokovan.api.authentication import Asker
+from sokovan.api.access.authentication import Asker
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.fleet import (
     image_of,
@@ -19,14 +19,14 @@ from sokovan.api.mapping.fleet import (
     scaling_group_view,
 )
 from sokovan.api.operations import Operation, body_of
-from sokovan.api.pool_policy import require_runnable
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
+from sokovan.api.scaling_group_policy import require_runnable
 from sokovan.domain.access import Kind
-from sokovan.domain.image import ARCHITECTURE_DEFAULT, Image
-from sokovan.domain.queue import Queue
-from sokovan.domain.scaling_group import ScalingGroup
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest, Problem
+from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.registry import PluginRegistry
 from sokovan.wire.api.fleet import ImageBody, ImagePage, QueueBody, QueuePage, ScalingGroupBody, ScalingGroupPage

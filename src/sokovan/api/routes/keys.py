@@ -5,14 +5,14 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sokovan.api.auditing import audit_entry
-from sokovan.api.authentication import Asker, new_token, token_digest
+from sokovan.api.access.auditing import audit_entry
+from sokovan.api.access.authentication import Asker, new_token, token_digest
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import Forbidden
-from sokovan.api.gate import asker_of
 from sokovan.api.mapping.tenancy import key_view, new_key_view
+from sokovan.api.middleware import asker_of
 from sokovan.api.operations import Operation, body_of, json_response
-from sokovan.api.pages import PAGE_DEFAULT, Cursor, Limit, page_by_name
+from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
 from sokovan.domain.access import Act, Belonging, Kind, may, may_act_for
 from sokovan.domain.errors import Conflict, NotFound

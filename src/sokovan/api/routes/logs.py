@@ -8,16 +8,16 @@ from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sokovan.api.access.lookup import kernel_at, read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import LogGone
-from sokovan.api.gate import asker_of
-from sokovan.api.lookup import kernel_at, read_session
+from sokovan.api.middleware import asker_of
 from sokovan.api.operations import EVENT_STREAM, Operation, json_response
 from sokovan.api.routes.parameters import INDEX_MAX, Index, Ref
-from sokovan.api.streaming.following import Follower, read_places
-from sokovan.api.streaming.logs import OFFSET_MAX, PIECE, PIECE_MAX, TAIL_MAX, KernelLogs, log_chunk
+from sokovan.api.streaming.kernel_logs import OFFSET_MAX, PIECE, PIECE_MAX, TAIL_MAX, KernelLogs, log_chunk
+from sokovan.api.streaming.log_streams import Follower, read_places
 from sokovan.domain.errors import Conflict
-from sokovan.domain.record import KernelRecord
+from sokovan.domain.records import KernelRecord
 from sokovan.ports.runtime import LogPart
 from sokovan.wire.api.sessions import LogChunk
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field
 
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 
 # As `domain.ids` has it: what names nothing is refused before anybody looks for it.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._\-/:@+]{0,127}$"

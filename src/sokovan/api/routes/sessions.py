@@ -10,18 +10,18 @@ from pydantic import Field, field_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sokovan.api.access.lookup import read_session, seen_by, session_named
 from sokovan.api.context import ApiContext
-from sokovan.api.gate import asker_of
-from sokovan.api.last_words import viewed
-from sokovan.api.lookup import read_session, seen_by, session_named
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import kernel_view, session_view
+from sokovan.api.middleware import asker_of
 from sokovan.api.operations import Operation, body_of, json_response
-from sokovan.api.pages import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX, cursor_of, number_of
+from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX, cursor_of, number_of
+from sokovan.api.pending_reasons import viewed
 from sokovan.api.routes.parameters import Ref, SessionChoice, name_field
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.record import SessionRecord
-from sokovan.ports.sessions import SessionFilter
+from sokovan.domain.records import SessionRecord
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.sessions import KernelView, SessionBody, SessionPage, SessionView
 

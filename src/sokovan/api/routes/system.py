@@ -10,14 +10,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from sokovan import __version__
+from sokovan.api.access.lookup import require
 from sokovan.api.context import ApiContext
-from sokovan.api.gate import OPEN_PATH, asker_of
-from sokovan.api.lookup import require
 from sokovan.api.mapping.tenancy import whoami_view
+from sokovan.api.middleware import OPEN_PATH, asker_of
 from sokovan.api.operations import Operation, json_response
 from sokovan.domain.access import Act, Kind
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import SokovanError
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.wire.api.system import HealthView
 from sokovan.wire.api.tenancy import WhoamiView
 

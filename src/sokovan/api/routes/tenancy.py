@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sokovan.api.authentication import Asker
+from sokovan.api.access.authentication import Asker
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import Forbidden
 from sokovan.api.mapping.tenancy import (

@@ -6,20 +6,20 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sokovan.api.authentication import Asker
+from sokovan.api.access.authentication import Asker
+from sokovan.api.access.lookup import read_session
 from sokovan.api.context import ApiContext
-from sokovan.api.gate import asker_of
-from sokovan.api.last_words import viewed
-from sokovan.api.lookup import read_session
 from sokovan.api.mapping.events import event_view, missed_view
 from sokovan.api.mapping.sessions import is_final
+from sokovan.api.middleware import asker_of
 from sokovan.api.operations import EVENT_STREAM, Operation
+from sokovan.api.pending_reasons import viewed
 from sokovan.api.routes.parameters import Ref
-from sokovan.api.streaming.hub import Listener
-from sokovan.api.streaming.sight import Sight
-from sokovan.api.streaming.streams import UNTIL_WOKEN, Source, sse
+from sokovan.api.streaming.event_hub import Listener
+from sokovan.api.streaming.event_streams import UNTIL_WOKEN, Source, sse
+from sokovan.api.streaming.visibility import Sight
 from sokovan.domain.ids import SessionId
-from sokovan.domain.record import SessionRecord
+from sokovan.domain.records import SessionRecord
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.sessions import SessionView
 from sokovan.wire.api.system import EventView

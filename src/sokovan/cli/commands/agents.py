@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from sokovan.cli import cells
-from sokovan.cli.asking import confirm
-from sokovan.cli.commands.catalog import list_all
+from sokovan.cli import formatting
+from sokovan.cli.commands.catalog.catalog import list_all
 from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
-from sokovan.cli.commands.session_views import history_columns
+from sokovan.cli.commands.sessions.session_views import history_columns
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import talk
+from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_one
-from sokovan.sdk.surroundings import RealSurroundings
+from sokovan.sdk.environment import RealSurroundings
 from sokovan.wire.api.fleet import AgentView
 
 if TYPE_CHECKING:
-    from sokovan.sdk.client import Client
+    from sokovan.sdk.sync.client import Client
 
 # The label of a machine that only acts as if.
 _PRETENDED_LABEL = "sokovan.pretended"
@@ -70,7 +70,9 @@ def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     with shown.client() as client:
         agent = client.agents.get(name)
     facts = [(column.name, column.cell(agent)) for column in agent_columns(utc=shown.utc)]
-    facts.append(("labels", " ".join(f"{key}={value}" for key, value in sorted(agent.labels.items())) or cells.NONE))
+    facts.append(
+        ("labels", " ".join(f"{key}={value}" for key, value in sorted(agent.labels.items())) or formatting.NONE)
+    )
     show_one(agent, facts, form, name=agent.id)
     return OK
 
@@ -158,10 +160,10 @@ def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
         Column("link", lambda agent: "up" if agent.connected else "down"),
         Column("pool", lambda agent: agent.scaling_group),
         Column("kernels", lambda agent: str(agent.kernels)),
-        Column("gpu", lambda agent: cells.share(cells.gpu_slot(agent.slots), agent.used, agent.slots)),
-        Column("cpu", lambda agent: cells.share("cpu", agent.used, agent.slots)),
-        Column("mem", lambda agent: cells.share("mem", agent.used, agent.slots)),
-        Column("heartbeat", lambda agent: cells.age(agent.heartbeat_at, now_s=now_s, utc=utc)),
+        Column("gpu", lambda agent: formatting.share(formatting.gpu_slot(agent.slots), agent.used, agent.slots)),
+        Column("cpu", lambda agent: formatting.share("cpu", agent.used, agent.slots)),
+        Column("mem", lambda agent: formatting.share("mem", agent.used, agent.slots)),
+        Column("heartbeat", lambda agent: formatting.age(agent.heartbeat_at, now_s=now_s, utc=utc)),
         Column("arch", lambda agent: agent.architecture, wide=True),
         Column("incarnation", lambda agent: str(agent.incarnation), wide=True),
     ]

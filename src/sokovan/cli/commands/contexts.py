@@ -8,10 +8,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from sokovan.cli.asking import confirm, is_interactive
 from sokovan.cli.commands.options import AS_TABLE, Flag, Shown, Yes
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import talk
+from sokovan.cli.prompts import confirm, is_interactive
 from sokovan.cli.rendering import Column, show_all
 from sokovan.sdk.config import config_path, is_token, read_config, remove_context, save_context, use_context
 from sokovan.sdk.errors import InvalidSetting

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sokovan.cli.asking import confirm
-from sokovan.cli.cells import or_none
-from sokovan.cli.commands.catalog import list_all
+from sokovan.cli.commands.catalog.catalog import list_all
 from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
 from sokovan.cli.exit_codes import OK
+from sokovan.cli.formatting import or_none
 from sokovan.cli.output import talk
+from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_one
 from sokovan.wire.api.tenancy import KeyView
 

@@ -12,7 +12,7 @@ from sokovan.cli.rendering import Form, checked_form, plain
 from sokovan.sdk.settings import Settings, resolve
 
 if TYPE_CHECKING:
-    from sokovan.sdk.client import Client
+    from sokovan.sdk.sync.client import Client
 
 COMMON = Group("Common options", sort_key=100)
 Flag = Annotated[bool, Parameter(negative=())]
@@ -33,7 +33,7 @@ class Server:
 
     def client(self, *, timeout_s: float = 30.0) -> Client:
         """The client for the server. Raises NotLoggedIn, InvalidSetting."""
-        from sokovan.sdk.client import Client  # noqa: PLC0415  # the HTTP client loads only here
+        from sokovan.sdk.sync.client import Client  # noqa: PLC0415  # the HTTP client loads only here
 
         return Client(self.url, context=self.context, timeout_s=timeout_s)
 

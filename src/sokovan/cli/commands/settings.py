@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sokovan.cli.cells import NONE
 from sokovan.cli.commands.options import AS_TABLE, Flag, Shown
 from sokovan.cli.exit_codes import OK
+from sokovan.cli.formatting import NONE
 from sokovan.cli.rendering import Column, show_all
 from sokovan.sdk.settings import Setting
 

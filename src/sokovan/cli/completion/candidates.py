@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sokovan.cli.catalogue import COMMANDS, NOUNS
-from sokovan.cli.completion.vocabulary import MANY, VALUES, WORDS, Candidate, beginning, verbs_of, words_of
+from sokovan.cli.completion.word_kinds import MANY, VALUES, WORDS, Candidate, beginning, verbs_of, words_of
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import say
 

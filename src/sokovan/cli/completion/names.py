@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sokovan.cli.completion.memory import Name, NameMemory, cache_folder
+from sokovan.cli.completion.name_cache import Name, NameMemory, cache_folder
 from sokovan.sdk.config import config_path, read_config
+from sokovan.sdk.environment import RealSurroundings
 from sokovan.sdk.settings import Settings, resolve
-from sokovan.sdk.surroundings import RealSurroundings
 
 # Nobody who pressed Tab waits longer for a server.
 BUDGET_S = 0.3
@@ -59,9 +59,9 @@ def within(seconds: float, ask: Callable[[], list[Name]]) -> list[Name] | None:
 
 def _question(kind: str, settings: Settings) -> Callable[[], list[Name]]:
     """What is left is the server's part: loading our own does not count against its time."""
-    from sokovan.sdk.connection import Connection  # noqa: PLC0415  # the HTTP client loads only here
     from sokovan.sdk.core.retrying import RetryRule  # noqa: PLC0415  # loads only here, too
     from sokovan.sdk.endpoint import Endpoint  # noqa: PLC0415  # loads only here, too
+    from sokovan.sdk.sync.connection import Connection  # noqa: PLC0415  # the HTTP client loads only here
 
     endpoint = Endpoint(*settings.credentials(), timeout_s=BUDGET_S, connect_s=BUDGET_S)
     connection, call = Connection(endpoint, rule=RetryRule(attempts_max=1)), _listing(kind)

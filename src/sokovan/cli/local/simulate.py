@@ -8,7 +8,7 @@ from typing import Any
 from sokovan.cli.exit_codes import FAILED, OK, USAGE
 from sokovan.cli.output import as_json, complain, say, table, talk
 from sokovan.domain.errors import SokovanError
-from sokovan.domain.plain import plain
+from sokovan.domain.plain_values import plain
 from sokovan.entrypoints.simulate import Outcome, read_all, replayed, save_snapshots, simulated
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.trace import Verdict

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum, auto
 
-from sokovan.domain.lifecycle.machine import CONTROLLER, COORDINATOR, REPORT, Deadline, TransitionTable
+from sokovan.domain.lifecycle.transition_table import CONTROLLER, COORDINATOR, REPORT, Deadline, TransitionTable
 
 
 class AgentStatus(StrEnum):

@@ -1,13 +1,13 @@
 """The life of a deployment.
 
-Being degraded is health, not status: see `domain.deployment`.
+Being degraded is health, not status: see `domain.serving.deployment`.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum, auto
 
-from sokovan.domain.lifecycle.machine import CONTROLLER, COORDINATOR, Deadline, TransitionTable
+from sokovan.domain.lifecycle.transition_table import CONTROLLER, COORDINATOR, Deadline, TransitionTable
 
 
 class DeploymentStatus(StrEnum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum, auto
 
-from sokovan.domain.lifecycle.machine import CONTROLLER, COORDINATOR, Deadline, TransitionTable
+from sokovan.domain.lifecycle.transition_table import CONTROLLER, COORDINATOR, Deadline, TransitionTable
 
 
 class RouteStatus(StrEnum):

@@ -14,7 +14,7 @@ from sokovan.domain.checks import require_int, require_kind
 from sokovan.domain.errors import IllegalTransition
 from sokovan.domain.lifecycle.kernel import ALIVE as KERNEL_ALIVE
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
-from sokovan.domain.lifecycle.machine import CONTROLLER, COORDINATOR, REPORT, Deadline, TransitionTable
+from sokovan.domain.lifecycle.transition_table import CONTROLLER, COORDINATOR, REPORT, Deadline, TransitionTable
 
 
 class SessionStatus(StrEnum):

@@ -14,14 +14,14 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from sokovan.entrypoints.embedded.crossing import (
+from sokovan.entrypoints.embedded.loop_proxy import (
     AgentStatesAcross,
     Crossing,
     EventsAcross,
     GatewayAcross,
     HintsAcross,
 )
-from sokovan.entrypoints.embedded.plant import Plant, PlantWish, plant_at_work
+from sokovan.entrypoints.embedded.manager_runtime import Plant, PlantWish, plant_at_work
 
 STOP_LIMIT_S = 30.0
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sokovan.adapters.local.chance import secret_text
+from sokovan.adapters.local.random_source import secret_text
 from sokovan.domain.errors import SokovanError
 
 PRIVATE_FOLDER = 0o700

@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from sokovan.domain.access import Act, Belonging, Kind, Standing, may
 from sokovan.domain.errors import Conflict, NotFound
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.record import DETAIL_MAX, Change, SessionRecord
-from sokovan.orchestrator.sessions.dry_runs import DryRuns, DryRunUnavailable, planned_session
-from sokovan.orchestrator.sessions.explanations import Explanation, PlannedSession, WaitingSummary
-from sokovan.orchestrator.sessions.inquiries import Inquiries
-from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
-from sokovan.orchestrator.sessions.submissions import Submission, Submissions
-from sokovan.ports.audit import AuditEntry
+from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.records import DETAIL_MAX, Change, SessionRecord
+from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
+from sokovan.orchestrator.sessions.explain.plan import DryRuns, DryRunUnavailable, planned_session
+from sokovan.orchestrator.sessions.explain.why import Inquiries
+from sokovan.orchestrator.sessions.intake.requests import Caller, SessionRequest
+from sokovan.orchestrator.sessions.intake.submissions import Submission, Submissions
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.hints import Hints
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.audit import AuditEntry
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 
 SESSIONS_HINT = "sessions"

@@ -13,15 +13,15 @@ from contextlib import suppress
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
-from sokovan.domain.record import Change, SessionRecord
+from sokovan.domain.records import Change, SessionRecord
+from sokovan.orchestrator.agent_registry import SESSIONS_HINT
 from sokovan.orchestrator.coordinator import Leadership
-from sokovan.orchestrator.fleet import SESSIONS_HINT
 from sokovan.orchestrator.handler import DeadlinePassed, Handler, within
-from sokovan.orchestrator.sessions.moves import Plan, Step, by_coordinator
-from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
-from sokovan.orchestrator.sessions.rounds import Round
+from sokovan.orchestrator.periodic_tasks import TaskSpec
+from sokovan.orchestrator.sessions.config import CoordinatorParts, Pace
+from sokovan.orchestrator.sessions.context import Round
+from sokovan.orchestrator.sessions.session_writer import Plan, Step, by_coordinator
 from sokovan.orchestrator.sessions.workshop import Workshop
-from sokovan.orchestrator.tasks import TaskSpec
 from sokovan.ports.storage import Fence
 
 LEASE = "sessions"

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from sokovan.domain.record import SessionRecord
-from sokovan.orchestrator.batches import BatchWriter
+from sokovan.domain.records import SessionRecord
+from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.handler import Handler
+from sokovan.orchestrator.sessions.config import CoordinatorParts, Pace
+from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.handlers.deadlines import EndOverdue
 from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
+from sokovan.orchestrator.sessions.handlers.garbage_collection import ClearLeftovers
+from sokovan.orchestrator.sessions.handlers.heartbeats import NoticeSilence
 from sokovan.orchestrator.sessions.handlers.housekeeping import KeepHouse
-from sokovan.orchestrator.sessions.handlers.leftovers import ClearLeftovers
 from sokovan.orchestrator.sessions.handlers.lost_agents import EndLostSessions
-from sokovan.orchestrator.sessions.handlers.overdue import EndOverdue
 from sokovan.orchestrator.sessions.handlers.prepare import PrepareImages
 from sokovan.orchestrator.sessions.handlers.schedule import ScheduleSessions
-from sokovan.orchestrator.sessions.handlers.silence import NoticeSilence
 from sokovan.orchestrator.sessions.handlers.start import StartKernels
 from sokovan.orchestrator.sessions.handlers.sweep import Sweep
 from sokovan.orchestrator.sessions.handlers.terminate import TerminateSessions
 from sokovan.orchestrator.sessions.handlers.watch import WatchKernels
-from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
-from sokovan.orchestrator.sessions.rounds import Round, Workbench
 from sokovan.orchestrator.sessions.scheduler import Scheduler
 
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from sokovan.domain.ids import KernelId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
-from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
-from sokovan.domain.slot_forms import format_amount
-from sokovan.orchestrator.sessions.moves import Step, by_report
+from sokovan.domain.slot_notation import format_amount
+from sokovan.orchestrator.sessions.session_writer import Step, by_report
 from sokovan.ports.runtime import OUT_OF_MEMORY
 
 COMPLETED = "completed"

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
-from sokovan.domain.scaling_group import ScalingGroup
-from sokovan.orchestrator.errands import said
-from sokovan.orchestrator.sessions.verdict_book import VerdictBook
+from sokovan.orchestrator.agent_requests import said
+from sokovan.orchestrator.sessions.verdict_cache import VerdictBook
 from sokovan.ports.allocation import AllocationContext, AllocationError, Assignment, SchedulingAllocator, assignments_of
 from sokovan.ports.environment import Clock
 from sokovan.ports.snapshots import SnapshotSource

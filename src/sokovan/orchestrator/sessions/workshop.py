@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from sokovan.domain.lifecycle.session import SESSION
-from sokovan.domain.record import SessionRecord
-from sokovan.orchestrator.batches import BatchWriter
-from sokovan.orchestrator.errands import Errands
+from sokovan.domain.records import SessionRecord
+from sokovan.orchestrator.agent_requests import Errands
+from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.quarantine import Quarantine
+from sokovan.orchestrator.sessions.agent_reports import Reports
+from sokovan.orchestrator.sessions.config import CoordinatorParts, Pace
+from sokovan.orchestrator.sessions.context import Workbench
 from sokovan.orchestrator.sessions.crew import Crew
-from sokovan.orchestrator.sessions.live import LiveSessions
-from sokovan.orchestrator.sessions.live_reading import LiveReader
-from sokovan.orchestrator.sessions.moves import SessionWriter
-from sokovan.orchestrator.sessions.parts import CoordinatorParts, Pace
-from sokovan.orchestrator.sessions.reports import Reports
-from sokovan.orchestrator.sessions.rounds import Workbench
 from sokovan.orchestrator.sessions.scheduler import Scheduler
-from sokovan.orchestrator.sessions.verdict_book import VerdictBook
+from sokovan.orchestrator.sessions.session_cache import LiveSessions
+from sokovan.orchestrator.sessions.session_cache_reader import LiveReader
+from sokovan.orchestrator.sessions.session_writer import SessionWriter
+from sokovan.orchestrator.sessions.verdict_cache import VerdictBook
 
 
 class Workshop:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from sokovan.domain.slots import ResourceSlot
-from sokovan.scheduling.engine.jobs import Failure, Job
-from sokovan.scheduling.engine.ledger import Entry, Ledger, PendingLines
+from sokovan.scheduling.engine.owner_ledger import Entry, Ledger, PendingLines
+from sokovan.scheduling.engine.pending_session import Failure, Job
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.extensions import Extensions, PluginFailed
 from sokovan.scheduling.snapshot import SessionWorkload

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.engine.admission import Admission
 from sokovan.scheduling.engine.gang import Trial
-from sokovan.scheduling.engine.jobs import NOBODY, Failure, Job
-from sokovan.scheduling.engine.lanes import Lanes, Line
-from sokovan.scheduling.engine.queues import QueueNode
+from sokovan.scheduling.engine.pending_session import NOBODY, Failure, Job
+from sokovan.scheduling.engine.placement import Floor, Turn
+from sokovan.scheduling.engine.queues.queue_order import Lanes, Line
+from sokovan.scheduling.engine.queues.queue_usage import QueueNode
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.engine.turn import Floor, Turn
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.trace import Code

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.session import TopologyMode
-from sokovan.domain.topology import ROOT
 from sokovan.scheduling.engine.admission import Admission
 from sokovan.scheduling.engine.allocate import Outcome
 from sokovan.scheduling.engine.gang import Span, Trial
-from sokovan.scheduling.engine.jobs import Failure, Job
-from sokovan.scheduling.engine.turn import Floor, place_best_effort
+from sokovan.scheduling.engine.pending_session import Failure, Job
+from sokovan.scheduling.engine.placement import Floor, place_best_effort
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.trace import Code

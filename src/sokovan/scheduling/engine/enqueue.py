@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sokovan.scheduling.engine.jobs import Failure, Job
-from sokovan.scheduling.engine.queues import QueueBook, QueueNode, Refusal
+from sokovan.scheduling.engine.pending_session import Failure, Job
+from sokovan.scheduling.engine.queues.queue_usage import QueueBook, QueueNode, Refusal
 from sokovan.scheduling.trace import Code
 
 

@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import SessionId
-from sokovan.domain.slot_forms import format_slots
+from sokovan.domain.slot_notation import format_slots
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.domain.topology import ROOT
-from sokovan.scheduling.engine.domains import Domains, Tier
-from sokovan.scheduling.engine.jobs import Failure, Job
-from sokovan.scheduling.engine.queues import QueueBook
+from sokovan.scheduling.engine.cluster_totals import Stock
+from sokovan.scheduling.engine.pending_session import Failure, Job
+from sokovan.scheduling.engine.placement import Floor
+from sokovan.scheduling.engine.queues.queue_usage import QueueBook
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.engine.stock import Stock
-from sokovan.scheduling.engine.turn import Floor
+from sokovan.scheduling.engine.topology_search import Domains, Tier
 from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
 from sokovan.scheduling.trace import MEANING, Advice, Check, Code, Funnel, Verdict
 

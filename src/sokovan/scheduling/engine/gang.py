@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sokovan.scheduling.engine.choice import Choice
-from sokovan.scheduling.engine.jobs import NOBODY, Job, Run
-from sokovan.scheduling.engine.queues import QueueBook, Refusal
+from sokovan.scheduling.engine.agent_choice import Choice
+from sokovan.scheduling.engine.pending_session import NOBODY, Job, Run
+from sokovan.scheduling.engine.queues.queue_usage import QueueBook, Refusal
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.workspace import Workspace

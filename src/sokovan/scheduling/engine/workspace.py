@@ -17,9 +17,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.topology import HyperNodeTree
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.topology import HyperNodeTree
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

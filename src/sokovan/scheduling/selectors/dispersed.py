@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.scheduling.engine.workspace import ONE, Ints, Workspace
 from sokovan.scheduling.selectors.base import AgentSelectionCriteria, RankedSelector, occupancy_of, size_of
 

@@ -7,7 +7,7 @@ and go.
 
 from __future__ import annotations
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.scheduling.engine.workspace import Ints
 from sokovan.scheduling.selectors.base import AgentSelectionCriteria, Candidates, RankedSelector
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sokovan.domain.slots import ResourceSlot
-from sokovan.scheduling.engine.ledger import Ledger
+from sokovan.scheduling.engine.owner_ledger import Ledger
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 
 

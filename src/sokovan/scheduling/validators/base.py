@@ -17,9 +17,9 @@ from typing import ClassVar
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.policy import Scope
-from sokovan.domain.slot_forms import format_amount
+from sokovan.domain.slot_notation import format_amount
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.scheduling.engine.ledger import Account, Ledger, PendingLines
+from sokovan.scheduling.engine.owner_ledger import Account, Ledger, PendingLines
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.domain.slot_forms import format_slots
+from sokovan.domain.slot_notation import format_slots
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.validators.base import PendingLimitExceeded, ValidationContext, ValidatorRule
 

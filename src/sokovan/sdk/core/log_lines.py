@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sokovan.sdk.core.following import LogPiece
+from sokovan.sdk.core.followers import LogPiece
 
 # A line that does not end is shown in parts.
 LINE_MAX = 64 * 1024

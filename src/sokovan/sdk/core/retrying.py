@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sokovan.sdk.environment import Surroundings
 from sokovan.sdk.errors import ApiProblem, ClientProblem, StillWaiting, Unreachable
-from sokovan.sdk.surroundings import Surroundings
 
 # The server did nothing, and says that it may be asked again.
 _AGAIN = frozenset({429, 503})

@@ -18,7 +18,7 @@ from sokovan.sdk.requesting import read_mount, slots_of, words_of
 from sokovan.sdk.spec import fields
 from sokovan.sdk.spec.fields import Field, schema_of
 from sokovan.sdk.spec.places import Node, read_documents
-from sokovan.sdk.spec.written import Written
+from sokovan.sdk.spec.spec_document import Written
 from sokovan.wire.api.bodies import Amount
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 

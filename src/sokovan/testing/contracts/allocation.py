@@ -25,9 +25,9 @@ from sokovan.ports.allocation import (
 from sokovan.scheduling.selectors.base import AgentSelection
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.testing.contracts import expect
-from sokovan.testing.contracts.fleet import agent_now
-from sokovan.testing.contracts.ledger import conserved, held
-from sokovan.testing.contracts.sessions import enqueue_together
+from sokovan.testing.contracts.repositories.agents import agent_now
+from sokovan.testing.contracts.repositories.ledger import conserved, held
+from sokovan.testing.contracts.repositories.sessions import enqueue_together
 from sokovan.testing.contracts.storage import published
 from sokovan.testing.stored_cluster import StoredCluster, assignment, refusal, session_spec
 

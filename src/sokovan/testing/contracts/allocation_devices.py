@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import FreeProof
-from sokovan.domain.record import Device
+from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.allocation import agents, sessions

@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.session import KernelSpec, SessionSpec
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, User
-from sokovan.domain.topology import HyperNode
 from sokovan.ports.allocation import (
     AgentChanged,
     AllocationContext,
@@ -30,8 +30,8 @@ from sokovan.ports.allocation import (
 )
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.allocation import ONE_CPU, agents, allocated, crowds, sessions
-from sokovan.testing.contracts.fleet import agent_now, walked
-from sokovan.testing.contracts.ledger import conserved, held
+from sokovan.testing.contracts.repositories.agents import agent_now, walked
+from sokovan.testing.contracts.repositories.ledger import conserved, held
 from sokovan.testing.stored_cluster import BY_AGENT, BY_USER, StoredCluster, assignment
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]

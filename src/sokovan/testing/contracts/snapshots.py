@@ -10,21 +10,21 @@ from dataclasses import fields, replace
 from typing import TypeAlias
 
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import NotFound
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.queue import Queue
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.tenancy import Domain, Keypair, Owner, User
-from sokovan.domain.topology import HyperNode
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
 from sokovan.testing.clock import until
 from sokovan.testing.contracts import expect
-from sokovan.testing.contracts.fleet import walked
+from sokovan.testing.contracts.repositories.agents import walked
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, DEFAULT_GROUP, StoredCluster, assignment, refusal
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]

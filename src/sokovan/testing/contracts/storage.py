@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import Conflict, FencedOut, InvalidTopology, NotFound
 from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, NoticeIssued, SessionMoved
 from sokovan.domain.ids import SessionId
-from sokovan.domain.topology import HyperNode
 from sokovan.ports.leases import Lease
-from sokovan.ports.sessions import RequestKey
+from sokovan.ports.repositories.sessions import RequestKey
+from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import Fence, UnitOfWork
-from sokovan.ports.verdicts import StoredVerdict
 from sokovan.testing.clock import until
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, refusal, session_spec

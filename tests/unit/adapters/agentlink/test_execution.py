@@ -13,10 +13,10 @@ from sokovan.adapters.agentlink.execution import PIECES_MAX, LinkedExecution
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, ImageReport
-from sokovan.ports.agents import AgentState
+from sokovan.ports.agent_states import AgentState
 from sokovan.testing.clock import VirtualClock
+from sokovan.wire.exec_messages import PIECE_BYTES_MAX, CommandEnded, InputEnded, Resized, word_of, word_text
 from sokovan.wire.frames import Answer, Done, OpenStream, Problem, Request, Welcome
-from sokovan.wire.stream_words import PIECE_BYTES_MAX, CommandEnded, InputEnded, Resized, word_of, word_text
 from tests.unit.adapters.agentlink.lines import HELLO, Door, Line, Pipe
 
 A1 = AgentId("a1")

@@ -11,7 +11,7 @@ from sokovan.adapters.agentlink.connection import LinkLimits
 from sokovan.adapters.agentlink.linked_agents import SUPERSEDED, UNAVAILABLE, LinkedAgents
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageReport
-from sokovan.ports.agents import AgentState
+from sokovan.ports.agent_states import AgentState
 from sokovan.testing.clock import VirtualClock
 from sokovan.wire.frames import (
     Answer,

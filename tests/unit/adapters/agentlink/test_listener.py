@@ -16,7 +16,7 @@ from sokovan.adapters.agentlink.listener import LinkListener, serve_links
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.domain.ids import AgentId
 from sokovan.ports.agent_gateway import ImageReport
-from sokovan.ports.agents import AgentState
+from sokovan.ports.agent_states import AgentState
 from sokovan.wire.frames import LINK_PATH, STREAM_PATH, Welcome
 from sokovan.wire.link_codec import FRAME_BYTES_MAX, decode, encode
 from tests.integration.agent_rig import comes_true

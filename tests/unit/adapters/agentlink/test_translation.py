@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sokovan.adapters.agentlink.translation import create_of, gone_of, image_of, images_of, log_of, state_of
-from sokovan.agent.translation import heartbeat_of, launch_of, reply_of
+from sokovan.agent.link.translation import heartbeat_of, launch_of, reply_of
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.session import Mount
 from sokovan.ports.agent_gateway import Gone, ImageReport, ImageState
-from sokovan.ports.agents import AgentState, KernelReport
+from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.ports.runtime import KernelState, Launch, LogPart
 from sokovan.wire.frames import GoneWord, ImageWord, KernelEntry, LogWord
 from sokovan.wire.frames import Heartbeat as HeartbeatFrame

@@ -2,7 +2,7 @@
 
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.testing.clock import VirtualClock
-from sokovan.testing.contracts.agents import AGENT, heartbeat
+from sokovan.testing.contracts.agent_states import AGENT, heartbeat
 
 
 async def test_a_state_is_fresh_until_its_time_and_not_at_it() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.images import Images
-from sokovan.adapters.process.places import Places
+from sokovan.adapters.process.layout import Places
 from sokovan.ports.runtime import ImageUnavailable
 
 

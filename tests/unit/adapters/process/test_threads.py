@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.process.starting import Starter
+from sokovan.adapters.process.launch.starter import Starter
 from sokovan.adapters.process.threads import Threads, Work
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import Launch

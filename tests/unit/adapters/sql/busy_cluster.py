@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.domain.agent import AgentInfo
-from sokovan.domain.deployment import DeploymentSpec
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AccessKey, AgentId, DeploymentId, KernelId, RouteId, SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.deployment import DeploymentTrigger
@@ -11,14 +10,15 @@ from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.route import RouteTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.record import Change, Device
-from sokovan.domain.route import Endpoint, RouteSpec
+from sokovan.domain.records import Change, Device
+from sokovan.domain.serving.deployment import DeploymentSpec
+from sokovan.domain.serving.route import Endpoint, RouteSpec
 from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import Domain, Keypair, Owner, User
 from sokovan.ports.allocation import AllocationContext
-from sokovan.ports.audit import AuditEntry
-from sokovan.ports.sessions import RequestKey
+from sokovan.ports.repositories.audit import AuditEntry
+from sokovan.ports.repositories.sessions import RequestKey
 from sokovan.ports.storage import Fence
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from sokovan.adapters.sql.allocation.verification import AgentFacts, Facts
-from sokovan.adapters.sql.repositories.session_rows import KernelState, SessionState, slots_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import KernelState, SessionState, slots_text
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.tables import LEASE_TERMS
+from sokovan.adapters.sql.schema.tables import LEASE_TERMS
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.contracts.leases import taken
 from sokovan.testing.stored_cluster import StoredCluster

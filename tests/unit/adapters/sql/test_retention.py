@@ -6,11 +6,11 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql import retention
-from sokovan.adapters.sql.tables import COMMITS, REQUESTS, VERDICTS
+from sokovan.adapters.sql.schema.tables import COMMITS, REQUESTS, VERDICTS
 from sokovan.domain.ids import SessionId
-from sokovan.ports.sessions import RequestKey
+from sokovan.ports.repositories.sessions import RequestKey
+from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import REQUESTS_KEPT_S
-from sokovan.ports.verdicts import StoredVerdict
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
 

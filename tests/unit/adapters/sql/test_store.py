@@ -15,10 +15,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
-from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.schema import migration
+from sokovan.adapters.sql.schema.tables import OUTBOX
 from sokovan.adapters.sql.store import RetryRule, SqlStore
-from sokovan.adapters.sql.tables import OUTBOX
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.domain.events import NoticeIssued
@@ -61,7 +61,7 @@ async def flaky(url: str) -> AsyncIterator[tuple[StoredCluster, FlakyDatabase]]:
     clock = SystemClock()
     database = FlakyDatabase(DatabaseSettings(url), clock=clock)
     try:
-        await schema.upgrade(database)
+        await migration.upgrade(database)
         yield StoredCluster(SqlStore(database, ids=SortableIds(clock), retry=QUICK)), database
     finally:
         await database.close()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.tables import CATALOG_MARKS, OUTBOX
+from sokovan.adapters.sql.schema.tables import CATALOG_MARKS, OUTBOX
 from sokovan.adapters.sql.transaction import EVENTS_PER_LINE, Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import FencedOut

@@ -3,7 +3,7 @@
 from valkey.asyncio import Valkey
 
 from sokovan.adapters.valkey.agents import MOMENT_WIDTH, ValkeyAgentStates, decoded, encoded, moment
-from sokovan.testing.contracts.agents import AGENT, heartbeat
+from sokovan.testing.contracts.agent_states import AGENT, heartbeat
 
 
 def test_a_state_is_read_as_it_was_written() -> None:

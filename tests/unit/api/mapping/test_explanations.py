@@ -8,7 +8,7 @@ from sokovan.api.mapping.explanations import plan_view, waiting_view, why_view
 from sokovan.domain.ids import AgentId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.sessions.explanations import (
+from sokovan.orchestrator.sessions.explain.explanations import (
     Ahead,
     Explanation,
     PastReason,

@@ -15,15 +15,15 @@ from sokovan.api.mapping.fleet import (
     scaling_group_of,
     scaling_group_view,
 )
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.image import Image
+from sokovan.domain.cluster.queue import Queue, QueueState
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import AgentId, QueueName, ScalingGroupName
-from sokovan.domain.image import Image
-from sokovan.domain.queue import Queue, QueueState
-from sokovan.domain.record import AgentRecord
-from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.records import AgentRecord
 from sokovan.domain.slots import ResourceSlot, SlotLimits
-from sokovan.ports.agents import AgentState
+from sokovan.ports.agent_states import AgentState
 from sokovan.wire.api.fleet import QueueBody
 
 QUEUE = Queue(

@@ -11,6 +11,7 @@ import pytest
 from sokovan.api.mapping import requests
 from sokovan.api.mapping.requests import read_topology, session_request, topology_text
 from sokovan.domain.errors import InvalidInput, InvalidSpec
+from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.session import (
     EndPolicy,
     LostPolicy,
@@ -21,8 +22,7 @@ from sokovan.domain.session import (
     TopologyConstraint,
     TopologyMode,
 )
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
-from sokovan.orchestrator.sessions.requests import KernelGroupRequest, SessionRequest
+from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest, SessionRequest
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
 

@@ -9,12 +9,12 @@ import pytest
 from sokovan.api.mapping.sessions import exit_code_of, history_view, is_final, session_view
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.record import Change, HistoryEntry, KernelRecord, SessionRecord, SessionResult
+from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.records import Change, HistoryEntry, KernelRecord, SessionRecord, SessionResult
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot
-from sokovan.ports.verdicts import StoredVerdict
+from sokovan.ports.repositories.verdicts import StoredVerdict
 
 SLOTS = ResourceSlot({"cpu": 1000})
 

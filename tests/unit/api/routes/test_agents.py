@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentTrigger
-from sokovan.ports.agents import AgentState
+from sokovan.ports.agent_states import AgentState
 from sokovan.testing.stored_cluster import BY_COORDINATOR
 from tests.unit.api.little_api import LittleApi, member, steward
 

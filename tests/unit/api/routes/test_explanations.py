@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.ids import SessionId
-from sokovan.ports.verdicts import StoredVerdict
+from sokovan.ports.repositories.verdicts import StoredVerdict
 from tests.unit.api.little_api import ADMIN, LittleApi, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

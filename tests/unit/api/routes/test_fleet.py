@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import QueueName
-from sokovan.domain.queue import Queue
 from tests.unit.api.little_api import LittleApi, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from sokovan.api.routes.parameters import SessionChoice, name_field
 from sokovan.domain.ids import is_name
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 
 
 class Named(BaseModel):

@@ -10,7 +10,7 @@ import pytest
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.ports.verdicts import StoredVerdict
+from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR
 from tests.unit.api.little_api import ADMIN, LittleApi, member, steward
 

@@ -10,8 +10,8 @@ import pytest_asyncio
 from sokovan.domain.events import AgentEnrolled
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
-from sokovan.orchestrator.batches import BatchWriter
-from sokovan.orchestrator.sessions.verdict_book import VerdictBook
+from sokovan.orchestrator.batch_writer import BatchWriter
+from sokovan.orchestrator.sessions.verdict_cache import VerdictBook
 from sokovan.ports.events import Delivery
 from sokovan.scheduling.trace import Code, Verdict
 from sokovan.testing.clock import VirtualClock

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from sokovan.cli.completion.memory import NameMemory
+from sokovan.cli.completion.name_cache import NameMemory
 from sokovan.cli.completion.names import names_of, within
 from sokovan.sdk.errors import InvalidSetting, NotLoggedIn
 from tests.unit.cli.canned_server import CannedServer

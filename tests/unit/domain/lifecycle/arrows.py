@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from sokovan.domain.lifecycle.machine import Cause, TransitionTable
+from sokovan.domain.lifecycle.transition_table import Cause, TransitionTable
 
 Table = TransitionTable[Any, Any]
 

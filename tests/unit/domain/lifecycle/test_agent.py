@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.domain.errors import ForbiddenCause, IllegalTransition
 from sokovan.domain.lifecycle.agent import AGENT, SCHEDULABLE, AgentStatus, AgentTrigger
-from sokovan.domain.lifecycle.machine import Cause
+from sokovan.domain.lifecycle.transition_table import Cause
 from tests.unit.domain.lifecycle.arrows import arrows, causes, drawn, entrances, limits
 
 

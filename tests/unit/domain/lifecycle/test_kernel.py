@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.domain.errors import ForbiddenCause, IllegalTransition
 from sokovan.domain.lifecycle.kernel import ALIVE, HOLDS_SLOTS, KERNEL, FreeProof, KernelStatus, KernelTrigger
-from sokovan.domain.lifecycle.machine import Cause
+from sokovan.domain.lifecycle.transition_table import Cause
 from tests.unit.domain.lifecycle.arrows import arrows, causes, drawn, entrances, limits
 
 # The diagram for sessions and kernels, with the two steps of preparation that it leaves out.

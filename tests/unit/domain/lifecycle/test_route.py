@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.errors import ForbiddenCause
-from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.route import ROUTE, RouteStatus, RouteTrigger
+from sokovan.domain.lifecycle.transition_table import Cause
 from tests.unit.domain.lifecycle.arrows import arrows, causes, drawn, entrances, limits
 
 # The table of route states, row by row, with the failures it names.

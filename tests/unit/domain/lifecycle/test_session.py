@@ -8,7 +8,6 @@ import pytest
 
 from sokovan.domain.errors import ForbiddenCause, InvalidSpec
 from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.lifecycle.machine import Cause
 from sokovan.domain.lifecycle.session import (
     SESSION,
     Goal,
@@ -17,6 +16,7 @@ from sokovan.domain.lifecycle.session import (
     SessionTrigger,
     session_status,
 )
+from sokovan.domain.lifecycle.transition_table import Cause
 from tests.unit.domain.lifecycle.arrows import arrows, causes, drawn, entrances, limits
 
 # The table of session states, row by row.

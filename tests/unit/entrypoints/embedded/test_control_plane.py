@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.pretend.shape import FleetShape
 from sokovan.adapters.prometheus import PrometheusTelemetry
-from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.schema import migration
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded import control_plane
 from sokovan.entrypoints.embedded.control_plane import ControlPlane
-from sokovan.entrypoints.embedded.plant import Plant, PlantWish, plant_at_work
-from sokovan.orchestrator.sessions.parts import Pace
+from sokovan.entrypoints.embedded.manager_runtime import Plant, PlantWish, plant_at_work
+from sokovan.orchestrator.sessions.config import Pace
 from sokovan.testing.stored_cluster import StoredCluster
 
 
@@ -41,7 +41,7 @@ def wish(url: str, **changes: object) -> PlantWish:
 async def url(tmp_path: Path) -> str:
     found = f"sqlite:///{tmp_path / 'state.db'}"
     database = Database(DatabaseSettings(found), clock=SystemClock())
-    await schema.upgrade(database)
+    await migration.upgrade(database)
     await database.close()
     return found
 
@@ -106,7 +106,7 @@ async def test_the_agent_of_this_machine_is_linked_when_the_manager_is_ready(url
 async def test_an_agent_that_is_refused_says_why_when_the_manager_is_ready(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sokovan.entrypoints.embedded.tending.LINK_S", 1.0)
+    monkeypatch.setattr("sokovan.entrypoints.embedded.background_tasks.LINK_S", 1.0)
 
     def agent(manager: str) -> AgentOptions:
         return AgentOptions(manager, "another-key", root=tmp_path / "agent", name="here")

@@ -11,19 +11,19 @@ from typing import Any
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
+from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import AccessKey, AgentId, QueueName, SessionId
-from sokovan.domain.queue import Queue
-from sokovan.domain.record import SessionRecord
+from sokovan.domain.problems import InvalidRequest
+from sokovan.domain.records import SessionRecord
 from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
 from sokovan.orchestrator.sessions.controller import SESSIONS_HINT, SchedulingController
-from sokovan.orchestrator.sessions.dry_runs import DryRuns
-from sokovan.orchestrator.sessions.preparation.names import name_of
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
-from sokovan.orchestrator.sessions.requests import Caller, SessionRequest
+from sokovan.orchestrator.sessions.explain.plan import DryRuns
+from sokovan.orchestrator.sessions.intake.names import name_of
+from sokovan.orchestrator.sessions.intake.requests import Caller, SessionRequest
 from sokovan.ports.allocation import Assignment
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import UnitOfWork
-from sokovan.ports.verdicts import StoredVerdict
 from sokovan.scheduling.codec import verdict_to_json
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import profile_of

@@ -10,13 +10,13 @@ from sokovan.domain.errors import Conflict, IdempotencyConflict, NotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.record import DETAIL_MAX, SessionResult
+from sokovan.domain.problems import InvalidRequest
+from sokovan.domain.records import DETAIL_MAX, SessionResult
 from sokovan.orchestrator.sessions.controller import SchedulingController
-from sokovan.orchestrator.sessions.dry_runs import DryRunUnavailable
-from sokovan.orchestrator.sessions.explanations import When
-from sokovan.orchestrator.sessions.preparation.problems import InvalidRequest
-from sokovan.orchestrator.sessions.requests import Caller
-from sokovan.ports.audit import AuditEntry
+from sokovan.orchestrator.sessions.explain.explanations import When
+from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable
+from sokovan.orchestrator.sessions.intake.requests import Caller
+from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.orchestrator.sessions.little_controller import (
     ALICE,

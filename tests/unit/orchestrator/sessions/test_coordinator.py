@@ -1,6 +1,6 @@
 """The coordinator of sessions: who leads, what a round returns, when the next is due."""
 
-from sokovan.orchestrator.fleet import SESSIONS_HINT
+from sokovan.orchestrator.agent_registry import SESSIONS_HINT
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 

@@ -7,7 +7,7 @@ import pytest
 from sokovan.domain.ids import KernelId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.endings import Exit, deciding, ending, leaving

@@ -2,9 +2,9 @@
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.session import SessionType
-from sokovan.orchestrator.batches import BatchWriter
+from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.sessions.scheduler import Scheduler, decide_in_thread
-from sokovan.orchestrator.sessions.verdict_book import VerdictBook
+from sokovan.orchestrator.sessions.verdict_cache import VerdictBook
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot

@@ -1,6 +1,6 @@
 """One term of leadership: figures while it lasts, nothing after it."""
 
-from sokovan.orchestrator.sessions.live import Need
+from sokovan.orchestrator.sessions.session_cache import Need
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue
+from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.queue import ROOT_QUEUE, Queue
 from sokovan.domain.session import TopologyConstraint, TopologyMode
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import Owner
-from sokovan.domain.topology import HyperNode, HyperNodeTree
-from sokovan.scheduling.engine.choice import KeyedChoice
-from sokovan.scheduling.engine.jobs import Job, Outlook
-from sokovan.scheduling.engine.queues import CAPACITY, QueueBook
+from sokovan.scheduling.engine.agent_choice import KeyedChoice
+from sokovan.scheduling.engine.pending_session import Job, Outlook
+from sokovan.scheduling.engine.placement import Floor
+from sokovan.scheduling.engine.queues.queue_usage import CAPACITY, QueueBook
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
-from sokovan.scheduling.engine.turn import Floor
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions, SchedulingPlugin
 from sokovan.scheduling.pipeline import schedule

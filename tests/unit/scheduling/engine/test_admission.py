@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.policy import Scope
 from sokovan.domain.session import Partition
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
+from sokovan.scheduling.cycle_validators import RuleBook
 from sokovan.scheduling.engine.admission import Admission
-from sokovan.scheduling.engine.jobs import Failure
-from sokovan.scheduling.engine.ledger import Ledger, PendingLines
+from sokovan.scheduling.engine.owner_ledger import Ledger, PendingLines
+from sokovan.scheduling.engine.pending_session import Failure
 from sokovan.scheduling.extensions import Extensions, PluginFailed, SchedulingPlugin
 from sokovan.scheduling.profile import VALIDATORS_DEFAULT
 from sokovan.scheduling.registry import BUILT_IN
-from sokovan.scheduling.rules import RuleBook
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Check, Code
 from sokovan.scheduling.validators.base import ValidationContext

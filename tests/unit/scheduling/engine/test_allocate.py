@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.queue import QueueState
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.queue import QueueState
 from sokovan.domain.session import Partition
 from sokovan.scheduling.extensions import QueueView, SchedulingPlugin
 from sokovan.scheduling.plan import SchedulingPlan

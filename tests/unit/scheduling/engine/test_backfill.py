@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.scheduling.extensions import SchedulingPlugin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sokovan.scheduling.engine.enqueue import Enqueue
-from sokovan.scheduling.engine.jobs import Failure, Job
+from sokovan.scheduling.engine.pending_session import Failure, Job
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.engine.builders import (

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.queue import QueueState
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.queue import QueueState
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import NO_SLOTS
 from sokovan.scheduling.extensions import SchedulingPlugin
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot

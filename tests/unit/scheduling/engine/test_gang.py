@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
 from sokovan.scheduling.engine.gang import Span, Trial
 from sokovan.scheduling.snapshot import SessionWorkload

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.slot_forms import parse_slots
-from sokovan.domain.topology import HyperNode, HyperNodeTree
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.engine.workspace import NO_LIMIT, ONE, Workspace
 from tests.unit.scheduling.engine.builders import Bench, agent, rack
 

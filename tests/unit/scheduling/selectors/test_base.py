@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
-from sokovan.domain.slot_forms import format_slots, parse_slots
+from sokovan.domain.slot_notation import format_slots, parse_slots
 from sokovan.scheduling.registry import BUILT_IN
 from sokovan.scheduling.selectors.base import (
     AgentSelection,

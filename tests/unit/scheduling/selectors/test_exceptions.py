@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.registry import BUILT_IN
 from sokovan.scheduling.selectors.base import AgentSelectionCriteria, ResourceRequirements
 from sokovan.scheduling.selectors.exceptions import (

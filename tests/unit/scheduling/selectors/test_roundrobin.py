@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
-from sokovan.domain.scaling_group import ScalingGroup
 from tests.unit.scheduling.little_cluster import agent, decide, session, snapshot, where
 from tests.unit.scheduling.selectors.two_forms import chosen
 

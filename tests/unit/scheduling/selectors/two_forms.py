@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
-from sokovan.domain.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.registry import BUILT_IN
 from sokovan.scheduling.selectors.base import AgentSelectionCriteria, ResourceRequirements
 from tests.unit.scheduling.little_cluster import decide, session, snapshot, where

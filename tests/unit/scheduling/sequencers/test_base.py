@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from sokovan.domain.tenancy import Owner
-from sokovan.scheduling.engine.ledger import Ledger
+from sokovan.scheduling.engine.owner_ledger import Ledger
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.sequencers.base import SequencingContext, WorkloadSequencer, by_age
 from sokovan.scheduling.snapshot import SessionWorkload

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sokovan.domain.policy import Scope
-from sokovan.domain.slot_forms import parse_slots
-from sokovan.scheduling.engine.ledger import Ledger
+from sokovan.domain.slot_notation import parse_slots
+from sokovan.scheduling.engine.owner_ledger import Ledger
 from sokovan.scheduling.sequencers.base import SequencingContext
 from sokovan.scheduling.sequencers.drf import DRFSequencer
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload

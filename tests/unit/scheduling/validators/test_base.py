@@ -9,8 +9,8 @@ import pytest
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.policy import Scope
-from sokovan.domain.slot_forms import parse_slots
-from sokovan.scheduling.engine.ledger import Ledger, PendingLines
+from sokovan.domain.slot_notation import parse_slots
+from sokovan.scheduling.engine.owner_ledger import Ledger, PendingLines
 from sokovan.scheduling.registry import BUILT_IN
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from sokovan.scheduling.trace import Code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sokovan.domain.policy import Scope
-from sokovan.domain.slot_forms import parse_slots
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from sokovan.scheduling.trace import Code

@@ -9,7 +9,7 @@ import pytest
 from sokovan.domain.policy import Scope
 from sokovan.scheduling.trace import Code
 from sokovan.scheduling.validators.user_resource_limit import UserResourceLimitValidator
-from tests.unit.scheduling.validators.quota_laws import QuotaLaws
+from tests.unit.scheduling.validators.quota_rules import QuotaLaws
 
 LAWS = QuotaLaws(Scope.USER, "user-resource-limit", Code.QUOTA_USER)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.sdk.core.following import LogPiece
+from sokovan.sdk.core.followers import LogPiece
 from sokovan.sdk.core.log_lines import LINE_MAX, LineReader, LogLine
 
 

@@ -12,9 +12,9 @@ import time
 from sokovan.adapters.process.shim import processes, system_calls
 from sokovan.adapters.process.shim.children import NOT_STARTED, Child, NotStarted
 from sokovan.adapters.process.shim.control_groups import ControlGroups
-from sokovan.adapters.process.shim.listener import Caller, Listener
-from sokovan.adapters.process.shim.records import write_record
-from sokovan.adapters.process.shim.ring import Ring
+from sokovan.adapters.process.shim.log_ring import Ring
+from sokovan.adapters.process.shim.request_listener import Caller, Listener
+from sokovan.adapters.process.shim.state_files import write_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

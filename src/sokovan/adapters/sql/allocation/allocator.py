@@ -13,12 +13,12 @@ from typing import Any
 
 from sokovan.adapters.sql.allocation.batch_results import put_together, share_of
 from sokovan.adapters.sql.allocation.lanes import lanes_of, rounds_of
-from sokovan.adapters.sql.allocation.locked_facts import lock_facts
+from sokovan.adapters.sql.allocation.locked_state import lock_facts
 from sokovan.adapters.sql.allocation.verification import Accepted, Facts, verify
 from sokovan.adapters.sql.allocation.writing import write_allocations
 from sokovan.adapters.sql.group_commit import GroupCommit
-from sokovan.adapters.sql.repositories.holdings import LedgerMismatch
-from sokovan.adapters.sql.repositories.limits import Limits
+from sokovan.adapters.sql.repositories.owner_limits import Limits
+from sokovan.adapters.sql.repositories.usage import LedgerMismatch
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sokovan.adapters.sql.allocation.verification import Accepted
-from sokovan.adapters.sql.repositories.session_rows import record_of
+from sokovan.adapters.sql.repositories.sessions.session_rows import record_of
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import AllocationResult, Assignment, BatchResult
 

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.types import TypeEngine
 
-from sokovan.adapters.sql.repositories.holdings import LedgerMismatch
+from sokovan.adapters.sql.repositories.usage import LedgerMismatch
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
-from sokovan.adapters.sql.tables import HELD_DEVICES, HELD_SLOTS
+from sokovan.adapters.sql.schema.tables import HELD_DEVICES, HELD_SLOTS
 from sokovan.adapters.sql.transaction import Transaction
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sokovan.adapters.sql.allocation.devices import DeviceShelf
-from sokovan.adapters.sql.repositories.holdings import scopes_of
-from sokovan.adapters.sql.repositories.limits import OwnerLimits
-from sokovan.adapters.sql.repositories.session_rows import SessionState
-from sokovan.adapters.sql.tables import SESSIONS_SLOT
+from sokovan.adapters.sql.repositories.owner_limits import OwnerLimits
+from sokovan.adapters.sql.repositories.sessions.session_rows import SessionState
+from sokovan.adapters.sql.repositories.usage import scopes_of
+from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from sokovan.adapters.sql.allocation.batch_results import result_of
 from sokovan.adapters.sql.allocation.ledger_lines import LedgerLines
 from sokovan.adapters.sql.allocation.verification import Accepted, Facts
-from sokovan.adapters.sql.repositories.holdings import Delta, LedgerMismatch, apply_delta
-from sokovan.adapters.sql.repositories.session_rows import devices_text
-from sokovan.adapters.sql.repositories.transitions import Transitions
+from sokovan.adapters.sql.repositories.sessions.session_rows import devices_text
+from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
+from sokovan.adapters.sql.repositories.usage import Delta, LedgerMismatch, apply_delta
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.lifecycle.kernel import KernelTrigger
-from sokovan.domain.lifecycle.machine import Cause
-from sokovan.domain.record import Change
+from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.records import Change
 from sokovan.ports.allocation import AllocationContext, AllocationResult
 
 

@@ -21,8 +21,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sokovan.adapters.sql.invariants import freeing_laws, holding_laws, quota_laws, session_laws, story_laws
-from sokovan.adapters.sql.invariants.offences import Check, Offence, Offences
+from sokovan.adapters.sql.invariants import (
+    freeing_invariants,
+    history_invariants,
+    quota_invariants,
+    session_invariants,
+    usage_invariants,
+)
+from sokovan.adapters.sql.invariants.violations import Check, Offence, Offences
 from sokovan.adapters.sql.repositories.audit_log import SqlAuditTrail
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.transaction import Transaction
@@ -69,107 +75,107 @@ INVARIANTS: tuple[Invariant, ...] = (
         "slot conservation",
         "What an agent, a device or an owner has in use is the sum of what kernels hold, and exactly the kernels from"
         " SCHEDULED to TERMINATING hold what they ask for.",
-        holding_laws.SLOT_CONSERVATION,
+        usage_invariants.SLOT_CONSERVATION,
     ),
     Invariant(
         "I2",
         "no logical overcommit",
         "No agent has more of a slot in use than it has, or less than nothing.",
-        holding_laws.NO_OVERCOMMIT,
+        usage_invariants.NO_OVERCOMMIT,
     ),
     Invariant(
         "I5",
         "device exclusivity",
         "Kernels hold at most the units that a device has, and a device that a kernel has for itself is held by no"
         " other.",
-        holding_laws.DEVICE_EXCLUSIVITY,
+        usage_invariants.DEVICE_EXCLUSIVITY,
     ),
     Invariant(
         "I6",
         "port exclusivity",
         "A port of an agent leads to one replica of one route.",
-        holding_laws.PORT_EXCLUSIVITY,
+        usage_invariants.PORT_EXCLUSIVITY,
     ),
     Invariant(
         "I7",
         "gang atomicity",
         "While a session is alive, it has at least as many kernels placed as must start together, or none.",
-        session_laws.GANG_ATOMICITY,
+        session_invariants.GANG_ATOMICITY,
     ),
     Invariant(
         "I8",
         "derived status",
         "The status of a session follows from what is wanted of it and from the statuses of its kernels.",
-        session_laws.DERIVED_STATUS,
+        session_invariants.DERIVED_STATUS,
     ),
     Invariant(
         "I9",
         "legal edges only",
         "Every move of every history is one that the lifecycle has.",
-        story_laws.LEGAL_EDGES,
+        history_invariants.LEGAL_EDGES,
     ),
     Invariant(
         "I10",
         "terminal absorbing",
         "Nothing follows a final status, and the first cause of an end is never overwritten.",
-        story_laws.TERMINAL_ABSORBING,
+        history_invariants.TERMINAL_ABSORBING,
     ),
     Invariant(
         "I11",
         "history once",
         "Every history is counted 1 to n without a gap, each line goes on where the one before it ended, and the last"
         " one says the status.",
-        story_laws.HISTORY_ONCE,
+        history_invariants.HISTORY_ONCE,
     ),
     Invariant(
         "I12",
         "idempotent submit",
         "An idempotency key stands for one request, and the session that it made is there.",
-        session_laws.IDEMPOTENT_SUBMIT,
+        session_invariants.IDEMPOTENT_SUBMIT,
     ),
     Invariant(
         "I14",
         "fencing",
         "What a leader wrote was written within its term, and epochs only rise.",
-        story_laws.FENCING,
+        history_invariants.FENCING,
     ),
     Invariant(
         "I15",
         "quota",
         "Nobody was given more than a limit allows, unless the limit was set or lowered afterwards.",
-        quota_laws.QUOTA,
+        quota_invariants.QUOTA,
     ),
     Invariant(
         "I16",
         "dependencies",
         "Every session that was scheduled depends only on sessions that ended with success.",
-        session_laws.DEPENDENCIES_MET,
+        session_invariants.DEPENDENCIES_MET,
     ),
     Invariant(
         "I17",
         "placement validity",
         "Every kernel that holds slots lies on an agent that exists, of its scaling group, with its architecture and"
         " labels, in an incarnation that the agent has reached.",
-        session_laws.PLACEMENT_VALIDITY,
+        session_invariants.PLACEMENT_VALIDITY,
     ),
     Invariant(
         "I18",
         "intent before action",
         "A kernel that an agent may have been asked to create is on record as sent, with its agent, since it was"
         " CREATING.",
-        session_laws.INTENT_BEFORE_ACTION,
+        session_invariants.INTENT_BEFORE_ACTION,
     ),
     Invariant(
         "I19",
         "confirm before free",
         "What was freed carries a proof that nothing of it runs any more, and nothing on record contradicts the proof.",
-        freeing_laws.CONFIRM_BEFORE_FREE,
+        freeing_invariants.CONFIRM_BEFORE_FREE,
     ),
     Invariant(
         "I20",
         "free once",
         "What a kernel held was freed at one time with one proof, and no amount is negative.",
-        freeing_laws.FREE_ONCE,
+        freeing_invariants.FREE_ONCE,
     ),
     Invariant(
         "I29",

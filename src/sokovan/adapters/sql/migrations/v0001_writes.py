@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from sokovan.adapters.sql.migration_forms import IDENTITY, NAME
+from sokovan.adapters.sql.schema.migration_forms import IDENTITY, NAME
 
 revision = "0001"
 down_revision: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from sokovan.adapters.sql.migration_forms import NAME, words
+from sokovan.adapters.sql.schema.migration_forms import NAME, words
 
 revision = "0005"
 down_revision: str | None = "0004"

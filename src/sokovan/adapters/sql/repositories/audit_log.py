@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import msgspec
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.tables import AUDIT_LOG
+from sokovan.adapters.sql.schema.tables import AUDIT_LOG
 from sokovan.adapters.sql.transaction import Transaction
-from sokovan.domain.plain import made, plain
-from sokovan.ports.audit import AuditEntry
+from sokovan.domain.plain_values import made, plain
+from sokovan.ports.repositories.audit import AuditEntry
 
 BEGINNING = "0" * 64
 _READ_AT_ONCE = 1_000

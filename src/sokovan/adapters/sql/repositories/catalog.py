@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from sokovan.adapters.sql.tables import (
+from sokovan.adapters.sql.schema.tables import (
     AGENTS,
     CATALOG_MARKS,
     DEPLOYMENTS,
@@ -28,16 +28,16 @@ from sokovan.adapters.sql.tables import (
     USERS,
 )
 from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.cluster.image import Image
+from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueTree
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, NotFound
-from sokovan.domain.image import Image
 from sokovan.domain.lifecycle.session import SESSION
-from sokovan.domain.plain import made, plain
+from sokovan.domain.plain_values import made, plain
 from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.queue import ROOT_QUEUE, Queue, QueueTree
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.tenancy import Domain, Group, Keypair, User
-from sokovan.domain.topology import HyperNode, HyperNodeTree
-from sokovan.ports.catalog import CatalogItem, Item
+from sokovan.ports.repositories.catalog import CatalogItem, Item
 
 
 @dataclass(frozen=True, slots=True)

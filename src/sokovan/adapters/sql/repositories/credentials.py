@@ -12,12 +12,12 @@ from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories.catalog import item_of
 from sokovan.adapters.sql.rows import TEXT
-from sokovan.adapters.sql.tables import CREDENTIALS, KEYPAIRS, USERS
+from sokovan.adapters.sql.schema.tables import CREDENTIALS, KEYPAIRS, USERS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import Conflict, NotFound
 from sokovan.domain.ids import AccessKey, is_name
 from sokovan.domain.tenancy import Keypair, User
-from sokovan.ports.credentials import Principal
+from sokovan.ports.repositories.credentials import Principal
 
 
 class SqlCredentials:

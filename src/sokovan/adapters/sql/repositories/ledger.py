@@ -9,20 +9,25 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
-from sokovan.adapters.sql.repositories.holdings import Delta, apply_delta
-from sokovan.adapters.sql.repositories.session_rows import KernelState, SessionState, lock_sessions, read_kernels
-from sokovan.adapters.sql.repositories.transitions import Transitions
+from sokovan.adapters.sql.repositories.sessions.session_rows import (
+    KernelState,
+    SessionState,
+    lock_sessions,
+    read_kernels,
+)
+from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
+from sokovan.adapters.sql.repositories.usage import Delta, apply_delta
 from sokovan.adapters.sql.rows import TEXT
-from sokovan.adapters.sql.tables import AGENTS, HELD_DEVICES, HELD_SLOTS, KERNELS, OWNER_USAGE, SESSIONS_SLOT
+from sokovan.adapters.sql.schema.tables import AGENTS, HELD_DEVICES, HELD_SLOTS, KERNELS, OWNER_USAGE, SESSIONS_SLOT
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.policy import Scope
-from sokovan.domain.record import Change, HeldSlot, KernelRecord
+from sokovan.domain.records import Change, HeldSlot, KernelRecord
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.ports.ledger import UnprovenFree
+from sokovan.ports.repositories.ledger import UnprovenFree
 
 
 class SqlLedger:

@@ -11,19 +11,19 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Row
 from sqlalchemy.exc import IntegrityError
 
-from sokovan.adapters.sql.repositories import story
-from sokovan.adapters.sql.tables import DEPLOYMENTS, ENDPOINTS, ROUTES, SCALING_GROUPS
+from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.schema.tables import DEPLOYMENTS, ENDPOINTS, ROUTES, SCALING_GROUPS
 from sokovan.adapters.sql.transaction import Transaction
-from sokovan.domain.deployment import DeploymentSpec
 from sokovan.domain.errors import Conflict, NotFound, StaleVersion
 from sokovan.domain.events import DeploymentMoved, DeploymentScaled, RouteMoved
-from sokovan.domain.health import Health
 from sokovan.domain.ids import AgentId, DeploymentId, KernelId, RouteId
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT, DeploymentStatus, DeploymentTrigger
 from sokovan.domain.lifecycle.route import ROUTE, RouteStatus, RouteTrigger
-from sokovan.domain.plain import made, plain
-from sokovan.domain.record import Change, DeploymentRecord, HistoryEntry, RouteRecord
-from sokovan.domain.route import Endpoint, RouteSpec
+from sokovan.domain.plain_values import made, plain
+from sokovan.domain.records import Change, DeploymentRecord, HistoryEntry, RouteRecord
+from sokovan.domain.serving.deployment import DeploymentSpec
+from sokovan.domain.serving.health import Health
+from sokovan.domain.serving.route import Endpoint, RouteSpec
 
 
 class SqlDeployments:
@@ -37,12 +37,12 @@ class SqlDeployments:
         group = sa.select(SCALING_GROUPS.c.name).where(SCALING_GROUPS.c.name == spec.scaling_group)
         if await self._transaction.first(group) is None:
             raise NotFound(what="scaling group", name=spec.scaling_group)
-        line = story.Line(spec.deployment_id, 1, None, DEPLOYMENT.initial.value, "created")
+        line = history.Line(spec.deployment_id, 1, None, DEPLOYMENT.initial.value, "created")
         values = {"status": DEPLOYMENT.initial.value, "version": 1, "history_sequence": 1}
         row = {"deployment_id": spec.deployment_id, "scaling_group": spec.scaling_group, **values, **_wanted(spec)}
         try:
             async with self._transaction.savepoint():
-                await story.append(self._transaction, DEPLOYMENT.name, [line], change)
+                await history.append(self._transaction, DEPLOYMENT.name, [line], change)
                 await self._transaction.execute(sa.insert(DEPLOYMENTS), row)
         except IntegrityError as error:
             raise Conflict(f"deployment {spec.deployment_id!r} is there already") from error
@@ -93,7 +93,7 @@ class SqlDeployments:
 
     async def history(self, deployment_id: DeploymentId) -> Sequence[HistoryEntry]:
         """See the port."""
-        return await story.told(self._transaction, DEPLOYMENT.name, deployment_id)
+        return await history.told(self._transaction, DEPLOYMENT.name, deployment_id)
 
     async def _move(
         self, deployment: DeploymentRecord, trigger: DeploymentTrigger, change: Change, **values: Any
@@ -105,7 +105,7 @@ class SqlDeployments:
             self._transaction,
             DEPLOYMENTS,
             row,
-            story.Line(deployment_id, row.history_sequence + 1, row.status, after.value, trigger.value),
+            history.Line(deployment_id, row.history_sequence + 1, row.status, after.value, trigger.value),
             change=change,
             **values,
         )
@@ -123,12 +123,12 @@ class SqlRoutes:
         owner = sa.select(DEPLOYMENTS.c.deployment_id).where(DEPLOYMENTS.c.deployment_id == spec.deployment_id)
         if await self._transaction.first(owner) is None:
             raise NotFound(what="deployment", name=spec.deployment_id)
-        line = story.Line(spec.route_id, 1, None, ROUTE.initial.value, "created")
+        line = history.Line(spec.route_id, 1, None, ROUTE.initial.value, "created")
         started = {"status": ROUTE.initial.value, "version": 1, "history_sequence": 1}
         row = {"route_id": spec.route_id, "deployment_id": spec.deployment_id, **started}
         try:
             async with self._transaction.savepoint():
-                await story.append(self._transaction, ROUTE.name, [line], change)
+                await history.append(self._transaction, ROUTE.name, [line], change)
                 await self._transaction.execute(sa.insert(ROUTES), row)
                 await self._insert_endpoints(spec.route_id, spec.endpoints)
         except IntegrityError as error:
@@ -152,7 +152,7 @@ class SqlRoutes:
         route_id = route.spec.route_id
         row = await _locked(self._transaction, ROUTES, route_id, (route.status, route.version))
         after = ROUTE.after(route.status, trigger, by=change.by)
-        line = story.Line(route_id, row.history_sequence + 1, row.status, after.value, trigger.value)
+        line = history.Line(route_id, row.history_sequence + 1, row.status, after.value, trigger.value)
         await _advance(self._transaction, ROUTES, row, line, change=change)
         if after in ROUTE.terminal:
             # Its addresses are free for others from now on.
@@ -185,7 +185,7 @@ class SqlRoutes:
 
     async def history(self, route_id: RouteId) -> Sequence[HistoryEntry]:
         """See the port."""
-        return await story.told(self._transaction, ROUTE.name, route_id)
+        return await history.told(self._transaction, ROUTE.name, route_id)
 
     async def _insert_endpoints(self, route_id: RouteId, endpoints: Sequence[Endpoint]) -> None:
         rows = [{"route_id": route_id, **plain(endpoint)} for endpoint in endpoints]
@@ -232,10 +232,10 @@ async def _locked(transaction: Transaction, table: sa.Table, name: str, expected
 
 
 async def _advance(
-    transaction: Transaction, table: sa.Table, row: Row[Any], line: story.Line, *, change: Change, **values: Any
+    transaction: Transaction, table: sa.Table, row: Row[Any], line: history.Line, *, change: Change, **values: Any
 ) -> None:
     key = next(iter(table.primary_key.columns))
-    await story.append(transaction, table.name.removesuffix("s"), [line], change)
+    await history.append(transaction, table.name.removesuffix("s"), [line], change)
     written = await transaction.execute(
         sa.update(table)
         .where(key == line.object_id, table.c.version == row.version)

@@ -11,11 +11,11 @@ from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.dialects import sqlite
 
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
-from sokovan.adapters.sql.tables import SESSIONS, VERDICTS
+from sokovan.adapters.sql.schema.tables import SESSIONS, VERDICTS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION
-from sokovan.ports.verdicts import StoredVerdict
+from sokovan.ports.repositories.verdicts import StoredVerdict
 
 _WAITS = SESSIONS.c.status == SESSION.initial.value
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.session_rows import slots_of
+from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
+from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, SESSIONS
 from sokovan.adapters.sql.snapshots.system_view import SystemView
-from sokovan.adapters.sql.tables import DEPENDENCIES, KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SESSION
-from sokovan.domain.record import SessionResult
+from sokovan.domain.records import SessionResult
 
 _ENDED = [status.value for status in SESSION.terminal]
 _SESSION_COLUMNS = [

@@ -12,14 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.changes import progress
-from sokovan.adapters.sql.repositories.fleet import agent_info
-from sokovan.adapters.sql.repositories.limits import OWNED, policies_by_owner
-from sokovan.adapters.sql.snapshots.carried import read_carried, write_carried
-from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
-from sokovan.adapters.sql.snapshots.system_view import SystemView
-from sokovan.adapters.sql.store import SqlStore
-from sokovan.adapters.sql.tables import (
+from sokovan.adapters.sql.repositories.agents import agent_info
+from sokovan.adapters.sql.repositories.owner_limits import OWNED, policies_by_owner
+from sokovan.adapters.sql.repositories.sessions.changes import progress
+from sokovan.adapters.sql.schema.tables import (
     AGENT_SLOTS,
     AGENTS,
     CATALOG_MARKS,
@@ -30,12 +26,16 @@ from sokovan.adapters.sql.tables import (
     RESERVATIONS,
     SCALING_GROUPS,
 )
+from sokovan.adapters.sql.snapshots.carried_state import read_carried, write_carried
+from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
+from sokovan.adapters.sql.snapshots.system_view import SystemView
+from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AgentId, ScalingGroupName
-from sokovan.domain.queue import Queue
-from sokovan.domain.scaling_group import ScalingGroup
-from sokovan.domain.topology import HyperNode
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SystemSnapshot

@@ -7,19 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sokovan.adapters.sql.repositories.session_rows import slots_of
+from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
+from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.adapters.sql.snapshots.workloads import session_workload
-from sokovan.adapters.sql.tables import SESSIONS_SLOT
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import NotFound
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.queue import Queue
-from sokovan.domain.record import SessionResult
-from sokovan.domain.scaling_group import ScalingGroup
+from sokovan.domain.records import SessionResult
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.domain.topology import HyperNode
 from sokovan.scheduling.snapshot import OwnerUsage, Reservation, SessionWorkload, SystemSnapshot
 
 _RELEASING = KernelStatus.TERMINATING.value

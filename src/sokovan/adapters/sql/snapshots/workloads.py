@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from sokovan.adapters.sql.repositories.session_rows import slots_of
+from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.plain import made
+from sokovan.domain.plain_values import made
 from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint
 from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
-from sokovan.domain.record import SessionRecord, SessionResult
-from sokovan.orchestrator.sessions.moves import Step, by_coordinator
-from sokovan.orchestrator.sessions.rounds import Round, Workbench
-from sokovan.ports.sessions import SessionFilter
+from sokovan.domain.records import SessionRecord, SessionResult
+from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.session_writer import Step, by_coordinator
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store
 
 DEPENDENCY_FAILED = "dependency-failed"

@@ -6,8 +6,8 @@ from collections import Counter
 
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.orchestrator.sessions.live import Need
-from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.session_cache import Need
 from sokovan.ports.storage import Store
 
 # Nobody asks for the mark of a commit for longer than a unit of work is tried.

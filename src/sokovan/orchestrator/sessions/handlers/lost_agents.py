@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import StaleVersion
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.record import KernelMove, SessionRecord
+from sokovan.domain.records import KernelMove, SessionRecord
 from sokovan.domain.session import LostPolicy, SessionSpec
-from sokovan.orchestrator.agent_returns import is_left_behind
-from sokovan.orchestrator.batches import BatchWriter
-from sokovan.orchestrator.sessions.live import Need, needs_of
-from sokovan.orchestrator.sessions.moves import Step, by_coordinator
-from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.orchestrator.agent_recovery import is_left_behind
+from sokovan.orchestrator.batch_writer import BatchWriter
+from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.session_cache import Need, needs_of
+from sokovan.orchestrator.sessions.session_writer import Step, by_coordinator
 from sokovan.ports.environment import IdSource
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 
 AGENT_LOST = "agent-lost"

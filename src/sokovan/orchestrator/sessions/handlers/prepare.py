@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
-from sokovan.domain.record import KernelRecord, SessionRecord
-from sokovan.orchestrator.errand_pauses import ErrandKey
-from sokovan.orchestrator.image_news import ImageNews
+from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.orchestrator.image_reports import ImageNews
+from sokovan.orchestrator.request_backoff import ErrandKey
+from sokovan.orchestrator.sessions.context import Round, Workbench
 from sokovan.orchestrator.sessions.handlers.start import creation_step
-from sokovan.orchestrator.sessions.live import Need
-from sokovan.orchestrator.sessions.moves import Step, by_coordinator, by_report
-from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.orchestrator.sessions.session_cache import Need
+from sokovan.orchestrator.sessions.session_writer import Step, by_coordinator, by_report
 from sokovan.ports.agent_gateway import AgentRefused, ImageReport, ImageState
 
 PREPARE = "prepare"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.orchestrator.batches import BatchWriter
-from sokovan.orchestrator.sessions.live import Need
-from sokovan.orchestrator.sessions.moves import by_coordinator
-from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.orchestrator.batch_writer import BatchWriter
+from sokovan.orchestrator.sessions.context import Round, Workbench
 from sokovan.orchestrator.sessions.scheduler import Scheduler
+from sokovan.orchestrator.sessions.session_cache import Need
+from sokovan.orchestrator.sessions.session_writer import by_coordinator
 
 PREEMPTED = "preempted"
 

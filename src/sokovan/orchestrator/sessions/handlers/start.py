@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
-from sokovan.domain.record import KernelRecord, SessionRecord
-from sokovan.orchestrator.errand_pauses import ErrandKey
-from sokovan.orchestrator.errands import Answer, Tell
-from sokovan.orchestrator.sessions.live import Need, needs_of
-from sokovan.orchestrator.sessions.moves import Plan, Step, by_coordinator, by_report
-from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.orchestrator.agent_requests import Answer, Tell
+from sokovan.orchestrator.request_backoff import ErrandKey
+from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.session_cache import Need, needs_of
+from sokovan.orchestrator.sessions.session_writer import Plan, Step, by_coordinator, by_report
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import Launch
 

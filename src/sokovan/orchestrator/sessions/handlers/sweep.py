@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.orchestrator.handler import DeadlinePassed, Handler, within
-from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.orchestrator.sessions.context import Round, Workbench
 
 
 class Sweep:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import ALIVE, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
-from sokovan.domain.record import KernelRecord, SessionRecord
-from sokovan.orchestrator.agent_returns import is_left_behind
-from sokovan.orchestrator.errand_pauses import ErrandKey
-from sokovan.orchestrator.errands import Answer
-from sokovan.orchestrator.sessions.live import Need
-from sokovan.orchestrator.sessions.moves import Freeing, Step, by_coordinator, by_report
-from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.orchestrator.agent_recovery import is_left_behind
+from sokovan.orchestrator.agent_requests import Answer
+from sokovan.orchestrator.request_backoff import ErrandKey
+from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.session_cache import Need
+from sokovan.orchestrator.sessions.session_writer import Freeing, Step, by_coordinator, by_report
 
 STOP = "stop"
 KILL = "kill"

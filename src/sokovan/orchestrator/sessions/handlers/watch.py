@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
-from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.orchestrator.sessions.context import Round, Workbench
 from sokovan.orchestrator.sessions.endings import Exit, ending, leaving
-from sokovan.orchestrator.sessions.live import Need, needs_of
-from sokovan.orchestrator.sessions.moves import Step, by_coordinator, by_report
-from sokovan.orchestrator.sessions.rounds import Round, Workbench
+from sokovan.orchestrator.sessions.session_cache import Need, needs_of
+from sokovan.orchestrator.sessions.session_writer import Step, by_coordinator, by_report
 
 KERNEL_LOST = "kernel-lost"
 _WATCHED = frozenset({KernelStatus.CREATING, KernelStatus.RUNNING})

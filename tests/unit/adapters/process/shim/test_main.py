@@ -8,11 +8,11 @@ from pathlib import Path
 from shutil import rmtree
 
 import sokovan
-from sokovan.adapters.process.callers import connected
-from sokovan.adapters.process.places import opened
+from sokovan.adapters.process.layout import opened
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import main, processes
-from sokovan.adapters.process.shim.records import read_record
+from sokovan.adapters.process.shim.state_files import read_record
+from sokovan.adapters.process.shim_client import connected
 from sokovan.ports import runtime as runtime_port
 from tests.kernels import SLEEP, ended, launch, place, runtime_in, said, until
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.allocation.lanes import rounds_of
 from sokovan.adapters.sql.allocation.verification import Accepted, Facts
-from sokovan.adapters.sql.repositories.holdings import LedgerMismatch
+from sokovan.adapters.sql.repositories.usage import LedgerMismatch
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.events import Event, NoticeIssued
@@ -25,7 +25,7 @@ from sokovan.ports.allocation import (
     QuotaPassed,
 )
 from sokovan.testing.clock import until
-from sokovan.testing.contracts.ledger import conserved, held
+from sokovan.testing.contracts.repositories.ledger import conserved, held
 from sokovan.testing.contracts.storage import published
 from sokovan.testing.stored_cluster import StoredCluster, assignment
 

@@ -4,10 +4,10 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.allocation.ledger_lines import LedgerLines
-from sokovan.adapters.sql.repositories.holdings import LedgerMismatch
-from sokovan.adapters.sql.tables import HELD_DEVICES
+from sokovan.adapters.sql.repositories.usage import LedgerMismatch
+from sokovan.adapters.sql.schema.tables import HELD_DEVICES
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.testing.contracts.ledger import lines_of
+from sokovan.testing.contracts.repositories.ledger import lines_of
 from sokovan.testing.stored_cluster import StoredCluster
 
 

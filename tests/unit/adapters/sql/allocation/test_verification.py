@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sokovan.adapters.sql.allocation.devices import DeviceShelf
 from sokovan.adapters.sql.allocation.verification import limits_on, verify
-from sokovan.adapters.sql.tables import SESSIONS_SLOT
+from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus

@@ -7,20 +7,20 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_JUDGED, audit
-from sokovan.adapters.sql.invariants.offences import ROWS_MAX
+from sokovan.adapters.sql.invariants.violations import ROWS_MAX
+from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.store import R, SqlStore, Work
-from sokovan.adapters.sql.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.broken import Break, change, copied, each, findings, see
 from tests.unit.adapters.sql.invariants import (
-    test_freeing_laws,
-    test_holding_laws,
-    test_quota_laws,
-    test_session_laws,
-    test_story_laws,
+    test_freeing_invariants,
+    test_history_invariants,
+    test_quota_invariants,
+    test_session_invariants,
+    test_usage_invariants,
 )
 
 BREAKS = [
@@ -34,11 +34,11 @@ BREAKS = [
 ]
 EVERY_BREAK = [
     *BREAKS,
-    *test_freeing_laws.BREAKS,
-    *test_holding_laws.BREAKS,
-    *test_quota_laws.BREAKS,
-    *test_session_laws.BREAKS,
-    *test_story_laws.BREAKS,
+    *test_freeing_invariants.BREAKS,
+    *test_usage_invariants.BREAKS,
+    *test_quota_invariants.BREAKS,
+    *test_session_invariants.BREAKS,
+    *test_history_invariants.BREAKS,
 ]
 
 
@@ -101,7 +101,7 @@ async def test_a_flood_of_offences_is_counted_and_not_listed(busy_file: Path) ->
 
 async def test_several_laws_may_be_broken_at_once(busy_file: Path) -> None:
     file = copied(busy_file)
-    for broken in (*test_story_laws.BREAKS[:1], *test_session_laws.BREAKS[:1]):
+    for broken in (*test_history_invariants.BREAKS[:1], *test_session_invariants.BREAKS[:1]):
         change(file, *broken.statements)
     assert [finding.invariant.id for finding in await findings(file) if not finding.holds] == ["I7", "I9"]
 

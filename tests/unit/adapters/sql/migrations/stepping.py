@@ -9,7 +9,6 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.sql import schema
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 
 
@@ -33,14 +32,14 @@ async def steps_back_and_forth(url: str, migration: ModuleType) -> None:
     """Up to this migration, one back, one forth: the same tables each time."""
     database = Database(DatabaseSettings(url), clock=SystemClock())
     try:
-        await schema.upgrade_by_steps(database)
-        await schema.downgrade(database, migration.revision)
+        await migration.upgrade_by_steps(database)
+        await migration.downgrade(database, migration.revision)
         with_it = await tables(database)
-        await schema.downgrade(database, migration.down_revision or "base")
+        await migration.downgrade(database, migration.down_revision or "base")
         without_it = await tables(database)
         assert without_it < with_it
-        await schema.upgrade(database)
-        await schema.downgrade(database, migration.revision)
+        await migration.upgrade(database)
+        await migration.downgrade(database, migration.revision)
         assert await tables(database) == with_it
     finally:
         await database.close()

@@ -5,10 +5,10 @@ import hashlib
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.audit_log import BEGINNING
-from sokovan.adapters.sql.tables import AUDIT_LOG
-from sokovan.ports.audit import AuditEntry
+from sokovan.adapters.sql.schema.tables import AUDIT_LOG
+from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.testing.clock import VirtualClock
-from sokovan.testing.contracts.audit import appended
+from sokovan.testing.contracts.repositories.audit import appended
 from sokovan.testing.stored_cluster import StoredCluster
 
 

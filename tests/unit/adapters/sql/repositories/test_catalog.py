@@ -6,13 +6,13 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.catalog import SHELVES
-from sokovan.adapters.sql.tables import CATALOG_MARKS, POLICIES
+from sokovan.adapters.sql.schema.tables import CATALOG_MARKS, POLICIES
+from sokovan.domain.cluster.image import Image
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.image import Image
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.tenancy import Domain, Keypair, User
-from sokovan.ports.catalog import CatalogItem
+from sokovan.ports.repositories.catalog import CatalogItem
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.holdings import LedgerMismatch
 from sokovan.adapters.sql.repositories.ledger import _hole
+from sokovan.adapters.sql.repositories.usage import LedgerMismatch
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster, assignment

@@ -7,10 +7,10 @@ from sokovan.domain.events import DeploymentMoved, DeploymentScaled, RouteMoved
 from sokovan.domain.ids import KernelId
 from sokovan.domain.lifecycle.deployment import DeploymentStatus, DeploymentTrigger
 from sokovan.domain.lifecycle.route import RouteTrigger
-from sokovan.domain.record import RouteRecord
-from sokovan.domain.route import Endpoint
+from sokovan.domain.records import RouteRecord
+from sokovan.domain.serving.route import Endpoint
 from sokovan.ports.storage import UnitOfWork
-from sokovan.testing.contracts.serving import (
+from sokovan.testing.contracts.repositories.serving import (
     created,
     endpoint,
     moved,

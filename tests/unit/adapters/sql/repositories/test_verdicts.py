@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.verdicts import left_behind
-from sokovan.adapters.sql.tables import VERDICTS
+from sokovan.adapters.sql.schema.tables import VERDICTS
 from sokovan.domain.ids import SessionId
-from sokovan.ports.verdicts import StoredVerdict
+from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.statements import told_to
 

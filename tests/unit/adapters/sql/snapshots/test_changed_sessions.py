@@ -5,8 +5,8 @@ from __future__ import annotations
 from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.testing.stored_cluster import DEFAULT_GROUP, StoredCluster
 
 

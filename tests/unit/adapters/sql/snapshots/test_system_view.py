@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from sokovan.adapters.sql.repositories.session_rows import spec_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import spec_text
+from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.adapters.sql.snapshots.system_view import SystemView
-from sokovan.adapters.sql.tables import SESSIONS_SLOT
-from sokovan.domain.agent import AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import NotFound
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.policy import ResourcePolicy, Scope
-from sokovan.domain.scaling_group import ScalingGroup
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.topology import HyperNode
 from sokovan.scheduling.snapshot import OwnerUsage, Reservation, SystemSnapshot
 from sokovan.testing.stored_cluster import session_spec
 

@@ -7,7 +7,7 @@ import msgspec
 
 from sokovan.adapters.sql.snapshots.workloads import session_workload
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
-from sokovan.domain.plain import plain
+from sokovan.domain.plain_values import plain
 from sokovan.domain.session import (
     KernelSpec,
     Partition,

@@ -7,8 +7,8 @@ import pytest
 from sokovan.domain.errors import Conflict, StoreUnavailable
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import SessionType
+from sokovan.orchestrator.sessions.context import Round
 from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
-from sokovan.orchestrator.sessions.rounds import Round
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 

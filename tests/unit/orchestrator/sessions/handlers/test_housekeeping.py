@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.tables import COMMITS
+from sokovan.adapters.sql.schema.tables import COMMITS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 

@@ -4,12 +4,12 @@ from typing import Any
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
-from sokovan.domain.record import SessionRecord
+from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import EndPolicy, LostPolicy
+from sokovan.orchestrator.sessions.config import Pace
+from sokovan.orchestrator.sessions.handlers.heartbeats import Patience
 from sokovan.orchestrator.sessions.handlers.lost_agents import Brake
-from sokovan.orchestrator.sessions.handlers.silence import Patience
-from sokovan.orchestrator.sessions.parts import Pace
-from sokovan.ports.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER

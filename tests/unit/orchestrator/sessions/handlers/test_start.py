@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from sokovan.agent.events import ObstacleSeen
+from sokovan.agent.messages import ObstacleSeen
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.record import KernelRecord, SessionRecord
+from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.handlers.start import creation_step
-from sokovan.orchestrator.sessions.preparation.cluster_environment import launches
+from sokovan.orchestrator.sessions.launch import launches
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import Launch
 from sokovan.testing.acting_agents import Fault

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
+from sokovan.orchestrator.sessions.context import Round
 from sokovan.orchestrator.sessions.handlers.sweep import Sweep
-from sokovan.orchestrator.sessions.rounds import Round
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
-from tests.unit.orchestrator.sessions.test_rounds import bench
+from tests.unit.orchestrator.sessions.test_context import bench
 
 
 class Part:

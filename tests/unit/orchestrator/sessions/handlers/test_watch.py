@@ -2,7 +2,7 @@
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.session import EndPolicy
-from sokovan.ports.agents import AgentState, KernelReport
+from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.ports.runtime import OUT_OF_MEMORY
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster

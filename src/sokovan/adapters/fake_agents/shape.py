@@ -1,0 +1,85 @@
+"""What a pretended fleet looks like: machines with accelerators, in racks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL, AgentInfo
+from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
+from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.errors import InvalidInput
+from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.records import Device
+from sokovan.domain.slots import ResourceSlot
+
+AGENTS_MAX = 10_000
+GPUS_MAX = 64
+CUDA_SLOT = "cuda.device"
+RACK_LABEL = "rack"
+PRETENDED_LABEL = "sokovan.pretended"
+ROOT = "pretended"
+
+_CPU_MILLICORES = 64_000
+_MEMORY_BYTES = 512 << 30
+# So many agents stand in small racks; larger fleets have as many racks as a rack has agents.
+_SMALL = 256
+_SMALL_RACK = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetShape:
+    """How many agents, what each of them has, and how they stand together."""
+
+    count: int
+    gpus: int
+    scaling_group: ScalingGroupName = ScalingGroupName("default")
+    architecture: str = ARCHITECTURE_DEFAULT
+    rack_size: int = field(default=0)  # 0: what suits the number of agents
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= AGENTS_MAX or not 0 <= self.gpus <= GPUS_MAX or self.rack_size < 0:
+            raise InvalidInput(
+                f"a fleet of {self.count} agents with {self.gpus} accelerators each cannot be pretended",
+                hint=f"ask for 1 to {AGENTS_MAX} agents with up to {GPUS_MAX} accelerators each",
+            )
+
+    @property
+    def per_rack(self) -> int:
+        """How many agents stand in one rack."""
+        return self.rack_size or (_SMALL_RACK if self.count <= _SMALL else math.isqrt(self.count - 1) + 1)
+
+    def racks(self) -> Iterator[tuple[str, list[AgentId]]]:
+        """Every rack with its agents, in order; names sort as they stand."""
+        rack_count = -(-self.count // self.per_rack)
+        rack_digits = max(2, len(str(rack_count - 1)))
+        node_digits = len(str(self.per_rack - 1))
+        for rack in range(rack_count):
+            name = f"r{rack:0{rack_digits}}"
+            nodes = min(self.per_rack, self.count - rack * self.per_rack)
+            yield name, [AgentId(f"{name}n{node:0{node_digits}}") for node in range(nodes)]
+
+    def agents(self) -> list[AgentInfo]:
+        """Every machine, as it presents itself."""
+        slots = ResourceSlot({"cpu": _CPU_MILLICORES, "mem": _MEMORY_BYTES, CUDA_SLOT: self.gpus})
+        return [
+            AgentInfo(
+                agent_id=agent_id,
+                available_slots=slots,
+                architecture=self.architecture,
+                labels={RACK_LABEL: rack, PRETENDED_LABEL: "yes", MOUNTS_LABEL: MOUNTS_ANYWHERE},
+                scaling_group=self.scaling_group,
+            )
+            for rack, agent_ids in self.racks()
+            for agent_id in agent_ids
+        ]
+
+    def devices(self) -> tuple[Device, ...]:
+        """The accelerators of each machine."""
+        return tuple(Device(f"gpu{number}", CUDA_SLOT) for number in range(self.gpus))
+
+    def hypernodes(self) -> list[HyperNode]:
+        """The network: racks, and all of them together."""
+        racks = [HyperNode(name, 1, tuple(agents), tier_name="rack") for name, agents in self.racks()]
+        return [*racks, HyperNode(ROOT, 2, tuple(rack.name for rack in racks), tier_name="root")]

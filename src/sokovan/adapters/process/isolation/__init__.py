@@ -1,0 +1,1 @@
+"""Isolation of kernels: sandbox, control groups and resource limits."""

@@ -1,0 +1,116 @@
+"""What a kernel may use: by control groups where there are some, else by rlimits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
+from sokovan.adapters.process.shim.control_groups import ControlGroups
+from sokovan.adapters.process.shim.processes import everybody
+from sokovan.ports.runtime import Launch, RuntimeFailure
+
+CPU_PERIOD_US = 100_000
+CPU_QUOTA_US_MIN = 1_000
+OPEN_FILES_MAX = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one kernel, ready for its shim."""
+
+    version: int = 0
+    folders: dict[str, str] = field(default_factory=dict)
+    rlimits: tuple[tuple[int, int, int], ...] = ()
+
+
+def set_limits(launch: Launch, hierarchies: Hierarchies, *, name: str) -> Limits:
+    """Make the control groups of a kernel and write its limits; raises RuntimeFailure."""
+    folders = hierarchies.folders(name)
+    try:
+        hierarchies.make(name)
+        for file, text in _settings(launch, hierarchies.version, folders):
+            _set(file, text)
+    except OSError as error:
+        ControlGroups(hierarchies.version, folders).remove()
+        raise RuntimeFailure(f"the limits of {launch.kernel_id} cannot be set: {error}") from error
+    return Limits(hierarchies.version, folders, rlimits_for(launch, hierarchies))
+
+
+def _settings(launch: Launch, version: int, folders: dict[str, str]) -> list[tuple[Path, str]]:
+    memory, cpu = launch.slots.get("mem", 0), launch.slots.get("cpu", 0)
+    quota = max(CPU_QUOTA_US_MIN, cpu * CPU_PERIOD_US // 1000)
+    by_version = {
+        1: {
+            "memory": [("memory.limit_in_bytes", str(memory)), ("memory.memsw.limit_in_bytes", str(memory))],
+            "cpu": [("cpu.cfs_period_us", str(CPU_PERIOD_US)), ("cpu.cfs_quota_us", str(quota))],
+        },
+        2: {
+            "memory": [("memory.max", str(memory)), ("memory.swap.max", "0"), ("memory.oom.group", "1")],
+            "cpu": [("cpu.max", f"{quota} {CPU_PERIOD_US}")],
+        },
+    }
+    wanted = {"pids": [("pids.max", str(launch.processes_max))]}
+    if memory > 0:
+        wanted["memory"] = by_version.get(version, {}).get("memory", [])
+    if cpu > 0:
+        wanted["cpu"] = by_version.get(version, {}).get("cpu", [])
+    return [
+        (Path(folders[controller]) / file, text)
+        for controller, files in wanted.items()
+        if controller in folders
+        for file, text in files
+    ]
+
+
+def _set(file: Path, text: str) -> None:
+    # A system without swap accounting has no files for it.
+    optional = "swap" in file.name or "memsw" in file.name or "oom.group" in file.name
+    with contextlib.suppress(*((OSError,) if optional else ())):
+        file.write_text(text)
+
+
+def rlimits_for(launch: Launch, hierarchies: Hierarchies) -> tuple[tuple[int, int, int], ...]:
+    """Limits per process: those that always apply, and what no control group holds."""
+    wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES_MAX}
+    memory = launch.slots.get("mem", 0)
+    if memory > 0 and "memory" not in hierarchies.controllers:
+        # Not RLIMIT_AS: accelerator libraries reserve far more addresses than they use.
+        wanted[resource.RLIMIT_DATA] = memory
+    if "pids" not in hierarchies.controllers and os.geteuid() != 0:
+        # It counts every thread of the account, not of the kernel; the superuser is not held by it at all.
+        wanted[resource.RLIMIT_NPROC] = launch.processes_max + _own_thread_count()
+    return tuple((kind, limit, limit) for kind, limit in _within_reach(wanted).items())
+
+
+def _within_reach(wanted: dict[int, int]) -> dict[int, int]:
+    reach = {kind: resource.getrlimit(kind)[1] for kind in wanted}
+    return {
+        kind: limit if reach[kind] == resource.RLIM_INFINITY else min(limit, reach[kind])
+        for kind, limit in wanted.items()
+    }
+
+
+def _own_thread_count() -> int:
+    own = 0
+    for process in everybody():
+        with contextlib.suppress(OSError):
+            own += process.threads if Path(f"/proc/{process.pid}").stat().st_uid == os.geteuid() else 0
+    return own
+
+
+def limits_in_words(hierarchies: Hierarchies) -> str:
+    """What limits a kernel on this machine, and what does not."""
+    held = hierarchies.controllers
+    parts = [f"limits by cgroup v{hierarchies.version}: {', '.join(held)}"] if held else ["no cgroup is writable"]
+    if "memory" not in held:
+        parts.append("memory by rlimit, per process")
+    if "pids" not in held:
+        is_root = os.geteuid() == 0
+        parts.append("processes not limited (the agent is root)" if is_root else "processes by rlimit, per account")
+    if "cpu" not in held:
+        parts.append("cpu not limited")
+    return "; ".join(parts)

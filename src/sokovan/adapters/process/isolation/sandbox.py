@@ -1,0 +1,160 @@
+"""The sandbox: bubblewrap, if it is there and works."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sokovan.adapters.process.launch.environment import CUDA_SLOT
+from sokovan.domain.ids import KernelId, SessionId
+from sokovan.ports.runtime import Launch
+
+# What a program needs of the machine. Homes, data, sockets and everything else are absent unless mounted.
+SYSTEM_FOLDERS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
+# Root without capabilities still owns its files; these it may not read even so.
+SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers")
+_PROBE_LIMIT_S = 10.0
+_CUDA_CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """How to run bubblewrap on this machine; without a program there is none."""
+
+    program: str = ""
+    absence: str = ""
+    hidden: tuple[Path, ...] = ()
+
+    def options(self, launch: Launch, *, work: Path, folder: str, shown: Sequence[Path]) -> list[str]:
+        """What bubblewrap is told for one kernel; `shown` can be read beside the system."""
+        return [
+            *_namespaces(),
+            *_system(),
+            *_shown([Path(sys.base_prefix), Path(sys.prefix), *shown], self.hidden),
+            *["--bind", str(work), str(work)],
+            *_devices(launch),
+            *_mounts(launch),
+            *[part for place in ("/", *map(str, self.hidden)) for part in ("--remount-ro", place)],
+            *["--chdir", folder, "--clearenv"],
+        ]
+
+    def in_words(self) -> str:
+        """Whether there is a sandbox, and if not, why, and what cannot be had without."""
+        if self.program:
+            return "sandbox by bubblewrap, network shared"
+        return f"no sandbox: {self.absence}, and folders can be mounted only where they are"
+
+
+def found_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sandbox:
+    """The sandbox of this machine, probed once; `program` says where to look.
+
+    The first of `hidden` is the folder in which kernels have theirs.
+    """
+    found = shutil.which(program or "bwrap")
+    if found is None:
+        return Sandbox(absence="bubblewrap is not installed")
+    sandbox = Sandbox(found, hidden=_outermost(hidden))
+    try:
+        done = _probe(sandbox, next(iter(hidden), None))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Sandbox(absence=f"bubblewrap does not run here ({error})")
+    if done.returncode != 0:
+        words = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        return Sandbox(absence=f"bubblewrap does not work here ({words[-1]})")
+    return sandbox
+
+
+def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:
+    """`folders` without those below another one: they are hidden with it.
+
+    A mount inside a hidden folder is covered by it, and can then not be remounted.
+    """
+    return tuple(folder for folder in dict.fromkeys(folders) if not _is_below(folder.parent, folders))
+
+
+def _probe(sandbox: Sandbox, kernels: Path | None) -> subprocess.CompletedProcess[bytes]:
+    """Run `true` with exactly the options of a kernel, in a work folder below `kernels`.
+
+    Folders above it may belong to another account.
+    """
+    command = (shutil.which("true") or "/bin/true",)
+    launch = Launch(KernelId("probe"), 0, SessionId("probe"), "host", command)
+    with TemporaryDirectory(dir=kernels, prefix=".probe-") as folder:
+        work = Path(os.path.realpath(folder))
+        options = sandbox.options(launch, work=work, folder=str(work), shown=())
+        return subprocess.run(  # noqa: S603  # an argv list, built here
+            [sandbox.program, *options, "--", *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_LIMIT_S,
+            check=False,
+            env={},
+        )
+
+
+def _namespaces() -> list[str]:
+    return [
+        *["--die-with-parent", "--cap-drop", "ALL"],
+        *["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
+    ]
+
+
+def _system() -> list[str]:
+    options: list[str] = []
+    for name in SYSTEM_FOLDERS:
+        path = Path("/") / name
+        if path.is_symlink():
+            options += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            options += ["--ro-bind", str(path), str(path)]
+    for secret in SECRET_FILES:
+        if Path(secret).exists():
+            options += ["--ro-bind", os.devnull, secret]
+    # Names are resolved by a file that often is a link out of /etc.
+    resolver = os.path.realpath("/etc/resolv.conf")
+    if not resolver.startswith("/etc/"):
+        options += ["--ro-bind-try", resolver, resolver]
+    return [*options, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108  # private to the sandbox
+
+
+def _shown(folders: Sequence[Path], hidden: Sequence[Path]) -> list[str]:
+    """Hide first, then show: what is shown may lie below what is hidden."""
+    options: list[str] = []
+    for folder in hidden:
+        options += ["--tmpfs", str(folder)]
+    for folder in dict.fromkeys(Path(os.path.realpath(folder)) for folder in folders):
+        is_system = len(folder.parts) > 1 and folder.parts[1] in SYSTEM_FOLDERS
+        if folder.is_dir() and len(folder.parts) > 1 and (not is_system or _is_below(folder, hidden)):
+            options += ["--ro-bind", str(folder), str(folder)]
+    return options
+
+
+def _is_below(folder: Path, others: Sequence[Path]) -> bool:
+    return any(other in (folder, *folder.parents) for other in others)
+
+
+def _devices(launch: Launch) -> list[str]:
+    granted = launch.devices.get(CUDA_SLOT, ())
+    if not granted:
+        return []
+    # A device that is named by something else than its number cannot be told from the others here.
+    numbered = all(name.isdigit() for name in granted)
+    found = sorted(path.name for path in Path("/dev").glob("nvidia*") if path.name.removeprefix("nvidia").isdigit())
+    names = [f"nvidia{name}" for name in granted] if numbered else found
+    options = ["--ro-bind", "/sys", "/sys"]  # libraries read from there how devices are connected
+    for name in (*names, *_CUDA_CONTROL):
+        options += ["--dev-bind-try", f"/dev/{name}", f"/dev/{name}"]
+    return options
+
+
+def _mounts(launch: Launch) -> list[str]:
+    options: list[str] = []
+    for mount in launch.mounts:
+        options += ["--ro-bind" if mount.read_only else "--bind", mount.source, mount.target]
+    return options

@@ -1,0 +1,1 @@
+"""Launching a kernel: its plan, environment, files and start."""

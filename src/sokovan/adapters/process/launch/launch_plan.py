@@ -1,0 +1,89 @@
+"""What a shim is told: a launch, checked, and turned into files and variables."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from sokovan.adapters.process.images import Images
+from sokovan.adapters.process.isolation.sandbox import Sandbox
+from sokovan.adapters.process.launch.environment import check_command, environment_of
+from sokovan.adapters.process.launch.work_files import (
+    check_mounts,
+    parts_below,
+    require_in_place,
+    require_not_hidden,
+    write_files,
+)
+from sokovan.adapters.process.layout import TEMPORARY, WORK
+from sokovan.domain.errors import quoted
+from sokovan.domain.ids import is_name
+from sokovan.ports.runtime import Launch, ProgramNotFound, RuntimeFailure
+
+
+def check_launch(launch: Launch) -> None:
+    """Raise RuntimeFailure for what no machine could start."""
+    for name in (launch.kernel_id, launch.session_id):
+        if not is_name(name):
+            raise RuntimeFailure(f"{quoted(name)} is not the id of a kernel or session")
+    if launch.attempt < 0:
+        raise RuntimeFailure(f"attempt {launch.attempt} of kernel {launch.kernel_id} is negative")
+    check_command(launch.command)
+    check_mounts(launch.mounts)
+
+
+def plan_of(
+    launch: Launch, place: Path, *, sandbox: Sandbox, images: Images, marks: Mapping[str, str]
+) -> dict[str, Any]:
+    """Fill the work folder at `place` and say what the shim is to run.
+
+    Limits and the lock are not in it yet. Raises RuntimeFailure.
+    """
+    work = Path(os.path.realpath(place)) / WORK
+    environment = environment_of(
+        launch,
+        home=str(work),
+        temporary="/tmp" if sandbox.program else str(work.parent / TEMPORARY),  # noqa: S108  # private to the sandbox
+        programs=images.programs(launch.image),
+        marks=marks,
+    )
+    folder = _folder_of(launch, work)
+    write_files(work, launch.files)
+    if not sandbox.program:
+        require_in_place(launch.mounts)
+    require_not_hidden(launch.mounts, sandbox.hidden)
+    _check_program(launch, environment, folder)
+    shown = [image for image in [images.folder(launch.image)] if image is not None]
+    options = sandbox.options(launch, work=work, folder=folder, shown=shown) if sandbox.program else []
+    wrapped = {"program": sandbox.program, "options": options, "environment": {"PATH": os.defpath, **marks}}
+    return {
+        "place": str(place),
+        "arguments": list(launch.command),
+        "environment": environment,
+        "folder": folder,
+        "sandbox": wrapped if sandbox.program else None,
+        "log_bytes_max": launch.log_bytes_max,
+    }
+
+
+def _folder_of(launch: Launch, work: Path) -> str:
+    """Where the kernel starts: its work folder, one below it, or an absolute one."""
+    if not launch.workdir:
+        return str(work)
+    if PurePosixPath(launch.workdir).is_absolute():
+        return launch.workdir
+    folder = work.joinpath(*parts_below(launch.workdir, what="working folder"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+def _check_program(launch: Launch, environment: dict[str, str], folder: str) -> None:
+    """Say at once that a program is missing; what a mount may bring is seen when it runs."""
+    program = launch.command[0]
+    if launch.mounts or ("/" in program and not program.startswith("/")):
+        return
+    if shutil.which(program, path=environment["PATH"]) is None:
+        raise ProgramNotFound(f"{program!r} is not a program on this machine, seen from {folder}")

@@ -1,0 +1,184 @@
+"""What became of a kernel: read from its folder, and checked against the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from sokovan.adapters.process.launch.environment import marks_of
+from sokovan.adapters.process.layout import LAUNCH, Places, locked_if_free, opened
+from sokovan.adapters.process.orphan_processes import Remains
+from sokovan.adapters.process.shim.control_groups import ControlGroups
+from sokovan.adapters.process.shim.main import LOG, STATE
+from sokovan.adapters.process.shim.processes import Process, boot_id, is_alive, look_up
+from sokovan.adapters.process.shim.state_files import read_record, write_record
+from sokovan.domain.ids import KernelId
+from sokovan.ports.environment import Clock
+from sokovan.ports.runtime import KernelState, Observation
+
+NEVER_STARTED = "never started"
+SHIM_LOST = "shim lost"
+MACHINE_RESTARTED = "machine restarted"
+# Nobody takes so long to make or remove a folder.
+LEFTOVER_AGE_MS = 60_000
+KILLED = 137
+NOT_STARTED = 127
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Looks at kernels; EXITED from here is a proof that nothing of it runs."""
+
+    places: Places
+    clock: Clock
+    # Ends are final: what is over need not be read again, and most kernels that are kept are over.
+    over: dict[str, Observation] = field(default_factory=dict, compare=False, repr=False)
+
+    def all(self) -> list[Observation]:
+        """Every kernel that was not forgotten, by id and attempt."""
+        self.places.clear_leftovers(self.clock.now_ms() - LEFTOVER_AGE_MS)
+        names = list(self.places.names())
+        for gone in self.over.keys() - set(names):
+            self.over.pop(gone, None)
+        found = (self._seen(name) for name in names)
+        kept = [observation for observation in found if observation is not None]
+        return sorted(kept, key=lambda observation: (observation.kernel_id, observation.attempt))
+
+    def one(self, name: str) -> Observation | None:
+        """The kernel of this folder; None if there is none, or it is forgotten."""
+        folder = self.places.kernels / name
+        launch, state = _read(folder)
+        if not folder.is_dir():
+            return None
+        state = state or self._without_state(folder, launch or {})
+        if state is None and not folder.is_dir():
+            return None
+        if state is not None and "ended_ms" not in state and "shim_pid" in state:
+            state = self._checked(folder, launch or {}, state)
+        if state is not None and "ended_ms" in state and self.places.is_forgotten(name):
+            self.remove(name)
+            return None
+        return _observation(name, launch or {}, state or {})
+
+    def _seen(self, name: str) -> Observation | None:
+        known = self.over.get(name)
+        if known is not None and not self.places.is_forgotten(name):
+            return known
+        seen = self.one(name)
+        if seen is not None and seen.state is KernelState.EXITED:
+            self.over[name] = seen
+        else:
+            self.over.pop(name, None)
+        return seen
+
+    def shim(self, name: str) -> Process | None:
+        """The shim of this folder, if it lives."""
+        state = _read(self.places.kernels / name)[1] or {}
+        if state.get("boot") != boot_id() or not is_alive(state.get("shim_pid", 0), state.get("shim_start", 0)):
+            return None
+        return look_up(state["shim_pid"])
+
+    def remove(self, name: str) -> None:
+        """Remove what is kept of a kernel that has ended."""
+        folder = self.places.kernels / name
+        _groups(_read(folder)[0] or {}).remove()
+        with locked_if_free(folder):
+            self.places.discard(name)
+
+    def _without_state(self, folder: Path, launch: Record) -> Record | None:
+        """Nothing is written about a start: it is under way, or it was given up.
+
+        One that was given up before any shim began is as good as never asked for: it
+        leaves nothing, and may be asked for again.
+        """
+        with locked_if_free(folder) as free:
+            state = _read(folder)[1]
+            if state is not None or not free:
+                return state
+            # Its record may also have been lost; only looking proves that nothing runs.
+            left = self._end_remains(folder, launch, {})
+            if left is None and not (folder / LOG).exists():
+                self.places.discard(folder.name)
+                return None
+            return left or self._ended(folder, {}, exit_code=NOT_STARTED, reason=NEVER_STARTED)
+
+    def _checked(self, folder: Path, launch: Record, state: Record) -> Record:
+        """The state if its shim lives; otherwise what is left is ended first."""
+        if state.get("boot") != boot_id():
+            return self._ended(folder, state, exit_code=KILLED, reason=MACHINE_RESTARTED)
+        if is_alive(state["shim_pid"], state["shim_start"]):
+            return state
+        # Where the agent is the first process of a container, a shim that ended is its child.
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(state["shim_pid"], os.WNOHANG)
+        state = _read(folder)[1] or state  # its last act may have come between reading and looking
+        if "ended_ms" in state:
+            return state
+        left = self._end_remains(folder, launch, state)
+        return left or self._ended(folder, state, exit_code=KILLED, reason=SHIM_LOST)
+
+    def _end_remains(self, folder: Path, launch: Record, state: Record) -> Record | None:
+        """End what runs without a shim; what to say of it as long as something does."""
+        kernel_id, attempt = _identity(folder.name, launch)
+        groups = _groups(launch)
+        marks = marks_of(kernel_id, attempt, root=self.places.root)
+        left = Remains(marks, groups=groups, state=state).end()
+        if left:
+            return {**state, "stopping_ms": self.clock.now_ms(), "reason": f"does not die: pid {left[0].pid}"}
+        groups.remove()
+        return None
+
+    def _ended(self, folder: Path, state: Record, *, exit_code: int, reason: str) -> Record:
+        ended = {**state, "ended_ms": self.clock.now_ms(), "exit_code": exit_code, "signal": None, "reason": reason}
+        # What cannot be written is found out again at the next look.
+        with contextlib.suppress(OSError), opened(folder) as handle:
+            write_record(handle, STATE, ended)
+        return ended
+
+
+def _read(folder: Path) -> tuple[Record | None, Record | None]:
+    try:
+        with opened(folder) as handle:
+            return read_record(handle, LAUNCH), read_record(handle, STATE)
+    except OSError:
+        return None, None
+
+
+def _identity(name: str, launch: Record) -> tuple[KernelId, int]:
+    """Whose folder it is; its name tells even when its record is lost."""
+    kernel_id, _, attempt = name.rpartition("-")
+    return KernelId(launch.get("kernel_id") or unquote(kernel_id)), int(attempt) if attempt.isdigit() else 0
+
+
+def _groups(launch: Record) -> ControlGroups:
+    kept = launch.get("groups") or {}
+    return ControlGroups(int(kept.get("version") or 0), dict(kept.get("folders") or {}))
+
+
+def _observation(name: str, launch: Record, state: Record) -> Observation:
+    kernel_id, attempt = _identity(name, launch)
+    return Observation(
+        kernel_id=kernel_id,
+        attempt=attempt,
+        state=_state(state),
+        started_ms=state.get("started_ms"),
+        ended_ms=state.get("ended_ms"),
+        exit_code=state.get("exit_code"),
+        reason=state.get("reason") or "",
+        confinement=launch.get("confinement") or "",
+    )
+
+
+def _state(state: Record) -> KernelState:
+    if "ended_ms" in state:
+        return KernelState.EXITED
+    if "stopping_ms" in state:
+        return KernelState.STOPPING
+    return KernelState.RUNNING if "started_ms" in state else KernelState.STARTING

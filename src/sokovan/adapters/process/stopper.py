@@ -1,0 +1,61 @@
+"""Ending a kernel, also one whose shim does not listen.
+
+A kernel without a sandbox may stop its shim, or take its socket away. That must not
+keep it from being ended.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import dataclass
+
+from sokovan.adapters.process.layout import Places
+from sokovan.adapters.process.observer import Observer
+from sokovan.adapters.process.shim import processes
+from sokovan.adapters.process.shim_client import ShimSilent, request_stop
+from sokovan.ports.runtime import KernelState
+
+# A shim answers within milliseconds, unless it waits for a sandbox or the disk.
+ANSWER_S = 2.0
+# How long a process may take to die that was killed.
+_DEATH_S = 1.0
+_PAUSE_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Stopper:
+    """Ends kernels; blocking for seconds at the most, for a thread."""
+
+    places: Places
+    observer: Observer
+
+    def stop(self, name: str, grace_s: float) -> None:
+        """Have its shim end it after `grace_s`; end both if the shim says nothing."""
+        if not (self.places.kernels / name).is_dir() or self._is_asked(name, grace_s):
+            return
+        shim = self._shim(name)
+        if shim is None:
+            return
+        processes.send(shim, signal.SIGCONT)
+        if self._is_asked(name, grace_s):
+            return
+        processes.send(shim, signal.SIGKILL)
+        deadline = time.monotonic() + _DEATH_S
+        while processes.is_alive(shim.pid, shim.start) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+        self.observer.one(name)
+
+    def _is_asked(self, name: str, grace_s: float) -> bool:
+        try:
+            request_stop(self.places.kernels / name, grace_s, limit_s=ANSWER_S)
+        except ShimSilent:
+            return False
+        return True
+
+    def _shim(self, name: str) -> processes.Process | None:
+        """The shim of a kernel that has not ended; without one, looking ends what is left."""
+        found = self.observer.one(name)
+        if found is None or found.state is KernelState.EXITED:
+            return None
+        return self.observer.shim(name)

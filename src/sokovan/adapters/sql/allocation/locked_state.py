@@ -1,0 +1,147 @@
+"""Locks what an allocation rests on, in one order for all, and reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.allocation.verification import AgentFacts, Facts, limits_on
+from sokovan.adapters.sql.repositories.owner_limits import Limits, OwnerLimits
+from sokovan.adapters.sql.repositories.sessions.session_rows import SessionState, lock_sessions
+from sokovan.adapters.sql.repositories.usage import read_owners, scopes_of
+from sokovan.adapters.sql.rows import TEXT, Rows
+from sokovan.adapters.sql.schema.tables import (
+    AGENT_DEVICES,
+    AGENT_SLOTS,
+    AGENTS,
+    CATALOG_MARKS,
+    DEPENDENCIES,
+    HYPERNODES,
+    SESSIONS,
+)
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
+from sokovan.domain.records import SessionResult
+from sokovan.ports.allocation import AllocationContext, Assignment
+
+
+async def lock_facts(
+    transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext, limits: Limits
+) -> Facts:
+    """Lock agents by id, then sessions by id; read the rest."""
+    agents = await lock_agents(transaction, sorted({agent for one in assignments for _, agent in one.kernels}))
+    sessions = await lock_sessions(transaction, [one.session_id for one in assignments])
+    await _fill_shelves(transaction, agents, _asked_slots(assignments, sessions))
+    in_force = await limits.current(transaction)
+    return Facts(
+        agents=agents,
+        sessions=sessions,
+        used=await _used(transaction, sessions, in_force),
+        limits=in_force,
+        unmet=await _unmet(transaction, list(sessions)),
+        topology_moved=await _topology_moved(transaction, assignments, context),
+    )
+
+
+async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str, AgentFacts]:
+    """Lock agents in the order of their ids, as everybody does who changes them."""
+    lock, slots = _agent_statements(transaction.postgresql)
+    bound = bound_ids(transaction, ids)
+    agents = {
+        row.agent_id: AgentFacts(
+            alive=AgentStatus(row.status) in SCHEDULABLE,
+            incarnation=row.incarnation,
+            architecture=row.architecture,
+            labels=msgspec.json.decode(row.labels),
+            free={},
+            places=None if row.kernels_max is None else row.kernels_max - row.kernel_count,
+            scaling_group=row.scaling_group,
+        )
+        for row in await transaction.fetch(lock, bound)
+    }
+    for row in await transaction.fetch(slots, bound):
+        if row.agent_id in agents:
+            agents[row.agent_id].free[row.slot] = row.capacity - row.used
+    return agents
+
+
+async def _fill_shelves(transaction: Transaction, agents: dict[str, AgentFacts], asked: set[str]) -> None:
+    """The devices behind the slots that are asked for."""
+    statement, rows = _device_statement(transaction.postgresql)
+    bound = {**bound_ids(transaction, list(agents)), **rows.bind([(slot,) for slot in sorted(asked)])}
+    for row in await transaction.fetch(statement, bound):
+        shelf = agents[row.agent_id].shelf
+        # A device that is gone leaves its slot on the shelf, so that the slot is not taken for a mere number.
+        shelf.add(row.slot, row.device_id, units=row.units, free=row.units - row.used if row.present else 0)
+
+
+async def _unmet(transaction: Transaction, ids: Sequence[str]) -> set[str]:
+    """The sessions that wait for another one which has not ended well."""
+    statement = _dependency_statement(transaction.postgresql)
+    found = await transaction.fetch(statement, bound_ids(transaction, ids))
+    return {row.session_id for row in found}
+
+
+async def _topology_moved(
+    transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext
+) -> bool:
+    if context.topology is None or all(one.hypernode is None for one in assignments):
+        return False
+    row = await transaction.first(sa.select(CATALOG_MARKS.c.stamp).where(CATALOG_MARKS.c.kind == HYPERNODES.name))
+    return (0 if row is None else row.stamp) != context.topology
+
+
+def _asked_slots(assignments: Sequence[Assignment], sessions: dict[str, SessionState]) -> set[str]:
+    kernels = [
+        sessions[one.session_id].kernels.get(kernel_id)
+        for one in assignments
+        if one.session_id in sessions
+        for kernel_id, _ in one.kernels
+    ]
+    texts = {kernel.slots_text: kernel for kernel in kernels if kernel is not None}
+    return {slot for kernel in texts.values() for slot in kernel.slots}
+
+
+async def _used(
+    transaction: Transaction, sessions: dict[str, SessionState], limits: OwnerLimits
+) -> dict[tuple[str, str, str], int]:
+    """What the owners of these sessions use of what is limited.
+
+    Not locked: owners are many sessions' own, and the sum is checked once more when it is
+    written, which is the last thing before the commit.
+    """
+    scopes = {scope for session in sessions.values() for scope in scopes_of(session.row)}
+    keys = [(scope, name, slot) for scope, name, slot, _ in limits_on(sorted(scopes), limits)]
+    return await read_owners(transaction, keys) if keys else {}
+
+
+@cache
+def _agent_statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]]:  # noqa: FBT001  # a key of the cache
+    wanted = sa.select(ids_table(postgresql).c.id)
+    lock = sa.select(AGENTS).where(AGENTS.c.agent_id.in_(wanted)).order_by(AGENTS.c.agent_id).with_for_update()
+    return lock, sa.select(AGENT_SLOTS).where(AGENT_SLOTS.c.agent_id.in_(wanted))
+
+
+@cache
+def _device_statement(postgresql: bool) -> tuple[sa.Select[Any], Rows]:  # noqa: FBT001  # a key of the cache
+    slots = Rows("slots", {"slot": TEXT}, postgresql=postgresql)
+    statement = sa.select(AGENT_DEVICES).where(
+        AGENT_DEVICES.c.agent_id.in_(sa.select(ids_table(postgresql).c.id)),
+        AGENT_DEVICES.c.slot.in_(sa.select(slots.c.slot)),
+    )
+    return statement, slots
+
+
+@cache
+def _dependency_statement(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    wanted = sa.select(ids_table(postgresql).c.id)
+    ended_well = sa.and_(SESSIONS.c.ended_ms.is_not(None), SESSIONS.c.result == SessionResult.SUCCESS.value)
+    return (
+        sa.select(DEPENDENCIES.c.session_id)
+        .join(SESSIONS, SESSIONS.c.session_id == DEPENDENCIES.c.depends_on)
+        .where(DEPENDENCIES.c.session_id.in_(wanted), sa.not_(sa.func.coalesce(ended_well, sa.false())))
+    )

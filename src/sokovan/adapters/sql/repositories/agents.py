@@ -1,0 +1,349 @@
+"""The repository of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.engine import Row
+from sqlalchemy.exc import IntegrityError
+
+from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
+from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
+from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, HELD_SLOTS, KERNELS, SCALING_GROUPS
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.errors import Conflict, NotFound, StaleVersion
+from sokovan.domain.events import AgentEnrolled, AgentMoved
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, is_name
+from sokovan.domain.lifecycle.agent import AGENT, AgentStatus, AgentTrigger
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
+from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
+from sokovan.domain.slots import ResourceSlot, total
+from sokovan.ports.repositories.agents import Makeup
+
+
+class SqlFleet:
+    """Agents on SQL."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    async def enrol(
+        self,
+        info: AgentInfo,
+        change: Change,
+        *,
+        devices: Sequence[Device] = (),
+        adopted: Sequence[tuple[KernelId, int]] = (),
+    ) -> AgentRecord:
+        """See the port."""
+        group = sa.select(SCALING_GROUPS.c.name).where(SCALING_GROUPS.c.name == info.scaling_group)
+        if await self._transaction.first(group) is None:
+            raise NotFound(what="scaling group", name=info.scaling_group)
+        known = await self._locked(info.agent_id) or await self._joined_beside(info, change)
+        if known is not None:
+            await self._rejoin(known, info, change)
+        await self._set_slots(info)
+        await self._set_devices(info.agent_id, devices)
+        record = await self.get(info.agent_id)
+        await self._adopt(record.info, adopted)
+        self._transaction.events.append(
+            AgentEnrolled(at_ms=self._transaction.now_ms, agent_id=info.agent_id, incarnation=record.info.incarnation)
+        )
+        return record
+
+    async def get(self, agent_id: AgentId) -> AgentRecord:
+        """See the port."""
+        # What is no name is not asked for: PostgreSQL would not even take every text.
+        chosen = sa.select(AGENTS).where(AGENTS.c.agent_id == agent_id)
+        records = await self._records(chosen) if is_name(agent_id) else []
+        if not records:
+            raise NotFound(what="agent", name=agent_id)
+        return records[0]
+
+    async def all(self, *, scaling_group: str = "", after: str = "", limit: int | None = None) -> Sequence[AgentRecord]:
+        """See the port."""
+        statement = sa.select(AGENTS).order_by(AGENTS.c.agent_id).limit(limit)
+        if scaling_group:
+            statement = statement.where(AGENTS.c.scaling_group == scaling_group)
+        if after:
+            statement = statement.where(AGENTS.c.agent_id > after)
+        return await self._records(statement)
+
+    async def makeup(self) -> Mapping[str, Makeup]:
+        """See the port."""
+        architectures: dict[str, dict[str, int]] = {}
+        slots: dict[str, set[str]] = {}
+        for row in await self._transaction.fetch(_makeup()):
+            if row.slot is None:
+                architectures.setdefault(row.scaling_group, {})[row.architecture] = row.n
+            else:
+                slots.setdefault(row.scaling_group, set()).add(row.slot)
+        return {group: Makeup(found, frozenset(slots.get(group, ()))) for group, found in architectures.items()}
+
+    async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
+        """See the port."""
+        agent_id = agent.info.agent_id
+        row = await self._locked(agent_id)
+        if row is None:
+            raise NotFound(what="agent", name=agent_id)
+        if (row.version, row.status) != (agent.version, agent.info.status.value):
+            raise StaleVersion(
+                what="agent",
+                name=agent_id,
+                expected=f"{agent.info.status} (version {agent.version})",
+                found=f"{row.status} (version {row.version})",
+            )
+        if trigger is AgentTrigger.LEFT and row.kernel_count:
+            # Its kernels may outlive it; only an operator can say that the machine is gone.
+            raise Conflict(
+                f"agent {agent_id!r} still has {row.kernel_count} kernels",
+                hint="drain it and wait for them to end, or declare the agent gone",
+            )
+        await self._move(row, trigger, change)
+        return await self.get(agent_id)
+
+    async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
+        """See the port."""
+        return await history.told(self._transaction, AGENT.name, agent_id)
+
+    async def _locked(self, agent_id: AgentId) -> Row[Any] | None:
+        return await self._transaction.first(sa.select(AGENTS).where(AGENTS.c.agent_id == agent_id).with_for_update())
+
+    async def _joined_beside(self, info: AgentInfo, change: Change) -> Row[Any] | None:
+        """Join for the first time; the row of the agent if somebody else made it at this moment."""
+        try:
+            async with self._transaction.savepoint():
+                await self._join(info, change)
+        except IntegrityError:
+            return await self._locked(info.agent_id)
+        return None
+
+    async def _join(self, info: AgentInfo, change: Change) -> None:
+        line = history.Line(info.agent_id, 1, None, AGENT.initial.value, "enrolled")
+        await history.append(self._transaction, AGENT.name, [line], change)
+        started = {"status": AGENT.initial.value, "version": 1, "history_sequence": 1, "incarnation": 1}
+        values = {**_described(info), **started, "draining": False, "kernel_count": 0, **self._marks()}
+        await self._transaction.execute(sa.insert(AGENTS), {"agent_id": info.agent_id, **values})
+
+    async def _rejoin(self, known: Row[Any], info: AgentInfo, change: Change) -> None:
+        """A new incarnation: whatever an earlier one still says or is sent counts for nothing."""
+        if known.status == AgentStatus.TERMINATED:
+            raise Conflict(
+                f"agent {info.agent_id!r} has left for good",
+                hint="enrol the machine under a new name, or with a new agent id",
+            )
+        back = {
+            AgentStatus.SUSPECT: AgentTrigger.HEARTBEAT_RESUMED,
+            AgentStatus.LOST: AgentTrigger.REJOINED_DRAINING if known.draining else AgentTrigger.REJOINED,
+        }.get(AgentStatus(known.status))
+        if back is not None:
+            await self._move(known, back, change)
+        statement = sa.update(AGENTS).where(AGENTS.c.agent_id == info.agent_id)
+        await self._transaction.execute(
+            statement.values(
+                **_described(info),
+                **self._marks(),
+                incarnation=AGENTS.c.incarnation + 1,
+                version=AGENTS.c.version + 1,
+            )
+        )
+
+    async def _move(self, row: Row[Any], trigger: AgentTrigger, change: Change) -> None:
+        before = AgentStatus(row.status)
+        after = AGENT.after(before, trigger, by=change.by)
+        line = history.Line(row.agent_id, row.history_sequence + 1, before.value, after.value, trigger.value)
+        await history.append(self._transaction, AGENT.name, [line], change)
+        # A lost agent that was being drained comes back draining: what an operator asked for is not forgotten.
+        draining = row.draining if after is AgentStatus.LOST else after is AgentStatus.DRAINING
+        await self._transaction.execute(
+            sa.update(AGENTS)
+            .where(AGENTS.c.agent_id == row.agent_id, AGENTS.c.version == row.version)
+            .values(
+                status=after.value,
+                version=AGENTS.c.version + 1,
+                history_sequence=row.history_sequence + 1,
+                draining=draining,
+                stamp=self._transaction.stamp,
+            )
+        )
+        self._transaction.events.append(
+            AgentMoved(
+                at_ms=self._transaction.now_ms,
+                agent_id=AgentId(row.agent_id),
+                incarnation=row.incarnation,
+                before=before,
+                after=after,
+                trigger=trigger.value,
+            )
+        )
+
+    async def _adopt(self, info: AgentInfo, adopted: Sequence[tuple[KernelId, int]]) -> None:
+        """Kernels that this agent holds and found running go over to its new incarnation."""
+        if not adopted:
+            return
+        rows = Rows("adopted", {"id": TEXT, "attempt": WHOLE}, postgresql=self._transaction.postgresql)
+        mine = sa.and_(
+            KERNELS.c.kernel_id == rows.c.id,
+            KERNELS.c.attempt == rows.c.attempt,
+            KERNELS.c.agent_id == info.agent_id,
+            KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS]),
+        )
+        taken_over = await self._transaction.fetch(
+            sa.update(KERNELS)
+            .values(incarnation=info.incarnation, version=KERNELS.c.version + 1)
+            .where(mine)
+            .returning(KERNELS.c.kernel_id),
+            rows.bind(adopted),
+        )
+        wanted = sa.select(ids_table(self._transaction.postgresql).c.id)
+        await self._transaction.execute(
+            sa.update(HELD_SLOTS)
+            .values(incarnation=info.incarnation)
+            .where(HELD_SLOTS.c.kernel_id.in_(wanted), HELD_SLOTS.c.freed_ms.is_(None)),
+            bound_ids(self._transaction, [row.kernel_id for row in taken_over]),
+        )
+
+    async def _set_slots(self, info: AgentInfo) -> None:
+        """Capacities as reported, but never below what is held."""
+        known = {
+            row.slot: row.used
+            for row in await self._transaction.fetch(
+                sa.select(AGENT_SLOTS.c.slot, AGENT_SLOTS.c.used).where(AGENT_SLOTS.c.agent_id == info.agent_id)
+            )
+        }
+        rows = Rows(
+            "reported", {"slot": TEXT, "capacity": WHOLE, "reported": WHOLE}, postgresql=self._transaction.postgresql
+        )
+        values = [
+            (slot, max(info.available_slots[slot], known.get(slot, 0)), info.available_slots[slot])
+            for slot in sorted({*known, *info.available_slots})
+        ]
+        update = (
+            sa.update(AGENT_SLOTS)
+            .where(AGENT_SLOTS.c.agent_id == info.agent_id, AGENT_SLOTS.c.slot == rows.c.slot)
+            .values(capacity=rows.c.capacity, reported=rows.c.reported)
+        )
+        await self._transaction.execute(update, rows.bind([value for value in values if value[0] in known]))
+        fresh = [
+            {"agent_id": info.agent_id, "slot": slot, "capacity": capacity, "reported": reported, "used": 0}
+            for slot, capacity, reported in values
+            if slot not in known
+        ]
+        if fresh:
+            await self._transaction.execute(sa.insert(AGENT_SLOTS), fresh)
+
+    async def _set_devices(self, agent_id: AgentId, devices: Sequence[Device]) -> None:
+        """Devices that are gone stay on record while something holds them, but are not given out."""
+        mine = AGENT_DEVICES.c.agent_id == agent_id
+        known = {row.device_id: row for row in await self._transaction.fetch(sa.select(AGENT_DEVICES).where(mine))}
+        named = {device.device_id: device for device in devices}
+        await self._transaction.execute(
+            sa.update(AGENT_DEVICES).where(mine).values(present=AGENT_DEVICES.c.device_id.in_(list(named)))
+        )
+        for device_id in sorted(set(known) & set(named)):
+            # A device that is held stays as its holder got it: one that was given whole must not become shared.
+            await self._transaction.execute(
+                sa.update(AGENT_DEVICES)
+                .where(mine, AGENT_DEVICES.c.device_id == device_id, AGENT_DEVICES.c.used == 0)
+                .values(slot=named[device_id].slot, units=named[device_id].units)
+            )
+        fresh = [
+            {"agent_id": agent_id, "device_id": one.device_id, "slot": one.slot, "units": one.units}
+            for one in devices
+            if one.device_id not in known
+        ]
+        if fresh:
+            await self._transaction.execute(
+                sa.insert(AGENT_DEVICES), [{**row, "used": 0, "present": True} for row in fresh]
+            )
+
+    async def _records(self, statement: sa.Select[Any]) -> list[AgentRecord]:
+        rows = await self._transaction.fetch(statement)
+        ids = [row.agent_id for row in rows]
+        bound = bound_ids(self._transaction, ids)
+        slots: dict[str, list[Row[Any]]] = {agent_id: [] for agent_id in ids}
+        for row in await self._transaction.fetch(_of_agents(AGENT_SLOTS, self._transaction), bound):
+            slots[row.agent_id].append(row)
+        devices: dict[str, list[Device]] = {agent_id: [] for agent_id in ids}
+        for row in await self._transaction.fetch(_of_agents(AGENT_DEVICES, self._transaction), bound):
+            if row.present:
+                devices[row.agent_id].append(Device(row.device_id, row.slot, row.units))
+        releasing = await releasing_kernels(self._transaction, ids)
+        return [
+            AgentRecord(
+                info=agent_info(row, slots[row.agent_id], releasing.get(row.agent_id, ())),
+                version=row.version,
+                devices=tuple(devices[row.agent_id]),
+            )
+            for row in rows
+        ]
+
+    def _marks(self) -> dict[str, int]:
+        return {"enrolled_ms": self._transaction.now_ms, "stamp": self._transaction.stamp}
+
+
+async def releasing_kernels(transaction: Transaction, ids: Sequence[str]) -> dict[str, list[ResourceSlot]]:
+    """What kernels on their way out hold, by agent."""
+    found: dict[str, list[ResourceSlot]] = {}
+    statement = sa.select(KERNELS.c.agent_id, KERNELS.c.slots).where(
+        KERNELS.c.status == KernelStatus.TERMINATING.value,
+        KERNELS.c.agent_id.in_(sa.select(ids_table(transaction.postgresql).c.id)),
+    )
+    for row in await transaction.fetch(statement, bound_ids(transaction, ids)):
+        found.setdefault(row.agent_id, []).append(slots_of(row.slots))
+    return found
+
+
+def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[ResourceSlot]) -> AgentInfo:
+    """An agent as the scheduler sees it."""
+    return AgentInfo(
+        agent_id=AgentId(row.agent_id),
+        available_slots=ResourceSlot({one.slot: one.capacity for one in slots}),
+        occupied_slots=ResourceSlot({one.slot: one.used for one in slots}),
+        architecture=row.architecture,
+        labels=msgspec.json.decode(row.labels),
+        kernels_max=row.kernels_max,
+        status=AgentStatus(row.status),
+        scaling_group=ScalingGroupName(row.scaling_group),
+        shard=row.shard,
+        incarnation=row.incarnation,
+        cached_images=frozenset(msgspec.json.decode(row.cached_images)),
+        releasing_slots=total(releasing),
+        kernel_count=row.kernel_count,
+        releasing_count=len(releasing),
+    )
+
+
+def _makeup() -> sa.CompoundSelect[Any]:
+    """Architectures with how many agents have them, and slots that any agent has."""
+    there = AGENTS.c.status != AgentStatus.TERMINATED.value
+    group, architecture = AGENTS.c.scaling_group, AGENTS.c.architecture
+    no_slot, nothing = sa.cast(sa.null(), TEXT).label("slot"), sa.cast(sa.null(), TEXT).label("architecture")
+    counted = sa.select(group, architecture, no_slot, sa.func.count().label("n")).where(there)
+    held = (
+        sa.select(group, nothing, AGENT_SLOTS.c.slot, sa.func.count().label("n"))
+        .join(AGENT_SLOTS, AGENT_SLOTS.c.agent_id == AGENTS.c.agent_id)
+        .where(there, AGENT_SLOTS.c.capacity > 0)
+    )
+    return sa.union_all(counted.group_by(group, architecture), held.group_by(group, AGENT_SLOTS.c.slot))
+
+
+def _of_agents(table: sa.Table, transaction: Transaction) -> sa.Select[Any]:
+    wanted = sa.select(ids_table(transaction.postgresql).c.id)
+    return sa.select(table).where(table.c.agent_id.in_(wanted)).order_by(*table.primary_key.columns)
+
+
+def _described(info: AgentInfo) -> dict[str, Any]:
+    return {
+        "scaling_group": info.scaling_group,
+        "architecture": info.architecture,
+        "shard": info.shard,
+        "kernels_max": info.kernels_max,
+        "labels": msgspec.json.encode(dict(info.labels)).decode(),
+        "cached_images": msgspec.json.encode(sorted(info.cached_images)).decode(),
+    }

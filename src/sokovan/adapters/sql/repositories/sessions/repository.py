@@ -1,0 +1,247 @@
+"""The repository of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.repositories.sessions import enqueueing, new_sessions, session_lists
+from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
+from sokovan.adapters.sql.repositories.sessions.session_rows import (
+    BY_ID,
+    SessionState,
+    chosen_by_id,
+    lock_sessions,
+    read_records,
+)
+from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
+from sokovan.adapters.sql.schema.tables import KERNEL_HISTORY, KERNELS, SESSION_HISTORY, SESSIONS
+from sokovan.adapters.sql.transaction import Transaction, bound_ids
+from sokovan.domain.errors import IllegalTransition, InvalidSpec, NotFound, SokovanError, StaleVersion
+from sokovan.domain.ids import SessionId, is_name
+from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.session import SESSION, Goal
+from sokovan.domain.records import Change, HistoryEntry, KernelMove, SessionRecord, is_put_down
+from sokovan.domain.session import SessionSpec, SessionType
+from sokovan.ports.repositories.sessions import NewSession, RequestKey, SessionFilter
+
+# Slots are taken and freed by the allocator and the ledger, together with the lines that prove it.
+_NOT_HERE = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE})
+_ENDS = frozenset(move.trigger for move in KERNEL.moves if move.before in ALIVE and move.after not in ALIVE)
+
+
+class SqlSessions:
+    """Sessions on SQL. Status changes go through Transitions, and nowhere else."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    async def enqueue(
+        self,
+        spec: SessionSpec,
+        change: Change,
+        *,
+        request: RequestKey | None = None,
+        in_place_of: SessionId | None = None,
+    ) -> SessionRecord:
+        """See the port."""
+        [outcome] = await self._enqueued_apart([NewSession(spec, change, request)])
+        if isinstance(outcome, SokovanError):
+            raise outcome
+        if in_place_of is not None:
+            await enqueueing.hand_over(self._transaction, in_place_of, outcome.session_id)
+        return outcome
+
+    async def enqueue_many(self, wanted: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
+        """See the port."""
+        outcomes: dict[int, SessionRecord | SokovanError] = {}
+        left = list(enumerate(wanted))
+        while left:
+            now, left = new_sessions.apart(left)
+            results = await self._enqueued_apart([new for _, new in now])
+            outcomes.update(zip((place for place, _ in now), results, strict=True))
+        return [outcomes[place] for place in range(len(wanted))]
+
+    async def requested(self, request: RequestKey) -> SessionRecord | None:
+        """See the port."""
+        earlier = await new_sessions.earlier(self._transaction, request)
+        return None if earlier is None else await self.get(new_sessions.session_of(earlier, request))
+
+    async def _enqueued_apart(self, wanted: Sequence[NewSession]) -> list[SessionRecord | SokovanError]:
+        """What came of sessions that have no id, name or key in common."""
+        found = await new_sessions.look(self._transaction, wanted)
+        judged = [await self._judged(new, what) for new, what in zip(wanted, found, strict=True)]
+        fresh = [new for new, outcome in zip(wanted, judged, strict=True) if outcome is None]
+        inserted = iter(await self._inserted(fresh) if fresh else ())
+        return [next(inserted) if outcome is None else outcome for outcome in judged]
+
+    async def _judged(self, new: NewSession, found: new_sessions.Found) -> SessionRecord | SokovanError | None:
+        """What is decided about a new session before it is written; None: nothing is in its way."""
+        try:
+            if new.request is not None and found.earlier is not None:
+                return await self.get(new_sessions.session_of(found.earlier, new.request))
+            found.check(new.spec)
+        except SokovanError as refused:
+            return refused
+        return None
+
+    async def _inserted(self, fresh: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
+        try:
+            # The keys go with the sessions: a refused request leaves neither.
+            async with self._transaction.looked_at():
+                return await enqueueing.insert(self._transaction, fresh)
+        except (IntegrityError, enqueueing.KeyTaken) as error:
+            if not self._transaction.postgresql:
+                raise  # nobody else writes, so what was looked at would have told: a defect of ours
+            if len(fresh) == 1 and isinstance(error, IntegrityError):
+                return [enqueueing.conflict_of(fresh[0].spec, error)]
+        # Somebody came between the look and now, and was waited for: each is looked at again, by itself.
+        return [outcome for new in fresh for outcome in await self._enqueued_apart([new])]
+
+    async def get(self, session_id: SessionId) -> SessionRecord:
+        """See the port."""
+        # What is no name is not asked for: PostgreSQL would not even take every text.
+        bound = {"the_session_id": session_id}
+        records = await read_records(self._transaction, BY_ID, bound) if is_name(session_id) else []
+        if not records:
+            raise NotFound(what="session", name=session_id)
+        return records[0]
+
+    async def page(
+        self, wanted: SessionFilter, *, limit: int, after: int | None = None, newest: bool = False
+    ) -> Sequence[SessionRecord]:
+        """See the port."""
+        return await session_lists.page(self._transaction, wanted, limit=limit, after=after, newest=newest)
+
+    async def named(self, text: str, wanted: SessionFilter) -> Sequence[SessionRecord]:
+        """See the port."""
+        return await session_lists.named(self._transaction, text, wanted)
+
+    async def move_kernels(self, moves: Sequence[KernelMove], change: Change) -> SessionRecord:
+        """See the port."""
+        if not moves:
+            raise InvalidSpec(what="moves", field="kernels", value=moves, problem="names no kernel")
+        session = await self._locked(moves[0].kernel.session_id)
+        for move in moves:
+            if not _is_current(session, move):
+                raise _stale(session, move)
+        transitions = Transitions(self._transaction, change)
+        _move(transitions, session, moves)
+        await transitions.write()
+        return await self.get(session.session_id)
+
+    async def move_many(self, moves: Sequence[KernelMove], change: Change) -> Sequence[SessionRecord]:
+        """See the port."""
+        by_session: dict[SessionId, list[KernelMove]] = {}
+        for move in moves:
+            by_session.setdefault(move.kernel.session_id, []).append(move)
+        states = await lock_sessions(self._transaction, list(by_session)) if by_session else {}
+        current = [
+            state for state in states.values() if all(_is_current(state, move) for move in by_session[state.session_id])
+        ]
+        if not current:
+            return []
+        transitions = Transitions(self._transaction, change)
+        for state in current:
+            _move(transitions, state, by_session[state.session_id])
+        await transitions.write()
+        chosen = chosen_by_id(self._transaction.postgresql)
+        ids = bound_ids(self._transaction, [state.session_id for state in current])
+        return await read_records(self._transaction, chosen, ids)
+
+    async def want(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
+        """See the port."""
+        session = await self._locked(session_id)
+        if goal > session.goal and session.status not in SESSION.terminal:
+            transitions = Transitions(self._transaction, change)
+            session.goal = goal
+            trigger, put_down = KernelTrigger.STOP_REQUESTED, _is_put_down(session, goal, change)
+            for kernel in session.kernels.values():
+                if kernel.status is KernelStatus.PENDING:
+                    transitions.move_kernel(session, kernel, KernelTrigger.WITHDRAWN)
+                elif kernel.status in ALIVE:
+                    transitions.move_kernel(session, kernel, trigger)
+            _settle_in_steps(transitions, session, trigger, put_down=put_down)
+            await transitions.write()
+        return await self.get(session_id)
+
+    async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
+        """See the port."""
+        await history.note(self._transaction, SESSION, SESSIONS, ids=session_ids, change=change)
+
+    async def history(self, session_id: SessionId, *, kernels: bool = False) -> Sequence[tuple[str, HistoryEntry]]:
+        """See the port."""
+        entries = await self._told(SESSION_HISTORY, SESSION_HISTORY.c.object_id == session_id)
+        if kernels:
+            of_session = sa.select(KERNELS.c.kernel_id).where(KERNELS.c.session_id == session_id)
+            entries += await self._told(KERNEL_HISTORY, KERNEL_HISTORY.c.object_id.in_(of_session))
+            entries.sort(key=lambda pair: (pair[1].at_ms, pair[0] == session_id, pair[0], pair[1].sequence))
+        return entries
+
+    async def changed(self, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
+        """See the port."""
+        return await changed_sessions(self._transaction, since)
+
+    async def _told(self, table: sa.Table, where: sa.ColumnElement[bool]) -> list[tuple[str, HistoryEntry]]:
+        statement = sa.select(table).where(where).order_by(table.c.object_id, table.c.sequence)
+        return [(row.object_id, history.entry_of(row)) for row in await self._transaction.fetch(statement)]
+
+    async def _locked(self, session_id: SessionId) -> SessionState:
+        states = await lock_sessions(self._transaction, [session_id])
+        if session_id not in states:
+            raise NotFound(what="session", name=session_id)
+        return states[session_id]
+
+
+def _move(transitions: Transitions, session: SessionState, moves: Sequence[KernelMove]) -> None:
+    """Make moves that were decided on a session as it is; it follows its kernels."""
+    for move in moves:
+        kernel = session.kernels[move.kernel.kernel_id]
+        if move.trigger in _NOT_HERE:
+            legal = [trigger.value for trigger in KERNEL.legal_in(kernel.status) if trigger not in _NOT_HERE]
+            raise IllegalTransition(machine=KERNEL.name, state=kernel.status, trigger=move.trigger, legal=legal)
+        kernel.exit_code = move.exit_code if move.exit_code is not None else kernel.exit_code
+        transitions.move_kernel(session, kernel, move.trigger)
+    transitions.settle(session, *_ended_by(moves))
+
+
+def _is_current(session: SessionState, move: KernelMove) -> bool:
+    kernel = session.kernels.get(move.kernel.kernel_id)
+    return kernel is not None and (kernel.status, kernel.version) == (move.kernel.status, move.kernel.version)
+
+
+def _stale(session: SessionState, move: KernelMove) -> StaleVersion:
+    kernel = session.kernels.get(move.kernel.kernel_id)
+    return StaleVersion(
+        what="kernel",
+        name=move.kernel.kernel_id,
+        expected=f"{move.kernel.status} (version {move.kernel.version})",
+        found="nothing" if kernel is None else f"{kernel.status} (version {kernel.version})",
+    )
+
+
+def _ended_by(moves: Sequence[KernelMove]) -> tuple[KernelTrigger, list[int | None]]:
+    """What the session ends by, if it does; the order of moves that come together decides nothing."""
+    endings = [move for move in moves if move.trigger in _ENDS]
+    worst = min(endings, key=lambda move: move.trigger is KernelTrigger.EXITED, default=moves[-1])
+    return worst.trigger, [move.exit_code for move in endings]
+
+
+def _is_put_down(session: SessionState, goal: Goal, change: Change) -> bool:
+    """Whether this stop is a good end; force is for what does not end well."""
+    codes = [kernel.exit_code for kernel in session.kernels.values()]
+    return goal is Goal.STOP and is_put_down(SessionType(session.row.session_type), session.status, codes, by=change.by)
+
+
+def _settle_in_steps(
+    transitions: Transitions, session: SessionState, trigger: KernelTrigger, *, put_down: bool = False
+) -> None:
+    """Force passes through TERMINATING, so that the story has every step of the table."""
+    if session.goal is Goal.FORCE and session.status not in SESSION.terminal:
+        session.goal = Goal.STOP
+        transitions.settle(session, trigger)
+        session.goal = Goal.FORCE
+    transitions.settle(session, trigger, put_down=put_down)

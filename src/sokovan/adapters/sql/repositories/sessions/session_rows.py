@@ -1,0 +1,300 @@
+"""Sessions and kernels as rows: read, locked, and made into records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.engine import Row
+
+from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.errors import SokovanError
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, session_status
+from sokovan.domain.plain_values import InvalidDocument
+from sokovan.domain.records import KernelRecord, SessionRecord, SessionResult
+from sokovan.domain.session import SessionSpec
+from sokovan.domain.slots import ResourceSlot
+
+# A row has a method `index`, so the column goes by another name.
+_KERNEL_COLUMNS = [column.label("kernel_index") if column is KERNELS.c.index else column for column in KERNELS.columns]
+# What a writer needs of a session; its spec, which is large, is not among it.
+_STATE_COLUMNS = [
+    SESSIONS.c[name]
+    for name in (
+        "session_id", "status", "version", "history_sequence", "goal", "session_type", "scaling_group", "user", "group",
+        "domain", "access_key", "required", "scheduled_ms", "ended_ms", "cause", "cause_detail", "result",
+        "hypernode", "since_ms",
+    )
+]  # fmt: skip
+
+
+@dataclass(slots=True)
+class KernelState:
+    """A kernel while a transaction works on it; its session is locked."""
+
+    kernel_id: KernelId
+    index: int
+    status: KernelStatus
+    version: int
+    history_sequence: int
+    since_ms: int
+    attempt: int
+    agent_id: AgentId | None
+    incarnation: int | None
+    sent: bool
+    exit_code: int | None
+    slots_text: str
+    devices_text: str
+    architecture: str
+    require_text: str
+
+    @property
+    def slots(self) -> ResourceSlot:
+        """What the kernel asks for."""
+        return slots_of(self.slots_text)
+
+    @property
+    def require(self) -> Mapping[str, str]:
+        """The labels that its agent must have."""
+        return {} if self.require_text == "{}" else msgspec.json.decode(self.require_text)
+
+
+@dataclass(slots=True)
+class SessionState:
+    """A session while a transaction works on it, locked, with its kernels in order."""
+
+    row: Row[Any]
+    session_id: SessionId
+    status: SessionStatus
+    version: int
+    history_sequence: int
+    since_ms: int
+    goal: Goal
+    kernels: dict[str, KernelState]
+
+    def derived(self) -> SessionStatus:
+        """The status that follows from the goal and the kernels as they are now."""
+        statuses = tuple([kernel.status for kernel in self.kernels.values()])
+        derive = _derived_before if len(statuses) <= _SMALL else _derived
+        return derive(self.goal, self.row.required, statuses)
+
+
+def _derived(goal: Goal, required: int, statuses: tuple[KernelStatus, ...]) -> SessionStatus:
+    return session_status(SessionIntent(goal=goal, required=required), statuses)
+
+
+# Most sessions are small, and small ones are alike.
+_SMALL = 8
+_derived_before = lru_cache(maxsize=10_000)(_derived)
+
+
+async def lock_sessions(transaction: Transaction, ids: Sequence[str]) -> dict[str, SessionState]:
+    """Those of these sessions that are there, locked in the order of their ids."""
+    lock, kernels = _lock_statements(transaction.postgresql)
+    bound = bound_ids(transaction, ids)
+    states = {row.session_id: _state(row) for row in await transaction.fetch(lock, bound)}
+    for row in await transaction.fetch(kernels, bound):
+        if row.session_id in states:
+            states[row.session_id].kernels[row.kernel_id] = _kernel_state(row)
+    return states
+
+
+# Made once: putting a statement together costs more than running it.
+BY_ID = sa.select(SESSIONS).where(SESSIONS.c.session_id == sa.bindparam("the_session_id"))
+
+
+@cache
+def chosen_by_id(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """Some sessions, in the order of their ids."""
+    ids = sa.select(ids_table(postgresql).c.id)
+    return sa.select(SESSIONS).where(SESSIONS.c.session_id.in_(ids)).order_by(SESSIONS.c.session_id)
+
+
+async def read_records(
+    transaction: Transaction, statement: sa.Select[Any], parameters: Mapping[str, Any] | None = None
+) -> list[SessionRecord]:
+    """The records of the sessions that a statement selects, in its order."""
+    rows = await transaction.fetch(statement, parameters)
+    found: dict[str, list[KernelRecord]] = {row.session_id: [] for row in rows}
+    for row in await transaction.fetch(_kernels_of(transaction.postgresql), bound_ids(transaction, list(found))):
+        found[row.session_id].append(kernel_record(row))
+    return [_session_record(row, found[row.session_id]) for row in rows]
+
+
+@cache
+def _kernels_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """The kernels of some sessions, in their order."""
+    wanted = sa.select(ids_table(postgresql).c.id)
+    return sa.select(*_KERNEL_COLUMNS).where(KERNELS.c.session_id.in_(wanted)).order_by(KERNELS.c.index)
+
+
+async def read_kernels(transaction: Transaction, *where: sa.ColumnElement[bool]) -> list[KernelRecord]:
+    """The kernels of which all this holds, by id."""
+    statement = sa.select(*_KERNEL_COLUMNS).where(*where).order_by(KERNELS.c.kernel_id)
+    return [kernel_record(row) for row in await transaction.fetch(statement)]
+
+
+def kernel_record(row: Row[Any]) -> KernelRecord:
+    """A kernel as others see it."""
+    return record_of(SessionId(row.session_id), _kernel_state(row))
+
+
+def record_of(session_id: SessionId, state: KernelState) -> KernelRecord:
+    """A kernel that a transaction worked on, as others will see it."""
+    return KernelRecord(
+        kernel_id=state.kernel_id,
+        session_id=session_id,
+        index=state.index,
+        status=state.status,
+        version=state.version,
+        slots=state.slots,
+        attempt=state.attempt,
+        agent_id=state.agent_id,
+        incarnation=state.incarnation,
+        devices=devices_of(state.devices_text),
+        exit_code=state.exit_code,
+        sent=state.sent,
+        since_ms=state.since_ms,
+    )
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """Slots, and other mappings that are no dict."""
+    return dict(value)
+
+
+def _slots(_kind: type, value: Any) -> ResourceSlot:
+    """Slots are the one part of a spec that is neither JSON's nor a dataclass."""
+    return ResourceSlot(value)
+
+
+# Whoever reads a session reads its spec, which is most of the work: by `domain.plain_values` it took seven times as long.
+_SPEC_ENCODER = msgspec.json.Encoder(enc_hook=_mapping)
+_SPEC_DECODER = msgspec.json.Decoder(SessionSpec, dec_hook=_slots)
+
+
+def spec_text(spec: SessionSpec) -> str:
+    """A spec as it is stored."""
+    return _SPEC_ENCODER.encode(spec).decode()
+
+
+def spec_of(text: str) -> SessionSpec:
+    """The spec of a stored text; a session is read again at every step of its life."""
+    return _decoded_before(text) if len(text) <= _SMALL_TEXT else _decoded(text)
+
+
+def _decoded(text: str) -> SessionSpec:
+    try:
+        return _SPEC_DECODER.decode(text)
+    except (msgspec.MsgspecError, SokovanError) as error:
+        raise InvalidDocument(key="session", problem=getattr(error, "message", str(error))) from error
+
+
+# Large ones are few, and would fill the memory.
+_SMALL_TEXT = 4_096
+_decoded_before = lru_cache(maxsize=4_096)(_decoded)
+
+
+def slots_text(slots: ResourceSlot) -> str:
+    """Slots as they are stored; equal slots give equal texts."""
+    return msgspec.json.encode(dict(slots)).decode()
+
+
+@lru_cache(maxsize=100_000)
+def slots_of(text: str) -> ResourceSlot:
+    """The slots of a stored text; a cluster has few different ones."""
+    return ResourceSlot(msgspec.json.decode(text))
+
+
+def devices_text(picked: Mapping[str, tuple[tuple[str, int], ...]]) -> str:
+    """Which devices a kernel has, by slot, as it is stored."""
+    return _devices_text(tuple(picked.items()))
+
+
+@lru_cache(maxsize=10_000)
+def _devices_text(picked: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]) -> str:
+    return msgspec.json.encode({slot: [device for device, _ in choice] for slot, choice in picked}).decode()
+
+
+def devices_of(text: str) -> Mapping[str, tuple[str, ...]]:
+    """The devices of a stored text, by slot."""
+    if text == "{}":
+        return {}
+    return {slot: tuple(ids) for slot, ids in msgspec.json.decode(text).items()}
+
+
+@cache
+def _lock_statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]]:  # noqa: FBT001  # a key of the cache
+    wanted = sa.select(ids_table(postgresql).c.id)
+    lock = (
+        sa.select(*_STATE_COLUMNS)
+        .where(SESSIONS.c.session_id.in_(wanted))
+        .order_by(SESSIONS.c.session_id)
+        .with_for_update()
+    )
+    kernels = (
+        sa.select(*_KERNEL_COLUMNS)
+        .where(KERNELS.c.session_id.in_(wanted))
+        .order_by(KERNELS.c.session_id, KERNELS.c.index)
+    )
+    return lock, kernels
+
+
+def _state(row: Row[Any]) -> SessionState:
+    return SessionState(
+        row=row,
+        session_id=SessionId(row.session_id),
+        status=SessionStatus(row.status),
+        version=row.version,
+        history_sequence=row.history_sequence,
+        since_ms=row.since_ms,
+        goal=Goal(row.goal),
+        kernels={},
+    )
+
+
+def _kernel_state(row: Row[Any]) -> KernelState:
+    return KernelState(
+        kernel_id=KernelId(row.kernel_id),
+        index=row.kernel_index,
+        status=KernelStatus(row.status),
+        version=row.version,
+        history_sequence=row.history_sequence,
+        since_ms=row.since_ms,
+        attempt=row.attempt,
+        agent_id=None if row.agent_id is None else AgentId(row.agent_id),
+        incarnation=row.incarnation,
+        sent=bool(row.sent),
+        exit_code=row.exit_code,
+        slots_text=row.slots,
+        devices_text=row.devices,
+        architecture=row.architecture,
+        require_text=row.require,
+    )
+
+
+def _session_record(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionRecord:
+    return SessionRecord(
+        session_id=SessionId(row.session_id),
+        spec=spec_of(row.body),
+        status=SessionStatus(row.status),
+        version=row.version,
+        goal=Goal(row.goal),
+        submitted_ms=row.submitted_ms,
+        kernels=tuple(kernels),
+        scheduled_ms=row.scheduled_ms,
+        ended_ms=row.ended_ms,
+        cause=row.cause,
+        cause_detail=row.cause_detail,
+        result=None if row.result is None else SessionResult(row.result),
+        hypernode=row.hypernode,
+        place=row.place,
+        since_ms=row.since_ms,
+    )

@@ -1,0 +1,213 @@
+"""Moves of sessions and kernels: decided on locked rows, then written.
+
+Everything that changes a status goes through here: the repository, the ledger
+and the allocator differ only in which moves they ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.types import TypeEngine
+
+from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.repositories.sessions.session_rows import KernelState, SessionState
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
+from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.errors import StaleVersion
+from sokovan.domain.events import Event, KernelMoved, SessionMoved
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger, following_trigger
+from sokovan.domain.records import Change, SessionResult, result_of
+
+_ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
+_KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
+    "status": TEXT, "history_sequence": WHOLE, "agent_id": TEXT, "incarnation": WHOLE, "sent": FLAG,
+    "exit_code": WHOLE, "devices": TEXT, "since_ms": WHOLE,
+}  # fmt: skip
+_SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
+    "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "scheduled_ms": WHOLE, "ended_ms": WHOLE,
+    "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT, "since_ms": WHOLE,
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Ending:
+    """Why a session begins to end: the first cause, which nothing overwrites."""
+
+    cause: str
+    detail: str
+    result: SessionResult
+
+
+@dataclass(slots=True)
+class Transitions:
+    """The moves of one transaction, made in memory first and then written together."""
+
+    transaction: Transaction
+    change: Change
+    _kernels: dict[str, tuple[KernelState, int]] = field(default_factory=dict)
+    _sessions: dict[str, tuple[SessionState, int]] = field(default_factory=dict)
+    _kernel_lines: list[history.Line] = field(default_factory=list)
+    _session_lines: list[history.Line] = field(default_factory=list)
+    _endings: dict[str, Ending] = field(default_factory=dict)
+    _hypernodes: dict[str, str] = field(default_factory=dict)
+    _events: list[Event] = field(default_factory=list)
+
+    def move_kernel(self, session: SessionState, kernel: KernelState, trigger: KernelTrigger) -> None:
+        """Move one kernel. Raises IllegalTransition, ForbiddenCause."""
+        before, after = kernel.status, KERNEL.after(kernel.status, trigger, by=self.change.by)
+        self.touch(session)
+        kernel.status = after
+        kernel.history_sequence += 1
+        kernel.since_ms = self.transaction.now_ms
+        kernel.sent = kernel.sent or after is KernelStatus.CREATING
+        if kernel.kernel_id not in self._kernels:
+            self._kernels[kernel.kernel_id] = (kernel, kernel.version)
+            kernel.version += 1
+        self._kernel_lines.append(history.Line(kernel.kernel_id, kernel.history_sequence, before, after, trigger))
+        self._events.append(
+            KernelMoved(
+                at_ms=self.transaction.now_ms,
+                kernel_id=kernel.kernel_id,
+                session_id=session.session_id,
+                before=before,
+                after=after,
+                trigger=trigger,
+            )
+        )
+
+    def touch(self, session: SessionState) -> None:
+        """Have the session written, with a new version, whether or not its status moves."""
+        if session.session_id not in self._sessions:
+            self._sessions[session.session_id] = (session, session.version)
+            session.version += 1
+
+    def lies_in(self, session: SessionState, hypernode: str) -> None:
+        """Record the HyperNode that the session now lies in."""
+        self._hypernodes[session.session_id] = hypernode
+
+    def settle(
+        self,
+        session: SessionState,
+        trigger: KernelTrigger,
+        exit_codes: Sequence[int | None] = (),
+        *,
+        put_down: bool = False,
+    ) -> None:
+        """Let the session follow its kernels, of which the last moved by `trigger`.
+
+        `put_down` says that to be stopped is its good end.
+        """
+        self.touch(session)
+        before, after = session.status, session.derived()
+        if after is before:
+            return
+        session_trigger = (
+            SessionTrigger.FORCED if _forced(session, after) else following_trigger(before, after, trigger)
+        )
+        session.status = after
+        session.since_ms = self.transaction.now_ms
+        session.history_sequence += 1
+        self._session_lines.append(
+            history.Line(session.session_id, session.history_sequence, before, after, session_trigger)
+        )
+        if after in _ENDING and session.row.cause is None and session.session_id not in self._endings:
+            cause = self.change.code or session_trigger.value
+            result = SessionResult.SUCCESS if put_down else result_of(trigger, exit_codes)
+            self._endings[session.session_id] = Ending(cause, self.change.detail, result)
+        self._events.append(
+            SessionMoved(
+                at_ms=self.transaction.now_ms,
+                session_id=session.session_id,
+                before=before,
+                after=after,
+                trigger=session_trigger,
+            )
+        )
+
+    async def write(self) -> None:
+        """Write histories first, then the rows that point into them. Raises StaleVersion."""
+        await history.append(self.transaction, KERNEL.name, self._kernel_lines, self.change)
+        await history.append(self.transaction, SESSION.name, self._session_lines, self.change)
+        await self._write_kernels()
+        await self._write_sessions()
+        # Told once they are written: moves that were given up are nobody's to hear of.
+        self.transaction.events.extend(self._events)
+
+    async def _write_kernels(self) -> None:
+        if not self._kernels:
+            return
+        statement, rows = _update_kernels(self.transaction.postgresql)
+        values = [
+            (
+                kernel.kernel_id, version, kernel.status, kernel.history_sequence, kernel.agent_id,
+                kernel.incarnation, kernel.sent, kernel.exit_code, kernel.devices_text, kernel.since_ms,
+            )
+            for kernel, version in self._kernels.values()
+        ]  # fmt: skip
+        _all_written("kernel", values, await self.transaction.execute(statement, rows.bind(values)))
+
+    async def _write_sessions(self) -> None:
+        if not self._sessions:
+            return
+        statement, rows = _update_sessions(self.transaction.postgresql)
+        values = [self._session_values(session, version) for session, version in self._sessions.values()]
+        bound = {**rows.bind(values), "the_stamp": self.transaction.stamp}
+        _all_written("session", values, await self.transaction.execute(statement, bound))
+
+    def _session_values(self, session: SessionState, version: int) -> tuple[Any, ...]:
+        row, now = session.row, self.transaction.now_ms
+        ending = self._endings.get(session.session_id)
+        scheduled = row.scheduled_ms
+        if scheduled is None and session.status is SessionStatus.SCHEDULED:
+            scheduled = now
+        ended = now if session.status in SESSION.terminal and row.ended_ms is None else row.ended_ms
+        return (
+            session.session_id, version, session.status, session.history_sequence, int(session.goal),
+            scheduled, ended,
+            row.cause if ending is None else ending.cause,
+            row.cause_detail if ending is None else ending.detail,
+            row.result if ending is None else ending.result.value,
+            self._hypernodes.get(session.session_id, row.hypernode),
+            session.since_ms,
+        )  # fmt: skip
+
+
+def _forced(session: SessionState, after: SessionStatus) -> bool:
+    """Whether the session ends before its kernels do."""
+    return after is SessionStatus.TERMINATED and any(one.status in HOLDS_SLOTS for one in session.kernels.values())
+
+
+def _all_written(what: str, values: Sequence[tuple[Any, ...]], written: int) -> None:
+    """The rows were locked, so this cannot fail; if it does, nothing of the transaction may stay."""
+    if written != len(values):
+        raise StaleVersion(what=what, name=values[0][0], expected=f"{len(values)} rows", found=f"{written} rows")
+
+
+@cache
+def _update_kernels(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("moved", {"id": TEXT, "expected": WHOLE, **_KERNEL_COLUMNS}, postgresql=postgresql)
+    statement = (
+        sa.update(KERNELS)
+        .values({**{name: rows.c[name] for name in _KERNEL_COLUMNS}, "version": KERNELS.c.version + 1})
+        .where(KERNELS.c.kernel_id == rows.c.id, KERNELS.c.version == rows.c.expected)
+    )
+    return statement, rows
+
+
+@cache
+def _update_sessions(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("moved", {"id": TEXT, "expected": WHOLE, **_SESSION_COLUMNS}, postgresql=postgresql)
+    written = {name: rows.c[name] for name in _SESSION_COLUMNS}
+    statement = (
+        sa.update(SESSIONS)
+        .values({**written, "version": SESSIONS.c.version + 1, "stamp": sa.bindparam("the_stamp", type_=WHOLE)})
+        .where(SESSIONS.c.session_id == rows.c.id, SESSIONS.c.version == rows.c.expected)
+    )
+    return statement, rows

@@ -1,0 +1,234 @@
+"""Taking and freeing: the same few statements, with a sign.
+
+Each is conditional and counted. The rows are locked by their agent, so a count
+that is short means that a law would have been broken, and nothing may stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.dialects import sqlite
+
+from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
+from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, OWNER_USAGE
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.domain.errors import SokovanError
+from sokovan.domain.policy import Scope
+from sokovan.domain.slots import ResourceSlot
+
+
+class LedgerMismatch(SokovanError):
+    """The database refused an amount that the locked rows had allowed."""
+
+    code = "ledger-mismatch"
+    hint = "run `sokovan audit`; nothing of this step was kept"
+
+
+@dataclass(slots=True)
+class Delta:
+    """How much more, or less, is taken: of slots and devices of agents, and by owners."""
+
+    slots: Counter[tuple[str, str]] = field(default_factory=Counter)
+    kernels: Counter[str] = field(default_factory=Counter)
+    devices: Counter[tuple[str, str]] = field(default_factory=Counter)
+    # By the four names of an owner first; there are few owners and many kernels.
+    _owners: dict[tuple[str, str, str, str], Counter[str]] = field(default_factory=dict)
+
+    def add_kernel(self, agent_id: str, slots: ResourceSlot, *, sign: int) -> None:
+        """One kernel more, or less, on an agent."""
+        self.kernels[agent_id] += sign
+        for slot, amount in slots.items():
+            self.slots[agent_id, slot] += sign * amount
+
+    def add_owner(self, row: Any, amounts: Mapping[str, int], *, sign: int) -> None:
+        """As much more, or less, for the owner that a session's row names."""
+        names = (row.access_key, row.user, row.group, row.domain)
+        counted = self._owners.get(names)
+        if counted is None:
+            counted = self._owners[names] = Counter()
+        for slot, amount in amounts.items():
+            counted[slot] += sign * amount
+
+    def owners(self) -> Counter[tuple[str, str, str]]:
+        """The amounts by scope, name and slot."""
+        counted: Counter[tuple[str, str, str]] = Counter()
+        for names, amounts in self._owners.items():
+            for scope, name in zip(SCOPES, names, strict=True):
+                for slot, amount in amounts.items():
+                    counted[scope, name, slot] += amount
+        return counted
+
+
+# In the order of an owner's names: keypair, user, group, domain.
+SCOPES = (Scope.KEYPAIR.value, Scope.USER.value, Scope.GROUP.value, Scope.DOMAIN.value)
+
+
+def scopes_of(row: Any) -> tuple[tuple[str, str], ...]:
+    """The four scopes that a session counts against."""
+    return tuple(zip(SCOPES, (row.access_key, row.user, row.group, row.domain), strict=True))
+
+
+async def apply_delta(
+    transaction: Transaction, delta: Delta, *, incarnations: Mapping[str, int]
+) -> dict[tuple[str, str, str], int]:
+    """Write the amounts; what the owners then use. Raises LedgerMismatch.
+
+    `incarnations` are the agents' that kernels are added to: they must be ALIVE still.
+    """
+    await _agents(transaction, delta, incarnations)
+    slots = [(*key, amount) for key, amount in sorted(delta.slots.items()) if amount]
+    await _counted(transaction, _slots, slots, "slots")
+    devices = [(*key, amount) for key, amount in sorted(delta.devices.items()) if amount]
+    await _counted(transaction, _devices, devices, "devices")
+    return await _owners(transaction, delta)
+
+
+async def _agents(transaction: Transaction, delta: Delta, incarnations: Mapping[str, int]) -> None:
+    rows = [(agent_id, count, incarnations.get(agent_id, 0)) for agent_id, count in sorted(delta.kernels.items())]
+    await _counted(transaction, _kernel_counts, rows, "agents", the_stamp=transaction.stamp)
+
+
+async def _counted(
+    transaction: Transaction, statement: Any, rows: Sequence[tuple[Any, ...]], what: str, **parameters: int
+) -> None:
+    if not rows:
+        return
+    update, table = statement(transaction.postgresql)
+    written = await transaction.execute(update, {**table.bind(rows), **parameters})
+    if written != len(rows):
+        raise LedgerMismatch(f"{len(rows) - written} of {len(rows)} {what} did not take the amounts of {rows[0]}")
+
+
+async def read_owners(
+    transaction: Transaction, keys: Sequence[tuple[str, str, str]]
+) -> dict[tuple[str, str, str], int]:
+    """What owners use at this moment, as far as there are rows."""
+    statement, table = _read_usage(transaction.postgresql)
+    found = await transaction.fetch(statement, table.bind(sorted(set(keys))))
+    return {(row.scope, row.name, row.slot): row.used for row in found}
+
+
+async def _lock_owners(transaction: Transaction, keys: Sequence[tuple[str, str, str]]) -> None:
+    """Lock rows in the order of their key, before an update that takes them in any order."""
+    statement, table = _read_usage(transaction.postgresql)
+    await transaction.fetch(statement.with_for_update(of=OWNER_USAGE), table.bind(sorted(set(keys))))
+
+
+async def _owners(transaction: Transaction, delta: Delta) -> dict[tuple[str, str, str], int]:
+    # A row to insert must satisfy the law by itself, so less is an update and more is an insert or an update.
+    owners = sorted(delta.owners().items())
+    less = [(*key, amount) for key, amount in owners if amount < 0]
+    if less:
+        await _lock_owners(transaction, [(scope, name, slot) for scope, name, slot, _ in less])
+        await _counted(transaction, _less_usage, less, "owners", the_stamp=transaction.stamp)
+    more = [(*key, amount) for key, amount in owners if amount > 0]
+    if not more:
+        return {}
+    upsert, table = _more_usage(transaction.postgresql)
+    found = await transaction.fetch(upsert, {**table.bind(more), "the_stamp": transaction.stamp})
+    return {(row.scope, row.name, row.slot): row.used for row in found}
+
+
+@cache
+def _kernel_counts(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("delta", {"id": TEXT, "count": WHOLE, "incarnation": WHOLE}, postgresql=postgresql)
+    count = AGENTS.c.kernel_count + rows.c.count
+    added = sa.and_(
+        AGENTS.c.status == "alive",
+        AGENTS.c.incarnation == rows.c.incarnation,
+        sa.or_(AGENTS.c.kernels_max.is_(None), count <= AGENTS.c.kernels_max),
+    )
+    statement = (
+        sa.update(AGENTS)
+        .values(kernel_count=count, stamp=sa.bindparam("the_stamp", type_=WHOLE))
+        .where(AGENTS.c.agent_id == rows.c.id, sa.or_(rows.c.count <= 0, added))
+    )
+    return statement, rows
+
+
+@cache
+def _slots(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("delta", {"id": TEXT, "slot": TEXT, "amount": WHOLE}, postgresql=postgresql)
+    used = AGENT_SLOTS.c.used + rows.c.amount
+    # A capacity that stood above what the agent has, because it was held, shrinks as it is freed.
+    shrunk = sa.case((used > AGENT_SLOTS.c.reported, used), else_=AGENT_SLOTS.c.reported)
+    statement = (
+        sa.update(AGENT_SLOTS)
+        .values(used=used, capacity=sa.case((rows.c.amount < 0, shrunk), else_=AGENT_SLOTS.c.capacity))
+        .where(
+            AGENT_SLOTS.c.agent_id == rows.c.id,
+            AGENT_SLOTS.c.slot == rows.c.slot,
+            used.between(0, AGENT_SLOTS.c.capacity),
+        )
+    )
+    return statement, rows
+
+
+@cache
+def _devices(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("delta", {"id": TEXT, "device": TEXT, "amount": WHOLE}, postgresql=postgresql)
+    used = AGENT_DEVICES.c.used + rows.c.amount
+    statement = (
+        sa.update(AGENT_DEVICES)
+        .values(used=used)
+        .where(
+            AGENT_DEVICES.c.agent_id == rows.c.id,
+            AGENT_DEVICES.c.device_id == rows.c.device,
+            used.between(0, AGENT_DEVICES.c.units),
+        )
+    )
+    return statement, rows
+
+
+_OWNER_KEY = (OWNER_USAGE.c.scope, OWNER_USAGE.c.name, OWNER_USAGE.c.slot)
+
+
+def _as_keyed(rows: Rows, *, postgresql: bool) -> list[sa.ColumnElement[Any]]:
+    """The key in the order that the table has it, byte by byte."""
+    columns = [rows.c.scope, rows.c.name, rows.c.slot]
+    return [sa.collate(column, "C") for column in columns] if postgresql else columns
+
+
+def _of_row(rows: Rows) -> sa.ColumnElement[bool]:
+    return sa.and_(*[column == rows.c[column.name] for column in _OWNER_KEY])
+
+
+@cache
+def _read_usage(postgresql: bool) -> tuple[sa.Select[Any], Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("wanted", {"scope": TEXT, "name": TEXT, "slot": TEXT}, postgresql=postgresql)
+    statement = sa.select(*_OWNER_KEY, OWNER_USAGE.c.used).join(rows.table, _of_row(rows)).order_by(*_OWNER_KEY)
+    return statement, rows
+
+
+@cache
+def _less_usage(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("delta", {"scope": TEXT, "name": TEXT, "slot": TEXT, "amount": WHOLE}, postgresql=postgresql)
+    used = OWNER_USAGE.c.used + rows.c.amount
+    values = {"used": used, "stamp": sa.bindparam("the_stamp", type_=WHOLE)}
+    return sa.update(OWNER_USAGE).values(values).where(_of_row(rows), used >= 0), rows
+
+
+@cache
+def _more_usage(postgresql: bool) -> tuple[Any, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("delta", {"scope": TEXT, "name": TEXT, "slot": TEXT, "amount": WHOLE}, postgresql=postgresql)
+    # In the order of the key: two transactions that touch the same owners lock them in the same order. The WHERE
+    # tells SQLite's parser that what follows is no join.
+    ordered = (
+        sa.select(rows.c.scope, rows.c.name, rows.c.slot, rows.c.amount, sa.bindparam("the_stamp", type_=WHOLE))
+        .where(sa.true())
+        .order_by(*_as_keyed(rows, postgresql=postgresql))
+    )
+    insert = (pg.insert if postgresql else sqlite.insert)(OWNER_USAGE)
+    filled = insert.from_select(["scope", "name", "slot", "used", "stamp"], ordered)
+    statement = filled.on_conflict_do_update(
+        index_elements=["scope", "name", "slot"],
+        set_={"used": OWNER_USAGE.c.used + filled.excluded.used, "stamp": filled.excluded.stamp},
+    ).returning(*_OWNER_KEY, OWNER_USAGE.c.used)
+    return statement, rows

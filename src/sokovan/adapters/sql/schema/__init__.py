@@ -1,0 +1,1 @@
+"""The database schema: tables, column types and migrations."""

@@ -1,0 +1,129 @@
+"""Bringing a database to the newest schema, by migrations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.engine import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from sokovan.adapters.sql.database import Database
+from sokovan.adapters.sql.schema.tables import METADATA
+from sokovan.domain.errors import SokovanError
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+# Any number that no other program on the same database is likely to use: "sokovan" in ASCII.
+_UPGRADE_LOCK = int.from_bytes(b"sokovan")
+
+
+class SchemaMismatch(SokovanError):
+    """The database has another schema than this version of sokovan works with."""
+
+    code = "schema-mismatch"
+    hint = "run `sokovan db upgrade` once, with the newest version of sokovan among your machines"
+
+
+async def upgrade(database: Database) -> None:
+    """Bring a database to the newest schema.
+
+    An empty one gets the tables at once, which is what all migrations together lead
+    to, and quicker.
+    """
+    script = ScriptDirectory.from_config(_config())
+
+    def create(connection: Connection) -> bool:
+        if sa.inspect(connection).get_table_names():
+            return False
+        METADATA.create_all(connection)
+        MigrationContext.configure(connection).stamp(script, "head")
+        return True
+
+    async with _alone(database) as connection:
+        created = await connection.run_sync(create)
+        await connection.commit()
+    if not created:
+        await upgrade_by_steps(database)
+
+
+async def upgrade_by_steps(database: Database) -> None:
+    """Apply every migration that is missing, in one transaction."""
+    await _run(database, lambda script, revision: script._upgrade_revs("head", revision))
+
+
+async def downgrade(database: Database, target: str) -> None:
+    """Go back to an earlier revision; `base` removes everything."""
+    await _run(database, lambda script, revision: script._downgrade_revs(target, revision))
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """The revision a database is at, and the one that this version works with.
+
+    `known` says whether this version has heard of the first: a newer one, or another
+    program, may have written it.
+    """
+
+    found: str | None
+    newest: str
+    known: bool
+
+
+async def revisions(database: Database) -> Revisions:
+    """Where a database stands."""
+    async with database.reading() as connection:
+        found = await connection.run_sync(_revision)
+    script = ScriptDirectory.from_config(_config())
+    steps = {step.revision for step in script.walk_revisions()}
+    return Revisions(found, newest=str(script.get_current_head()), known=found is None or found in steps)
+
+
+async def check(database: Database) -> None:
+    """Raises SchemaMismatch unless the database is at the newest revision."""
+    state = await revisions(database)
+    if state.found != state.newest:
+        raise SchemaMismatch(f"the database is at revision {state.found or 'none'}, this version needs {state.newest}")
+
+
+async def _run(database: Database, steps: Callable[[ScriptDirectory, Any], Any]) -> None:
+    script = ScriptDirectory.from_config(_config())
+
+    def migrate(connection: Connection) -> None:
+        # One transaction for all steps: a schema is old or new, never in between.
+        context = EnvironmentContext(_config(), script, fn=lambda revision, _: steps(script, revision))
+        with context:
+            context.configure(connection=connection, transactional_ddl=True)
+            context.run_migrations()
+
+    async with _alone(database) as connection:
+        await connection.run_sync(migrate)
+        await connection.commit()
+
+
+@asynccontextmanager
+async def _alone(database: Database) -> AsyncIterator[AsyncConnection]:
+    """A transaction that no other upgrade shares; a second one waits, and finds the work done."""
+    async with database.writing() as connection:
+        if database.is_postgresql:
+            await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
+        yield connection
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("version_locations", str(_MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "newline")
+    return config

@@ -1,0 +1,423 @@
+"""The tables. Constraints carry the laws: no code can break one silently.
+
+A status is a pointer into its history: each object names the last entry of its
+own history table, and a foreign key demands that the entry says the same status.
+Each entry points at the one before it, whose `after` must be its own `before`,
+and a CHECK made from the lifecycle table lists the legal moves. So an illegal
+move, a gap, or a status that nobody wrote down does not commit.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.schema.columns import Amount, Identity, Name, status_check
+from sokovan.adapters.sql.schema.history_tables import follows_history, history_table
+from sokovan.domain.lifecycle.agent import AGENT
+from sokovan.domain.lifecycle.deployment import DEPLOYMENT
+from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KERNEL, FreeProof, KernelStatus
+from sokovan.domain.lifecycle.route import ROUTE
+from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.policy import Scope
+from sokovan.domain.records import SessionResult
+from sokovan.domain.session import SessionType
+
+METADATA = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+# ---------------------------------------------------------------------------------------------------------------
+# What administrators write down: a name, what it refers to, and the rest as JSON.
+
+
+def _catalog(name: str, *columns: sa.Column[str]) -> sa.Table:
+    return sa.Table(name, METADATA, sa.Column("name", Name, primary_key=True), *columns, _body())
+
+
+def _body() -> sa.Column[str]:
+    return sa.Column("body", sa.Text, nullable=False)
+
+
+def _refers(column: str, target: str, *, nullable: bool = False) -> sa.Column[str]:
+    return sa.Column(column, Name, sa.ForeignKey(target), nullable=nullable)
+
+
+POLICIES = sa.Table(
+    "resource_policies",
+    METADATA,
+    sa.Column("name", Name, primary_key=True),
+    # Lowering a limit takes nothing from those who hold more; the auditor looks at who was served afterwards.
+    sa.Column("changed_ms", Amount, nullable=False),
+    _body(),
+)
+DOMAINS = _catalog("domains", _refers("policy", "resource_policies.name", nullable=True))
+GROUPS = _catalog(
+    "groups", _refers("domain", "domains.name"), _refers("policy", "resource_policies.name", nullable=True)
+)
+USERS = _catalog("users", _refers("domain", "domains.name"), _refers("policy", "resource_policies.name", nullable=True))
+KEYPAIRS = _catalog(
+    "keypairs", _refers("user", "users.name"), _refers("policy", "resource_policies.name", nullable=True)
+)
+# A keyed digest of a token; the token itself comes nowhere near the store. It goes with its keypair.
+CREDENTIALS = sa.Table(
+    "credentials",
+    METADATA,
+    sa.Column("access_key", Name, sa.ForeignKey("keypairs.name", ondelete="CASCADE"), primary_key=True),
+    sa.Column("digest", Name, nullable=False, unique=True),
+    sa.Column("created_ms", Amount, nullable=False),
+)
+SCALING_GROUPS = _catalog("scaling_groups")
+QUEUES = _catalog("queues")
+HYPERNODES = _catalog("hypernodes")
+IMAGES = _catalog("images")
+# When each of the small tables last changed, so that a reader reads one again only then.
+CATALOG_MARKS = sa.Table(
+    "catalog_marks",
+    METADATA,
+    sa.Column("kind", Name, primary_key=True),
+    sa.Column("stamp", Amount, nullable=False),
+)
+
+# ---------------------------------------------------------------------------------------------------------------
+# Agents: what they have, what is taken.
+
+AGENT_HISTORY = history_table(METADATA, AGENT)
+AGENTS = sa.Table(
+    "agents",
+    METADATA,
+    sa.Column("agent_id", Name, primary_key=True),
+    _refers("scaling_group", "scaling_groups.name"),
+    *follows_history(AGENT, "agent_id"),
+    sa.Column("incarnation", Amount, nullable=False),
+    sa.Column("draining", sa.Boolean, nullable=False),
+    sa.Column("architecture", Name, nullable=False),
+    sa.Column("shard", Name),
+    sa.Column("kernels_max", Amount),
+    sa.Column("kernel_count", Amount, nullable=False),
+    sa.Column("labels", sa.Text, nullable=False),
+    sa.Column("cached_images", sa.Text, nullable=False),
+    sa.Column("enrolled_ms", Amount, nullable=False),
+    sa.Column("stamp", Amount, nullable=False, index=True),
+    sa.CheckConstraint("incarnation >= 1", name="incarnation"),
+    sa.CheckConstraint("kernel_count >= 0", name="kernel_count"),
+)
+AGENT_SLOTS = sa.Table(
+    "agent_slots",
+    METADATA,
+    sa.Column("agent_id", Name, sa.ForeignKey("agents.agent_id"), primary_key=True),
+    sa.Column("slot", Name, primary_key=True),
+    sa.Column("capacity", Amount, nullable=False),
+    # What the agent last said it has. A capacity stays above it while kernels still hold more.
+    sa.Column("reported", Amount, nullable=False),
+    sa.Column("used", Amount, nullable=False),
+    sa.CheckConstraint("0 <= used AND used <= capacity", name="no_overcommit"),
+    sa.CheckConstraint("0 <= reported AND reported <= capacity", name="reported"),
+)
+AGENT_DEVICES = sa.Table(
+    "agent_devices",
+    METADATA,
+    sa.Column("agent_id", Name, sa.ForeignKey("agents.agent_id"), primary_key=True),
+    sa.Column("device_id", Name, primary_key=True),
+    sa.Column("slot", Name, nullable=False),
+    sa.Column("units", Amount, nullable=False),
+    sa.Column("used", Amount, nullable=False),
+    sa.Column("present", sa.Boolean, nullable=False),
+    sa.CheckConstraint("units >= 1 AND 0 <= used AND used <= units", name="no_overcommit"),
+)
+
+# ---------------------------------------------------------------------------------------------------------------
+# Sessions and kernels.
+
+SESSION_HISTORY = history_table(METADATA, SESSION)
+SESSIONS = sa.Table(
+    "sessions",
+    METADATA,
+    sa.Column("session_id", Name, primary_key=True),
+    # What the owner calls it, or nothing.
+    sa.Column("name", Name, nullable=False, server_default=""),
+    # The order of submission, and the place in a listing.
+    sa.Column("place", Amount, nullable=False, unique=True),
+    *follows_history(SESSION, "session_id"),
+    sa.Column("goal", sa.SmallInteger, nullable=False),
+    sa.Column("session_type", Name, nullable=False),
+    _refers("scaling_group", "scaling_groups.name"),
+    sa.Column("queue", Name, nullable=False),
+    sa.Column("user", Name, nullable=False),
+    sa.Column("group", Name, nullable=False),
+    sa.Column("domain", Name, nullable=False),
+    sa.Column("access_key", Name, nullable=False),
+    sa.Column("required", Amount, nullable=False),
+    sa.Column("submitted_ms", Amount, nullable=False),
+    # When it came into the status it has; deadlines count from here.
+    sa.Column("since_ms", Amount, nullable=False),
+    sa.Column("scheduled_ms", Amount),
+    sa.Column("ended_ms", Amount),
+    sa.Column("cause", Name),
+    sa.Column("cause_detail", sa.Text),
+    sa.Column("result", Name),
+    sa.Column("hypernode", Name),
+    sa.Column("stamp", Amount, nullable=False, index=True),
+    _body(),
+    sa.CheckConstraint("goal IN (0, 1, 2)", name="goal"),
+    sa.CheckConstraint("required >= 1", name="required"),
+    status_check("session_type", SessionType),
+    status_check("result", SessionResult),
+    sa.CheckConstraint("(result IS NULL) = (cause IS NULL)", name="cause"),
+    sa.CheckConstraint("(ended_ms IS NULL) = (status NOT IN ('terminated', 'cancelled'))", name="ended"),
+)
+sa.Index("ix_sessions_status_place", SESSIONS.c.status, SESSIONS.c.place)
+sa.Index("ix_sessions_user_place", SESSIONS.c.user, SESSIONS.c.place)
+# Written out, not bound: a database uses a partial index only where it sees that the rows asked for are in it.
+NAMED = SESSIONS.c.name != sa.literal_column("''")
+_NAMED = sa.text("name <> ''")
+sa.Index("ix_sessions_name_place", SESSIONS.c.name, SESSIONS.c.place, postgresql_where=_NAMED, sqlite_where=_NAMED)
+# One user's sessions that go on have different names; a name is free again at the end.
+_NAMED_AND_LIVE = sa.text("name <> '' AND ended_ms IS NULL")
+sa.Index(
+    "uq_sessions_user_name",
+    SESSIONS.c.user,
+    SESSIONS.c.name,
+    unique=True,
+    postgresql_where=_NAMED_AND_LIVE,
+    sqlite_where=_NAMED_AND_LIVE,
+)
+# People write the beginning of an id, and mean a session that goes on: there are few of these among all.
+_LIVE = sa.text("ended_ms IS NULL")
+sa.Index("ix_sessions_live", SESSIONS.c.session_id, postgresql_where=_LIVE, sqlite_where=_LIVE)
+VERDICTS = sa.Table(
+    "verdicts",
+    METADATA,
+    sa.Column("session_id", Name, sa.ForeignKey("sessions.session_id"), primary_key=True),
+    sa.Column("code", Name, nullable=False),
+    sa.Column("summary", sa.Text, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+    # Since when, until when and how often in a row the code has been the answer.
+    sa.Column("first_ms", Amount, nullable=False),
+    sa.Column("last_ms", Amount, nullable=False),
+    sa.Column("times", Amount, nullable=False),
+    sa.CheckConstraint("times >= 1", name="times"),
+)
+DEPENDENCIES = sa.Table(
+    "session_dependencies",
+    METADATA,
+    sa.Column("session_id", Name, sa.ForeignKey("sessions.session_id"), primary_key=True),
+    sa.Column("depends_on", Name, sa.ForeignKey("sessions.session_id"), primary_key=True, index=True),
+)
+_PLACED = ", ".join(f"'{status}'" for status in sorted({*HOLDS_SLOTS, KernelStatus.TERMINATED}))
+KERNEL_HISTORY = history_table(METADATA, KERNEL)
+KERNELS = sa.Table(
+    "kernels",
+    METADATA,
+    sa.Column("kernel_id", Name, primary_key=True),
+    sa.Column("session_id", Name, sa.ForeignKey("sessions.session_id"), nullable=False),
+    sa.Column("index", Amount, nullable=False),
+    *follows_history(KERNEL, "kernel_id"),
+    sa.Column("attempt", Amount, nullable=False),
+    sa.Column("since_ms", Amount, nullable=False),
+    # The agent is locked when it is written here, and agents are never removed.
+    sa.Column("agent_id", Name),
+    sa.Column("incarnation", Amount),
+    # Whether the agent may have been asked to create it: from then on only a proof from there frees it.
+    sa.Column("sent", sa.Boolean, nullable=False),
+    sa.Column("exit_code", Amount),
+    sa.Column("slots", sa.Text, nullable=False),
+    sa.Column("architecture", Name, nullable=False),
+    sa.Column("require", sa.Text, nullable=False),
+    sa.Column("devices", sa.Text, nullable=False),
+    sa.UniqueConstraint("session_id", "index", "attempt"),
+    sa.CheckConstraint(f"(agent_id IS NOT NULL) = (status IN ({_PLACED}))", name="placed"),
+    sa.CheckConstraint("(agent_id IS NULL) = (incarnation IS NULL)", name="incarnation"),
+)
+sa.Index(
+    "ix_kernels_agent_live",
+    KERNELS.c.agent_id,
+    postgresql_where=sa.text("status NOT IN ('pending', 'cancelled', 'terminated')"),
+    sqlite_where=sa.text("status NOT IN ('pending', 'cancelled', 'terminated')"),
+)
+
+# ---------------------------------------------------------------------------------------------------------------
+# The ledger.
+
+# A line, its kernel, and the row of the agent that it counts against are written together by counted statements
+# (`transitions`, `holdings`), so the lines need no foreign keys; with them, writing the lines took twice as long.
+HELD_SLOTS = sa.Table(
+    "held_slots",
+    METADATA,
+    sa.Column("kernel_id", Name, primary_key=True),
+    sa.Column("slot", Name, primary_key=True),
+    sa.Column("agent_id", Name, nullable=False),
+    sa.Column("incarnation", Amount, nullable=False),
+    sa.Column("amount", Amount, nullable=False),
+    sa.Column("held_ms", Amount, nullable=False),
+    sa.Column("freed_ms", Amount),
+    sa.Column("proof", Name),
+    sa.CheckConstraint("amount > 0", name="amount"),
+    sa.CheckConstraint("(freed_ms IS NULL) = (proof IS NULL)", name="proven"),
+    status_check("proof", FreeProof),
+)
+_LIVE_EXCLUSIVE = sa.text("freed_ms IS NULL AND exclusive")
+HELD_DEVICES = sa.Table(
+    "held_devices",
+    METADATA,
+    sa.Column("kernel_id", Name, primary_key=True),
+    sa.Column("device_id", Name, primary_key=True),
+    sa.Column("agent_id", Name, nullable=False),
+    sa.Column("units", Amount, nullable=False),
+    sa.Column("exclusive", sa.Boolean, nullable=False),
+    sa.Column("freed_ms", Amount),
+    sa.CheckConstraint("units > 0", name="units"),
+)
+sa.Index(
+    "uq_held_devices_exclusive",
+    HELD_DEVICES.c.agent_id,
+    HELD_DEVICES.c.device_id,
+    unique=True,
+    postgresql_where=_LIVE_EXCLUSIVE,
+    sqlite_where=_LIVE_EXCLUSIVE,
+)
+OWNER_USAGE = sa.Table(
+    "owner_usage",
+    METADATA,
+    sa.Column("scope", Name, primary_key=True),
+    sa.Column("name", Name, primary_key=True),
+    # A slot, or SESSIONS_SLOT for the number of sessions that hold something.
+    sa.Column("slot", Name, primary_key=True),
+    sa.Column("used", Amount, nullable=False),
+    sa.Column("stamp", Amount, nullable=False, index=True),
+    sa.CheckConstraint("used >= 0", name="used"),
+    status_check("scope", Scope),
+)
+SESSIONS_SLOT = "#sessions"
+
+# ---------------------------------------------------------------------------------------------------------------
+# Deployments and routes.
+
+DEPLOYMENT_HISTORY = history_table(METADATA, DEPLOYMENT)
+DEPLOYMENTS = sa.Table(
+    "deployments",
+    METADATA,
+    sa.Column("deployment_id", Name, primary_key=True),
+    *follows_history(DEPLOYMENT, "deployment_id"),
+    _refers("scaling_group", "scaling_groups.name"),
+    sa.Column("replicas_desired", Amount, nullable=False),
+    _body(),
+    sa.CheckConstraint("replicas_desired >= 0", name="replicas"),
+)
+ROUTE_HISTORY = history_table(METADATA, ROUTE)
+ROUTES = sa.Table(
+    "routes",
+    METADATA,
+    sa.Column("route_id", Name, primary_key=True),
+    sa.Column("deployment_id", Name, sa.ForeignKey("deployments.deployment_id"), nullable=False, index=True),
+    *follows_history(ROUTE, "route_id"),
+)
+ENDPOINTS = sa.Table(
+    "endpoints",
+    METADATA,
+    sa.Column("route_id", Name, sa.ForeignKey("routes.route_id"), primary_key=True),
+    sa.Column("kernel_id", Name, primary_key=True),
+    sa.Column("agent_id", Name, nullable=False),
+    sa.Column("port", Amount, nullable=False),
+    sa.Column("health", Name, nullable=False),
+    sa.Column("weight", Amount, nullable=False),
+    # A port of an agent leads to one replica of one route.
+    sa.UniqueConstraint("agent_id", "port"),
+)
+
+# ---------------------------------------------------------------------------------------------------------------
+# What makes writes safe: exactly once, by one leader, told to all.
+
+COMMITS = sa.Table(
+    "commits",
+    METADATA,
+    sa.Column("sequence", Identity, primary_key=True, autoincrement=True),
+    sa.Column("commit_id", Name, nullable=False, unique=True),
+    sa.Column("at_ms", Amount, nullable=False, index=True),
+    sqlite_autoincrement=True,
+)
+REQUESTS = sa.Table(
+    "idempotency_keys",
+    METADATA,
+    sa.Column("scope", Name, primary_key=True),
+    sa.Column("key", Name, primary_key=True),
+    sa.Column("digest", Name, nullable=False),
+    # Checked at the commit: the key is taken first, so that the same request waits for its other self.
+    sa.Column(
+        "session_id",
+        Name,
+        sa.ForeignKey("sessions.session_id", deferrable=True, initially="DEFERRED"),
+        nullable=False,
+    ),
+    sa.Column("at_ms", Amount, nullable=False, index=True),
+)
+LEASES = sa.Table(
+    "leases",
+    METADATA,
+    sa.Column("name", Name, primary_key=True),
+    sa.Column("holder", Name, nullable=False),
+    sa.Column("epoch", Amount, nullable=False),
+    sa.Column("expires_ms", Amount, nullable=False),
+    sa.CheckConstraint("epoch >= 1", name="epoch"),
+)
+LEASE_TERMS = sa.Table(
+    "lease_terms",
+    METADATA,
+    sa.Column("name", Name, primary_key=True),
+    sa.Column("epoch", Amount, primary_key=True),
+    sa.Column("holder", Name, nullable=False),
+    sa.Column("since_ms", Amount, nullable=False),
+)
+OUTBOX = sa.Table(
+    "outbox",
+    METADATA,
+    sa.Column("sequence", Identity, primary_key=True, autoincrement=True),
+    sa.Column("at_ms", Amount, nullable=False),
+    sa.Column("events", sa.Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+AUDIT_LOG = sa.Table(
+    "audit_log",
+    METADATA,
+    sa.Column("sequence", Amount, primary_key=True, autoincrement=False),
+    sa.Column("at_ms", Amount, nullable=False),
+    sa.Column("entry", sa.Text, nullable=False),
+    sa.Column("previous", Name, nullable=False, unique=True),
+    sa.Column("digest", Name, nullable=False),
+)
+
+# ---------------------------------------------------------------------------------------------------------------
+# What one scheduling cycle leaves to the next.
+
+RESERVATIONS = sa.Table(
+    "reservations",
+    METADATA,
+    sa.Column("scaling_group", Name, primary_key=True),
+    sa.Column("kernel_id", Name, sa.ForeignKey("kernels.kernel_id"), primary_key=True),
+    sa.Column("session_id", Name, nullable=False),
+    sa.Column("agent_id", Name, nullable=False),
+    sa.Column("rank", Amount, nullable=False),
+)
+CURSORS = sa.Table(
+    "cursors",
+    METADATA,
+    sa.Column("scaling_group", Name, primary_key=True),
+    sa.Column("name", Name, primary_key=True),
+    sa.Column("agent_id", Name, nullable=False),
+)
+
+HISTORIES = {
+    table.name: history
+    for table, history in (
+        (SESSION, SESSION_HISTORY),
+        (KERNEL, KERNEL_HISTORY),
+        (AGENT, AGENT_HISTORY),
+        (DEPLOYMENT, DEPLOYMENT_HISTORY),
+        (ROUTE, ROUTE_HISTORY),
+    )
+}

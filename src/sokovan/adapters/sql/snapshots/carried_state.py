@@ -1,0 +1,50 @@
+"""What one scheduling cycle leaves to the next: reservations and cursors."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from sokovan.adapters.sql.schema.tables import CURSORS, RESERVATIONS
+from sokovan.adapters.sql.transaction import Transaction
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.scheduling.plan import SchedulingPlan
+from sokovan.scheduling.snapshot import Reservation
+
+
+async def write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, plan: SchedulingPlan) -> None:
+    """Replace what the last cycle of a scaling group left, and mark the change."""
+    transaction = unit.transaction
+    await transaction.execute(sa.delete(RESERVATIONS).where(RESERVATIONS.c.scaling_group == group))
+    await transaction.execute(sa.delete(CURSORS).where(CURSORS.c.scaling_group == group))
+    pairs = [(one.session_id, kernel, agent) for one in plan.reservations for kernel, agent in one.kernels]
+    places = [
+        {"scaling_group": group, "kernel_id": kernel, "session_id": session, "agent_id": agent, "rank": rank}
+        for rank, (session, kernel, agent) in enumerate(pairs)
+    ]
+    if places:
+        await transaction.execute(sa.insert(RESERVATIONS), places)
+    cursors = [{"scaling_group": group, "name": name, "agent_id": agent} for name, agent in plan.cursors.items()]
+    if cursors:
+        await transaction.execute(sa.insert(CURSORS), cursors)
+    await unit.catalog.mark(RESERVATIONS.name)
+
+
+async def read_carried(
+    transaction: Transaction,
+) -> dict[ScalingGroupName, tuple[tuple[Reservation, ...], dict[str, AgentId]]]:
+    """Reservations and cursors of every scaling group that has some."""
+    held: dict[str, dict[str, list[tuple[KernelId, AgentId]]]] = {}
+    for row in await transaction.fetch(sa.select(RESERVATIONS).order_by(RESERVATIONS.c.rank)):
+        pairs = held.setdefault(row.scaling_group, {}).setdefault(row.session_id, [])
+        pairs.append((KernelId(row.kernel_id), AgentId(row.agent_id)))
+    cursors: dict[str, dict[str, AgentId]] = {}
+    for row in await transaction.fetch(sa.select(CURSORS)):
+        cursors.setdefault(row.scaling_group, {})[row.name] = AgentId(row.agent_id)
+    return {
+        ScalingGroupName(group): (
+            tuple(Reservation(SessionId(one), tuple(pairs)) for one, pairs in held.get(group, {}).items()),
+            cursors.get(group, {}),
+        )
+        for group in dict.fromkeys((*held, *cursors))
+    }

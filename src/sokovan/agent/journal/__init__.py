@@ -1,0 +1,1 @@
+"""The agent's journal: an append-only file and its records."""

@@ -1,0 +1,114 @@
+"""Between the words on a link and those of the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sokovan import __version__
+from sokovan.agent.inventory import Inventory
+from sokovan.agent.journal.records import KernelKey
+from sokovan.agent.kernel_table import Holdings, Token, reports
+from sokovan.agent.messages import CreateAsked, Event, ForgetAsked, PrepareAsked, StopAsked
+from sokovan.domain.ids import KernelId, SessionId
+from sokovan.domain.session import Mount
+from sokovan.ports.agent_gateway import Gone, ImageReport
+from sokovan.ports.runtime import Launch, LogPart
+from sokovan.wire import frames
+
+DETAIL_MAX = 2_000
+REASON_MAX = 500
+
+
+def event_of(request: frames.Request, token: Token) -> Event | None:
+    """What a request means to the supervisor; None if it is none of its business."""
+    incarnation, ask = request.incarnation, request.ask
+    match ask:
+        case frames.CreateKernel():
+            return CreateAsked(token, incarnation, launch_of(ask))
+        case frames.StopKernel():
+            return StopAsked(token, incarnation, key_of(ask), ask.grace_s)
+        case frames.ForgetKernel():
+            return ForgetAsked(token, incarnation, key_of(ask))
+        case frames.PrepareImage():
+            return PrepareAsked(token, incarnation, ask.image)
+    return None
+
+
+def key_of(ask: frames.StopKernel | frames.ForgetKernel | frames.ReadLog) -> KernelKey:
+    """The attempt that a request is about."""
+    return KernelKey(KernelId(ask.kernel_id), ask.attempt)
+
+
+def launch_of(ask: frames.CreateKernel) -> Launch:
+    """The launch that a request describes."""
+    return Launch(
+        kernel_id=KernelId(ask.kernel_id),
+        attempt=ask.attempt,
+        session_id=SessionId(ask.session_id),
+        image=ask.image,
+        command=ask.command,
+        environment=ask.environment,
+        files=ask.files,
+        workdir=ask.workdir,
+        mounts=tuple(Mount(mount.source, mount.target, mount.read_only) for mount in ask.mounts),
+        slots=ask.slots,
+        devices=ask.devices,
+        processes_max=ask.processes_max,
+        log_bytes_max=ask.log_bytes_max,
+    )
+
+
+def reply_of(word: Gone | ImageReport | LogPart | None) -> frames.Reply:
+    """An answer in the words of the link."""
+    match word:
+        case None:
+            return frames.Done()
+        case Gone():
+            return frames.GoneWord(word.gone, word.exit_code, dict(word.detail))
+        case ImageReport():
+            return image_word(word)
+        case LogPart():
+            return frames.LogWord(word.offset, word.data, word.end)
+
+
+def image_word(report: ImageReport) -> frames.ImageWord:
+    """News of an image in the words of the link."""
+    return frames.ImageWord(report.image, report.state.value, report.detail[:DETAIL_MAX])
+
+
+def hello_of(inventory: Inventory, holdings: Holdings) -> frames.Hello:
+    """How this machine presents itself, with all that it answers for."""
+    return frames.Hello(
+        agent_id=inventory.agent_id,
+        software=__version__,
+        identity=inventory.identity,
+        incarnation=holdings.incarnation,
+        architecture=inventory.architecture,
+        scaling_group=inventory.scaling_group,
+        slots=dict(inventory.slots.items()),
+        devices=tuple(frames.DeviceEntry(device.device_id, device.slot, device.units) for device in inventory.devices),
+        labels=dict(inventory.labels),
+        kernels_max=inventory.kernels_max,
+        kernels=kernel_entries(holdings),
+    )
+
+
+def kernel_entries(holdings: Holdings) -> tuple[frames.KernelEntry, ...]:
+    """Every kernel of the agent, in the words of the link."""
+    return tuple(
+        frames.KernelEntry(
+            report.kernel_id, report.attempt, report.running, report.exit_code, report.reason[:REASON_MAX]
+        )
+        for report in reports(holdings)
+    )
+
+
+def heartbeat_of(holdings: Holdings, *, sequence: int, load: Mapping[str, int]) -> frames.Heartbeat:
+    """Everything that the agent holds, in the words of the link."""
+    return frames.Heartbeat(
+        incarnation=holdings.incarnation,
+        sequence=sequence,
+        kernels=kernel_entries(holdings),
+        images=tuple(image_word(report) for report in holdings.images.values()),
+        load=dict(load),
+    )

@@ -1,0 +1,1 @@
+"""Authentication, authorization, audit and request limits."""

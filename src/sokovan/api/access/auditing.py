@@ -1,0 +1,71 @@
+"""The audit trail of the API: who changed what, and who tried to."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from starlette.requests import HTTPConnection
+
+from sokovan.api.access.authentication import Asker
+from sokovan.api.access.request_limits import Buckets
+from sokovan.api.middleware import asker_of
+from sokovan.domain.errors import SokovanError
+from sokovan.ports.environment import Clock
+from sokovan.ports.repositories.audit import AuditEntry
+from sokovan.ports.storage import Store
+
+DONE = "done"
+DENIED = "denied"
+TEXT_MAX = 200
+DENIED_PER_MINUTE = 60
+
+
+def audit_entry(asker: Asker, action: str, target: str, *, outcome: str = DONE, **detail: str) -> AuditEntry:
+    """One line for the trail; `action` is a kind and a verb, as `queue.put`."""
+    return AuditEntry(
+        who=asker.user,
+        action=action,
+        target=_shown(target),
+        outcome=outcome,
+        request_id=asker.request_id,
+        detail={
+            "key": asker.access_key,
+            "from": asker.address,
+            **{name: _shown(text) for name, text in detail.items()},
+        },
+    )
+
+
+class Auditor:
+    """Writes down what was refused; what was done is written with its own transaction.
+
+    Of one key only so much a minute: the rest is counted, and the next line says how many.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._lines = Buckets(clock, per_s=DENIED_PER_MINUTE / 60, burst=DENIED_PER_MINUTE)
+        self._unwritten: Counter[str] = Counter()
+
+    async def denied(self, request: HTTPConnection, error: SokovanError) -> None:
+        """A call that would have changed something, by somebody who may not."""
+        asker = asker_of(request.scope)
+        if self._lines.take(asker.access_key):
+            self._unwritten[asker.access_key] += 1
+            return
+        route = getattr(request.scope.get("route"), "path_format", "")
+        unwritten = self._unwritten.pop(asker.access_key, 0)
+        entry = audit_entry(
+            asker,
+            f"{request.scope.get('method', 'WEBSOCKET')} {route}",
+            request.url.path,
+            outcome=DENIED,
+            code=error.code,
+            **({"unwritten": str(unwritten)} if unwritten else {}),
+        )
+        await self._store.run(lambda unit: unit.audit.append(entry))
+
+
+def _shown(text: str) -> str:
+    """What a client wrote, fit for a line that people read."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text[:TEXT_MAX])

@@ -1,0 +1,87 @@
+"""How much one client may ask for: requests, failures, bytes, depth."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+
+from starlette.types import Message, Receive
+
+from sokovan.api.errors import BodyTooLarge, TooManyRequests
+from sokovan.domain.problems import InvalidRequest, Problem
+from sokovan.ports.environment import Clock
+
+JSON_DEPTH_MAX = 32
+LIST_MAX = 1_000
+NAMES_MAX = 10_000
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKET = re.compile(rb"[\[{\]}]")
+
+
+class Buckets:
+    """A token bucket for each name: `burst` at once, then `per_s` more each second."""
+
+    def __init__(self, clock: Clock, *, per_s: float, burst: float) -> None:
+        self._clock, self._per_s, self._burst = clock, per_s, burst
+        # What each name has left, and when that was so. A name that is dropped begins anew with a full bucket.
+        self._left: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def is_empty(self, name: str) -> bool:
+        """Whether there is none to take just now."""
+        return self._left_at(name, self._clock.monotonic_ms()) < 1
+
+    def take(self, name: str) -> float:
+        """Take one; 0 if there was one, or else the seconds until there will be."""
+        now_ms = self._clock.monotonic_ms()
+        left = self._left_at(name, now_ms)
+        wait_s = 0.0 if left >= 1 else (1 - left) / self._per_s
+        self._left[name] = (left if wait_s else left - 1, now_ms)
+        self._left.move_to_end(name)
+        while len(self._left) > NAMES_MAX:
+            self._left.popitem(last=False)
+        return wait_s
+
+    def require(self, name: str, *, what: str) -> None:
+        """Take one. Raises TooManyRequests."""
+        wait_s = self.take(name)
+        if wait_s:
+            raise TooManyRequests(f"too many {what}", wait_s=wait_s)
+
+    def _left_at(self, name: str, now_ms: int) -> float:
+        left, at_ms = self._left.get(name, (self._burst, now_ms))
+        return min(self._burst, left + (now_ms - at_ms) / 1000 * self._per_s)
+
+
+class LimitedBody:
+    """A request's body that is not read beyond the limit."""
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive, self._limit = receive, limit
+        self._read = 0
+
+    async def __call__(self) -> Message:
+        """The next part. Raises BodyTooLarge."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._read += len(message.get("body", b""))
+            if self._read > self._limit:
+                raise BodyTooLarge(limit=self._limit)
+        return message
+
+
+def require_length(content_length: bytes | None, *, limit: int) -> None:
+    """Refuse a body by what it says of itself, before it is read. Raises BodyTooLarge."""
+    if content_length is not None and content_length.isdigit() and int(content_length) > limit:
+        raise BodyTooLarge(limit=limit)
+
+
+def require_shallow(body: bytes, *, depth_max: int = JSON_DEPTH_MAX) -> None:
+    """Refuse JSON that is nested too deep, before it is parsed. Raises InvalidRequest."""
+    # With no more brackets than levels, it cannot be deeper: nearly every body ends here.
+    if body.count(b"{") + body.count(b"[") <= depth_max:
+        return
+    depth = 0
+    for bracket in _BRACKET.findall(_STRING.sub(b"", body)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > depth_max:
+            raise InvalidRequest([Problem("body", f"is nested deeper than {depth_max} levels")])

@@ -1,0 +1,75 @@
+"""Pages of a list: how many, and where the last page ended.
+
+A cursor is a place and nothing else. Whoever makes one up gets a page of what he may
+see anyway: the list itself is limited to that, not the cursor.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeAlias, TypeVar
+
+from fastapi import Query
+
+from sokovan.domain.ids import is_name
+from sokovan.domain.problems import InvalidRequest, Problem
+
+I = TypeVar("I")  # noqa: E741  # an item, as T is a type
+
+PAGE_MAX = 500
+PAGE_DEFAULT = 100
+CURSOR_MAX = 400
+PLACE_MAX = 2**63 - 1
+
+Limit: TypeAlias = Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many items at most.")]
+Cursor: TypeAlias = Annotated[
+    str | None, Query(max_length=CURSOR_MAX, description="Where to go on: `next` of the page before.")
+]
+
+
+def cursor_of(place: int | str) -> str:
+    """The cursor of a place."""
+    return base64.urlsafe_b64encode(str(place).encode()).decode().rstrip("=")
+
+
+def place_of(cursor: str) -> str:
+    """The place in a cursor. Raises InvalidRequest."""
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        return base64.b64decode(padded, altchars=b"-_", validate=True).decode()
+    except (UnicodeError, binascii.Error):
+        raise _refused() from None
+
+
+def number_of(cursor: str | None) -> int | None:
+    """The place in a cursor of a numbered list. Raises InvalidRequest."""
+    if cursor is None:
+        return None
+    place = place_of(cursor)
+    if not place.isascii() or not place.isdigit() or len(place) > 19 or int(place) > PLACE_MAX:
+        raise _refused()
+    return int(place)
+
+
+def page_by_name(
+    items: Sequence[I], name: Callable[[I], str], *, limit: int, cursor: str | None
+) -> tuple[list[I], str | None]:
+    """A page of items in the order of their names, and the cursor of the next one."""
+    after = place_of(cursor) if cursor is not None else ""
+    rest = [item for item in sorted(items, key=name) if cursor is None or name(item) > after]
+    page = rest[:limit]
+    return page, cursor_of(name(page[-1])) if len(rest) > limit else None
+
+
+def name_after(cursor: str | None) -> str:
+    """The name that a page begins after, nothing for the first. Raises InvalidRequest."""
+    name = "" if cursor is None else place_of(cursor)
+    if cursor is not None and not is_name(name):
+        raise _refused()
+    return name
+
+
+def _refused() -> InvalidRequest:
+    return InvalidRequest([Problem("query/cursor", "is not a cursor; take `next` of a page")])

@@ -1,0 +1,82 @@
+"""Reading what clients send: strictly, with every problem named by its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from starlette.requests import Request
+
+from sokovan.api.access.request_limits import LIST_MAX, require_shallow
+from sokovan.api.errors import UnsupportedMedia
+from sokovan.domain.errors import quoted
+from sokovan.domain.problems import InvalidRequest, Problem
+
+B = TypeVar("B")
+
+PROBLEMS_MAX = 50
+JSON_MEDIA = "application/json"
+# The name of a variant, which pydantic puts at the end of a place that may hold several.
+_VARIANTS = frozenset({"int", "float", "str", "bool", "list[str]"})
+
+_adapters: dict[type, TypeAdapter[Any]] = {}
+
+
+async def read_body(request: Request, kind: type[B]) -> B:
+    """The body as a `kind`. Raises UnsupportedMedia, BodyTooLarge, InvalidRequest."""
+    media = request.headers.get("content-type", "")
+    if media.partition(";")[0].strip().lower() != JSON_MEDIA:
+        raise UnsupportedMedia(f"the body is {quoted(media)}, not JSON")
+    return parsed(await request.body(), kind)
+
+
+def parsed(text: bytes, kind: type[B]) -> B:
+    """A value of type `kind` from JSON: no coercion, no unknown keys."""
+    require_shallow(text)
+    try:
+        value: B = _adapter(kind).validate_json(text, strict=True)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise InvalidRequest(field_problems(found)) from None
+    long = list(_long_lists(value, ""))
+    if long:
+        raise InvalidRequest(long)
+    return value
+
+
+def field_problems(found: Iterable[Mapping[str, Any]]) -> list[Problem]:
+    """What pydantic found wrong, each place once with all that it says about it."""
+    told: dict[str, list[str]] = {}
+    for one in found:
+        place = list(one["loc"])
+        if len(place) > 1 and place[-1] in _VARIANTS:
+            place.pop()
+        messages = told.setdefault("/".join(str(part) for part in place) or "body", [])
+        if one["msg"] not in messages:
+            messages.append(one["msg"])
+    return [Problem(where, _sentence(messages)) for where, messages in list(told.items())[:PROBLEMS_MAX]]
+
+
+def _adapter(kind: type[B]) -> TypeAdapter[B]:
+    """Made once for each type: that takes longer than reading a body."""
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
+
+
+def _sentence(messages: Sequence[str]) -> str:
+    return ", or ".join(message[:1].lower() + message[1:] for message in messages)
+
+
+def _long_lists(value: object, where: str) -> Iterator[Problem]:
+    if isinstance(value, list | dict) and len(value) > LIST_MAX:
+        yield Problem(where, f"has {len(value)} entries, {LIST_MAX} is the limit")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            if is_dataclass(item):
+                yield from _long_lists(item, f"{where}/{index}/")
+    elif is_dataclass(value):
+        for one in fields(value):
+            yield from _long_lists(getattr(value, one.name), f"{where}{one.name}")

@@ -1,0 +1,127 @@
+"""Server-sent events: a source says what there is, and the stream keeps the rules.
+
+Alive signs while there is silence, an end when the key is revoked, the server stops
+or the stream has lasted too long; an error becomes the last event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import TypeAlias
+
+import msgspec
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from sokovan.api.access.authentication import Asker, Authenticator
+from sokovan.api.errors import Unauthenticated
+from sokovan.api.operations import EVENT_STREAM
+from sokovan.api.problems import problem_of
+from sokovan.api.settings import StreamLimits
+from sokovan.api.streaming.event_hub import EventHub, Listener
+from sokovan.domain.errors import SokovanError
+from sokovan.domain.ids import SessionId
+from sokovan.ports.environment import Clock
+
+ALIVE = b": alive\n\n"
+UNTIL_WOKEN = math.inf
+_logger = logging.getLogger("sokovan.api")
+
+# What a source gives: bytes to send, or for how many seconds there is nothing to say.
+Source: TypeAlias = AsyncGenerator[bytes | float, None]
+
+
+def sse(event: str, content: object, *, event_id: str = "") -> bytes:
+    """One server-sent event with a JSON object as its data."""
+    number = f"id: {event_id}\n".encode() if event_id else b""
+    return b"event: %s\n%sdata: %s\n\n" % (event.encode(), number, msgspec.json.encode(content))
+
+
+class Streams:
+    """Makes streams out of sources."""
+
+    def __init__(self, hub: EventHub, authenticator: Authenticator, *, clock: Clock, limits: StreamLimits) -> None:
+        self.hub, self.limits, self._authenticator, self._clock = hub, limits, authenticator, clock
+
+    def response(
+        self, asker: Asker, source: Callable[[Listener], Source], *, session_id: SessionId | None = None
+    ) -> EventStream:
+        """The answer that streams this source. Raises StreamsFull."""
+        self.hub.require_room(asker.access_key)
+        return EventStream(self._kept(asker, source, session_id))
+
+    async def pause(self, listener: Listener, seconds: float) -> None:
+        """Until the listener is woken, or for so long."""
+        if math.isinf(seconds):
+            await listener.woken.wait()
+        else:
+            waits = [asyncio.ensure_future(listener.woken.wait()), asyncio.ensure_future(self._clock.sleep(seconds))]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+                await asyncio.gather(*waits, return_exceptions=True)
+        listener.woken.clear()
+
+    async def require_key(self, asker: Asker) -> None:
+        """Raises Unauthenticated once the key is revoked, or its user is not what he was."""
+        found = await self._authenticator.still(asker.digest)
+        if found is None or found.user != asker.principal.user:
+            raise Unauthenticated
+
+    async def _kept(
+        self, asker: Asker, source: Callable[[Listener], Source], session_id: SessionId | None
+    ) -> AsyncGenerator[bytes, None]:
+        try:
+            with self.hub.listening(asker.access_key, session_id) as listener:
+                async with aclosing(self._guarded(asker, listener, source(listener))) as guarded:
+                    async for part in guarded:
+                        yield part
+        except SokovanError as error:
+            yield sse("problem", problem_of(error, asker.request_id))
+        except Exception as error:
+            _logger.exception("stream %s failed", asker.request_id)
+            yield sse("problem", problem_of(error, asker.request_id))
+
+    async def _guarded(self, asker: Asker, listener: Listener, source: Source) -> AsyncGenerator[bytes, None]:
+        limits = self.limits
+        began_s = said_s = checked_s = self._now_s()
+        async with aclosing(source):
+            async for item in source:
+                if isinstance(item, bytes):
+                    yield item
+                    said_s = self._now_s()
+                else:
+                    await self.pause(listener, item)
+                now_s = self._now_s()
+                if self.hub.closing or now_s - began_s >= limits.lasts_s_max:
+                    return
+                if now_s - checked_s >= limits.recheck_s:
+                    await self.require_key(asker)
+                    checked_s = now_s
+                if now_s - said_s >= limits.idle_s:
+                    yield ALIVE
+                    said_s = now_s
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_ms() / 1000
+
+
+class EventStream(StreamingResponse):
+    """An answer that goes on; its source is closed with it, read or not."""
+
+    media_type = EVENT_STREAM
+
+    def __init__(self, content: AsyncGenerator[bytes, None]) -> None:
+        self._content = content
+        super().__init__(content, headers={"X-Accel-Buffering": "no"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream until the end of the source or of the client's patience."""
+        async with aclosing(self._content):
+            await super().__call__(scope, receive, send)

@@ -1,0 +1,52 @@
+"""Which events a caller may hear of."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from sokovan.api.access.authentication import Asker
+from sokovan.api.access.lookup import seen_by
+from sokovan.api.mapping.events import SHARED, event_view, session_of
+from sokovan.domain.events import Event
+from sokovan.domain.ids import SessionId
+from sokovan.domain.tenancy import Role
+from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.storage import Store
+
+KNOWN_MAX = 10_000
+ASKED_AT_ONCE = 200
+
+
+class Sight:
+    """What one caller sees; whose a session is, is looked up once."""
+
+    def __init__(self, store: Store, asker: Asker) -> None:
+        self._store, self._asker = store, asker
+        self._known: OrderedDict[SessionId, bool] = OrderedDict()
+
+    async def of(self, events: Sequence[Event]) -> list[Event]:
+        """Those of the events that the caller may hear of."""
+        if self._asker.standing.role is Role.ADMIN:
+            return list(events)
+        about = {session_of(event) for event in events} - {None}
+        await self._look([one for one in about if one is not None and one not in self._known])
+        return [event for event in events if self._visible(event)]
+
+    def _visible(self, event: Event) -> bool:
+        about = session_of(event)
+        return event_view(event).object in SHARED if about is None else self._known.get(about, False)
+
+    async def _look(self, unknown: Sequence[SessionId]) -> None:
+        for start in range(0, len(unknown), ASKED_AT_ONCE):
+            ids = unknown[start : start + ASKED_AT_ONCE]
+            own = await self._own(seen_by(self._asker, SessionFilter(ids=ids)))
+            self._known.update({one: one in own for one in ids})
+        while len(self._known) > KNOWN_MAX:
+            self._known.popitem(last=False)
+
+    async def _own(self, wanted: SessionFilter | None) -> set[SessionId]:
+        if wanted is None:
+            return set()
+        found = await self._store.read(lambda unit: unit.sessions.page(wanted, limit=ASKED_AT_ONCE))
+        return {record.session_id for record in found}

@@ -1,0 +1,1 @@
+"""Commands for domains, groups, users, queues, quotas, scaling groups and images."""

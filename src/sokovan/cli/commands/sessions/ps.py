@@ -1,0 +1,134 @@
+"""`sokovan ps`: the list of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from sokovan.cli.commands.options import AS_TABLE, Shown
+from sokovan.cli.commands.sessions.session_views import session_columns
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.output import hand_over
+from sokovan.cli.rendering import Form, show_all, show_more, widths_of
+from sokovan.sdk.core.followers import MISSED
+from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, reached
+from sokovan.sdk.errors import InvalidSetting
+from sokovan.wire.api.sessions import SessionView
+
+if TYPE_CHECKING:
+    from sokovan.sdk.sync.client import Client
+
+LIMIT_DEFAULT = 100
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which sessions."""
+
+    all: Annotated[bool, Parameter(name=["--all", "-a"], negative=(), help="Ended ones too.")] = False
+    status: Annotated[
+        str | None, Parameter(help="Only those in this state, or in these, with commas; ENDED is any end.")
+    ] = None
+    queue: Annotated[str | None, Parameter(help="Only those of this queue.")] = None
+    scaling_group: Annotated[str | None, Parameter(help="Only those of this pool of machines.")] = None
+    user: Annotated[str | None, Parameter(help="Only those of this user.")] = None
+    group: Annotated[str | None, Parameter(help="Only those of this project.")] = None
+    mine: Annotated[bool, Parameter(negative=(), help="Only your own.")] = False
+    limit: Annotated[int, Parameter(help="How many at most, newest first.")] = LIMIT_DEFAULT
+
+    def wanted(self) -> Wanted:
+        """The question to the server. Raises InvalidSetting."""
+        if self.limit < 1:
+            raise InvalidSetting(f"--limit {self.limit} asks for nothing", hint="ask for one session or more")
+        states = (
+            [state for each in self.status.split(",") for state in _states(each)] if self.status is not None else []
+        )
+        if not states and not self.all:
+            states = [state for state in STATES if state not in FINAL]
+        return Wanted(
+            status=",".join(state.lower() for state in states) or None,
+            queue=self.queue,
+            scaling_group=self.scaling_group,
+            user=self.user,
+            group=self.group,
+            mine=self.mine,
+        )
+
+
+def _states(text: str) -> list[str]:
+    """The states that a word stands for."""
+    state = checked_state(text.strip())
+    return sorted(FINAL) if state == ENDED else [state]
+
+
+ALIVE = Choice()
+
+
+def ps(
+    *,
+    choice: Choice = ALIVE,
+    watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
+    until: str | None = None,
+    shown: Shown = AS_TABLE,
+) -> int:
+    """List sessions.
+
+    Those that have not ended, unless --all or --status says otherwise.
+
+    For example:
+      sokovan ps
+      sokovan ps --all --mine -o wide
+      sokovan ps --status PENDING --json
+      sokovan ps --until RUNNING
+
+    Parameters
+    ----------
+    watch
+        Go on with a line for every change, until Ctrl-C.
+    until
+        Watch until every session of the list is, or has been, in this state.
+    """
+    form, wanted = shown.form(), choice.wanted()
+    target = checked_state(until) if until is not None else None
+    watched = watch or target is not None
+    if watched and form.format == "json":  # one document cannot grow
+        form = Form("jsonl")
+    columns = session_columns(utc=shown.utc)
+    with shown.client() as client:
+        views = list(client.sessions.list(wanted, limit=choice.limit))
+        show_all(views, columns, form, name=_name)
+        hand_over()
+        begun = widths_of(views, columns)
+        for view in _changes(client, views, target) if watched else ():
+            show_more(view, session_columns(utc=shown.utc), form, name=_name, begun=begun)
+            hand_over()
+    return OK
+
+
+def _name(view: SessionView) -> str:
+    return view.name
+
+
+def _changes(client: Client, views: list[SessionView], target: str | None) -> Iterator[SessionView]:
+    """Every change of a session; with a target only of these, until all of them are there."""
+    shown = {view.id: view for view in views}
+    open_ones = {view.id for view in views if target is None or not reached(view, target)}
+    if target is not None and not open_ones:
+        return
+    for event in client.events():
+        for changed in [event.id] if event.object == "session" else sorted(open_ones) if event == MISSED else []:
+            if target is not None and changed not in open_ones:
+                continue
+            view = client.sessions.get(changed)
+            if view != shown.get(changed):
+                shown[changed] = view
+                yield view
+            if target is not None and reached(view, target):
+                open_ones.discard(changed)
+        if target is not None and not open_ones:
+            return

@@ -1,0 +1,64 @@
+"""`sokovan shell`: a shell in a session."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sokovan.cli.commands.options import ON_SERVER, Server
+from sokovan.cli.commands.sessions.session_options import NOTHING_SAID, Wish
+from sokovan.cli.commands.sessions.terminal import converse, terminal_size
+from sokovan.cli.output import talk
+from sokovan.cli.problems import OurFailure
+from sokovan.sdk.errors import ClientProblem, InvalidSetting
+
+if TYPE_CHECKING:
+    from sokovan.sdk.sync.client import Client
+
+START_S = 300.0
+
+
+def shell(
+    session: str | None = None, /, *, program: str = "/bin/sh", wish: Wish = NOTHING_SAID, server: Server = ON_SERVER
+) -> int:
+    """Open a shell in a session of its own, or in one that runs.
+
+    Without a name an interactive session is started with these options, and ended with the shell. The exit status is
+    that of the shell; 125: sokovan itself failed.
+
+    For example:
+      sokovan shell
+      sokovan shell --gpus 1 --program bash
+      sokovan shell ddp
+
+    Parameters
+    ----------
+    session
+        The name or id of a session that runs, or the beginning of one.
+    program
+        The shell to open.
+    """
+    if wish.file is not None:
+        raise InvalidSetting("a shell is not started from a file", hint="start it with run -d -f, then open it by name")
+    [body] = wish.bodies([], server.settings())
+    try:
+        with server.client() as client:
+            if session is not None:
+                return _open(client, session, program)
+            view = client.sessions.submit(replace(body, type="interactive"))
+            talk(f"{view.name}  {view.status.upper()}")
+            try:
+                client.sessions.wait(view.id, "RUNNING", timeout_s=START_S)
+                return _open(client, view.id, program)
+            finally:
+                client.sessions.stop(view.id)
+    except ClientProblem as problem:
+        raise OurFailure(problem) from problem
+
+
+def _open(client: Client, ref: str, program: str) -> int:
+    has_terminal = sys.stdin.isatty()
+    size = terminal_size() if has_terminal else None
+    with client.kernels.exec(ref, [program], terminal=size) as execution:
+        return converse(execution, forward=True, raw=has_terminal) & 0xFF

@@ -1,0 +1,1 @@
+"""Agents, images, queues, scaling groups and topology."""

@@ -1,0 +1,1 @@
+"""Deployments, routes and endpoint health."""

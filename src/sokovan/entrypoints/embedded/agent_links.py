@@ -1,0 +1,56 @@
+"""What agents say on their links, in the words of the manager."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+
+from sokovan.domain.errors import InvalidInput
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, checked_name
+from sokovan.domain.records import Device
+from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.agent_registry import AgentRegistry, Arrival, Rejection
+from sokovan.wire.frames import Hello, Refusal, Welcome
+
+HEARTBEAT_S = 2.0
+
+
+def admission(registry: AgentRegistry, token: str) -> Callable[[Hello, str], Awaitable[Welcome | Refusal]]:
+    """Takes agents in that show `token`, and refuses in words those that it does not."""
+    is_token = known_token(token)
+
+    async def admit(hello: Hello, given: str) -> Welcome | Refusal:
+        if not is_token(given):
+            return Refusal(code="unauthorized", message="this credential opens nothing here", final=True)
+        try:
+            arrival = arrival_of(hello)
+        except InvalidInput as error:
+            return Refusal(code=error.code, message=error.message, final=True)
+        verdict = await registry.admit(arrival)
+        if isinstance(verdict, Rejection):
+            return Refusal(code=verdict.code, message=verdict.message, final=verdict.final)
+        return Welcome(incarnation=verdict.incarnation, heartbeat_s=HEARTBEAT_S, draining=verdict.draining)
+
+    return admit
+
+
+def known_token(token: str) -> Callable[[str], bool]:
+    """Whether a credential is `token`; takes as long for any of the same length."""
+    expected = token.encode()
+    return lambda given: hmac.compare_digest(given.encode(), expected)
+
+
+def arrival_of(hello: Hello) -> Arrival:
+    """An agent's first words, checked. Raises InvalidInput."""
+    return Arrival(
+        agent_id=AgentId(checked_name(hello.agent_id, what="agent")),
+        identity=hello.identity,
+        incarnation=hello.incarnation,
+        slots=ResourceSlot(hello.slots),
+        devices=tuple(Device(entry.device_id, entry.slot, entry.units) for entry in hello.devices),
+        architecture=hello.architecture,
+        scaling_group=ScalingGroupName(hello.scaling_group or "default"),
+        labels=hello.labels,
+        kernels_max=hello.kernels_max,
+        kernels=tuple((KernelId(entry.kernel_id), entry.attempt) for entry in hello.kernels),
+    )

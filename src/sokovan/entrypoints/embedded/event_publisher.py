@@ -1,0 +1,30 @@
+"""Takes committed events from the outbox to the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sokovan.orchestrator.periodic_tasks import TaskSpec
+from sokovan.ports.events import EventBus
+from sokovan.ports.storage import Outbox
+
+EVENTS_HINT = "events"
+BATCHES = 200
+
+
+class Publisher:
+    """A coordinator without a lease: publishing twice does no harm."""
+
+    def __init__(self, outbox: Outbox, events: EventBus) -> None:
+        self._outbox, self._events = outbox, events
+
+    def tasks(self) -> Sequence[TaskSpec]:
+        """Soon after a commit, and every second in case nobody said so."""
+        return (TaskSpec("events", self.publish, hints=(EVENTS_HINT,), apart_s=0.005, long_cycle_s=1.0),)
+
+    async def publish(self) -> bool:
+        """Publish what waits; whether there may be more."""
+        return await self._outbox.publish_pending(self._events.publish, limit=BATCHES) >= BATCHES
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""

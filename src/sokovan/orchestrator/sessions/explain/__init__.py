@@ -1,0 +1,1 @@
+"""Explanations: why a session waits, dry runs and suggestions."""

@@ -1,0 +1,100 @@
+"""What a session that waits might ask for instead: a few changes worth trying."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from sokovan.domain.session import TopologyConstraint, TopologyMode
+from sokovan.domain.slot_notation import format_slots
+from sokovan.domain.slots import ResourceSlot
+from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.scheduling.trace import Code, Verdict
+
+# Each is a whole cycle of the core.
+TRIED_MAX = 3
+# Where asking for something else can help; against a limit or a queue only time does.
+_ROOM = frozenset(
+    {
+        Code.NOT_ENOUGH_FREE,
+        Code.FRAGMENTED,
+        Code.NEVER_FITS,
+        Code.TOPOLOGY_NO_ROOM,
+        Code.TOPOLOGY_IMPOSSIBLE,
+        Code.RESERVED_FOR_GANG,
+        Code.NO_LABEL_MATCH,
+    }
+)
+# What is left on an agent is rounded down to amounts that a person would write; no kernel is without these.
+_GRAIN = {"cpu": 1000, "mem": 1 << 20}
+
+
+class Relaxation(NamedTuple):
+    """A change, in words after "it would start", and the session with it."""
+
+    change: str
+    session: SessionWorkload
+
+
+def relaxations(session: SessionWorkload, verdict: Verdict) -> list[Relaxation]:
+    """The changes worth trying for a session with this verdict, the smallest first."""
+    short = any(check.name == "room" and check.result == "short" for check in verdict.checks)
+    if verdict.code not in _ROOM and not (verdict.code is Code.QUEUE_OVER_SHARE and short):
+        return []
+    return list(islice(_changes(session, verdict), TRIED_MAX))
+
+
+def _changes(session: SessionWorkload, verdict: Verdict) -> Iterator[Relaxation]:
+    topology = session.topology
+    if topology is not None and topology.mode is TopologyMode.HARD:
+        soft = TopologyConstraint(TopologyMode.SOFT, topology.highest_tier)
+        tier = "" if topology.highest_tier is None else f":{topology.highest_tier}"
+        yield Relaxation(f"with --topology soft{tier}", replace(session, topology=soft))
+    if verdict.code is Code.NO_LABEL_MATCH:
+        yield Relaxation("without --require", _with_kernels(session, require={}))
+    if verdict.shortfall:
+        yield from _smaller(session, verdict.shortfall)
+    yield from _fewer(session, verdict)
+
+
+def _smaller(session: SessionWorkload, shortfall: ResourceSlot) -> Iterator[Relaxation]:
+    """Kernels that would fit the agent that lacks least."""
+    most = {slot: max(kernel.slots[slot] for kernel in session.kernels) for slot in shortfall}
+    caps = {slot: _rounded(slot, most[slot] - lacks) for slot, lacks in shortfall.items()}
+    if any(cap < 0 or (not cap and slot in _GRAIN) for slot, cap in caps.items()):
+        return
+    kernels = tuple(
+        replace(kernel, slots=ResourceSlot({slot: min(n, caps.get(slot, n)) for slot, n in kernel.slots.items()}))
+        for kernel in session.kernels
+    )
+    kept = format_slots(ResourceSlot({slot: cap for slot, cap in caps.items() if cap}))
+    gone = [f"without {_option(slot)}" for slot, cap in caps.items() if not cap]
+    words = ", ".join([f"with {kept} for each kernel"] * bool(kept) + gone)
+    yield Relaxation(words, replace(session, kernels=kernels))
+
+
+def _fewer(session: SessionWorkload, verdict: Verdict) -> Iterator[Relaxation]:
+    """As many kernels as fit now, or one less."""
+    if session.gang_size < 2:
+        return
+    fit = verdict.kernels_fit
+    fewer = fit if 0 < fit < session.gang_size else session.gang_size - 1
+    minimums = {name: min(least, 1) for name, least in session.group_minimums.items()}
+    change = replace(session, min_kernels=fewer, group_minimums=minimums)
+    yield Relaxation(f"with --minimum {fewer}: {fewer} of {len(session.kernels)} kernels", change)
+
+
+def _with_kernels(session: SessionWorkload, *, require: dict[str, str]) -> SessionWorkload:
+    return replace(session, kernels=tuple(replace(kernel, require=require) for kernel in session.kernels))
+
+
+def _option(slot: str) -> str:
+    """What somebody leaves out who does without a slot."""
+    return "--gpus" if slot == "cuda.device" else f"--slot {slot}"
+
+
+def _rounded(slot: str, amount: int) -> int:
+    grain = _GRAIN.get(slot, 1)
+    return amount - amount % grain if amount >= grain else amount

@@ -1,0 +1,90 @@
+"""Whether kernels can be started as asked: image, command, environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sokovan.domain.checks import require_labels
+from sokovan.domain.commands import ENVIRONMENT_BYTES_MAX, require_command, require_environment
+from sokovan.domain.errors import listed, quoted
+from sokovan.domain.ids import is_name
+from sokovan.domain.problems import Problem, problems_of
+from sokovan.domain.session import SessionType
+from sokovan.orchestrator.sessions.intake.images import is_process_image
+from sokovan.orchestrator.sessions.intake.kernel_groups import KernelGroup, kernel_groups
+from sokovan.orchestrator.sessions.intake.validation_context import Asked
+from sokovan.orchestrator.sessions.launch import RESERVED
+
+# Every kernel carries its own command and variables: together they must fit a row of the store.
+SPEC_BYTES_MAX = 16 << 20
+
+
+def images(asked: Asked) -> Iterator[Problem]:
+    """An image that is known, for the architecture asked for."""
+    architecture = asked.request.architecture
+    if architecture and not is_name(architecture):
+        yield Problem("architecture", f"{quoted(architecture)} is not a name for an architecture")
+    for group in kernel_groups(asked.request):
+        known = asked.facts.images.get(group.image, ())
+        fits = any(not architecture or image.architecture == architecture for image in known)
+        if fits or is_process_image(group.image):
+            continue
+        if known:
+            there = listed(image.architecture for image in known)
+            problem = f"image {group.image} is there for {there}, not for {architecture}"
+        else:
+            there = "`host`, `venv:NAME` and those of the catalog are known (docs/howto/images.md)"
+            problem = f"there is no image {quoted(group.image)}; {there}"
+        yield Problem(group.place("image"), problem)
+
+
+def commands(asked: Asked) -> Iterator[Problem]:
+    """A list of texts; batch and inference sessions cannot do without."""
+    for group in kernel_groups(asked.request):
+        place = group.place("command")
+        yield from problems_of(place, require_command, group.command, what="command")
+        if not group.command and needs_command(asked.request.session_type, group.image):
+            yield Problem(place, f"a session of type {asked.request.session_type} needs a command to run")
+
+
+def needs_command(session_type: SessionType, image: str) -> bool:
+    """Whether there would be nothing to do without a command."""
+    if session_type is SessionType.BATCH:
+        return True
+    return session_type is SessionType.INFERENCE and is_process_image(image)
+
+
+def environment(asked: Asked) -> Iterator[Problem]:
+    """Names for variables, none that the system sets, and not too much of it."""
+    for group in kernel_groups(asked.request):
+        place = group.place("environment")
+        for name, value in group.environment.items():
+            if name in RESERVED:
+                yield Problem(f"{place}/{name}", "is set by the system for every kernel")
+            else:
+                yield from problems_of(place, require_environment, {name: value}, what="kernel")
+        size = sum(len(name) + len(value.encode(errors="replace")) for name, value in group.environment.items())
+        if len(group.environment) > 1 and size > ENVIRONMENT_BYTES_MAX:
+            yield Problem(place, f"{size} bytes are more than {ENVIRONMENT_BYTES_MAX}")
+
+
+def labels(asked: Asked) -> Iterator[Problem]:
+    """Short texts by short names."""
+    for group in kernel_groups(asked.request):
+        yield from problems_of(group.place("labels"), require_labels, group.labels, what="kernel")
+        yield from problems_of(group.place("require"), require_labels, group.require, what="kernel")
+
+
+def spec_size(asked: Asked) -> Iterator[Problem]:
+    """What all kernels carry, taken together, can be stored."""
+    size = sum(group.size * _carried_bytes(group) for group in kernel_groups(asked.request) if group.size > 0)
+    if size > SPEC_BYTES_MAX:
+        problem = f"{size} bytes of commands, variables and labels over all kernels are more than {SPEC_BYTES_MAX}"
+        yield Problem("environment", problem)
+
+
+def _carried_bytes(group: KernelGroup) -> int:
+    texts = [*group.command]
+    for mapping in (group.environment, group.labels, group.require):
+        texts += [*mapping, *mapping.values()]
+    return sum(len(text) for text in texts)

@@ -1,0 +1,89 @@
+"""How much a kernel asks for: what was written, and what is filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sokovan.domain.cluster.image import Image
+from sokovan.domain.errors import InvalidSlots
+from sokovan.domain.problems import Problem, in_words
+from sokovan.domain.slot_notation import format_amount, parse_amount
+from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot
+from sokovan.orchestrator.sessions.intake.requests import Amount, SessionRequest
+
+MEMORY = "mem"
+# What a kernel gets of a slot that neither the request nor the image names.
+DEFAULTS = ResourceSlot({"cpu": 1000, MEMORY: 256 << 20})
+ALIASES: Mapping[str, str] = {"gpu": "cuda.device", "gpus": "cuda.device", "memory": MEMORY}
+# What every agent has, said or not.
+EVERYWHERE = frozenset(DEFAULTS)
+# Memory that the processes of a kernel share is charged to the kernel: it is asked for on top of `mem`.
+SHARED_MEMORY = "shm"
+
+
+class Calculation(NamedTuple):
+    """The slots of one kernel, and what is wrong with what was written."""
+
+    slots: ResourceSlot
+    problems: tuple[Problem, ...] = ()
+
+
+class ResourceCalculator:
+    """Reads amounts as people write them, and fills in the rest.
+
+    A slot that is not named is taken from the image's minimum, else from the defaults;
+    a slot of 0 stays 0. `gpu` means `cuda.device`, `memory` means `mem`. `shm` is
+    memory for what processes share, on top of `mem`; not given, it is part of `mem`.
+    """
+
+    def __init__(self, defaults: ResourceSlot = DEFAULTS) -> None:
+        self._defaults = defaults
+
+    def calculate(self, resources: Mapping[str, Amount], image: Image | None, *, where: str) -> Calculation:
+        """The slots of a kernel of this image; `where` is the path of the resources."""
+        written, problems = _read(resources, where=where)
+        least = NO_SLOTS if image is None else image.slots_min
+        amounts: dict[str, int] = {**self._defaults, **least, **written}
+        shared = amounts.pop(SHARED_MEMORY, 0)
+        if image is not None:
+            problems += _below(image, amounts, where=where)
+        amounts[MEMORY] = amounts.get(MEMORY, 0) + shared
+        if amounts[MEMORY] > AMOUNT_MAX:
+            problems.append(Problem(f"{where}/{SHARED_MEMORY}", "is more than there can be, together with mem"))
+            amounts[MEMORY] = AMOUNT_MAX
+        return Calculation(ResourceSlot(amounts), tuple(problems))
+
+
+def named_slots(request: SessionRequest) -> frozenset[str]:
+    """The slots that a request names, those aside that every agent has."""
+    named = {*request.resources, *(name for group in request.groups for name in group.resources or ())}
+    return frozenset(ALIASES.get(name, name) for name in named) - EVERYWHERE - {SHARED_MEMORY}
+
+
+def _read(resources: Mapping[str, Amount], *, where: str) -> tuple[dict[str, int], list[Problem]]:
+    """Amounts by slot; what cannot be read is left out, and told."""
+    amounts: dict[str, int] = {}
+    problems: list[Problem] = []
+    for name, amount in resources.items():
+        slot, place = ALIASES.get(name, name), f"{where}/{name}"
+        if slot in amounts:
+            problems.append(Problem(place, f"is another name for {slot}, which is given as well"))
+            continue
+        try:
+            # Shared memory is no slot, but is written as memory is.
+            amounts[slot] = parse_amount(MEMORY if slot == SHARED_MEMORY else slot, amount)
+        except InvalidSlots as error:
+            problems.append(Problem(place, in_words(error)))
+    return amounts, problems
+
+
+def _below(image: Image, amounts: Mapping[str, int], *, where: str) -> list[Problem]:
+    """Where the amounts are less than the image needs."""
+    found = []
+    for slot, least in image.slots_min.items():
+        asked = amounts.get(slot, 0)
+        if asked < least:
+            needs = f"image {image.name} needs {format_amount(slot, least)}"
+            found.append(Problem(f"{where}/{slot}", f"{needs}, {format_amount(slot, asked)} is asked for"))
+    return found

@@ -1,0 +1,42 @@
+"""Every request validator, by the name that users know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from sokovan.domain.problems import Problem
+from sokovan.orchestrator.sessions.intake import content_validators as content
+from sokovan.orchestrator.sessions.intake import reference_validators as reference
+from sokovan.orchestrator.sessions.intake import shape_validators as shape
+from sokovan.orchestrator.sessions.intake.validation_context import Asked
+
+RequestValidator = Callable[[Asked], Iterator[Problem]]
+
+VALIDATORS: Mapping[str, RequestValidator] = {
+    "session-type": shape.session_type,
+    "cluster-size": shape.cluster_size,
+    "cluster-minimum": shape.cluster_minimum,
+    "kernel-limit": shape.kernel_limit,
+    "group-names": shape.group_names,
+    "priority-limit": shape.priority,
+    "starting-time": shape.starting_time,
+    "durations": shape.durations,
+    "mounts": shape.mounts,
+    "service-ports": shape.service_ports,
+    "dependency-count": shape.dependency_count,
+    "images": content.images,
+    "commands": content.commands,
+    "environment": content.environment,
+    "labels": content.labels,
+    "spec-size": content.spec_size,
+    "names": reference.names,
+    "group-membership": reference.membership,
+    "queues": reference.queues,
+    "dependencies": reference.dependencies,
+}
+
+
+def problems_with(asked: Asked) -> list[Problem]:
+    """What all validators object to, each thing once, in the order of the validators."""
+    found = (problem for validate in VALIDATORS.values() for problem in validate(asked))
+    return list(dict.fromkeys(found))

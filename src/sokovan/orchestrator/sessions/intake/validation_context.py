@@ -1,0 +1,245 @@
+"""What a request is judged against, read as far as the request needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+from sokovan.domain.access import Standing, sessions_of
+from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import is_name
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.records import SessionRecord
+from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
+from sokovan.orchestrator.sessions.intake.images import is_process_image
+from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
+from sokovan.orchestrator.sessions.intake.pools import Pool
+from sokovan.orchestrator.sessions.intake.requests import Caller, SessionRequest
+from sokovan.ports.repositories.catalog import Catalog, CatalogItem, Item
+from sokovan.ports.repositories.sessions import SessionFilter, Sessions
+from sokovan.ports.storage import UnitOfWork
+
+T = TypeVar("T")
+
+DEFAULT = "default"
+NOT_ENDED: frozenset[SessionStatus] = frozenset(SessionStatus) - SESSION.terminal
+# More than this many of one kind are not looked up; the validators refuse such a request anyway.
+LOOKED_UP_MAX = 256
+UNKNOWN_MAX = 8
+# The sessions that a text may mean.
+Dependencies: TypeAlias = Mapping[str, tuple[SessionRecord, ...]]
+# The agents of scaling groups.
+Pools: TypeAlias = Mapping[str, Pool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The part of the system that a request touches.
+
+    `pools` are the agents of each scaling group that has any. `dependencies` are the
+    sessions that each text may mean to the caller; `namesake` is one of the user's that
+    has the name already and has not ended.
+    """
+
+    now_ms: int
+    pools: Pools = field(default_factory=dict)
+    scaling_groups: tuple[ScalingGroup, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    queue: Queue | None = None
+    images: Mapping[str, tuple[Image, ...]] = field(default_factory=dict)
+    policies: tuple[tuple[str, ResourcePolicy], ...] = ()
+    group: Group | None = None
+    dependencies: Dependencies = field(default_factory=dict)
+    namesake: SessionRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, who asks, and what it is judged against."""
+
+    request: SessionRequest
+    caller: Caller
+    facts: Facts
+
+
+def group_of(request: SessionRequest, caller: Caller) -> str:
+    """The project that a session counts against."""
+    return request.group or caller.owner.group
+
+
+def is_member(caller: Caller, group: Group | None) -> bool:
+    """Whether somebody may submit to a group."""
+    if group is None:
+        return False
+    if group.name == caller.owner.group or group.name in caller.groups or caller.role is Role.ADMIN:
+        return True
+    return caller.role is Role.DOMAIN_ADMIN and group.domain == caller.owner.domain
+
+
+class FactReader:
+    """Reads what requests are judged against; what several of them need, once."""
+
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
+        self._items = _Items(unit.catalog)
+
+    async def of(self, request: SessionRequest, caller: Caller, *, pools: Pools, dependencies: Dependencies) -> Facts:
+        """Everything that the validators and preparers ask about."""
+        items = self._items
+        await items.read(*_needed(request, caller, pools))
+        groups = await _scaling_groups(items, request.scaling_group)
+        queue = items.of(Queue, request.queue or DEFAULT)
+        group = items.of(Group, group_of(request, caller))
+        return Facts(
+            now_ms=self._unit.now_ms,
+            pools=pools,
+            scaling_groups=groups,
+            queue=queue,
+            queues=await _queues(items, groups, queue),
+            images=await _images(items, request, pools),
+            policies=await _policies(items, caller, group if is_member(caller, group) else None),
+            group=group,
+            dependencies=dependencies,
+            namesake=await _namesake(self._unit.sessions, request.name, caller.owner.user),
+        )
+
+
+async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Caller) -> Dependencies:
+    """The sessions that each text may mean to the caller.
+
+    A text that means nothing is looked for in every way there is. A few of those are
+    enough to refuse a request; what comes after them is not looked up.
+    """
+    found: dict[str, tuple[SessionRecord, ...]] = {}
+    for text in dict.fromkeys(texts[:LOOKED_UP_MAX]):
+        found[text] = await visible_sessions(unit.sessions, text, caller)
+        if sum(not sessions for sessions in found.values()) >= UNKNOWN_MAX:
+            break
+    return found
+
+
+async def visible_sessions(sessions: Sessions, text: str, caller: Caller) -> tuple[SessionRecord, ...]:
+    """The sessions that a text may mean to somebody: own ones first."""
+    if not is_name(text):
+        return ()
+    for wanted in visible_to(caller):
+        found = await sessions.named(text, wanted)
+        if found:
+            return tuple(found)
+    return ()
+
+
+def visible_to(caller: Caller) -> list[SessionFilter]:
+    """Which sessions somebody may build on, in the order to look for them.
+
+    They are those that he may see: whoever could wait for another's session would learn
+    what becomes of it.
+    """
+    owner = caller.owner
+    scope = sessions_of(Standing(user=owner.user, domain=owner.domain, role=caller.role, groups=caller.groups))
+    own = SessionFilter(user=owner.user, domain=scope.domain)
+    return [own] if scope.user else [own, SessionFilter(domain=scope.domain)]
+
+
+class _Items:
+    """What was read of the catalog: together, since every question costs more than its answer."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._known: dict[tuple[type, str], CatalogItem | None] = {}
+        self._all: dict[type, Sequence[CatalogItem]] = {}
+
+    async def read(self, *wanted: tuple[type[CatalogItem], str]) -> None:
+        """Read these, as far as they are there and not known yet."""
+        fresh = [pair for pair in dict.fromkeys(wanted) if pair not in self._known]
+        # A text that names nothing is not looked for: some databases refuse to read it at all.
+        names = [pair for pair in fresh if all(is_name(part) for part in pair[1].split(" "))]
+        self._known.update(zip(names, await self._catalog.find(*names), strict=True))
+
+    def of(self, kind: type[T], name: str) -> T | None:
+        """An item that was read, None if it is not there."""
+        item = self._known.get((kind, name))
+        return item if isinstance(item, kind) else None
+
+    async def all(self, kind: type[Item]) -> tuple[Item, ...]:
+        """Every item of a kind."""
+        if kind not in self._all:
+            self._all[kind] = await self._catalog.all(kind)
+        return tuple(item for item in self._all[kind] if isinstance(item, kind))
+
+
+def _needed(request: SessionRequest, caller: Caller, pools: Pools) -> list[tuple[type[CatalogItem], str]]:
+    owner = caller.owner
+    return [
+        (ScalingGroup, request.scaling_group or DEFAULT),
+        (Queue, request.queue or DEFAULT),
+        (Group, group_of(request, caller)),
+        (Keypair, owner.access_key),
+        (User, owner.user),
+        (Domain, owner.domain),
+        *((Image, f"{name} {one}") for name in _image_names(request) for one in _wanted(request, pools)),
+    ]
+
+
+async def _scaling_groups(items: _Items, asked: str) -> tuple[ScalingGroup, ...]:
+    """The one asked for, or `default`; all of them to choose from, or to tell what there is."""
+    one = items.of(ScalingGroup, asked or DEFAULT)
+    return (one,) if one is not None else await items.all(ScalingGroup)
+
+
+async def _queues(items: _Items, groups: Sequence[ScalingGroup], queue: Queue | None) -> tuple[Queue, ...]:
+    """The queue alone where queues are flat; all of them where they form a tree."""
+    if queue is not None and not any(group.scheduler_opts.get("hierarchy") for group in groups):
+        return (queue,)
+    return await items.all(Queue)
+
+
+def _image_names(request: SessionRequest) -> list[str]:
+    return list(dict.fromkeys(group.image for group in kernel_groups(request)[:LOOKED_UP_MAX]))
+
+
+def _wanted(request: SessionRequest, pools: Pools) -> list[str]:
+    """The processors for which an image is looked for."""
+    if request.architecture:
+        return [request.architecture]
+    return list(dict.fromkeys([*(pool.architecture for pool in pools.values()), ARCHITECTURE_DEFAULT]))
+
+
+async def _images(items: _Items, request: SessionRequest, pools: Pools) -> dict[str, tuple[Image, ...]]:
+    """The catalog's images of the names asked for."""
+    found: dict[str, tuple[Image, ...]] = {}
+    for name in _image_names(request):
+        near = [items.of(Image, f"{name} {one}") for one in _wanted(request, pools)]
+        found[name] = tuple(image for image in near if image is not None)
+        if not found[name] and not is_process_image(name):
+            # Rare: it is missing, or there for other processors only.
+            found[name] = tuple(image for image in await items.all(Image) if image.name == name)
+    return found
+
+
+async def _policies(items: _Items, caller: Caller, group: Group | None) -> tuple[tuple[str, ResourcePolicy], ...]:
+    """The policies of the owner in its four scopes, those that are set."""
+    owner = caller.owner
+    holders = (
+        (f"keypair {owner.access_key}", items.of(Keypair, owner.access_key)),
+        (f"user {owner.user}", items.of(User, owner.user)),
+        (f"group {'' if group is None else group.name}", group),
+        (f"domain {owner.domain}", items.of(Domain, owner.domain)),
+    )
+    named = {whose: holder.policy for whose, holder in holders if holder is not None and holder.policy is not None}
+    if not named:
+        return ()
+    await items.read(*((ResourcePolicy, name) for name in named.values()))
+    policies = ((whose, items.of(ResourcePolicy, name)) for whose, name in named.items())
+    return tuple((whose, policy) for whose, policy in policies if policy is not None)
+
+
+async def _namesake(sessions: Sessions, name: str, user: str) -> SessionRecord | None:
+    if not is_name(name):
+        return None
+    found = await sessions.page(SessionFilter(statuses=NOT_ENDED, user=user, name=name), limit=1)
+    return found[0] if found else None

@@ -1,0 +1,135 @@
+"""What kernels are told of each other: ranks, hosts, a meeting place.
+
+It depends on where the kernels were placed, so it is worked out at the start, by a
+pure function. The world is the kernels that have a place: one that waits for room, or
+never comes, would be waited for in vain. Ranks are numbered in the order of indexes,
+without gaps. Kernels are placed in that order, so that one that comes later goes on
+counting; those that run already learn of it only by themselves.
+
+A kernel is what torchrun calls a node: it sees its own devices and no others, so RANK,
+NODE_RANK and GROUP_RANK are all its rank, LOCAL_RANK is 0 and LOCAL_WORLD_SIZE 1. Where
+it stands among the session's kernels on the same machine is SOKOVAN_LOCAL_RANK, and
+what MPI means by a local rank.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from sokovan.domain.ids import AgentId, SessionId
+from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.ports.runtime import Launch
+
+# Below the working folder; the runtime, which knows that folder, says where it is from the root.
+HOSTFILE = "hostfile"
+LOOPBACK = "127.0.0.1"
+PORT_FIRST = 20_000
+PORT_COUNT = 10_000
+
+# What the system sets besides SOKOVAN_...; a request that sets one of these would contradict it.
+RESERVED = frozenset(
+    {
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "WORLD_SIZE",
+        "RANK",
+        "NODE_RANK",
+        "GROUP_RANK",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_NODE_RANK",
+    }
+)
+
+
+def launches(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[Launch]:
+    """How to start each kernel that has a place, in the order of their index.
+
+    `addresses` is where the kernels of an agent can be reached by others; an agent that
+    is not in it counts as this machine.
+    """
+    neighbours = _Neighbours(session, addresses)
+    return [_launch(session, kernel, neighbours) for kernel in neighbours.kernels]
+
+
+def master_port(session_id: SessionId) -> int:
+    """The port at which a session's kernels meet: always the same, seldom another's."""
+    digest = hashlib.sha256(session_id.encode()).digest()
+    return PORT_FIRST + int.from_bytes(digest[:8]) % PORT_COUNT
+
+
+class _Neighbours:
+    """The placed kernels of a session, and who is where."""
+
+    def __init__(self, session: SessionRecord, addresses: Mapping[AgentId, str]) -> None:
+        self.kernels = [kernel for kernel in session.kernels if kernel.agent_id is not None]
+        self._addresses = addresses
+        self.hosts = [self.address(kernel) for kernel in self.kernels]
+        self.per_agent = Counter(kernel.agent_id for kernel in self.kernels)
+        self.rank = {kernel.index: rank for rank, kernel in enumerate(self.kernels)}
+        seen: Counter[AgentId | None] = Counter()
+        self.local_rank: dict[int, int] = {}
+        for kernel in self.kernels:
+            self.local_rank[kernel.index] = seen[kernel.agent_id]
+            seen[kernel.agent_id] += 1
+
+    def address(self, kernel: KernelRecord) -> str:
+        """Where others reach this kernel."""
+        return LOOPBACK if kernel.agent_id is None else self._addresses.get(kernel.agent_id, LOOPBACK)
+
+    def hostfile(self) -> str:
+        """Each host once, in the order of ranks, with how many kernels it has."""
+        return "".join(f"{host} slots={count}\n" for host, count in Counter(self.hosts).items())
+
+
+def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours) -> Launch:
+    spec = session.spec.kernels[kernel.index]
+    return Launch(
+        kernel_id=kernel.kernel_id,
+        attempt=kernel.attempt,
+        session_id=session.session_id,
+        image=spec.image,
+        command=spec.command,
+        environment={**spec.environment, **_cluster_variables(session, kernel, neighbours)},
+        files={HOSTFILE: neighbours.hostfile()},
+        mounts=session.spec.mounts,
+        slots=dict(kernel.slots),
+        devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},
+    )
+
+
+def _cluster_variables(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours) -> dict[str, str]:
+    rank, size = str(neighbours.rank[kernel.index]), str(len(neighbours.kernels))
+    local_rank, local_size = str(neighbours.local_rank[kernel.index]), str(neighbours.per_agent[kernel.agent_id])
+    return {
+        "SOKOVAN_SESSION_ID": session.session_id,
+        "SOKOVAN_SESSION_NAME": session.spec.name or session.session_id,
+        "SOKOVAN_KERNEL": kernel.kernel_id,
+        "SOKOVAN_ROLE": session.spec.kernels[kernel.index].group or "main",
+        "SOKOVAN_RANK": rank,
+        "SOKOVAN_SIZE": size,
+        "SOKOVAN_LOCAL_RANK": local_rank,
+        "SOKOVAN_LOCAL_SIZE": local_size,
+        "SOKOVAN_HOSTS": ",".join(neighbours.hosts),
+        "SOKOVAN_HOSTFILE": HOSTFILE,
+        "SOKOVAN_PORTS": ",".join(f"{one.name}={one.port}" for one in session.spec.ports),
+        "MASTER_ADDR": neighbours.hosts[0],
+        "MASTER_PORT": str(master_port(session.session_id)),
+        "WORLD_SIZE": size,
+        "RANK": rank,
+        "NODE_RANK": rank,
+        "GROUP_RANK": rank,
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "OMPI_COMM_WORLD_SIZE": size,
+        "OMPI_COMM_WORLD_RANK": rank,
+        "OMPI_COMM_WORLD_LOCAL_SIZE": local_size,
+        "OMPI_COMM_WORLD_LOCAL_RANK": local_rank,
+        "OMPI_COMM_WORLD_NODE_RANK": local_rank,
+    }

@@ -1,0 +1,1 @@
+"""Repositories of the store, one port each."""

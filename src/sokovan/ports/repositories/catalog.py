@@ -1,0 +1,39 @@
+"""What administrators write down: owners, limits, queues, topology, images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from sokovan.domain.cluster.image import Image
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.tenancy import Domain, Group, Keypair, User
+
+CatalogItem = Domain | Group | User | Keypair | ResourcePolicy | ScalingGroup | Queue | HyperNode | Image
+Item = TypeVar("Item", Domain, Group, User, Keypair, ResourcePolicy, ScalingGroup, Queue, HyperNode, Image)
+
+
+class Catalog(Protocol):
+    """Small tables that are written seldom and read whole."""
+
+    async def put(self, *items: CatalogItem) -> None:
+        """Store these, replacing those of the same name.
+
+        Queues and HyperNodes are checked as the tree they then form. Raises NotFound
+        for a name that another item must have first, InvalidQueues, InvalidTopology.
+        """
+
+    async def get(self, kind: type[Item], name: str) -> Item:
+        """One item; an image goes by `name architecture`. Raises NotFound."""
+
+    async def find(self, *wanted: tuple[type[CatalogItem], str]) -> Sequence[CatalogItem | None]:
+        """Items of any kinds by name, in order, at once; None for one that is missing."""
+
+    async def all(self, kind: type[Item]) -> Sequence[Item]:
+        """Every item of a kind, by name."""
+
+    async def remove(self, kind: type[Item], name: str) -> None:
+        """Remove an item. Raises NotFound, Conflict where something still refers to it."""

@@ -1,0 +1,86 @@
+"""The validators of one cycle, as the engine asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sokovan.domain.slots import ResourceSlot
+from sokovan.scheduling.engine.owner_ledger import Entry
+from sokovan.scheduling.engine.pending_session import Job
+from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.scheduling.trace import Check, Code
+from sokovan.scheduling.validators.base import (
+    ResourceLimitRule,
+    SchedulingValidationError,
+    ValidationContext,
+    ValidatorRule,
+)
+from sokovan.scheduling.validators.concurrency import ConcurrencyValidator
+
+
+class RuleBook:
+    """Asks every rule that concerns a session, and collects all objections."""
+
+    def __init__(self, rules: Sequence[ValidatorRule], context: ValidationContext) -> None:
+        self._context = context
+        self._order = {rule: index for index, rule in enumerate(rules)}
+        self._by_owner = [rule for rule in rules if rule.by_owner]
+        others = [rule for rule in rules if not rule.by_owner]
+        self._by_field = [(rule, rule.looks_at) for rule in others if rule.looks_at]
+        self._by_session = [rule for rule in others if not rule.looks_at]
+        self.passed = tuple(Check(_name(rule), "ok") for rule in rules)
+
+    def concerned(self, session: SessionWorkload, entry: Entry) -> tuple[ValidatorRule, ...]:
+        """The rules that have something to say of this session."""
+        if entry.rules is None:
+            entry.rules = tuple(rule for rule in self._by_owner if self._asks(rule, session))
+            entry.plain = all(isinstance(rule, ResourceLimitRule | ConcurrencyValidator) for rule in entry.rules)
+        more = [rule for rule, name in self._by_field if getattr(session, name, True)]
+        more += [rule for rule in self._by_session if self._asks(rule, session)]
+        if not more:
+            return entry.rules
+        # In the order of the profile: the first objection gives the verdict its code.
+        return tuple(sorted((*entry.rules, *more), key=self._order.__getitem__))
+
+    def objections(self, job: Job, request: ResourceSlot) -> list[tuple[Code, Check]]:
+        """All that the rules object to; a rule that fails objects in its own name."""
+        context, session = self._context, job.session
+        context.request, context.starts = request, job.starts and not job.placed
+        if (
+            job.entry is not None
+            and job.rules is job.entry.rules
+            and _all_clear(job.entry, request, starts=context.starts)
+        ):
+            return []
+        found = []
+        for rule in job.rules:
+            try:
+                rule.validate(session, context)
+            except SchedulingValidationError as error:
+                found.append((error.verdict_code, Check(_name(rule), "no", error.message)))
+            except Exception as error:  # noqa: BLE001  # a rule that fails must not stop the cycle
+                text = f"validator {_name(rule)} failed: {type(error).__name__}: {error}"
+                found.append((Code.PLUGIN_FAILED, Check(_name(rule), "no", text)))
+        return found
+
+    def _asks(self, rule: ValidatorRule, session: SessionWorkload) -> bool:
+        try:
+            return rule.concerns(session, self._context)
+        except Exception:  # noqa: BLE001  # then let it be asked, and fail where it is named
+            return True
+
+
+def _all_clear(entry: Entry, request: ResourceSlot, *, starts: bool) -> bool:
+    """Whether no limit on slots or sessions is near; the common case, without asking each rule in turn."""
+    if not entry.plain:
+        return False
+    for used, slot, limit in entry.bounds:
+        if used.get(slot, 0) + request[slot] > limit:
+            return False
+    keypair = entry.accounts[0]
+    most = keypair.policy.sessions_max if keypair.policy is not None else None
+    return most is None or not starts or keypair.sessions < most
+
+
+def _name(rule: ValidatorRule) -> str:
+    return rule.name or type(rule).__name__

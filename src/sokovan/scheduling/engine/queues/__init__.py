@@ -1,0 +1,1 @@
+"""Queues in a scheduling cycle: usage, shares and order."""

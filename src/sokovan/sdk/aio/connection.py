@@ -1,0 +1,107 @@
+"""The connection of the async client: the sync one, with tasks for threads."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TypeVar
+
+import httpx2
+
+from sokovan.sdk.core.answers import interpret, problem_of
+from sokovan.sdk.core.calls import Call
+from sokovan.sdk.core.followers import Follower
+from sokovan.sdk.core.paging import Paging
+from sokovan.sdk.core.retrying import STREAMS, Attempts, Deadline, OnTrouble, RetryRule
+from sokovan.sdk.core.server_events import EventReader, ServerEvent
+from sokovan.sdk.endpoint import Endpoint, outlasts, reaching
+from sokovan.sdk.environment import RealSurroundings, Surroundings
+from sokovan.sdk.errors import ClientProblem, Unreachable
+from sokovan.sdk.request_log import RequestLine
+
+T = TypeVar("T")
+
+
+class AsyncConnection:
+    """One server, asked by one task at a time or by many."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        rule: RetryRule | None = None,
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.surroundings = surroundings or RealSurroundings()
+        self._rule = rule or RetryRule()
+        self._http = httpx2.AsyncClient(transport=transport, **endpoint.http_options())
+
+    async def close(self) -> None:
+        """Let go of the sockets."""
+        await self._http.aclose()
+
+    async def send(self, call: Call[T]) -> T:
+        """Send a call and read its answer; try again where that is safe."""
+        attempts = Attempts(self._rule, self.surroundings)
+        while True:
+            try:
+                return await self._send_once(call)
+            except ClientProblem as problem:
+                wait_s = attempts.wait_s(problem, repeatable=call.repeatable)
+            await self.surroundings.pause(wait_s)
+
+    async def pages(self, paging: Paging[T]) -> AsyncIterator[T]:
+        """The items of a list, page by page as they are taken."""
+        while not paging.is_over():
+            for item in paging.accept(await self.send(paging.call())):
+                yield item
+
+    async def follow(
+        self,
+        follower: Follower[T],
+        *,
+        timeout_s: float | None = None,
+        rule: RetryRule = STREAMS,
+        on_trouble: OnTrouble | None = None,
+    ) -> AsyncGenerator[T, None]:
+        """What a stream brings, over broken connections, until it is over or time is up."""
+        deadline = Deadline(timeout_s, self.surroundings)
+        attempts = Attempts(rule, self.surroundings, on_trouble=on_trouble)
+        while True:
+            try:
+                async for event in self._events(follower, deadline):
+                    item = follower.accept(event)
+                    if item is not None or event.is_pulse:
+                        attempts.succeeded()
+                    if item is not None:
+                        yield item
+                if follower.is_over():
+                    return
+                problem: ClientProblem = Unreachable(f"the server at {self.endpoint.url} ended a stream too early")
+            except ClientProblem as failed:
+                problem = failed
+            deadline.check()
+            await self.surroundings.pause(attempts.wait_s(problem))
+
+    async def _send_once(self, call: Call[T]) -> T:
+        request = self._http.build_request(call.method, call.path, **self.endpoint.request_options(call))
+        with reaching(self.endpoint), RequestLine(call, self.surroundings) as line:
+            answer = await self._http.send(request)
+            line.answered(answer.status_code, answer.headers)
+        return interpret(call, status=answer.status_code, headers=answer.headers, content=answer.content)
+
+    async def _events(self, follower: Follower[T], deadline: Deadline) -> AsyncIterator[ServerEvent]:
+        """The events of one connection, which is left when a further read could pass the deadline."""
+        call, reader = follower.call(), EventReader()
+        options = self.endpoint.stream_options(call, deadline.left_s())
+        with reaching(self.endpoint), RequestLine(call, self.surroundings) as line:
+            async with self._http.stream(call.method, call.path, **options) as answer:
+                line.answered(answer.status_code, answer.headers)
+                if answer.status_code != 200:
+                    raise problem_of(status=answer.status_code, headers=answer.headers, content=await answer.aread())
+                async for text in answer.aiter_text():
+                    for event in reader.feed(text):
+                        yield event
+                    if outlasts(options, deadline.left_s()):
+                        return

@@ -1,0 +1,92 @@
+"""A session in the hands of a program, for the async client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
+
+from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
+from sokovan.sdk.core.followers import LogWish
+from sokovan.sdk.core.log_lines import LineReader, LogLine
+from sokovan.sdk.core.states import ENDED, has_settled, needs_explaining, state_of, where
+from sokovan.wire.api.sessions import SessionView
+
+if TYPE_CHECKING:
+    from sokovan.sdk.aio.execution import AsyncExecution
+    from sokovan.wire.api.explanations import WhyView
+
+
+class AsyncSessionHandle:
+    """One session; `view` is how it was seen last, and properties speak of that."""
+
+    def __init__(self, sessions: AsyncSessions, kernels: AsyncKernels, view: SessionView) -> None:
+        self._sessions, self._kernels = sessions, kernels
+        self.view = view
+
+    def __repr__(self) -> str:
+        return f"<AsyncSessionHandle {self.view.name} {self.view.id} {state_of(self.view)}>"
+
+    @property
+    def id(self) -> str:
+        """The id, which never changes."""
+        return self.view.id
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self.view.name
+
+    @property
+    def status(self) -> str:
+        """The state it was in when it was seen last."""
+        return state_of(self.view)
+
+    @property
+    def where(self) -> list[str]:
+        """The machines it was on when it was seen last."""
+        return where(self.view)
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None if it had not when it was seen last, or never ran."""
+        return self.view.exit_code
+
+    async def refresh(self) -> SessionView:
+        """Look at it again."""
+        self.view = await self._sessions.get(self.id)
+        return self.view
+
+    async def wait(self, until: str = ENDED, *, timeout_s: float | None = None) -> SessionView:
+        """Wait until it is, or has been, in a state. Raises StillWaiting, NeverReached."""
+        self.view = await self._sessions.wait(self.id, until, timeout_s=timeout_s)
+        return self.view
+
+    async def why(self) -> WhyView | None:
+        """Why it does not run; None if there is nothing to explain."""
+        return await self._sessions.why(self.id) if needs_explaining(await self.refresh()) else None
+
+    async def logs(
+        self, *, follow: bool = False, tail: int | None = None, kernel: int | None = None
+    ) -> AsyncIterator[LogLine]:
+        """Its output, line by line; with `follow` until it ends, all of it or the kernel."""
+        reader = LineReader()
+        wish = LogWish(follow=follow, tail=tail, kernel=kernel).of(self.view)
+        async for piece in self._sessions.logs(self.id, wish):
+            for line in reader.feed(piece):
+                yield line
+        for line in reader.close():
+            yield line
+        if follow and kernel is None:  # the last line is out before the end is known
+            async for view in self._sessions.watch(self.id):
+                self.view = view
+                if has_settled(view):
+                    break
+
+    async def exec(self, command: Sequence[str], *, kernel: int = 0) -> AsyncExecution:
+        """Start a command inside one of its kernels."""
+        return await self._kernels.exec(self.id, command, kernel=kernel)
+
+    async def stop(self, *, forced: bool = False) -> SessionView:
+        """Mark it for termination."""
+        self.view = await self._sessions.stop(self.id, forced=forced)
+        return self.view

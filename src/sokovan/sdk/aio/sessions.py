@@ -1,0 +1,121 @@
+"""Sessions and their kernels, for the async client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sokovan.sdk.aio.connection import AsyncConnection
+from sokovan.sdk.core import session_calls
+from sokovan.sdk.core.exec_frames import Terminal
+from sokovan.sdk.core.followers import LogFollower, LogPiece, LogWish, SessionFollower
+from sokovan.sdk.core.paging import Paging
+from sokovan.sdk.core.retrying import READS, STREAMS, OnTrouble
+from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
+from sokovan.sdk.errors import StillWaiting
+from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView
+
+if TYPE_CHECKING:
+    from sokovan.sdk.aio.execution import AsyncExecution
+    from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
+
+
+class AsyncSessions:
+    """What can be done with sessions; a `ref` is an id, a name, or a beginning."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def submit(self, body: SessionBody, *, key: str | None = None) -> SessionView:
+        """Ask for a session; with the same key again it is the same session."""
+        return await self._connection.send(session_calls.submit(body, key=key or self._connection.surroundings.key()))
+
+    async def plan(self, body: SessionBody) -> PlanView:
+        """What would become of a session, by a dry run."""
+        return await self._connection.send(session_calls.plan(body))
+
+    async def get(self, ref: str) -> SessionView:
+        """One session."""
+        return await self._connection.send(session_calls.get(ref))
+
+    def list(self, wanted: Wanted | None = None, *, limit: int | None = None) -> AsyncIterator[SessionView]:
+        """Sessions, newest first, page by page as they are taken."""
+        listing = partial(session_calls.listing, wanted or Wanted())
+        return self._connection.pages(Paging(listing, limit=limit))
+
+    def watch(self, ref: str, *, timeout_s: float | None = None) -> AsyncIterator[SessionView]:
+        """A session now and after each change, until it is in a final state."""
+        return self._connection.follow(SessionFollower(ref), timeout_s=timeout_s)
+
+    async def wait(self, ref: str, until: str = ENDED, *, timeout_s: float | None = None) -> SessionView:
+        """Wait until it is, or has been, in a state. Raises StillWaiting, NeverReached."""
+        target, view = checked_state(until), None
+        try:
+            async for view in self.watch(ref, timeout_s=timeout_s):
+                if reached(view, target):
+                    return view
+        except StillWaiting:
+            raise still_waiting(ref, view, timeout_s) from None
+        raise StillWaiting(f"the stream of {ref} ended before it was {target}")
+
+    async def stop(self, ref: str, *, forced: bool = False) -> SessionView:
+        """Mark a session for termination; it ends soon after."""
+        return await self._connection.send(session_calls.stop(ref, forced=forced))
+
+    async def cancel(self, ref: str) -> SessionView:
+        """Take back a session that still waits."""
+        return await self._connection.send(session_calls.cancel(ref))
+
+    async def why(self, ref: str) -> WhyView:
+        """Why a session is where it is, and what would help."""
+        return await self._connection.send(session_calls.why(ref))
+
+    async def waiting(self) -> WaitingView:
+        """All that waits, by reason."""
+        return await self._connection.send(session_calls.waiting())
+
+    async def history(self, ref: str) -> HistoryView:
+        """The story of a session and its kernels."""
+        return await self._connection.send(session_calls.history(ref))
+
+    async def logs(
+        self, ref: str, wish: LogWish | None = None, *, on_trouble: OnTrouble | None = None
+    ) -> AsyncIterator[LogPiece]:
+        """The output of a session's kernels, piece by piece."""
+        wish = wish or LogWish()
+        if wish.needs_size:
+            view = await self.get(ref)
+            ref, wish = view.id, wish.of(view)
+        rule = STREAMS if wish.follow else READS
+        following = self._connection.follow(LogFollower(ref, wish), rule=rule, on_trouble=on_trouble)
+        async with aclosing(following) as pieces:
+            async for piece in pieces:
+                yield piece
+
+
+class AsyncKernels:
+    """What can be done with single kernels, which are counted from 0."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def list(self, ref: str) -> list[KernelView]:
+        """The kernels of a session."""
+        return await self._connection.send(session_calls.kernels(ref))
+
+    async def log(
+        self, ref: str, kernel: int = 0, *, offset: int = 0, limit: int | None = None, tail: int | None = None
+    ) -> LogChunk:
+        """A piece of the output of one kernel."""
+        return await self._connection.send(session_calls.log(ref, kernel, offset=offset, limit=limit, tail=tail))
+
+    async def exec(
+        self, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None
+    ) -> AsyncExecution:
+        """Start a command inside a running kernel."""
+        from sokovan.sdk.aio.execution import execute  # noqa: PLC0415  # sockets load only here
+
+        return await execute(self._connection.endpoint, ref, command, kernel=kernel, terminal=terminal)

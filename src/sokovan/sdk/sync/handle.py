@@ -1,0 +1,88 @@
+"""A session in the hands of a program, for the sync client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sokovan.sdk.core.followers import LogWish
+from sokovan.sdk.core.log_lines import LineReader, LogLine
+from sokovan.sdk.core.states import ENDED, has_settled, needs_explaining, state_of, where
+from sokovan.sdk.sync.sessions import Kernels, Sessions
+from sokovan.wire.api.sessions import SessionView
+
+if TYPE_CHECKING:
+    from sokovan.sdk.sync.execution import Execution
+    from sokovan.wire.api.explanations import WhyView
+
+
+class SessionHandle:
+    """One session; `view` is how it was seen last, and every question looks again."""
+
+    def __init__(self, sessions: Sessions, kernels: Kernels, view: SessionView) -> None:
+        self._sessions, self._kernels = sessions, kernels
+        self.view = view
+
+    def __repr__(self) -> str:
+        return f"<SessionHandle {self.view.name} {self.view.id} {state_of(self.view)}>"
+
+    @property
+    def id(self) -> str:
+        """The id, which never changes."""
+        return self.view.id
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self.view.name
+
+    @property
+    def status(self) -> str:
+        """The state it is in now."""
+        return state_of(self.refresh())
+
+    @property
+    def where(self) -> list[str]:
+        """The machines it is on now."""
+        return where(self.refresh())
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None if it has not, or never ran."""
+        return self.refresh().exit_code
+
+    def refresh(self) -> SessionView:
+        """Look at it again."""
+        self.view = self._sessions.get(self.id)
+        return self.view
+
+    def wait(self, until: str = ENDED, *, timeout_s: float | None = None) -> SessionView:
+        """Wait until it is, or has been, in a state. Raises StillWaiting, NeverReached."""
+        self.view = self._sessions.wait(self.id, until, timeout_s=timeout_s)
+        return self.view
+
+    def why(self) -> WhyView | None:
+        """Why it does not run; None if there is nothing to explain."""
+        return self._sessions.why(self.id) if needs_explaining(self.refresh()) else None
+
+    def logs(self, *, follow: bool = False, tail: int | None = None, kernel: int | None = None) -> Iterator[LogLine]:
+        """Its output, line by line; with `follow` until it ends, all of it or the kernel."""
+        reader = LineReader()
+        wish = LogWish(follow=follow, tail=tail, kernel=kernel).of(self.view)
+        for piece in self._sessions.logs(self.id, wish):
+            yield from reader.feed(piece)
+        yield from reader.close()
+        if follow and kernel is None:  # the last line is out before the end is known
+            for view in self._sessions.watch(self.id):
+                self.view = view
+                if has_settled(view):
+                    break
+
+    def exec(self, command: Sequence[str], *, kernel: int = 0) -> Execution:
+        """Start a command inside one of its kernels."""
+        return self._kernels.exec(self.id, command, kernel=kernel)
+
+    def stop(self, *, forced: bool = False) -> SessionView:
+        """Mark it for termination."""
+        self.view = self._sessions.stop(self.id, forced=forced)
+        return self.view

@@ -1,0 +1,131 @@
+"""A scenario as it goes on: each cycle sees what the cycle before has done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.policy import Scope
+from sokovan.domain.slots import ResourceSlot, total
+from sokovan.domain.tenancy import Owner
+from sokovan.scheduling.pipeline import schedule
+from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
+from sokovan.scheduling.profile import group_of
+from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
+from sokovan.scheduling.snapshot import KernelWorkload, OwnerUsage, Reservation, SessionWorkload, SystemSnapshot
+from sokovan.simulator.scenario import Scenario
+
+
+@dataclass
+class World:
+    """The state between cycles, and everything that was decided so far."""
+
+    scenario: Scenario
+    sessions: tuple[SessionWorkload, ...]
+    cursors: Mapping[str, AgentId] = field(default_factory=dict)
+    reservations: tuple[Reservation, ...] = ()
+    placements: list[Placement] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    plan: SchedulingPlan = field(default_factory=SchedulingPlan)
+
+    def snapshot(self) -> SystemSnapshot:
+        """What the next cycle sees."""
+        scenario = self.scenario
+        return SystemSnapshot(
+            agents=tuple(self._agent(index) for index in range(len(scenario.agents))),
+            sessions=self.sessions,
+            hypernodes=scenario.hypernodes,
+            queues=scenario.queues,
+            scaling_group=group_of(scenario.profile),
+            now_ms=scenario.now_ms,
+            usage=_usage(self.sessions),
+            limits=scenario.limits,
+            outcomes=scenario.outcomes,
+            history=scenario.history,
+            fair_share=scenario.fair_share,
+            reservations=self.reservations,
+            cursors=self.cursors,
+        )
+
+    def step(self, registry: PluginRegistry = BUILT_IN) -> None:
+        """One cycle: decide, then let it be so."""
+        self.plan = schedule(self.snapshot(), self.scenario.profile, registry)
+        self.placements.extend(self.plan.placements)
+        self.evictions.extend(self.plan.evictions)
+        self.reservations = self.plan.reservations
+        self.cursors = {**self.cursors, **self.plan.cursors}
+        placed = {placement.kernel_id: placement.agent_id for placement in self.plan.placements}
+        gone = {eviction.kernel_id for eviction in self.plan.evictions}
+        self.sessions = tuple(_after(session, placed, gone, self.plan.domains) for session in self.sessions)
+
+    def _agent(self, index: int) -> AgentInfo:
+        agent = self.scenario.agents[index]
+        here = [k for s in self.sessions for k in s.kernels if k.agent == agent.agent_id]
+        leaving = [kernel for kernel in here if kernel.releasing]
+        return replace(
+            agent,
+            occupied_slots=total(kernel.slots for kernel in here),
+            kernel_count=len(here),
+            releasing_slots=total(kernel.slots for kernel in leaving),
+            releasing_count=len(leaving),
+        )
+
+
+def begin(scenario: Scenario) -> World:
+    """The world before the first cycle."""
+    cursors = {"default": scenario.cursor} if scenario.cursor is not None else {}
+    return World(scenario, scenario.sessions, cursors=cursors)
+
+
+def run(scenario: Scenario, registry: PluginRegistry = BUILT_IN) -> World:
+    """The world after all cycles of the scenario."""
+    world = begin(scenario)
+    for _ in range(scenario.cycles):
+        world.step(registry)
+    return world
+
+
+def _after(
+    session: SessionWorkload,
+    placed: Mapping[KernelId, AgentId],
+    gone: set[KernelId],
+    domains: Mapping[SessionId, str],
+) -> SessionWorkload:
+    """A session one cycle later: what was placed runs, what was evicted or released is gone."""
+    kernels = tuple(
+        _moved(kernel, placed) for kernel in session.kernels if kernel.kernel_id not in gone and not kernel.releasing
+    )
+    hypernode = domains.get(session.session_id, session.hypernode)
+    return replace(session, kernels=kernels, hypernode=hypernode)
+
+
+def _moved(kernel: KernelWorkload, placed: Mapping[KernelId, AgentId]) -> KernelWorkload:
+    agent = placed.get(kernel.kernel_id)
+    return kernel if agent is None else replace(kernel, agent=agent)
+
+
+def _usage(sessions: tuple[SessionWorkload, ...]) -> dict[Scope, dict[str, OwnerUsage]]:
+    """What every owner uses, as the ledger of a real system would have it."""
+    slots: dict[tuple[Scope, str], list[ResourceSlot]] = {}
+    counts: dict[tuple[Scope, str], int] = {}
+    for session in sessions:
+        running = [kernel.slots for kernel in session.kernels if kernel.agent is not None]
+        if running:
+            for key in _scopes(session.owner):
+                slots.setdefault(key, []).extend(running)
+                counts[key] = counts.get(key, 0) + 1
+    usage: dict[Scope, dict[str, OwnerUsage]] = {}
+    for (scope, name), parts in slots.items():
+        usage.setdefault(scope, {})[name] = OwnerUsage(total(parts), counts[scope, name])
+    return usage
+
+
+def _scopes(owner: Owner) -> tuple[tuple[Scope, str], ...]:
+    return (
+        (Scope.KEYPAIR, owner.access_key),
+        (Scope.USER, owner.user),
+        (Scope.GROUP, owner.group),
+        (Scope.DOMAIN, owner.domain),
+    )

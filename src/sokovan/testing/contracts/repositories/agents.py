@@ -1,0 +1,355 @@
+"""The promises of `ports.repositories.agents.Fleet`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.errors import Conflict, ForbiddenCause, IllegalTransition, NotFound, StaleVersion
+from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
+from sokovan.domain.lifecycle.kernel import FreeProof
+from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.repositories.agents import Makeup
+from sokovan.testing.contracts import expect
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, refusal
+
+Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
+GPU = "cuda.device"
+
+
+async def agent_now(cluster: StoredCluster, name: str) -> AgentRecord:
+    """An agent as it is now."""
+    return await cluster.store.read(lambda unit: unit.fleet.get(AgentId(name)))
+
+
+async def moved(cluster: StoredCluster, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
+    """Move an agent as it was read."""
+    return await cluster.store.run(lambda unit: unit.fleet.move(agent, trigger, change))
+
+
+async def walked(cluster: StoredCluster, name: str, *steps: AgentTrigger) -> AgentRecord:
+    """An agent after these moves, each by the first cause that may make it."""
+    record = await agent_now(cluster, name)
+    for trigger in steps:
+        change = {AgentTrigger.LEFT: BY_AGENT, AgentTrigger.HEARTBEAT_RESUMED: BY_AGENT}.get(trigger, BY_COORDINATOR)
+        by_user = {AgentTrigger.DRAIN_REQUESTED, AgentTrigger.DRAIN_REVOKED, AgentTrigger.DECLARED_GONE}
+        record = await moved(cluster, record, trigger, BY_USER if trigger in by_user else change)
+    return record
+
+
+async def story(cluster: StoredCluster, name: str) -> Sequence[HistoryEntry]:
+    """The history of an agent."""
+    return await cluster.store.read(lambda unit: unit.fleet.history(AgentId(name)))
+
+
+async def running_on(cluster: StoredCluster, agent: str, slots: Mapping[str, int]) -> str:
+    """A session with one kernel on this agent."""
+    name = cluster.new("s")
+    await cluster.submit(name, slots=slots)
+    result = await cluster.place(name, agent)
+    expect(not result.refused, f"the set-up was refused: {result.refused}")
+    await cluster.start(name)
+    return name
+
+
+async def ended(cluster: StoredCluster, session: str, proof: FreeProof) -> None:
+    """Stop a session and free what it holds."""
+    await cluster.stop(session)
+    await cluster.free(session, proof)
+
+
+async def a_new_agent_is_alive_with_what_it_reported(cluster: StoredCluster) -> None:
+    """Every field survives; nothing is taken."""
+    group = ScalingGroupName(cluster.new("group"))
+    await cluster.put(ScalingGroup(name=group))
+    info = AgentInfo(
+        AgentId(cluster.new("a")),
+        ResourceSlot({"cpu": 8000, "mem": 2**40, "cuda.shares": 30}),
+        architecture="aarch64",
+        labels={"zone": "a b", "näme": "' \" \\ %s :x"},
+        kernels_max=7,
+        scaling_group=group,
+        shard="s1",
+        cached_images=frozenset({"python:3.11", "torch:2"}),
+    )
+    devices = (Device("gpu0", "cuda.shares", units=10), Device("gpu1", "cuda.shares", units=20))
+    record = await cluster.store.run(lambda unit: unit.fleet.enrol(info, BY_AGENT, devices=devices))
+    expect(record.info == info, "a new agent is not what it reported")
+    expect(record.devices == devices, "its devices are not what it reported")
+    expect((record.info.status, record.info.incarnation) == (AgentStatus.ALIVE, 1), "it is not new and alive")
+    expect(await agent_now(cluster, info.agent_id) == record, "enrol gave another record than get")
+
+
+async def each_enrolment_is_a_new_incarnation(cluster: StoredCluster) -> None:
+    """With what is reported this time, and the same name."""
+    name = cluster.new("a")
+    first = await cluster.agent(name, labels={"zone": "a"})
+    second = await cluster.agent(name, slots={"cpu": 16000}, kernels_max=3, architecture="aarch64")
+    expect(second.info.incarnation == first.info.incarnation + 1, "the incarnation did not rise by one")
+    expect(second.version > first.version, "the version did not rise")
+    expect(second.info.available_slots == ResourceSlot({"cpu": 16000}), "the capacity is not what was reported")
+    found = (second.info.labels, second.info.kernels_max, second.info.architecture, second.devices)
+    expect(found == ({}, 3, "aarch64", ()), f"what was not reported again is still there: {found}")
+
+
+async def an_agent_enrols_at_once_with_itself(cluster: StoredCluster) -> None:
+    """Several first enrolments at the same moment are as many incarnations."""
+    name = cluster.new("a")
+    records = await asyncio.gather(*(cluster.agent(name) for _ in range(3)))
+    incarnations = sorted(record.info.incarnation for record in records)
+    expect(incarnations == [1, 2, 3], f"three enrolments gave the incarnations {incarnations}")
+
+
+async def an_agent_that_was_silent_or_lost_comes_back_alive(cluster: StoredCluster) -> None:
+    """By the move that its table has for it."""
+    cases = {
+        "heartbeat_resumed": (AgentTrigger.HEARTBEAT_MISSED,),
+        "rejoined": (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST),
+    }
+    for trigger, steps in cases.items():
+        name = cluster.new("a")
+        await cluster.agent(name)
+        await walked(cluster, name, *steps)
+        record = await cluster.agent(name)
+        expect(record.info.status is AgentStatus.ALIVE, f"it came back {record.info.status}")
+        expect((await story(cluster, name))[-1].trigger == trigger, f"it did not come back by {trigger}")
+
+
+async def draining_survives_silence_loss_and_a_restart(cluster: StoredCluster) -> None:
+    """What an operator asked for is not forgotten; revoked, it is."""
+    name = cluster.new("a")
+    await cluster.agent(name)
+    await walked(cluster, name, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DRAIN_REQUESTED)
+    expect((await cluster.agent(name)).info.status is AgentStatus.DRAINING, "a restart ended the draining")
+    await walked(cluster, name, AgentTrigger.DECLARED_LOST)
+    expect((await cluster.agent(name)).info.status is AgentStatus.DRAINING, "a loss ended the draining")
+    lost_again = (AgentTrigger.DRAIN_REVOKED, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
+    await walked(cluster, name, *lost_again)
+    expect((await cluster.agent(name)).info.status is AgentStatus.ALIVE, "a revoked draining came back")
+
+
+async def an_agent_that_left_for_good_stays_away(cluster: StoredCluster) -> None:
+    """Conflict, however it left; its record is not touched."""
+    gone = (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST, AgentTrigger.DECLARED_GONE)
+    for steps in ((AgentTrigger.LEFT,), gone):
+        name = cluster.new("a")
+        await cluster.agent(name)
+        record = await walked(cluster, name, *steps)
+        await refusal(cluster.agent(name), Conflict)
+        expect(await agent_now(cluster, name) == record, "a refused enrolment changed the agent")
+
+
+async def an_agent_that_has_kernels_cannot_leave(cluster: StoredCluster) -> None:
+    """They may outlive it; an operator may declare the machine gone."""
+    name = cluster.new("a")
+    await cluster.agent(name)
+    session = await running_on(cluster, name, {"cpu": 1000})
+    await refusal(moved(cluster, await agent_now(cluster, name), AgentTrigger.LEFT, BY_AGENT), Conflict)
+    await ended(cluster, session, FreeProof.AGENT_TOMBSTONE)
+    left = await moved(cluster, await agent_now(cluster, name), AgentTrigger.LEFT, BY_AGENT)
+    expect(left.info.status is AgentStatus.TERMINATED, f"it is {left.info.status}")
+
+
+async def an_agent_joins_a_scaling_group_that_is_there(cluster: StoredCluster) -> None:
+    """NotFound otherwise, and nothing is stored."""
+    name = cluster.new("a")
+    await refusal(cluster.agent(name, scaling_group=cluster.new("group")), NotFound)
+    await refusal(agent_now(cluster, name), NotFound)
+
+
+async def a_capacity_never_falls_below_what_is_held(cluster: StoredCluster) -> None:
+    """It stays at what is held, and shrinks to what was reported as that is freed."""
+    name = cluster.new("a")
+    await cluster.agent(name, slots={"cpu": 8000})
+    first, second = [await running_on(cluster, name, {"cpu": 3000}) for _ in range(2)]
+    record = await cluster.agent(name, slots={"cpu": 2000})
+    steps = [(record, 6000, 6000)]
+    await ended(cluster, first, FreeProof.INCARNATION_FENCED)
+    steps.append((await agent_now(cluster, name), 3000, 3000))
+    await ended(cluster, second, FreeProof.INCARNATION_FENCED)
+    steps.append((await agent_now(cluster, name), 2000, 0))
+    for found, capacity, used in steps:
+        pair = (found.info.available_slots["cpu"], found.info.occupied_slots["cpu"])
+        expect(pair == (capacity, used), f"capacity and use are {pair}, not {(capacity, used)}")
+
+
+async def a_slot_that_is_gone_stays_while_it_is_held(cluster: StoredCluster) -> None:
+    """And is given to nobody else."""
+    name = cluster.new("a")
+    await cluster.agent(name, slots={"cpu": 8000, "tpu.device": 4}, devices=False)
+    session = await running_on(cluster, name, {"tpu.device": 1})
+    record = await cluster.agent(name, slots={"cpu": 8000}, devices=False)
+    expect(record.info.available_slots["tpu.device"] == 1, "a slot that is held was forgotten")
+    late = cluster.new("s")
+    await cluster.submit(late, slots={"tpu.device": 1})
+    expect((await cluster.place(late, name)).refused, "a slot that is gone was given out")
+    await ended(cluster, session, FreeProof.INCARNATION_FENCED)
+    freed = await agent_now(cluster, name)
+    expect(freed.info.available_slots == ResourceSlot({"cpu": 8000}), "a slot that is gone stayed after it was freed")
+
+
+async def a_capacity_grows_at_once(cluster: StoredCluster) -> None:
+    """What is held stays held."""
+    name = cluster.new("a")
+    await cluster.agent(name, slots={"cpu": 2000})
+    await running_on(cluster, name, {"cpu": 2000})
+    record = await cluster.agent(name, slots={"cpu": 5000})
+    expect(record.info.free_slots == ResourceSlot({"cpu": 3000}), f"free are {record.info.free_slots}")
+
+
+async def a_device_that_is_gone_is_not_given_out(cluster: StoredCluster) -> None:
+    """Also not after the kernel that had it is gone; one that comes back is."""
+    name = cluster.new("a")
+    await cluster.agent(name, slots={GPU: 2})
+    session = await running_on(cluster, name, {GPU: 1})
+    had = (await cluster.session(session)).kernels[0].devices[GPU]
+    other = Device("gpu1", GPU)
+    info = AgentInfo(AgentId(name), ResourceSlot({GPU: 1}))
+    record = await cluster.store.run(lambda unit: unit.fleet.enrol(info, BY_AGENT, devices=[other]))
+    expect(had == ("gpu0",) and record.devices == (other,), "a device that is gone is listed")
+    await ended(cluster, session, FreeProof.INCARNATION_FENCED)
+    late = await running_on(cluster, name, {GPU: 1})
+    found = (await cluster.session(late)).kernels[0].devices
+    expect(found == {GPU: ("gpu1",)}, f"given out was {found}")
+    again = await cluster.agent(name, slots={GPU: 2})
+    expect(len(again.devices) == 2, "a device that came back is not listed")
+
+
+async def what_is_on_its_way_out_is_shown(cluster: StoredCluster) -> None:
+    """Occupied still, and marked as releasing."""
+    name = cluster.new("a")
+    await cluster.agent(name, slots={"cpu": 8000})
+    stays, leaves = [await running_on(cluster, name, {"cpu": 1000}) for _ in range(2)]
+    await cluster.stop(leaves)
+    info = (await agent_now(cluster, name)).info
+    expect((info.occupied_slots["cpu"], info.kernel_count) == (2000, 2), "what is on its way out is not occupied")
+    expect((info.releasing_slots["cpu"], info.releasing_count) == (1000, 1), "it is not marked as releasing")
+    await cluster.free(leaves, FreeProof.AGENT_TOMBSTONE)
+    info = (await agent_now(cluster, name)).info
+    expect((info.kernel_count, info.releasing_count) == (1, 0), "what was freed is still there")
+    await cluster.session(stays)
+
+
+async def agents_are_listed_by_id(cluster: StoredCluster) -> None:
+    """All, or those of a scaling group; byte by byte, as names sort everywhere."""
+    group = ScalingGroupName(cluster.new("group"))
+    await cluster.put(ScalingGroup(name=group))
+    prefix = cluster.new("x")
+    names = [f"{prefix}{end}" for end in ("B", "a", "A", "-1", "_1", "10", "9")]
+    for name in names:
+        await cluster.agent(name, scaling_group=group)
+    outside = cluster.new("a")
+    await cluster.agent(outside)
+    found = [one.info.agent_id for one in await cluster.store.read(lambda unit: unit.fleet.all(scaling_group=group))]
+    expect(found == sorted(names), f"the scaling group lists {found}")
+    for after, limit, expected in (("", 3, sorted(names)[:3]), (sorted(names)[2], 9, sorted(names)[3:]), ("~", 9, [])):
+        page = await cluster.store.read(
+            lambda unit, after=after, limit=limit: unit.fleet.all(scaling_group=group, after=after, limit=limit)  # type: ignore[misc]  # bound at once
+        )
+        expect([one.info.agent_id for one in page] == expected, f"{limit} after {after!r} are not {expected}")
+    every = [one.info.agent_id for one in await cluster.store.read(lambda unit: unit.fleet.all())]
+    expect(every == sorted(every) and {*names, outside} <= set(every), "not every agent is listed, or not by id")
+
+
+async def architectures_and_slots_are_told_by_scaling_group(cluster: StoredCluster) -> None:
+    """Each group with what its agents are and have; one without agents is left out."""
+    groups = [ScalingGroupName(cluster.new("group")) for _ in range(3)]
+    await cluster.put(*(ScalingGroup(name=group) for group in groups))
+    cpu, gpu = ResourceSlot({"cpu": 1}), ResourceSlot({"cpu": 1, "cuda.device": 2})
+    only = cluster.new("a")
+    for name, group, architecture, slots in (
+        (cluster.new("a"), 0, "x86_64", cpu),
+        (cluster.new("a"), 0, "aarch64", gpu),
+        (cluster.new("a"), 0, "x86_64", gpu),
+        (only, 1, "aarch64", cpu),
+    ):
+        await cluster.agent(name, scaling_group=groups[group], architecture=architecture, slots=slots, devices=False)
+    found = await cluster.store.read(lambda unit: unit.fleet.makeup())
+    first = Makeup({"x86_64": 2, "aarch64": 1}, frozenset({"cpu", "cuda.device"}))
+    expect(found[groups[0]] == first, f"the first group has {found[groups[0]]}")
+    second = Makeup({"aarch64": 1}, frozenset({"cpu"}))
+    expect(found[groups[1]] == second and groups[2] not in found, "other groups are told wrongly")
+    await walked(cluster, only, AgentTrigger.LEFT)
+    left = await cluster.store.read(lambda unit: unit.fleet.makeup())
+    expect(groups[1] not in left, "an agent that has left for good counts")
+
+
+async def an_agent_that_never_joined_is_not_found(cluster: StoredCluster) -> None:
+    """NotFound."""
+    for name in (cluster.new("a"), "", "a\0b"):
+        await refusal(agent_now(cluster, name), NotFound)
+
+
+async def of_two_movers_one_wins(cluster: StoredCluster) -> None:
+    """The others decided on what is no longer so."""
+    name = cluster.new("a")
+    record = await cluster.agent(name)
+    attempts = [moved(cluster, record, AgentTrigger.DRAIN_REQUESTED, BY_USER) for _ in range(4)]
+    results = await asyncio.gather(*attempts, return_exceptions=True)
+    lost = [result for result in results if isinstance(result, StaleVersion)]
+    expect(len(lost) == 3, f"of four writers on one version {4 - len(lost)} won")
+    expect(len(await story(cluster, name)) == 2, "a writer that lost is in the history")
+
+
+async def a_mover_loses_to_an_enrolment(cluster: StoredCluster) -> None:
+    """Who declares lost what has come back, is too late."""
+    name = cluster.new("a")
+    await cluster.agent(name)
+    silent = await walked(cluster, name, AgentTrigger.HEARTBEAT_MISSED)
+    await cluster.agent(name)
+    await refusal(moved(cluster, silent, AgentTrigger.DECLARED_LOST, BY_COORDINATOR), StaleVersion)
+
+
+async def only_the_moves_of_the_table_are_taken(cluster: StoredCluster) -> None:
+    """Another trigger is illegal, another cause is forbidden; nothing changes."""
+    record = await cluster.agent(cluster.new("a"))
+    await refusal(moved(cluster, record, AgentTrigger.REJOINED, BY_AGENT), IllegalTransition)
+    await refusal(moved(cluster, record, AgentTrigger.DRAIN_REQUESTED, BY_COORDINATOR), ForbiddenCause)
+    expect(await agent_now(cluster, record.info.agent_id) == record, "a refused move changed something")
+
+
+async def the_story_of_an_agent_has_no_gap_and_no_jump(cluster: StoredCluster) -> None:
+    """From its first enrolment to its end, with who and why."""
+    name = cluster.new("a")
+    await cluster.agent(name)
+    steps = (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
+    await walked(cluster, name, *steps)
+    await cluster.agent(name)
+    await walked(cluster, name, AgentTrigger.DRAIN_REQUESTED, AgentTrigger.LEFT)
+    entries = await story(cluster, name)
+    told = [entry.trigger for entry in entries]
+    expected = ["enrolled", "heartbeat_missed", "declared_lost", "rejoined", "drain_requested", "left"]
+    expect(told == expected, f"the story says {told}")
+    expect([entry.sequence for entry in entries] == [1, 2, 3, 4, 5, 6], "the story has a gap")
+    expect(all(one.after == two.before for one, two in pairwise(entries)), "the story jumps")
+    expect(entries[4].change == BY_USER, "the story lost who asked for it")
+
+
+CHECKS: tuple[Check, ...] = (
+    a_new_agent_is_alive_with_what_it_reported,
+    each_enrolment_is_a_new_incarnation,
+    an_agent_enrols_at_once_with_itself,
+    an_agent_that_was_silent_or_lost_comes_back_alive,
+    draining_survives_silence_loss_and_a_restart,
+    an_agent_that_left_for_good_stays_away,
+    an_agent_that_has_kernels_cannot_leave,
+    an_agent_joins_a_scaling_group_that_is_there,
+    a_capacity_never_falls_below_what_is_held,
+    a_slot_that_is_gone_stays_while_it_is_held,
+    a_capacity_grows_at_once,
+    a_device_that_is_gone_is_not_given_out,
+    what_is_on_its_way_out_is_shown,
+    agents_are_listed_by_id,
+    architectures_and_slots_are_told_by_scaling_group,
+    an_agent_that_never_joined_is_not_found,
+    of_two_movers_one_wins,
+    a_mover_loses_to_an_enrolment,
+    only_the_moves_of_the_table_are_taken,
+    the_story_of_an_agent_has_no_gap_and_no_jump,
+)

@@ -1,0 +1,275 @@
+"""The promises of `ports.repositories.catalog.Catalog`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from sokovan.domain.cluster.image import Image
+from sokovan.domain.cluster.queue import Queue, QueueState
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, NotFound
+from sokovan.domain.ids import AccessKey, DeploymentId, QueueName, ScalingGroupName
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.serving.deployment import DeploymentSpec
+from sokovan.domain.slots import ResourceSlot, SlotLimits
+from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
+from sokovan.ports.repositories.catalog import CatalogItem
+from sokovan.testing.contracts import expect
+from sokovan.testing.stored_cluster import BY_USER, StoredCluster, refusal
+
+Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
+
+
+async def got(cluster: StoredCluster, kind: type[Any], name: str) -> Any:
+    """One item."""
+    return await cluster.store.read(lambda unit: unit.catalog.get(kind, name))
+
+
+async def every(cluster: StoredCluster, kind: type[Any]) -> Sequence[Any]:
+    """Every item of a kind."""
+    return await cluster.store.read(lambda unit: unit.catalog.all(kind))
+
+
+async def removed(cluster: StoredCluster, kind: type[Any], name: str) -> None:
+    """Remove an item."""
+    await cluster.store.run(lambda unit: unit.catalog.remove(kind, name))
+
+
+def name_of(item: CatalogItem) -> str:
+    """The name under which an item is found; an image is there once per architecture."""
+    if isinstance(item, Keypair):
+        return item.access_key
+    return f"{item.name} {item.architecture}" if isinstance(item, Image) else item.name
+
+
+def tenants(cluster: StoredCluster) -> list[CatalogItem]:
+    """Owners with everything filled in, in an order in which they can be stored."""
+    policy = ResourcePolicy(
+        cluster.new("policy"),
+        slots_max=SlotLimits({"cpu": 0, "mem": 2**50}),
+        sessions_max=5,
+        pending_sessions_max=6,
+        pending_slots_max=SlotLimits({"cpu": 7}),
+        kernels_per_session_max=8,
+        priority_max=9,
+    )
+    domain = Domain(cluster.new("d"), policy.name)
+    group = Group(cluster.new("g"), domain.name, policy.name)
+    user = User(cluster.new("u"), domain.name, (group.name,), policy.name, Role.DOMAIN_ADMIN)
+    keypair = Keypair(AccessKey(cluster.new("k")), user.name, policy.name, active=False)
+    return [policy, domain, group, user, keypair]
+
+
+def furniture(cluster: StoredCluster, agent: str) -> list[CatalogItem]:
+    """Everything that is not an owner, filled in."""
+    parent = Queue(QueueName(cluster.new("q")), capability=SlotLimits({"cpu": 9}))
+    rack = HyperNode(cluster.new("rack"), 1, (agent,), tier_name=None)
+    return [
+        ScalingGroup(
+            ScalingGroupName(cluster.new("group")),
+            scheduler="drf",
+            scheduler_opts={"weights": {"cpu": 2}, "flags": [True, "x", 1]},
+            known_slots=("cpu", "mem"),
+            slot_priority=("mem",),
+            pending_timeout_s=60,
+        ),
+        parent,
+        Queue(
+            QueueName(cluster.new("q")),
+            weight=3,
+            priority=-2,
+            state=QueueState.CLOSED,
+            parent=parent.name,
+            reclaimable=False,
+            capability=SlotLimits({"cpu": 8}),
+            deserved=SlotLimits({"cpu": 4}),
+            guarantee=ResourceSlot({"cpu": 2}),
+        ),
+        rack,
+        HyperNode(cluster.new("row"), 2, (rack.name,)),
+        Image(cluster.new("python"), "aarch64", "sha256:" + "0" * 64, ResourceSlot({"mem": 1})),
+    ]
+
+
+async def an_item_is_read_as_it_was_put(cluster: StoredCluster) -> None:
+    """Of every kind, every field."""
+    agent = cluster.new("a")
+    await cluster.agent(agent)
+    items = [*tenants(cluster), *furniture(cluster, agent)]
+    await cluster.put(*items)
+    for item in items:
+        expect(await got(cluster, type(item), name_of(item)) == item, f"{item} was changed in the store")
+        expect(item in await every(cluster, type(item)), f"{item} is not listed")
+
+
+async def an_item_of_the_same_name_is_replaced(cluster: StoredCluster) -> None:
+    """Without a trace of the one before, and without touching others."""
+    name, other = cluster.new("policy"), ResourcePolicy(cluster.new("policy"), sessions_max=1)
+    await cluster.put(ResourcePolicy(name, sessions_max=5, slots_max=SlotLimits({"cpu": 1})), other)
+    await cluster.put(ResourcePolicy(name, priority_max=3))
+    expect(await got(cluster, ResourcePolicy, name) == ResourcePolicy(name, priority_max=3), "it was not replaced")
+    expect(await got(cluster, ResourcePolicy, other.name) == other, "another item was touched")
+
+
+async def several_items_are_found_at_once(cluster: StoredCluster) -> None:
+    """Of any kinds, in the order asked for; nothing in the place of what is missing."""
+    agent = cluster.new("a")
+    await cluster.agent(agent)
+    items = [*tenants(cluster), *furniture(cluster, agent)]
+    await cluster.put(*items)
+    missing = (Queue, cluster.new("nobody"))
+    wanted: list[tuple[type[Any], str]] = [(type(item), name_of(item)) for item in items]
+    found = await cluster.store.read(lambda unit: unit.catalog.find(missing, *wanted, missing, wanted[0]))
+    expect(list(found) == [None, *items, None, items[0]], f"found were {found}")
+    expect(not await cluster.store.read(lambda unit: unit.catalog.find()), "something was found for nothing")
+
+
+async def images_of_several_architectures_stand_side_by_side(cluster: StoredCluster) -> None:
+    """One name, two items."""
+    name = cluster.new("python")
+    images = [Image(name, "aarch64"), Image(name, "x86_64")]
+    await cluster.put(*images)
+    found = [image for image in await every(cluster, Image) if image.name == name]
+    expect(found == images, f"stored were {found}")
+
+
+async def items_are_listed_by_name(cluster: StoredCluster) -> None:
+    """Byte by byte, as names sort everywhere."""
+    prefix = cluster.new("x")
+    names = [f"{prefix}{end}" for end in ("B", "a", "A", "-1", "_1", "10", "9")]
+    await cluster.put(*[Domain(name) for name in names])
+    found = [item.name for item in await every(cluster, Domain)]
+    expect(found == sorted(found), "items are not listed by name")
+    expect(set(names) <= set(found), "not every item is listed")
+
+
+async def what_is_not_there_is_not_found(cluster: StoredCluster) -> None:
+    """Neither to read nor to remove, of any kind."""
+    kinds: list[type[Domain | Queue | Image]] = [Domain, Queue, Image]
+    for kind in kinds:
+        for missing in (cluster.new("x"), "", "a\0b"):
+            await refusal(got(cluster, kind, missing), NotFound)
+            await refusal(removed(cluster, kind, missing), NotFound)
+
+
+async def what_an_item_refers_to_must_be_there_first(cluster: StoredCluster) -> None:
+    """The refusal names it, and nothing is stored."""
+    policy, domain, group, user, keypair = tenants(cluster)
+    await cluster.put(policy, domain, group, user, keypair)
+    missing = cluster.new("x")
+    wrong: list[CatalogItem] = [
+        Domain(cluster.new("d"), missing),
+        Group(cluster.new("g"), missing),
+        Group(cluster.new("g"), name_of(domain), missing),
+        User(cluster.new("u"), missing),
+        User(cluster.new("u"), name_of(domain), (name_of(group), missing)),
+        User(cluster.new("u"), name_of(domain), (), missing),
+        Keypair(AccessKey(cluster.new("k")), missing),
+        Keypair(AccessKey(cluster.new("k")), name_of(user), missing),
+    ]
+    for item in wrong:
+        error = await refusal(cluster.put(item), NotFound)
+        expect(missing in error.message, f"{item}: the refusal does not name what is missing")
+        await refusal(got(cluster, type(item), name_of(item)), NotFound)
+
+
+async def a_put_is_whole_or_not_at_all(cluster: StoredCluster) -> None:
+    """One bad item keeps the good ones out."""
+    good = Domain(cluster.new("d"))
+    await refusal(cluster.put(good, Domain(cluster.new("d"), cluster.new("x"))), NotFound)
+    await refusal(got(cluster, Domain, good.name), NotFound)
+
+
+async def queues_form_a_tree(cluster: StoredCluster) -> None:
+    """A parent that is not there, and a circle, are refused; order in a put is free."""
+    parent, child = QueueName(cluster.new("q")), QueueName(cluster.new("q"))
+    await refusal(cluster.put(Queue(child, parent=parent)), InvalidQueues)
+    await cluster.put(Queue(child, parent=parent), Queue(parent))
+    await refusal(cluster.put(Queue(parent, parent=child)), InvalidQueues)
+    expect((await got(cluster, Queue, parent)).parent != child, "a circle was stored")
+
+
+async def hypernodes_form_a_tree_over_the_agents(cluster: StoredCluster) -> None:
+    """An unknown member, and one with two parents, are refused."""
+    agent, rack, row = cluster.new("a"), cluster.new("rack"), cluster.new("row")
+    await cluster.agent(agent)
+    await refusal(cluster.put(HyperNode(rack, 1, (cluster.new("a"),))), InvalidTopology)
+    await cluster.put(HyperNode(row, 2, (rack,)), HyperNode(rack, 1, (agent,)))
+    await refusal(cluster.put(HyperNode(cluster.new("rack"), 1, (agent,))), InvalidTopology)
+    expect((await got(cluster, HyperNode, row)).members == (rack,), "a tree that holds was not stored")
+
+
+async def what_is_not_used_can_be_removed(cluster: StoredCluster) -> None:
+    """In the other order than it was put; then it is gone."""
+    agent = cluster.new("a")
+    await cluster.agent(agent)
+    items = [*tenants(cluster), *furniture(cluster, agent)]
+    await cluster.put(*items)
+    for item in reversed(items):
+        await removed(cluster, type(item), name_of(item))
+        await refusal(got(cluster, type(item), name_of(item)), NotFound)
+
+
+async def what_is_referred_to_stays(cluster: StoredCluster) -> None:
+    """Conflict, while an item, a session, an agent or a deployment needs it."""
+    agent = cluster.new("a")
+    await cluster.agent(agent)
+    owners, rest = tenants(cluster), furniture(cluster, agent)
+    await cluster.put(*owners, *rest)
+    needed = [*owners[:4], rest[1], rest[3]]
+    for item in needed:
+        await refusal(removed(cluster, type(item), name_of(item)), Conflict)
+        expect(await got(cluster, type(item), name_of(item)) == item, f"{item} is gone although it is in use")
+
+
+async def a_scaling_group_in_use_stays(cluster: StoredCluster) -> None:
+    """For agents, for sessions and for deployments, ended ones too."""
+    groups = [ScalingGroupName(cluster.new("group")) for _ in range(3)]
+    await cluster.put(*[ScalingGroup(name=group) for group in groups])
+    await cluster.agent(cluster.new("a"), scaling_group=groups[0])
+    await cluster.submit(cluster.new("s"), scaling_group=groups[1])
+    spec = DeploymentSpec(DeploymentId(cluster.new("d")), "vllm", "llama", ResourceSlot(), scaling_group=groups[2])
+    await cluster.store.run(lambda unit: unit.deployments.create(spec, BY_USER))
+    for group in groups:
+        await refusal(removed(cluster, ScalingGroup, group), Conflict)
+
+
+async def a_queue_is_needed_while_sessions_wait_or_run_in_it(cluster: StoredCluster) -> None:
+    """And no longer."""
+    queue, name = QueueName(cluster.new("q")), cluster.new("s")
+    await cluster.put(Queue(queue))
+    await cluster.submit(name, queue=queue)
+    await refusal(removed(cluster, Queue, queue), Conflict)
+    await cluster.stop(name)
+    await removed(cluster, Queue, queue)
+
+
+async def a_reference_can_be_moved_away(cluster: StoredCluster) -> None:
+    """Then what it pointed at can go."""
+    policy, domain = ResourcePolicy(cluster.new("policy")), Domain(cluster.new("d"))
+    await cluster.put(policy, replace(domain, policy=policy.name))
+    await refusal(removed(cluster, ResourcePolicy, policy.name), Conflict)
+    await cluster.put(domain)
+    await removed(cluster, ResourcePolicy, policy.name)
+
+
+CHECKS: tuple[Check, ...] = (
+    an_item_is_read_as_it_was_put,
+    an_item_of_the_same_name_is_replaced,
+    several_items_are_found_at_once,
+    images_of_several_architectures_stand_side_by_side,
+    items_are_listed_by_name,
+    what_is_not_there_is_not_found,
+    what_an_item_refers_to_must_be_there_first,
+    a_put_is_whole_or_not_at_all,
+    queues_form_a_tree,
+    hypernodes_form_a_tree_over_the_agents,
+    what_is_not_used_can_be_removed,
+    what_is_referred_to_stays,
+    a_scaling_group_in_use_stays,
+    a_queue_is_needed_while_sessions_wait_or_run_in_it,
+    a_reference_can_be_moved_away,
+)

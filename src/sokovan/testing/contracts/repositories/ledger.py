@@ -1,0 +1,345 @@
+"""The promises of `ports.repositories.ledger.Ledger`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from sokovan.domain.errors import IllegalTransition, StaleVersion
+from sokovan.domain.ids import AccessKey, AgentId, KernelId
+from sokovan.domain.lifecycle.agent import AgentTrigger
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.policy import Scope
+from sokovan.domain.records import HeldSlot, KernelRecord, SessionRecord
+from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.tenancy import Owner
+from sokovan.ports.repositories.ledger import UnprovenFree
+from sokovan.testing.contracts import expect
+from sokovan.testing.contracts.repositories.agents import agent_now, walked
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster, refusal
+
+Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
+SLOTS = {"cpu": 1000, "mem": 1 << 30, "cuda.device": 1}
+GONE = (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST, AgentTrigger.DECLARED_GONE)
+
+
+async def held(cluster: StoredCluster, agent: str) -> Sequence[HeldSlot]:
+    """What is held on an agent."""
+    return await cluster.store.read(lambda unit: unit.ledger.held(AgentId(agent)))
+
+
+async def lines_of(cluster: StoredCluster, kernel: str) -> Sequence[HeldSlot]:
+    """Every line of a kernel."""
+    return await cluster.store.read(lambda unit: unit.ledger.of_kernel(KernelId(kernel)))
+
+
+async def usage(cluster: StoredCluster, scope: Scope, name: str) -> Mapping[str, int]:
+    """What an owner holds."""
+    return await cluster.store.read(lambda unit: unit.ledger.usage(scope, name))
+
+
+async def freed(cluster: StoredCluster, kernels: Sequence[KernelRecord], proof: FreeProof) -> None:
+    """Free kernels as they were read."""
+    await cluster.store.run(lambda unit: unit.ledger.free(kernels, proof, BY_COORDINATOR))
+
+
+async def running(
+    cluster: StoredCluster, *, kernels: int = 1, owner: Owner | None = None, sent: bool = True
+) -> tuple[str, SessionRecord]:
+    """A session on an agent of its own: RUNNING, or only SCHEDULED."""
+    agent, name = cluster.new("a"), cluster.new("s")
+    await cluster.agent(agent)
+    await cluster.submit(name, kernels=kernels, slots=SLOTS, owner=owner or Owner())
+    await cluster.place(name, *[agent] * kernels)
+    return agent, await cluster.start(name) if sent else await cluster.session(name)
+
+
+async def conserved(cluster: StoredCluster, agent: str) -> None:
+    """What an agent says is occupied is the sum of the lines that are not freed."""
+    info = (await agent_now(cluster, agent)).info
+    lines = await held(cluster, agent)
+    sums: Counter[str] = Counter()
+    for line in lines:
+        sums[line.slot] += line.amount
+    expect(ResourceSlot(sums) == info.occupied_slots, f"held are {dict(sums)}, occupied {info.occupied_slots}")
+    expect(info.occupied_slots.fits(info.available_slots), "more is occupied than there is")
+
+
+async def an_allocation_is_held_line_by_line(cluster: StoredCluster) -> None:
+    """One line per kernel and slot, of this incarnation, without an end."""
+    agent, record = await running(cluster, kernels=2)
+    lines = await held(cluster, agent)
+    found = {(line.kernel_id, line.slot, line.amount) for line in lines}
+    expect(found == {(one.kernel_id, *slot) for one in record.kernels for slot in SLOTS.items()}, "lines are wrong")
+    rest = {(line.agent_id, line.incarnation, line.freed_ms, line.proof) for line in lines}
+    expect(rest == {(agent, 1, None, None)}, f"lines say {rest}")
+    await conserved(cluster, agent)
+
+
+async def freeing_ends_kernel_and_session_and_gives_everything_back(cluster: StoredCluster) -> None:
+    """Slots, devices, the place of the kernel, and what the owner used."""
+    owner = Owner(user=cluster.new("u"))
+    agent, record = await running(cluster, kernels=2, owner=owner)
+    await cluster.stop(record.session_id)
+    ended = await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
+    expect(ended.status is SessionStatus.TERMINATED, "the session did not follow")
+    expect({kernel.status for kernel in ended.kernels} == {KernelStatus.TERMINATED}, "a kernel did not end")
+    expect(not await held(cluster, agent), "something is still held")
+    info = (await agent_now(cluster, agent)).info
+    expect((info.occupied_slots, info.kernel_count) == (ResourceSlot(), 0), "the agent is still occupied")
+    expect(not await usage(cluster, Scope.USER, owner.user), "the owner still uses something")
+    again = cluster.new("s")
+    await cluster.submit(again, slots={"cuda.device": 4})
+    expect(not (await cluster.place(again, agent)).refused, "devices were not given back")
+
+
+async def a_freed_line_stays_with_its_time_and_proof(cluster: StoredCluster) -> None:
+    """The ledger forgets nothing."""
+    _, record = await running(cluster)
+    await cluster.stop(record.session_id)
+    await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
+    lines = await lines_of(cluster, record.kernels[0].kernel_id)
+    expect({line.slot: line.amount for line in lines} == SLOTS, "freed lines are gone or changed")
+    for line in lines:
+        expect(line.proof is FreeProof.AGENT_TOMBSTONE, f"the proof of a line is {line.proof}")
+        expect(line.freed_ms is not None and line.freed_ms >= line.held_ms, "a line was freed before it was held")
+
+
+async def an_owner_holds_what_its_kernels_hold(cluster: StoredCluster) -> None:
+    """In each of the four scopes, and by slot; nothing where nothing is held."""
+    owner = Owner(cluster.new("u"), cluster.new("g"), cluster.new("d"), AccessKey(cluster.new("k")))
+    names = {
+        Scope.USER: owner.user,
+        Scope.GROUP: owner.group,
+        Scope.DOMAIN: owner.domain,
+        Scope.KEYPAIR: owner.access_key,
+    }
+    for scope, name in names.items():
+        expect(not await usage(cluster, scope, name), f"a {scope} without sessions uses something")
+    _, first = await running(cluster, kernels=2, owner=owner)
+    await running(cluster, owner=owner)
+    await cluster.stop(first.session_id)
+    for factor in (3, 1):
+        for scope, name in names.items():
+            found = await usage(cluster, scope, name)
+            amounts = {slot: found.get(slot) for slot in SLOTS}
+            expect(amounts == {slot: factor * n for slot, n in SLOTS.items()}, f"the {scope} uses {found}")
+        await cluster.free(first.session_id, FreeProof.AGENT_TOMBSTONE)
+
+
+async def a_repeated_report_does_no_harm(cluster: StoredCluster) -> None:
+    """Freed once, however often and by whatever proof it is told again."""
+    agent, record = await running(cluster, kernels=2)
+    beside = cluster.new("s")
+    await cluster.submit(beside, slots=SLOTS)
+    await cluster.place(beside, agent)
+    ending = await cluster.stop(record.session_id)
+    await freed(cluster, [*ending.kernels, *ending.kernels], FreeProof.AGENT_TOMBSTONE)
+    after = await cluster.session(record.session_id)
+    for proof in FreeProof:
+        await freed(cluster, ending.kernels, proof)
+    expect(await cluster.session(record.session_id) == after, "a repeated report changed the session")
+    expect({line.kernel_id for line in await held(cluster, agent)} == {f"{beside}.0"}, "more was freed than was held")
+    await conserved(cluster, agent)
+
+
+async def reports_at_once_free_once(cluster: StoredCluster) -> None:
+    """Two who tell the same at the same moment."""
+    agent, record = await running(cluster, kernels=2)
+    ending = await cluster.stop(record.session_id)
+    await asyncio.gather(*(freed(cluster, ending.kernels, FreeProof.AGENT_TOMBSTONE) for _ in range(4)))
+    expect(not await held(cluster, agent), "something is still held")
+    await conserved(cluster, agent)
+
+
+async def a_kernel_that_was_never_sent_is_freed_by_that(cluster: StoredCluster) -> None:
+    """One whose creation was asked for is not."""
+    _, record = await running(cluster, sent=False)
+    await cluster.stop(record.session_id)
+    await cluster.free(record.session_id, FreeProof.NEVER_SENT)
+    agent, record = await running(cluster, sent=False)
+    for trigger in (KernelTrigger.IMAGE_READY, KernelTrigger.CREATION_REQUESTED):
+        await cluster.move(record.session_id, trigger)
+    await cluster.stop(record.session_id)
+    await _refused(cluster, record, FreeProof.NEVER_SENT, agent)
+
+
+async def the_agent_that_ran_a_kernel_may_tell_of_its_end(cluster: StoredCluster) -> None:
+    """Another incarnation of it cannot know."""
+    _, record = await running(cluster)
+    await cluster.stop(record.session_id)
+    await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
+    agent, record = await running(cluster)
+    await cluster.stop(record.session_id)
+    await cluster.agent(agent)
+    await _refused(cluster, record, FreeProof.AGENT_TOMBSTONE, agent)
+
+
+async def a_new_incarnation_proves_the_end_of_the_old_one(cluster: StoredCluster) -> None:
+    """The same incarnation proves nothing."""
+    agent, record = await running(cluster)
+    await cluster.stop(record.session_id)
+    await _refused(cluster, record, FreeProof.INCARNATION_FENCED, agent)
+    await cluster.agent(agent)
+    await cluster.free(record.session_id, FreeProof.INCARNATION_FENCED)
+
+
+async def an_adopted_kernel_belongs_to_the_new_incarnation(cluster: StoredCluster) -> None:
+    """Its process may live, so that only the new incarnation's word frees it."""
+    agent, first = await running(cluster, kernels=2)
+    info = (await agent_now(cluster, agent)).info
+    found = [(first.kernels[0].kernel_id, first.kernels[0].attempt)]
+    await cluster.store.run(lambda unit: unit.fleet.enrol(info, BY_AGENT, adopted=found))
+    adopted, lost = (await cluster.stop(first.session_id)).kernels
+    expect((adopted.incarnation, lost.incarnation) == (2, 1), "the wrong kernels went over")
+    await refusal(freed(cluster, [adopted], FreeProof.INCARNATION_FENCED), UnprovenFree)
+    await freed(cluster, [adopted], FreeProof.AGENT_TOMBSTONE)
+    await refusal(freed(cluster, [lost], FreeProof.AGENT_TOMBSTONE), UnprovenFree)
+    await freed(cluster, [lost], FreeProof.INCARNATION_FENCED)
+    await conserved(cluster, agent)
+
+
+async def kernels_that_hold_something_are_listed_by_agent(cluster: StoredCluster) -> None:
+    """Also those of a session that was ended by force."""
+    agent, forced = await running(cluster)
+    await cluster.stop(forced.session_id, Goal.FORCE)
+    listed = await cluster.store.read(lambda unit: unit.ledger.kernels_on(AgentId(agent)))
+    expect([kernel.session_id for kernel in listed] == [forced.session_id], f"{listed} are listed")
+    await freed(cluster, listed, FreeProof.AGENT_TOMBSTONE)
+    left = await cluster.store.read(lambda unit: unit.ledger.kernels_on(AgentId(agent)))
+    expect(not left, f"{left} are listed after they were freed")
+
+
+async def a_host_that_was_declared_gone_proves_the_end(cluster: StoredCluster) -> None:
+    """One that is only lost proves nothing: it may still run."""
+    agent, record = await running(cluster)
+    await cluster.stop(record.session_id)
+    await _refused(cluster, record, FreeProof.HOST_GONE, agent)
+    await walked(cluster, agent, *GONE[:2])
+    await _refused(cluster, record, FreeProof.HOST_GONE, agent)
+    await walked(cluster, agent, *GONE[2:])
+    await cluster.free(record.session_id, FreeProof.HOST_GONE)
+
+
+async def _refused(cluster: StoredCluster, record: SessionRecord, proof: FreeProof, agent: str) -> None:
+    """The proof does not hold, and everything stays as it was."""
+    before = await cluster.session(record.session_id)
+    error = await refusal(cluster.free(record.session_id, proof), UnprovenFree)
+    expect((error.proof, error.kernel) == (proof.value, before.kernels[0].kernel_id), "it does not say what is wrong")
+    expect(await cluster.session(record.session_id) == before, "a refused proof changed the session")
+    expect(len(await held(cluster, agent)) == len(SLOTS) * len(before.kernels), "a refused proof freed something")
+    await conserved(cluster, agent)
+
+
+async def one_kernel_without_proof_keeps_all(cluster: StoredCluster) -> None:
+    """A call frees what it names, or nothing."""
+    _, never = await running(cluster, sent=False)
+    agent, sent = await running(cluster)
+    ending = [await cluster.stop(one.session_id) for one in (never, sent)]
+    kernels = [kernel for one in ending for kernel in one.kernels]
+    await refusal(freed(cluster, kernels, FreeProof.NEVER_SENT), UnprovenFree)
+    expect(await cluster.session(never.session_id) == ending[0], "a part of the call stayed")
+    expect(len(await held(cluster, agent)) == len(SLOTS), "a part was freed")
+
+
+async def kernels_of_many_sessions_and_agents_are_freed_together(cluster: StoredCluster) -> None:
+    """Each session follows its own kernels."""
+    pairs = [await running(cluster, kernels=2) for _ in range(3)]
+    ending = [await cluster.stop(record.session_id) for _, record in pairs]
+    kernels = [kernel for one in ending for kernel in one.kernels][:-1]
+    await freed(cluster, kernels, FreeProof.AGENT_TOMBSTONE)
+    statuses = [(await cluster.session(one.session_id)).status for one in ending]
+    expected = [SessionStatus.TERMINATED, SessionStatus.TERMINATED, SessionStatus.TERMINATING]
+    expect(statuses == expected, f"the sessions are {statuses}")
+    for agent, _ in pairs:
+        await conserved(cluster, agent)
+
+
+async def a_kernel_that_still_runs_is_not_freed(cluster: StoredCluster) -> None:
+    """Only TERMINATING kernels end here, whatever proof there is."""
+    agent, record = await running(cluster)
+    await refusal(freed(cluster, record.kernels, FreeProof.AGENT_TOMBSTONE), IllegalTransition)
+    expect(len(await held(cluster, agent)) == len(SLOTS), "a running kernel was freed")
+
+
+async def another_attempt_of_a_kernel_is_not_freed(cluster: StoredCluster) -> None:
+    """Nor one on another agent, nor one that never was."""
+    _, record = await running(cluster)
+    ending = (await cluster.stop(record.session_id)).kernels[0]
+    strangers = [
+        replace(ending, attempt=ending.attempt + 1),
+        replace(ending, agent_id=AgentId(cluster.new("a"))),
+        replace(ending, kernel_id=KernelId(cluster.new("k"))),
+    ]
+    for stranger in strangers:
+        await refusal(freed(cluster, [stranger], FreeProof.AGENT_TOMBSTONE), StaleVersion)
+
+
+async def a_forced_end_frees_nothing_until_there_is_a_proof(cluster: StoredCluster) -> None:
+    """Then everything, and the session stays as it ended."""
+    owner = Owner(user=cluster.new("u"))
+    agent, record = await running(cluster, kernels=2, owner=owner)
+    forced = await cluster.stop(record.session_id, Goal.FORCE)
+    expect(len(await held(cluster, agent)) == 2 * len(SLOTS), "force freed something")
+    expect((await usage(cluster, Scope.USER, owner.user))["cpu"] == 2000, "force lowered the use")
+    after = await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
+    expect((after.status, after.ended_ms) == (forced.status, forced.ended_ms), "the end of the session moved")
+    expect(not await held(cluster, agent), "a proof did not free what a forced session held")
+    expect(not await usage(cluster, Scope.USER, owner.user), "its owner still uses something")
+
+
+async def a_kernel_that_asks_for_nothing_is_freed_too(cluster: StoredCluster) -> None:
+    """It holds no slot, but a place among the agent's kernels."""
+    agent, name = cluster.new("a"), cluster.new("s")
+    await cluster.agent(agent, kernels_max=1)
+    await cluster.submit(name, slots={})
+    await cluster.place(name, agent)
+    expect((await agent_now(cluster, agent)).info.kernel_count == 1, "it takes no place")
+    await cluster.stop(name)
+    ended = await cluster.free(name, FreeProof.NEVER_SENT)
+    expect(ended.status is SessionStatus.TERMINATED, "it did not end")
+    expect((await agent_now(cluster, agent)).info.kernel_count == 0, "it keeps its place")
+
+
+async def an_exit_code_that_comes_with_the_proof_is_kept(cluster: StoredCluster) -> None:
+    """Whoever proves an end knows how it ended; what is on record already stays."""
+    agent, stopped, ended = cluster.new("a"), cluster.new("s"), cluster.new("s")
+    await cluster.agent(agent)
+    for name in (stopped, ended):
+        await cluster.submit(name)
+        await cluster.place(name, agent)
+        await cluster.start(name)
+    await cluster.stop(stopped)
+    await cluster.move(ended, KernelTrigger.EXITED, BY_AGENT, exit_code=3)
+    records = [await cluster.session(name) for name in (stopped, ended)]
+    kernels = [replace(record.kernels[0], exit_code=143) for record in records]
+    await cluster.store.run(lambda unit: unit.ledger.free(kernels, FreeProof.AGENT_TOMBSTONE, BY_COORDINATOR))
+    codes = [(await cluster.session(name)).kernels[0].exit_code for name in (stopped, ended)]
+    expect(codes == [143, 3], f"the exit codes are {codes}")
+
+
+CHECKS: tuple[Check, ...] = (
+    an_exit_code_that_comes_with_the_proof_is_kept,
+    an_allocation_is_held_line_by_line,
+    freeing_ends_kernel_and_session_and_gives_everything_back,
+    a_freed_line_stays_with_its_time_and_proof,
+    an_owner_holds_what_its_kernels_hold,
+    a_repeated_report_does_no_harm,
+    reports_at_once_free_once,
+    a_kernel_that_was_never_sent_is_freed_by_that,
+    the_agent_that_ran_a_kernel_may_tell_of_its_end,
+    a_new_incarnation_proves_the_end_of_the_old_one,
+    an_adopted_kernel_belongs_to_the_new_incarnation,
+    kernels_that_hold_something_are_listed_by_agent,
+    a_host_that_was_declared_gone_proves_the_end,
+    one_kernel_without_proof_keeps_all,
+    kernels_of_many_sessions_and_agents_are_freed_together,
+    a_kernel_that_still_runs_is_not_freed,
+    another_attempt_of_a_kernel_is_not_freed,
+    a_forced_end_frees_nothing_until_there_is_a_proof,
+    a_kernel_that_asks_for_nothing_is_freed_too,
+)

@@ -1,0 +1,278 @@
+"""The promises of `ports.repositories.sessions.Sessions` about storing, finding and listing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.errors import Conflict, IdempotencyConflict, NotFound
+from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.records import HistoryEntry, SessionRecord
+from sokovan.domain.session import (
+    EndPolicy,
+    KernelSpec,
+    LostPolicy,
+    Mount,
+    Partition,
+    Preemption,
+    SessionSpec,
+    SessionType,
+    TopologyConstraint,
+    TopologyMode,
+)
+from sokovan.domain.slots import ResourceSlot
+from sokovan.domain.tenancy import Owner
+from sokovan.ports.repositories.sessions import RequestKey, SessionFilter
+from sokovan.ports.storage import UnitOfWork
+from sokovan.testing.contracts import expect
+from sokovan.testing.stored_cluster import BY_USER, StoredCluster, refusal, session_spec
+
+Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
+
+
+async def story(cluster: StoredCluster, name: str) -> list[HistoryEntry]:
+    """The history of a session alone."""
+    told = await cluster.store.read(lambda unit: unit.sessions.history(SessionId(name)))
+    return [entry for _, entry in told]
+
+
+async def listed(
+    cluster: StoredCluster, wanted: SessionFilter, *, limit: int = 99, after: int = 0
+) -> list[SessionRecord]:
+    """A page of sessions."""
+    return list(await cluster.store.read(lambda unit: unit.sessions.page(wanted, limit=limit, after=after)))
+
+
+async def enqueue_together(cluster: StoredCluster, specs: Sequence[SessionSpec]) -> None:
+    """Store several sessions in one unit of work."""
+
+    async def work(unit: UnitOfWork) -> None:
+        for spec in specs:
+            await unit.sessions.enqueue(spec, BY_USER)
+
+    await cluster.store.run(work)
+
+
+async def a_new_session_waits_with_its_kernels(cluster: StoredCluster) -> None:
+    """PENDING, wanted to run, with kernels in the order of their index."""
+    name = cluster.new("s")
+    record = await cluster.submit(name, kernels=12)
+    expect((record.status, record.goal) == (SessionStatus.PENDING, Goal.RUN), "a new session does not wait to run")
+    expect([kernel.kernel_id for kernel in record.kernels] == [f"{name}.{index}" for index in range(12)], "the order")
+    expect([kernel.index for kernel in record.kernels] == list(range(12)), "kernels do not have their index")
+    waiting = {(kernel.status, kernel.agent_id, kernel.sent) for kernel in record.kernels}
+    expect(waiting == {(KernelStatus.PENDING, None, False)}, "a new kernel does not wait")
+    expect(record == await cluster.session(name), "enqueue gave another record than get")
+
+
+async def a_spec_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
+    """Every field survives."""
+    name, first = cluster.new("s"), await cluster.submit(cluster.new("s"))
+    kernels = tuple(
+        KernelSpec(
+            kernel_id=KernelId(f"{name}.{index}"),
+            slots=ResourceSlot({"cpu": 1, "cuda.shares": 2**40}),
+            group=group,
+            image="registry/python:3.11",
+            architecture="aarch64",
+            labels={"rank": group, "näme": "välue ' \" \\ %s :x"},
+            require={"zone": "a b"},
+            priority=-5,
+            preemptible=False,
+            nominated=AgentId("a1"),
+            command=("python", "-c", "print('ü\n')", ""),
+            environment={"RANK": group, "EMPTY": ""},
+        )
+        for index, group in enumerate(("main", "worker", "worker"))
+    )
+    spec = SessionSpec(
+        SessionId(name),
+        kernels,
+        session_type=SessionType.BATCH,
+        owner=Owner("u", "g", "d", AccessKey("k")),
+        queue=QueueName("q"),
+        priority=7,
+        min_kernels=2,
+        group_minimums={"worker": 1},
+        partitions=(Partition("p", by="rank", size=1, min_groups=2, topology=TopologyConstraint(TopologyMode.SOFT)),),
+        topology=TopologyConstraint(TopologyMode.HARD, highest_tier="rack"),
+        dependencies=(first.session_id,),
+        starts_at_ms=5,
+        time_limit_s=6,
+        preemptible=False,
+        preemption=Preemption.NEVER,
+        name=cluster.new("n"),
+        mounts=(Mount("/data/sets", "/mnt/a b", read_only=False), Mount("/", "/host")),
+        stop_grace_s=0,
+        on_agent_lost=LostPolicy.REQUEUE,
+        ends_with=EndPolicy.MAIN,
+        tolerates_failures=True,
+    )
+    record = await cluster.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER))
+    expect(record.spec == spec, "a new session has another spec than was given")
+    expect(await cluster.session(name) == record, "a spec was changed in the store")
+    expect([kernel.slots for kernel in record.kernels] == [one.slots for one in kernels], "slots were changed")
+
+
+async def the_same_request_again_gives_the_session_it_made(cluster: StoredCluster) -> None:
+    """Whatever has become of it, and whatever id the repetition would have had."""
+    key, name = RequestKey("u1", cluster.new("key"), "digest"), cluster.new("s")
+    await cluster.submit(name, request=key)
+    await cluster.stop(name)
+    again = await cluster.submit(cluster.new("s"), request=key)
+    expect(again == await cluster.session(name), "a repeated request gave another session")
+
+
+async def a_repeated_request_stores_nothing_new(cluster: StoredCluster) -> None:
+    """Neither session nor history."""
+    user, key = cluster.new("u"), RequestKey("u1", cluster.new("key"), "digest")
+    for _ in range(3):
+        await cluster.submit(cluster.new("s"), request=key, owner=Owner(user=user))
+    found = await listed(cluster, SessionFilter(user=user))
+    expect(len(found) == 1, f"one request stored {len(found)} sessions")
+    expect(len(await story(cluster, found[0].session_id)) == 1, "a repeated request is in the history")
+
+
+async def a_key_with_another_body_is_refused(cluster: StoredCluster) -> None:
+    """And stores nothing."""
+    key, name = cluster.new("key"), cluster.new("s")
+    await cluster.submit(cluster.new("s"), request=RequestKey("u1", key, "one"))
+    await refusal(cluster.submit(name, request=RequestKey("u1", key, "other")), IdempotencyConflict)
+    await refusal(cluster.session(name), NotFound)
+
+
+async def keys_of_different_senders_do_not_meet(cluster: StoredCluster) -> None:
+    """The scope belongs to the key."""
+    key, first, second = cluster.new("key"), cluster.new("s"), cluster.new("s")
+    await cluster.submit(first, request=RequestKey("u1", key, "one"))
+    record = await cluster.submit(second, request=RequestKey("u2", key, "other"))
+    expect(record.session_id == second, "the key of one sender hit that of another")
+
+
+async def the_same_request_twice_at_once_makes_one_session(cluster: StoredCluster) -> None:
+    """All callers get the same one."""
+    user, key = cluster.new("u"), RequestKey("u1", cluster.new("key"), "digest")
+    names = [cluster.new("s") for _ in range(6)]
+    records = await asyncio.gather(*(cluster.submit(one, request=key, owner=Owner(user=user)) for one in names))
+    expect(len({record.session_id for record in records}) == 1, "callers of one request got different sessions")
+    found = await listed(cluster, SessionFilter(user=user))
+    expect(len(found) == 1, f"one request stored {len(found)} sessions")
+
+
+async def different_requests_with_one_key_at_once_make_one_session(cluster: StoredCluster) -> None:
+    """One wins, the others are told of the conflict."""
+    key = cluster.new("key")
+    submitted = [cluster.submit(cluster.new("s"), request=RequestKey("u1", key, f"body {n}")) for n in range(4)]
+    results = await asyncio.gather(*submitted, return_exceptions=True)
+    refused = [result for result in results if isinstance(result, IdempotencyConflict)]
+    expect(len(refused) == 3, f"of four requests with one key {len(refused)} were refused, not three")
+
+
+async def an_id_that_is_taken_is_refused(cluster: StoredCluster) -> None:
+    """Of a session, and of a kernel; the one that has it is not touched."""
+    name = cluster.new("s")
+    before = await cluster.submit(name)
+    await refusal(cluster.submit(name, kernels=2), Conflict)
+    other = replace(session_spec(name), session_id=SessionId(cluster.new("s")))
+    await refusal(cluster.store.run(lambda unit: unit.sessions.enqueue(other, BY_USER)), Conflict)
+    expect(await cluster.session(name) == before, "a refused session changed the one that has the id")
+    await refusal(cluster.session(other.session_id), NotFound)
+
+
+async def what_a_session_refers_to_must_be_there(cluster: StoredCluster) -> None:
+    """NotFound names the scaling group, or the dependency."""
+    name, missing = cluster.new("s"), cluster.new("x")
+    error = await refusal(cluster.submit(name, scaling_group=missing), NotFound)
+    expect(missing in error.message, "the refusal does not name the scaling group")
+    there = (await cluster.submit(cluster.new("s"))).session_id
+    error = await refusal(cluster.submit(name, dependencies=(there, SessionId(missing))), NotFound)
+    expect(missing in error.message, "the refusal does not name the dependency")
+    await refusal(cluster.session(name), NotFound)
+
+
+async def sessions_are_listed_oldest_first(cluster: StoredCluster) -> None:
+    """No more than `limit`, and those of one unit of work in their own order."""
+    user = cluster.new("u")
+    specs = [session_spec(cluster.new(prefix), owner=Owner(user=user)) for prefix in ("s", "b", "z", "a")]
+    await enqueue_together(cluster, specs[:3])
+    await enqueue_together(cluster, specs[3:])
+    for limit in (2, 9):
+        found = await listed(cluster, SessionFilter(user=user), limit=limit)
+        expected = [spec.session_id for spec in specs][:limit]
+        expect([record.session_id for record in found] == expected, "sessions are not listed oldest first")
+
+
+async def a_listing_goes_on_after_a_place(cluster: StoredCluster) -> None:
+    """The place that the last record of a page has."""
+    user = cluster.new("u")
+    for _ in range(5):
+        await cluster.submit(cluster.new("s"), owner=Owner(user=user))
+    every = await listed(cluster, SessionFilter(user=user))
+    pages, after = [], 0
+    while found := await listed(cluster, SessionFilter(user=user), limit=2, after=after):
+        pages.append(found)
+        after = found[-1].place
+    expect([len(page) for page in pages] == [2, 2, 1], f"the pages have {[len(page) for page in pages]} sessions")
+    expect([record for page in pages for record in page] == every, "pages leave out or repeat a session")
+
+
+async def a_filter_limits_by_each_of_its_fields(cluster: StoredCluster) -> None:
+    """Status, scaling group, user and ids, alone and together."""
+    group, user = ScalingGroupName(cluster.new("group")), cluster.new("u")
+    await cluster.put(ScalingGroup(name=group))
+    here, there, ended = cluster.new("s"), cluster.new("s"), cluster.new("s")
+    await cluster.submit(here, owner=Owner(user=user))
+    await cluster.submit(there, owner=Owner(user=user), scaling_group=group)
+    await cluster.submit(ended, owner=Owner(user=user))
+    await cluster.stop(ended)
+    cases: list[tuple[SessionFilter, list[str]]] = [
+        (SessionFilter(user=user), [here, there, ended]),
+        (SessionFilter(user=user, scaling_group=group), [there]),
+        (SessionFilter(scaling_group=group), [there]),
+        (SessionFilter(user=user, statuses=[SessionStatus.CANCELLED, SessionStatus.RUNNING]), [ended]),
+        (SessionFilter(ids=[SessionId(here), SessionId(ended)]), [here, ended]),
+        (SessionFilter(ids=[SessionId(here)], scaling_group=group), []),
+    ]
+    for wanted, names in cases:
+        found = await listed(cluster, wanted)
+        expect([record.session_id for record in found] == names, f"{wanted} does not give what it asks for")
+
+
+async def what_was_written_since_a_mark_is_named(cluster: StoredCluster) -> None:
+    """Whoever keeps a copy of sessions misses no change, however late it commits."""
+    old, new = cluster.new("s"), cluster.new("s")
+    await cluster.submit(old)
+    mark, named = await cluster.store.read(lambda unit: unit.sessions.changed(None))
+    expect(not named, "sessions are named without a mark")
+    await cluster.submit(new)
+    await cluster.stop(old)
+    later, named = await cluster.store.read(lambda unit: unit.sessions.changed(mark))
+    for name in (old, new):
+        record = await cluster.session(name)
+        expect(named.get(record.session_id) == record.version, f"{name} was written and is not named as it is")
+    await cluster.stop(new)
+    _, named = await cluster.store.read(lambda unit: unit.sessions.changed(later))
+    expect(new in named, "a change after the second mark is not named")
+
+
+CHECKS: tuple[Check, ...] = (
+    a_new_session_waits_with_its_kernels,
+    a_spec_is_read_as_it_was_stored,
+    the_same_request_again_gives_the_session_it_made,
+    a_repeated_request_stores_nothing_new,
+    a_key_with_another_body_is_refused,
+    keys_of_different_senders_do_not_meet,
+    the_same_request_twice_at_once_makes_one_session,
+    different_requests_with_one_key_at_once_make_one_session,
+    an_id_that_is_taken_is_refused,
+    what_a_session_refers_to_must_be_there,
+    sessions_are_listed_oldest_first,
+    a_listing_goes_on_after_a_place,
+    a_filter_limits_by_each_of_its_fields,
+    what_was_written_since_a_mark_is_named,
+)

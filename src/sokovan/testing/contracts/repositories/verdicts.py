@@ -1,0 +1,131 @@
+"""The promises of `ports.repositories.verdicts.Verdicts`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from sokovan.domain.ids import SessionId
+from sokovan.ports.repositories.verdicts import StoredVerdict
+from sokovan.testing.contracts import expect
+from sokovan.testing.stored_cluster import StoredCluster
+
+Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
+
+DOCUMENT = '{"reasons":[{"code":"no-slots","detail":"näme \' \\" \\\\ %s :x"}]}'
+
+
+async def put(cluster: StoredCluster, *verdicts: StoredVerdict) -> None:
+    """Keep verdicts."""
+    await cluster.store.run(lambda unit: unit.verdicts.put(verdicts))
+
+
+async def of(cluster: StoredCluster, *names: str) -> Mapping[SessionId, StoredVerdict]:
+    """The verdicts on sessions."""
+    return await cluster.store.read(lambda unit: unit.verdicts.of([SessionId(name) for name in names]))
+
+
+async def got(cluster: StoredCluster, name: str) -> StoredVerdict | None:
+    """The verdict on one session."""
+    return await cluster.store.read(lambda unit: unit.verdicts.get(SessionId(name)))
+
+
+async def _waiting(cluster: StoredCluster) -> StoredVerdict:
+    """A session that waits, and a verdict on it that is not stored yet."""
+    name = cluster.new("s")
+    await cluster.submit(name)
+    return StoredVerdict(SessionId(name), "no-slots", "it waits for 2 gpu", DOCUMENT)
+
+
+async def a_verdict_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
+    """With the time at which it was given, by the store."""
+    verdict = await _waiting(cluster)
+    expect(await got(cluster, verdict.session_id) is None, "a session has a verdict before one was given")
+    await put(cluster, replace(verdict, first_ms=1, last_ms=2, times=99))
+    found = await got(cluster, verdict.session_id)
+    expect(found is not None, "a verdict was not kept")
+    if found is not None:
+        expect((found.code, found.summary, found.document) == ("no-slots", verdict.summary, DOCUMENT), "it was changed")
+        expect(found.first_ms == found.last_ms > 2 and found.times == 1, "the first of its kind is counted otherwise")
+
+
+async def the_same_code_again_is_counted(cluster: StoredCluster) -> None:
+    """From the first time on; what it says may change. Another code begins anew."""
+    verdict = await _waiting(cluster)
+    await put(cluster, verdict)
+    first = await got(cluster, verdict.session_id)
+    await cluster.elapse(0.05)
+    await put(cluster, replace(verdict, summary="it waits for 1 gpu", document="{}"))
+    again = await got(cluster, verdict.session_id)
+    expect(first is not None and again is not None, "a verdict was not kept")
+    if first is None or again is None:
+        return
+    expect(
+        (again.times, again.first_ms, again.summary) == (2, first.first_ms, "it waits for 1 gpu"), "it is not counted"
+    )
+    expect(again.last_ms > first.last_ms and again.document == "{}", "the last time or its document is not kept")
+    await put(cluster, replace(verdict, code="quota"))
+    other = await got(cluster, verdict.session_id)
+    expect(other is not None and other.times == 1 and other.first_ms >= again.last_ms, "another code goes on counting")
+
+
+async def many_are_kept_in_one_go(cluster: StoredCluster) -> None:
+    """Of two on one session the last counts; those that are not there are passed over."""
+    verdicts = [await _waiting(cluster) for _ in range(5)]
+    nobody = replace(verdicts[0], session_id=SessionId(cluster.new("s")))
+    await put(cluster, nobody, *reversed(verdicts), replace(verdicts[0], code="quota"))
+    found = await of(cluster, *[one.session_id for one in verdicts], nobody.session_id)
+    expect(sorted(found) == sorted(one.session_id for one in verdicts), "not every verdict was kept, or one too many")
+    expect(found[verdicts[0].session_id].code == "quota", "the last verdict on a session does not count")
+    expect(found[verdicts[0].session_id].times == 1, "two verdicts of one call were counted")
+    await put(cluster)
+    expect(await of(cluster) == {}, "nobody has a verdict")
+
+
+async def a_session_that_started_or_ended_has_none(cluster: StoredCluster) -> None:
+    """Whether or not anybody removed it, and a late one is passed over."""
+    started, ended = await _waiting(cluster), await _waiting(cluster)
+    await put(cluster, started, ended)
+    agent = cluster.new("a")
+    await cluster.agent(agent)
+    await cluster.place(started.session_id, agent)
+    await cluster.stop(ended.session_id)
+    for verdict in (started, ended):
+        expect(await got(cluster, verdict.session_id) is None, "a session that waits no longer says why it waits")
+    await cluster.store.prune(older_than_s=3600)
+    await put(cluster, started, ended)
+    expect(await of(cluster, started.session_id, ended.session_id) == {}, "a late verdict was kept")
+    expect(await cluster.store.prune(older_than_s=3600) == 0, "a late verdict was stored all the same")
+
+
+async def what_is_removed_is_gone(cluster: StoredCluster) -> None:
+    """The others stay; who has none is passed over."""
+    gone, stays = await _waiting(cluster), await _waiting(cluster)
+    await put(cluster, gone, stays)
+    missing = SessionId(cluster.new("s"))
+    await cluster.store.run(lambda unit: unit.verdicts.remove([gone.session_id, missing]))
+    await cluster.store.run(lambda unit: unit.verdicts.remove([]))
+    expect(list(await of(cluster, gone.session_id, stays.session_id)) == [stays.session_id], "another one is gone")
+    await put(cluster, gone)
+    again = await got(cluster, gone.session_id)
+    expect(again is not None and again.times == 1, "a verdict goes on counting after its removal")
+
+
+async def verdicts_that_are_put_at_once_are_all_counted(cluster: StoredCluster) -> None:
+    """Whatever order they come in."""
+    verdicts = [await _waiting(cluster) for _ in range(4)]
+    await asyncio.gather(*(put(cluster, *order) for order in (verdicts, verdicts[::-1], verdicts[1:])))
+    found = await of(cluster, *[one.session_id for one in verdicts])
+    expect([found[one.session_id].times for one in verdicts] == [2, 3, 3, 3], "a verdict was not counted")
+
+
+CHECKS: tuple[Check, ...] = (
+    a_verdict_is_read_as_it_was_stored,
+    the_same_code_again_is_counted,
+    many_are_kept_in_one_go,
+    a_session_that_started_or_ended_has_none,
+    what_is_removed_is_gone,
+    verdicts_that_are_put_at_once_are_all_counted,
+)

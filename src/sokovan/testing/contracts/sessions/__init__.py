@@ -1,0 +1,1 @@
+"""Contracts of the session repository: batches, changes, moves, names, histories."""

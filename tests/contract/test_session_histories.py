@@ -1,0 +1,27 @@
+"""Stories of sessions keep their promises on every database."""
+
+import inspect
+
+import pytest
+
+from sokovan.testing.contracts.sessions import session_histories
+from sokovan.testing.contracts.sessions.session_histories import CHECKS, Check
+from sokovan.testing.stored_cluster import StoredCluster
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_stories_keep_their_promise(check: Check, cluster: StoredCluster) -> None:
+    await check(cluster)
+
+
+async def test_every_check_of_the_suite_is_run() -> None:
+    written = {
+        value
+        for name, value in inspect.getmembers(session_histories, inspect.iscoroutinefunction)
+        if value.__module__ == session_histories.__name__
+        and list(inspect.signature(value).parameters) == ["cluster"]
+        and not name.startswith("_")
+    }
+    assert written == set(CHECKS)

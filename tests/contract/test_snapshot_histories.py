@@ -1,0 +1,25 @@
+"""A snapshot source that followed a random story shows what is so, on every database."""
+
+import inspect
+
+import pytest
+
+from sokovan.testing.contracts import snapshot_histories
+from sokovan.testing.contracts.snapshot_histories import CHECKS, Check
+from sokovan.testing.stored_cluster import StoredCluster
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_the_snapshot_source_keeps_its_promise(check: Check, fresh_cluster: StoredCluster) -> None:
+    await check(fresh_cluster)
+
+
+async def test_every_check_of_the_suite_is_run() -> None:
+    written = {
+        value
+        for name, value in inspect.getmembers(snapshot_histories, inspect.iscoroutinefunction)
+        if value.__module__ == snapshot_histories.__name__
+        and list(inspect.signature(value).parameters) == ["cluster"]
+        and not name.startswith("_")
+    }
+    assert written == set(CHECKS)

@@ -1,0 +1,71 @@
+"""A command in a pretended kernel; its promises are checked with the gateway's."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sokovan.adapters.fake_agents.execution import PretendExecution
+from sokovan.adapters.fake_agents.machine import KILLED, PretendKernel
+from sokovan.adapters.fake_agents.script import Conduct
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.ports.agent_gateway import AgentRefused
+from sokovan.ports.runtime import Launch
+from sokovan.testing.clock import VirtualClock
+
+
+def kernel() -> PretendKernel:
+    return PretendKernel(Launch(KernelId("k"), 1, SessionId("s"), "host", ("sleep", "infinity")), Conduct(None))
+
+
+async def test_a_shell_says_what_it_is_and_repeats_what_it_hears() -> None:
+    async with PretendExecution(kernel, VirtualClock(), ["/bin/bash"], words=b"pretended\n") as command:
+        await command.write(b"ls\n")
+        await command.write(b"")
+        assert [piece async for piece in command.output()] == [b"pretended\n", b"ls\n"]
+        assert await command.wait() == 0
+        assert [piece async for piece in command.output()] == []
+
+
+async def test_a_command_says_that_it_is_only_pretended() -> None:
+    async with PretendExecution(kernel, VirtualClock(), ["true"], words=b"pretended\n") as command:
+        assert [piece async for piece in command.output()] == [b"pretended\n"]
+        assert await command.wait() == 0
+
+
+async def test_what_repeats_its_input_says_nothing_else() -> None:
+    async with PretendExecution(kernel, VirtualClock(), ["cat"], words=b"pretended\n") as command:
+        await command.write(b"a")
+        await command.write(b"")
+        assert [piece async for piece in command.output()] == [b"a"]
+
+
+async def test_a_command_takes_its_time() -> None:
+    clock = VirtualClock()
+    async with PretendExecution(kernel, clock, ["sh", "-c", "sleep 3; exit 4"]) as command:
+        waiting = asyncio.ensure_future(command.wait())
+        await clock.advance(2)
+        assert not waiting.done()
+        await clock.advance(2)
+        assert await waiting == 4
+
+
+@pytest.mark.parametrize("words", [["cat"], ["sleep", "infinity"], []])
+async def test_a_command_ends_with_its_kernel(words: list[str]) -> None:
+    host = kernel()
+
+    async with PretendExecution(lambda: host, VirtualClock(), words) as command:
+        host.over.set()
+        assert await command.wait() == KILLED
+
+
+async def test_a_command_that_was_refused_was_never_there() -> None:
+    def found() -> PretendKernel:
+        raise AgentRefused(agent_id=AgentId("a"), problem="no")
+
+    command = PretendExecution(found, VirtualClock(), ["cat"])
+    with pytest.raises(AgentRefused):
+        await command.__aenter__()
+    assert await command.wait() == KILLED
+    await command.__aexit__()

@@ -1,0 +1,127 @@
+"""Whether there is a sandbox is tried, and what it is told hides before it shows."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from sokovan.adapters.process.isolation import sandbox as module
+from sokovan.adapters.process.isolation.sandbox import Sandbox, found_sandbox
+from sokovan.domain.session import Mount
+from sokovan.ports.runtime import Launch
+from tests.kernels import launch, needs_sandbox
+
+
+def options(launched: Launch, *, hidden: tuple[Path, ...] = (), shown: tuple[Path, ...] = ()) -> list[str]:
+    work = Path("/runtime/kernels/k-1/work")
+    return Sandbox("bwrap", hidden=hidden).options(launched, work=work, folder=str(work), shown=shown)
+
+
+def test_a_machine_without_bubblewrap_says_so() -> None:
+    found = found_sandbox(hidden=(), program="there-is-no-such-program")
+    words = "no sandbox: bubblewrap is not installed, and folders can be mounted only where they are"
+    assert (found.program, found.in_words()) == ("", words)
+
+
+def test_a_bubblewrap_that_does_not_work_is_not_used(tmp_path: Path) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    found = found_sandbox(hidden=(), program=str(broken))
+    assert found.in_words().startswith("no sandbox: bubblewrap does not work here (bwrap: No permissions), ")
+
+
+def test_a_bubblewrap_that_cannot_be_run_is_not_used(tmp_path: Path) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/there/is/no/such/shell\n")
+    broken.chmod(0o755)
+    assert "does not run here" in found_sandbox(hidden=(), program=str(broken)).in_words()
+
+
+@needs_sandbox
+def test_a_bubblewrap_that_works_is_used(tmp_path: Path) -> None:
+    found = found_sandbox(hidden=(tmp_path,), program="bwrap")
+    assert found.program.endswith("/bwrap")
+    assert found.hidden == (tmp_path,)
+    assert found.in_words() == "sandbox by bubblewrap, network shared"
+
+
+@needs_sandbox
+def test_a_folder_below_a_hidden_one_is_hidden_with_it(tmp_path: Path) -> None:
+    below = tmp_path / "agent" / "kernels"
+    below.mkdir(parents=True)
+    for hidden in ((below, tmp_path), (tmp_path, below), (tmp_path, tmp_path)):
+        found = found_sandbox(hidden=hidden, program="bwrap")
+        assert found.in_words() == "sandbox by bubblewrap, network shared"
+        assert found.hidden == (tmp_path,)
+
+
+@needs_sandbox
+def test_the_probe_fails_where_a_kernel_would(tmp_path: Path) -> None:
+    found = found_sandbox(hidden=(tmp_path / "missing",), program="bwrap")
+    assert found.program == ""
+    assert "does not run here" in found.in_words()
+
+
+def test_the_probe_runs_with_the_options_of_a_kernel(tmp_path: Path) -> None:
+    fake, data = tmp_path / "bwrap", tmp_path / "data"
+    kernels = data / "kernels"
+    kernels.mkdir(parents=True)
+    fake.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/options\n')
+    fake.chmod(0o755)
+    found = found_sandbox(hidden=(kernels, data), program=str(fake))
+    probed = (tmp_path / "options").read_text().splitlines()
+    work = Path(probed[probed.index("--chdir") + 1])
+    assert kernels in work.parents
+    expected = found.options(launch("k", "pass"), work=work, folder=str(work), shown=())
+    assert probed[: probed.index("--")] == expected
+
+
+def test_a_sandbox_takes_capabilities_namespaces_and_the_environment_away() -> None:
+    found = options(launch("k", "pass"))
+    assert ("--cap-drop", "ALL") in pairwise(found)
+    assert {"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--clearenv"} <= set(found)
+    assert ("--remount-ro", "/") in pairwise(found)
+    assert "--unshare-net" not in found
+
+
+def test_what_is_hidden_is_hidden_before_what_is_shown_and_sealed_at_the_end() -> None:
+    found = options(launch("k", "pass"), hidden=(Path("/runtime"),))
+    hides = found.index("/runtime")
+    assert found[hides - 1] == "--tmpfs"
+    assert hides < found.index("/runtime/kernels/k-1/work")
+    assert found[len(found) - 1 - found[::-1].index("/runtime") - 1] == "--remount-ro"
+
+
+def test_the_interpreter_can_be_seen_wherever_it_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    assert ("--ro-bind", str(tmp_path)) in pairwise(options(launch("k", "pass")))
+
+
+def test_mounts_are_read_only_unless_said_otherwise() -> None:
+    mounts = (Mount("/a", "/data"), Mount("/b", "/scratch", read_only=False))
+    found = options(launch("k", "pass", mounts=mounts))
+    assert found[found.index("/a") - 1 :][:3] == ["--ro-bind", "/a", "/data"]
+    assert found[found.index("/b") - 1 :][:3] == ["--bind", "/b", "/scratch"]
+
+
+def test_only_granted_devices_are_there() -> None:
+    assert not [option for option in options(launch("k", "pass")) if "nvidia" in option]
+    found = options(launch("k", "pass", devices={"cuda.device": ("1", "3")}))
+    assert [name for name in ("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia3", "/dev/nvidiactl") if name in found] == [
+        "/dev/nvidia1",
+        "/dev/nvidia3",
+        "/dev/nvidiactl",
+    ]
+
+
+def test_files_that_hold_secrets_are_covered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    secret = tmp_path / "shadow"
+    secret.touch()
+    monkeypatch.setattr(module, "SECRET_FILES", (str(secret), "/there/is/nothing"))
+    found = options(launch("k", "pass"))
+    assert found[found.index(str(secret)) - 2 :][:2] == ["--ro-bind", "/dev/null"]
+    assert "/there/is/nothing" not in found

@@ -1,0 +1,78 @@
+"""A launch becomes what a shim needs to know, or is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.process.images import Images
+from sokovan.adapters.process.isolation.sandbox import Sandbox
+from sokovan.adapters.process.launch.launch_plan import check_launch, plan_of
+from sokovan.adapters.process.layout import Places
+from sokovan.domain.session import Mount
+from sokovan.ports.runtime import Launch, ProgramNotFound, RuntimeFailure
+from tests.kernels import launch
+
+MARKS = {"SOKOVAN_KERNEL_ID": "k"}
+
+
+def plan(tmp_path: Path, asked: Launch, sandbox: Sandbox | None = None) -> dict[str, Any]:
+    places = Places(tmp_path / "root")
+    places.prepare()
+    place = places.kernels / "k-1"
+    (place / "work").mkdir(parents=True)
+    images = Images(places, SystemClock(), {})
+    return plan_of(asked, place, sandbox=sandbox or Sandbox(absence="none"), images=images, marks=MARKS)
+
+
+def test_without_a_sandbox_a_program_runs_as_it_is(tmp_path: Path) -> None:
+    made = plan(tmp_path, launch("k", "sh", "-c", "exit", files={"f": "x"}, mounts=(Mount("/usr", "/usr"),)))
+    work = tmp_path / "root" / "kernels" / "k-1" / "work"
+    assert made["arguments"] == ["sh", "-c", "exit"]
+    assert made["sandbox"] is None
+    assert made["folder"] == str(work)
+    assert made["environment"]["TMPDIR"] == str(work.parent / "tmp")
+    assert (work / "f").read_text() == "x"
+
+
+def test_in_a_sandbox_variables_are_not_among_its_options(tmp_path: Path) -> None:
+    asked = launch("k", "sh", "-c", "exit", environment={"TOKEN": "secret"}, mounts=(Mount("/usr", "/data"),))
+    made = plan(tmp_path, asked, Sandbox("/usr/bin/bwrap"))
+    assert made["sandbox"]["program"] == "/usr/bin/bwrap"
+    assert "secret" not in str(made["sandbox"])
+    assert made["sandbox"]["environment"].keys() == {"PATH", "SOKOVAN_KERNEL_ID"}
+    assert made["environment"]["TMPDIR"] == "/tmp"  # noqa: S108  # the sandbox's own
+
+
+@pytest.mark.parametrize(("workdir", "expected"), [("", ""), ("a/b", "a/b"), ("/usr", "/usr")])
+def test_a_kernel_starts_where_it_asks_to(tmp_path: Path, workdir: str, expected: str) -> None:
+    made = plan(tmp_path, launch("k", "pass", workdir=workdir))
+    work = tmp_path / "root" / "kernels" / "k-1" / "work"
+    assert made["folder"] == str(work / expected)
+
+
+def test_a_program_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ProgramNotFound, match="not a program"):
+        plan(tmp_path, launch("k", "there-is-no-such-program", "x"))
+
+
+def test_a_program_that_a_mount_may_bring_is_left_to_be_seen(tmp_path: Path) -> None:
+    plan(tmp_path, launch("k", "/data/run", "x", mounts=(Mount("/usr", "/data"),)), Sandbox("/usr/bin/bwrap"))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        launch("", "pass"),
+        launch("../k", "pass"),
+        launch("k", "pass", attempt=-1),
+        launch("k"),
+        launch("k", "pass", mounts=(Mount("/there/is/nothing", "/data"),)),
+    ],
+)
+def test_what_no_machine_could_start_is_refused(asked: Launch) -> None:
+    with pytest.raises(RuntimeFailure):
+        check_launch(asked)

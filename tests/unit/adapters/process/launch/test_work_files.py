@@ -1,0 +1,95 @@
+"""Files and mounts stay below the working folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sokovan.adapters.process.launch.work_files import (
+    check_mounts,
+    parts_below,
+    require_in_place,
+    require_not_hidden,
+    write_files,
+)
+from sokovan.domain.session import Mount
+from sokovan.ports.runtime import RuntimeFailure
+
+
+def test_files_are_written_with_the_folders_they_need(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a": "1", "b/c/d.txt": "tëxt", "./e": "2"})
+    assert {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == {
+        "a": "1",
+        "b/c/d.txt": "tëxt",
+        "e": "2",
+    }
+
+
+@pytest.mark.parametrize("path", ["", ".", "/", "/a", "..", "../a", "a/../../b", "a/..", "a\0b"])
+def test_a_path_that_leaves_the_folder_is_refused(tmp_path: Path, path: str) -> None:
+    with pytest.raises(RuntimeFailure, match="does not lie below"):
+        parts_below(path, what="file")
+    with pytest.raises(RuntimeFailure):
+        write_files(tmp_path / "work", {path: "x"})
+
+
+@pytest.mark.parametrize("path", ["link/out", "file"])
+def test_a_file_is_written_through_no_link(tmp_path: Path, path: str) -> None:
+    outside, work = tmp_path / "outside", tmp_path / "work"
+    outside.mkdir()
+    work.mkdir()
+    (work / "link").symlink_to(outside)
+    (work / "file").symlink_to(outside / "file")
+    with pytest.raises(RuntimeFailure, match="cannot be written"):
+        write_files(work, {path: "x"})
+    assert list(outside.iterdir()) == []
+
+
+def test_a_text_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeFailure, match="cannot be written"):
+        write_files(tmp_path, {"a": "\ud800"})
+
+
+def test_without_a_sandbox_a_mount_stays_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    require_in_place([Mount(str(tmp_path), str(tmp_path)), Mount(str(tmp_path), str(tmp_path / "link"))])
+    with pytest.raises(RuntimeFailure, match="without a sandbox"):
+        require_in_place([Mount(str(tmp_path), "/data")])
+
+
+@pytest.mark.parametrize("target", ["/data", "/workspace/sets", "/home/work/sets"])
+def test_a_mount_may_be_at_a_place_of_its_own(target: str) -> None:
+    check_mounts([Mount("/usr", target)])
+
+
+def test_a_folder_for_scratch_may_be_shown_where_it_is(tmp_path: Path) -> None:
+    check_mounts([Mount("/var", "/var"), Mount("/tmp", "/tmp")])  # noqa: S108  # only looked at
+    with pytest.raises(RuntimeFailure):
+        check_mounts([Mount(str(tmp_path), "/tmp")])  # noqa: S108  # only looked at
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("/there/is/nothing", "/data"),
+        ("/usr", "/"),
+        ("/usr", "/etc"),
+        ("/etc", "/etc"),
+        ("/usr", "/proc/1"),
+    ],
+)
+def test_a_mount_that_is_not_there_or_covers_the_system_is_refused(source: str, target: str) -> None:
+    with pytest.raises(RuntimeFailure):
+        check_mounts([Mount(source, target)])
+
+
+def test_what_is_hidden_cannot_be_mounted_from_below_above_or_around(tmp_path: Path) -> None:
+    hidden = tmp_path / "home" / "data"
+    (hidden / "deep").mkdir(parents=True)
+    (tmp_path / "around").symlink_to(hidden)
+    (tmp_path / "home" / "work").mkdir()
+    require_not_hidden([Mount(str(tmp_path / "home" / "work"), "/work")], [hidden])
+    for source in (hidden, hidden / "deep", tmp_path / "home", tmp_path / "around"):
+        with pytest.raises(RuntimeFailure, match="no kernel may see"):
+            require_not_hidden([Mount(str(source), "/work")], [hidden])

@@ -1,0 +1,107 @@
+"""The end of a kernel is told when it happens, and to nobody who does not ask."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.process.exit_watcher import Ends
+from sokovan.adapters.process.layout import Places, folder_name, opened
+from sokovan.adapters.process.shim.state_files import read_record
+from sokovan.domain.ids import KernelId
+from sokovan.ports.runtime import KernelState
+from tests.kernels import SLEEP, launch, place, runtime_in, seen
+
+LIMIT_S = 10.0
+NAME = folder_name(KernelId("k"), 1)
+
+
+async def test_an_end_is_told_and_is_written_down_before(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path) as runtime:
+        await runtime.create(launch("k", "import os\nwhile not os.path.exists('go'): pass"))
+        await runtime.create(launch("other", SLEEP))
+        told = asyncio.ensure_future(runtime.changes())
+        await SystemClock().sleep(0)
+        await runtime.observe()
+        (place(tmp_path, "k") / "work" / "go").touch()
+        await asyncio.wait_for(told, LIMIT_S)
+        assert (await seen(runtime, "k")).state is KernelState.EXITED
+        assert (await seen(runtime, "other")).state is KernelState.RUNNING
+        waiting = asyncio.ensure_future(runtime.changes())
+        await asyncio.wait({waiting}, timeout=0.2)
+        assert not waiting.done(), "one end is told once"
+        await runtime.stop(KernelId("other"), 1, grace_s=0)
+        await asyncio.wait_for(waiting, LIMIT_S)
+        assert (await seen(runtime, "other")).state is KernelState.EXITED
+        await given_up(runtime.changes())
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def given_up(waiting: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.ensure_future(waiting)
+    await SystemClock().sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_shim_that_is_killed_is_told_too(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path) as runtime:
+        await runtime.create(launch("k", SLEEP))
+        told = asyncio.ensure_future(runtime.changes())
+        await SystemClock().sleep(0)
+        await runtime.observe()
+        with opened(place(tmp_path, "k")) as folder:
+            record = read_record(folder, "state.json")
+        assert record is not None
+        os.kill(record["shim_pid"], signal.SIGKILL)
+        await asyncio.wait_for(told, LIMIT_S)
+        async with asyncio.timeout(LIMIT_S):  # the first word may still be of its start
+            while (await seen(runtime, "k")).reason != "shim lost":
+                await runtime.changes()
+        await given_up(runtime.changes())
+
+
+async def test_nobody_is_listened_to_while_nobody_waits(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path) as runtime:
+        await runtime.create(launch("k", SLEEP))
+        before = open_files()
+        await runtime.observe()
+        assert open_files() == before
+
+
+async def test_who_gives_up_leaves_no_lines_behind(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path) as runtime:
+        await runtime.create(launch("k", SLEEP))
+        before = open_files()
+        told = asyncio.ensure_future(runtime.changes())
+        await SystemClock().sleep(0)
+        await runtime.observe()
+        assert open_files() == before + 1
+        told.cancel()
+        await asyncio.gather(told, return_exceptions=True)
+        assert open_files() == before
+
+
+async def test_a_kernel_that_ends_before_it_can_be_listened_to_is_told_once(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    places.prepare()
+    ends = Ends(places)
+    told = asyncio.ensure_future(ends.next())
+    await SystemClock().sleep(0)
+    ends.follow([NAME])
+    await asyncio.wait_for(told, LIMIT_S)
+    again = asyncio.ensure_future(ends.next())
+    await SystemClock().sleep(0)
+    ends.follow([NAME])
+    await SystemClock().sleep(0)
+    assert not again.done(), "one that stays as it is would be looked at without end"
+    again.cancel()
+    await asyncio.gather(again, return_exceptions=True)

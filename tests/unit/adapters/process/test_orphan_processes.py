@@ -1,0 +1,86 @@
+"""What a kernel leaves is found by its marks, and nobody else is touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from sokovan.adapters.process.orphan_processes import Remains
+from sokovan.adapters.process.shim import processes
+from sokovan.adapters.process.shim.control_groups import ControlGroups
+
+MARKS = {"SOKOVAN_KERNEL_ID": f"test-{os.getpid()}", "SOKOVAN_ATTEMPT": "1"}
+WAITS = "import sys; print('up', flush=True); sys.stdin.read()"
+FORKS = "import os, sys; os.fork(); print('up', flush=True); sys.stdin.read()"
+
+
+@contextmanager
+def process(
+    script: str = WAITS, *, variables: Mapping[str, str] | None = None, session: bool = False
+) -> Iterator[processes.Process]:
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=dict(variables or {}),
+        start_new_session=session,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        found = processes.look_up(child.pid)
+        assert found is not None
+        try:
+            yield found
+        finally:
+            child.kill()
+
+
+def remains(**state: object) -> Remains:
+    return Remains(MARKS, groups=ControlGroups(0, {}), state=state)
+
+
+def numbers(found: list[processes.Process]) -> set[int]:
+    return {one.pid for one in found}
+
+
+def test_a_process_is_found_by_all_its_variables_and_so_are_its_children() -> None:
+    with process(variables=MARKS) as ours, process(variables={**MARKS, "SOKOVAN_ATTEMPT": "2"}), process():
+        assert numbers(remains().found()) == {ours.pid}
+        assert remains().end() == []
+        assert not processes.is_alive(ours.pid, ours.start)
+
+
+def test_a_process_is_found_by_its_session_while_the_leader_is_the_same() -> None:
+    with process(FORKS, session=True) as leader:
+        assert leader.pid in numbers(remains(pid=leader.pid, pid_start=leader.start).found())
+        assert remains(pid=leader.pid, pid_start=leader.start - 1).found() == []
+        assert remains(pid=leader.pid, pid_start=leader.start).end() == []
+
+
+def test_a_process_is_found_by_the_pipe_it_speaks_into() -> None:
+    with process() as speaker:
+        pipe = Path(f"/proc/{speaker.pid}/fd/1").readlink()
+        inode = int(str(pipe).removeprefix("pipe:[").removesuffix("]"))
+        assert numbers(remains(pipe=inode).found()) == {speaker.pid}
+
+
+def test_a_process_is_found_by_its_control_group(tmp_path: Path) -> None:
+    with process() as member:
+        (tmp_path / "cgroup.procs").write_text(f"{member.pid}\n")
+        groups = ControlGroups(1, {"pids": str(tmp_path)})
+        assert numbers(Remains(MARKS, groups=groups, state={}).found()) == {member.pid}
+
+
+def test_a_shim_that_lives_is_among_what_remains_of_a_start_that_was_given_up() -> None:
+    with process() as shim:
+        assert remains(shim_pid=shim.pid, shim_start=shim.start - 1).found() == []
+        assert numbers(remains(shim_pid=shim.pid, shim_start=shim.start).found()) == {shim.pid}
+        assert remains(shim_pid=shim.pid, shim_start=shim.start).end() == []
+
+
+def test_nothing_is_found_where_nothing_is_left() -> None:
+    assert remains(pid=2**22 + 1, pid_start=1, pipe=1).end() == []

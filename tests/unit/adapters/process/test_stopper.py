@@ -1,0 +1,94 @@
+"""A kernel ends when it shall, whatever it has done to its shim."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sokovan.adapters.process import stopper
+from sokovan.adapters.process.observer import SHIM_LOST
+from sokovan.adapters.process.runtime import ProcessRuntime
+from sokovan.adapters.process.shim import processes
+from sokovan.domain.ids import KernelId
+from sokovan.ports.runtime import KernelState
+from tests.kernels import SLEEP, ended, launch, place, relatives, runtime_in, said, seen, until
+
+# Not before its start is over, which is another story.
+STOPS_ITS_SHIM = """
+import os, signal, time
+while not os.path.exists("go"):
+    time.sleep(0.01)
+while True:
+    os.kill(os.getppid(), signal.SIGSTOP)
+    {then}
+"""
+
+
+def shim_of(root: Path, name: str) -> int:
+    return int(json.loads((place(root, name) / "state.json").read_text())["shim_pid"])
+
+
+async def stopped_shim(runtime: ProcessRuntime, root: Path, script: str) -> int:
+    """The shim of a kernel that has stopped it."""
+    await runtime.create(launch("k", script))
+    (place(root, "k") / "work" / "go").touch()
+    pid = shim_of(root, "k")
+
+    async def is_stopped() -> bool:
+        found = processes.look_up(pid)
+        return found is not None and found.state == "T"
+
+    await until(is_stopped)
+    return pid
+
+
+async def test_a_shim_that_its_kernel_has_stopped_is_woken_and_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopper, "ANSWER_S", 0.3)
+    async with runtime_in(tmp_path) as runtime:
+        await stopped_shim(runtime, tmp_path, STOPS_ITS_SHIM.format(then="time.sleep(600)"))
+        await runtime.stop(KernelId("k"), 1, grace_s=0)
+        found = await ended(runtime, "k", limit_s=20)
+        assert found.reason.startswith("signal "), "its shim has seen it end"
+        assert relatives(tmp_path) == []
+
+
+async def test_a_shim_that_its_kernel_stops_again_and_again_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopper, "ANSWER_S", 0.3)
+    async with runtime_in(tmp_path) as runtime:
+        shim = await stopped_shim(runtime, tmp_path, STOPS_ITS_SHIM.format(then="pass"))
+
+        async def is_over() -> bool:
+            await runtime.stop(KernelId("k"), 1, grace_s=30)
+            return (await seen(runtime, "k")).state is KernelState.EXITED
+
+        await until(is_over, limit_s=30)
+        found = processes.look_up(shim)
+        assert found is None or not found.alive
+        assert relatives(tmp_path) == []
+
+
+async def test_a_kernel_whose_socket_is_gone_is_ended_with_its_shim(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path) as runtime:
+        await runtime.create(launch("k", SLEEP))
+        await said(runtime, "k", b"up\n")
+        [socket] = [path for path in place(tmp_path, "k").iterdir() if path.is_socket()]
+        socket.unlink()
+        await runtime.stop(KernelId("k"), 1, grace_s=30)
+        found = await seen(runtime, "k")
+        assert (found.state, found.reason) == (KernelState.EXITED, SHIM_LOST)
+        assert relatives(tmp_path) == []
+
+
+async def test_a_kernel_that_has_ended_or_never_was_needs_no_shim(tmp_path: Path) -> None:
+    async with runtime_in(tmp_path) as runtime:
+        await runtime.stop(KernelId("none"), 1, grace_s=0)
+        await runtime.create(launch("k", "pass"))
+        before = await ended(runtime, "k")
+        await runtime.stop(KernelId("k"), 1, grace_s=0)
+        assert await seen(runtime, "k") == before

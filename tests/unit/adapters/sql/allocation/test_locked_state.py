@@ -1,0 +1,101 @@
+"""What an allocation rests on, locked and read."""
+
+from typing import Any
+
+from sokovan.adapters.sql.allocation.locked_state import lock_facts
+from sokovan.adapters.sql.allocation.verification import Facts
+from sokovan.adapters.sql.repositories.owner_limits import Limits
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.agent import AgentTrigger
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.slots import SlotLimits
+from sokovan.domain.tenancy import Domain, Owner, User
+from sokovan.ports.allocation import AllocationContext, Assignment
+from sokovan.testing.contracts.repositories.agents import walked
+from sokovan.testing.stored_cluster import StoredCluster, assignment
+
+GPU = "cuda.device"
+
+
+async def locked(cluster: StoredCluster, *assignments: Assignment, **context: Any) -> Facts:
+    async def work(unit: SqlUnitOfWork) -> Facts:
+        return await lock_facts(unit.transaction, assignments, AllocationContext(**context), Limits())
+
+    return await cluster.store.run_sql(work)
+
+
+async def test_agents_are_seen_as_they_are_now() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1", slots={"cpu": 4000, GPU: 2}, kernels_max=5, labels={"zone": "a"})
+        await cluster.agent("a2", slots={"cpu": 1000})
+        await walked(cluster, "a2", AgentTrigger.DRAIN_REQUESTED)
+        await cluster.submit("s1", slots={"cpu": 1000, GPU: 1})
+        await cluster.place("s1", "a1")
+        await cluster.submit("s2", slots={GPU: 1})
+        facts = await locked(cluster, assignment("s2", "a1", "a2", "nobody"))
+        assert set(facts.agents) == {"a1", "a2"}
+        first = facts.agents["a1"]
+        assert (first.alive, first.incarnation, first.places, first.labels) == (True, 1, 4, {"zone": "a"})
+        assert first.free == {"cpu": 3000, GPU: 1}
+        assert first.shelf.free == {GPU: {"gpu0": 0, "gpu1": 1}}
+        assert not facts.agents["a2"].alive
+
+
+async def test_devices_are_read_for_the_slots_that_are_asked_for_only() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1", slots={"cpu": 4000, GPU: 2})
+        await cluster.submit("s1", slots={"cpu": 1000})
+        facts = await locked(cluster, assignment("s1", "a1"))
+        assert facts.agents["a1"].shelf.free == {}
+
+
+async def test_devices_that_are_gone_leave_their_slot_on_the_shelf() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1", slots={GPU: 1})
+        await cluster.agent("a1", slots={GPU: 1}, devices=False)
+        await cluster.submit("s1", slots={GPU: 1})
+        facts = await locked(cluster, assignment("s1", "a1"))
+        assert facts.agents["a1"].shelf.free == {GPU: {"gpu0": 0}}
+
+
+async def test_sessions_that_are_not_there_are_left_out() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.submit("s1", kernels=2)
+        facts = await locked(cluster, assignment("s1"), assignment("nobody"))
+        assert set(facts.sessions) == {"s1"}
+        assert list(facts.sessions["s1"].kernels) == ["s1.0", "s1.1"]
+
+
+async def test_what_limited_owners_use_is_read() -> None:
+    async with StoredCluster.open() as cluster:
+        policy = ResourcePolicy("p", slots_max=SlotLimits({"cpu": 5000}))
+        await cluster.put(policy, Domain("d"), User("u", "d", policy="p"))
+        await cluster.agent("a1")
+        for name in ("s1", "s2"):
+            await cluster.submit(name, owner=Owner(user="u"))
+        await cluster.place("s1", "a1")
+        facts = await locked(cluster, assignment("s2", "a1"))
+        assert facts.used["user", "u", "cpu"] == 1000
+
+
+async def test_who_waits_for_another_is_named() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.submit("s1")
+        await cluster.submit("s2", dependencies=(SessionId("s1"),))
+        facts = await locked(cluster, assignment("s1"), assignment("s2"))
+        assert set(facts.unmet) == {"s2"}
+
+
+async def test_a_topology_moves_only_for_those_who_rest_on_it() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s1")
+        await cluster.put(HyperNode("rack1", 1, ("a1",)))
+        await cluster.snapshots.refresh()
+        mark = cluster.snapshots.topology
+        near = assignment("s1", "a1", hypernode="rack1")
+        cases = [(near, mark), (near, mark + 1), (near, None), (assignment("s1", "a1"), mark + 1)]
+        moved = [(await locked(cluster, one, topology=seen)).topology_moved for one, seen in cases]
+        assert moved == [False, True, False, False]

@@ -1,0 +1,113 @@
+"""Sessions follow their kernels, whatever moves at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations_with_replacement, product
+
+import pytest
+
+from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.errors import ForbiddenCause, IllegalTransition
+from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.session import (
+    Goal,
+    SessionIntent,
+    SessionStatus,
+    SessionTrigger,
+    following_trigger,
+    session_status,
+)
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster
+from tests.unit.adapters.sql.cluster_rows import kernel_state, session_state
+
+Kernels = tuple[KernelStatus, ...]
+Step = tuple[Kernels, tuple[KernelTrigger, ...], Kernels]
+
+
+def steps(count: int) -> Iterator[Step]:
+    """Every way in which some of `count` kernels make one legal move each, in one call."""
+    ways: dict[KernelStatus, list[tuple[KernelTrigger | None, KernelStatus]]] = {
+        status: [(None, status), *((move.trigger, move.after) for move in KERNEL.moves if move.before is status)]
+        for status in KernelStatus
+    }
+    for before in combinations_with_replacement(KernelStatus, count):
+        for chosen in product(*(ways[status] for status in before)):
+            triggers = tuple(trigger for trigger, _ in chosen if trigger is not None)
+            if triggers:
+                yield before, triggers, tuple(after for _, after in chosen)
+
+
+def misses(goal: Goal, required: int, count: int) -> list[Step]:
+    """The steps after which the session's table has no row for what follows."""
+    intent, missed = SessionIntent(goal=goal, required=required), []
+    for before, triggers, after in steps(count):
+        first, second = session_status(intent, before), session_status(intent, after)
+        if first is second:
+            continue
+        try:
+            for trigger in triggers:
+                following_trigger(first, second, trigger)
+        except IllegalTransition:
+            missed.append((before, triggers, after))
+    return missed
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("goal", Goal, ids=lambda goal: goal.name)
+def test_the_table_has_a_row_for_whatever_kernels_do_together(goal: Goal, count: int) -> None:
+    """With one exception, which nobody makes: kernels that get an agent although their session is to end.
+
+    The allocator refuses a session whose goal is past RUN, and `want` withdraws what waits in the same step.
+    """
+    for required in range(1, count + 1):
+        for before, triggers, _ in misses(goal, required, count):
+            assert goal is not Goal.RUN
+            assert KernelTrigger.ALLOCATED in triggers
+            assert KernelStatus.PENDING in before
+
+
+async def settled(cluster: StoredCluster, *statuses: KernelStatus, goal: Goal, status: SessionStatus) -> list[str]:
+    """The triggers by which a session follows its kernels."""
+    kernels = [kernel_state(f"s.{index}", status=one) for index, one in enumerate(statuses)]
+    session = session_state("s", *kernels, status=status, goal=goal, required=1)
+
+    async def work(unit: SqlUnitOfWork) -> list[str]:
+        transitions = Transitions(unit.transaction, BY_COORDINATOR)
+        transitions.settle(session, KernelTrigger.STOP_REQUESTED)
+        unit.transaction.events.clear()
+        return [line.trigger for line in transitions._session_lines]
+
+    return await cluster.store.run_sql(work)
+
+
+async def test_an_end_before_the_kernels_end_is_a_forced_one() -> None:
+    going, gone = KernelStatus.TERMINATING, KernelStatus.TERMINATED
+    async with StoredCluster.open() as cluster:
+        forced = await settled(cluster, going, gone, goal=Goal.FORCE, status=SessionStatus.TERMINATING)
+        natural = await settled(cluster, gone, gone, goal=Goal.FORCE, status=SessionStatus.TERMINATING)
+        assert forced == [SessionTrigger.FORCED.value]
+        assert natural == [SessionTrigger.KERNELS_GONE.value]
+
+
+async def test_a_session_that_stays_where_it_is_tells_nothing() -> None:
+    async with StoredCluster.open() as cluster:
+        told = await settled(cluster, KernelStatus.RUNNING, goal=Goal.RUN, status=SessionStatus.RUNNING)
+        assert told == []
+
+
+async def test_a_kernel_that_cannot_move_stops_everything() -> None:
+    kernel = kernel_state("s.0", status=KernelStatus.RUNNING)
+    session = session_state("s", kernel, status=SessionStatus.RUNNING)
+    async with StoredCluster.open() as cluster:
+
+        async def work(unit: SqlUnitOfWork) -> None:
+            transaction = unit.transaction
+            with pytest.raises(IllegalTransition):
+                Transitions(transaction, BY_COORDINATOR).move_kernel(session, kernel, KernelTrigger.ALLOCATED)
+            with pytest.raises(ForbiddenCause):
+                Transitions(transaction, BY_AGENT).move_kernel(session, kernel, KernelTrigger.EXPIRED)
+
+        await cluster.store.run_sql(work)
+    assert (kernel.status, kernel.version) == (KernelStatus.RUNNING, 1)

@@ -1,0 +1,115 @@
+"""Amounts with a sign: added up, written conditionally, and counted."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from sokovan.adapters.sql.repositories.usage import Delta, LedgerMismatch, apply_delta, read_owners, scopes_of
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.slots import ResourceSlot
+from sokovan.testing.stored_cluster import StoredCluster
+
+ROW = SimpleNamespace(access_key="k", user="u", group="g", domain="d")
+
+
+def test_the_four_scopes_of_an_owner_are_named() -> None:
+    assert scopes_of(ROW) == (("keypair", "k"), ("user", "u"), ("group", "g"), ("domain", "d"))
+
+
+def test_amounts_add_up_by_agent_and_by_owner() -> None:
+    delta = Delta()
+    for sign in (1, 1, -1):
+        delta.add_kernel("a1", ResourceSlot({"cpu": 3}), sign=sign)
+        delta.add_owner(ROW, {"cpu": 3}, sign=sign)
+    assert delta.kernels == {"a1": 1}
+    assert delta.slots == {("a1", "cpu"): 3}
+    assert delta.owners() == {(scope, name, "cpu"): 3 for scope, name in scopes_of(ROW)}
+
+
+def test_owners_that_share_a_scope_count_there_together() -> None:
+    delta = Delta()
+    other = SimpleNamespace(access_key="k2", user="u2", group="g", domain="d")
+    for row in (ROW, other):
+        delta.add_owner(row, {"cpu": 1}, sign=1)
+    counted = delta.owners()
+    assert counted["domain", "d", "cpu"] == 2
+    assert counted["user", "u2", "cpu"] == 1
+
+
+async def applied(cluster: StoredCluster, delta: Delta, **incarnations: int) -> dict[tuple[str, str, str], int]:
+    async def work(unit: SqlUnitOfWork) -> dict[tuple[str, str, str], int]:
+        return await apply_delta(unit.transaction, delta, incarnations=incarnations)
+
+    return await cluster.store.run_sql(work)
+
+
+def taking(cpu: int) -> Delta:
+    delta = Delta()
+    delta.add_kernel("a1", ResourceSlot({"cpu": abs(cpu)}), sign=1 if cpu > 0 else -1)
+    delta.add_owner(ROW, {"cpu": abs(cpu)}, sign=1 if cpu > 0 else -1)
+    return delta
+
+
+async def test_what_is_taken_and_freed_is_told_and_never_clamped() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1", slots={"cpu": 10})
+        used = await applied(cluster, taking(4), a1=1)
+        assert used["user", "u", "cpu"] == 4
+        assert (await applied(cluster, taking(6), a1=1))["user", "u", "cpu"] == 10
+        with pytest.raises(LedgerMismatch, match="slots"):
+            await applied(cluster, taking(1), a1=1)
+        assert await applied(cluster, taking(-10)) == {}
+        with pytest.raises(LedgerMismatch):
+            await applied(cluster, taking(-1))
+
+
+@pytest.mark.parametrize(
+    "incarnation", [2, 0], ids=["of an incarnation that is not there", "of an agent that nobody looked at"]
+)
+async def test_kernels_are_added_to_the_incarnation_that_was_locked_only(incarnation: int) -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        with pytest.raises(LedgerMismatch, match="agents"):
+            await applied(cluster, taking(1), a1=incarnation)
+
+
+async def test_an_owner_that_uses_less_than_is_freed_is_a_mismatch() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await applied(cluster, taking(4), a1=1)
+        more = Delta()
+        more.add_owner(ROW, {"cpu": 5}, sign=-1)
+        with pytest.raises(LedgerMismatch, match="owners"):
+            await applied(cluster, more)
+
+
+async def test_devices_are_counted_too() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        delta = Delta()
+        delta.devices["a1", "gpu0"] = 2
+        with pytest.raises(LedgerMismatch, match="devices"):
+            await applied(cluster, delta)
+
+
+async def test_owners_that_never_used_anything_have_no_row() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await applied(cluster, taking(4), a1=1)
+
+        async def work(unit: SqlUnitOfWork) -> dict[tuple[str, str, str], int]:
+            return await read_owners(unit.transaction, [("user", "u", "cpu"), ("user", "nobody", "cpu")])
+
+        assert await cluster.store.run_sql(work) == {("user", "u", "cpu"): 4}
+
+
+async def test_more_and_less_in_one_step_leave_what_remains(postgres_url: str) -> None:
+    async with StoredCluster.open(postgres_url) as cluster:
+        await cluster.agent("a1")
+        await applied(cluster, taking(4), a1=1)
+        delta = taking(-4)
+        other = SimpleNamespace(access_key="k2", user="u2", group="g", domain="d")
+        delta.add_owner(other, {"cpu": 7}, sign=1)
+        used = await applied(cluster, delta)
+        assert used["user", "u2", "cpu"] == 7
+        assert used["domain", "d", "cpu"] == 7

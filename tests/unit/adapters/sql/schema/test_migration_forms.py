@@ -1,0 +1,17 @@
+"""What migrations share says the same as what the tables are made from."""
+
+from __future__ import annotations
+
+from sokovan.adapters.sql.schema.columns import quoted_words
+from sokovan.adapters.sql.schema.migration_forms import IDENTITY, NAME, words
+from sokovan.adapters.sql.schema.tables import COMMITS, SESSIONS
+from sokovan.domain.lifecycle.session import SessionStatus
+
+
+def test_words_are_listed_as_the_tables_list_them() -> None:
+    assert words(*SessionStatus) == quoted_words(SessionStatus)
+
+
+def test_names_and_numbers_have_the_same_kind_on_both_databases() -> None:
+    assert repr(NAME) == repr(SESSIONS.c.session_id.type)
+    assert repr(IDENTITY) == repr(COMMITS.c.sequence.type)

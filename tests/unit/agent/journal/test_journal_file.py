@@ -1,0 +1,215 @@
+"""A journal says after any crash what it had promised before."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sokovan.agent.journal import journal_file as journal_module
+from sokovan.agent.journal.journal_file import HEADER, Journal, JournalDamaged, JournalInUse, JournalUnwritable
+from sokovan.agent.journal.records import (
+    IncarnationTaken,
+    JournalRecord,
+    KernelAsked,
+    KernelEntombed,
+    KernelForgotten,
+    KernelStarted,
+    Memory,
+    recalled,
+)
+from tests.unit.agent.stories import key
+
+BATCHES: list[list[JournalRecord]] = [
+    [IncarnationTaken(4)],
+    [KernelAsked(key("a"), {"cpu": 1000}, {"cuda.device": ("gpu0",)}, "b1")],
+    [KernelStarted(key("a")), KernelAsked(key("b", 2), {"cpu": 500})],
+    [KernelEntombed(key("a"), 4, 137)],
+]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Journal]:
+    journal_file = Journal.open(path)
+    try:
+        yield journal_file
+    finally:
+        journal_file.close()
+
+
+def written(path: Path) -> Memory:
+    memory = Memory()
+    with opened(path) as journal_file:
+        for batch in BATCHES:
+            journal_file.append(batch)
+            memory = recalled(memory, batch)
+        assert journal_file.memory == memory
+    return memory
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent" / "journal"
+
+
+def test_a_journal_is_read_as_it_was_written(path: Path) -> None:
+    memory = written(path)
+
+    with opened(path) as journal_file:
+        assert journal_file.memory == memory
+
+
+def test_a_new_journal_is_empty_and_private(path: Path) -> None:
+    with opened(path) as journal_file:
+        assert journal_file.memory == Memory()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_wherever_a_crash_cuts_the_file_whole_lines_count_and_torn_ones_do_not(path: Path) -> None:
+    written(path)
+    content = path.read_bytes()
+    ends = [at + 1 for at, byte in enumerate(content) if byte == ord("\n")]
+    for cut in range(len(HEADER), len(content) + 1):
+        path.write_bytes(content[:cut])
+        whole = sum(end <= cut for end in ends) - 1
+        with opened(path) as journal_file:
+            assert journal_file.memory == recalled(Memory(), [record for batch in BATCHES[:whole] for record in batch])
+            journal_file.append([IncarnationTaken(9)])
+        with opened(path) as journal_file:
+            assert journal_file.memory.incarnation == 9, "what is written after a torn line is read"
+
+
+def test_a_last_line_of_rubbish_is_cut_off(path: Path) -> None:
+    memory = written(path)
+    with path.open("ab") as file:
+        file.write(b"\0" * 5000 + b"\n")
+
+    with opened(path) as journal_file:
+        assert journal_file.memory == memory
+
+
+def test_a_broken_line_before_good_ones_is_not_passed_over_in_silence(path: Path) -> None:
+    written(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = lines[2].replace(b"1000", b"9000")
+    path.write_bytes(b"".join(lines))
+
+    with pytest.raises(JournalDamaged, match="line 3"):
+        Journal.open(path)
+    path.write_bytes(b"something else\n")
+    with pytest.raises(JournalDamaged, match="does not begin"):
+        Journal.open(path)
+
+
+def test_two_agents_cannot_share_a_journal(path: Path) -> None:
+    with opened(path), pytest.raises(JournalInUse):
+        Journal.open(path)
+    with opened(path):
+        pass
+
+
+def test_a_journal_that_has_grown_is_written_anew_and_says_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "COMPACT_BYTES", 4096)
+    with opened(path) as journal_file:
+        for number in range(2000):
+            journal_file.append([KernelAsked(key("k", number), {"cpu": 1}), KernelEntombed(key("k", number), 1)])
+            if number > 5:
+                journal_file.append([KernelForgotten(key("k", number - 5))])
+        memory = journal_file.memory
+        assert path.stat().st_size < 2000 * 200
+    with opened(path) as journal_file:
+        assert journal_file.memory == memory
+
+
+def test_an_empty_append_touches_nothing(path: Path) -> None:
+    with opened(path) as journal_file:
+        journal_file.append([])
+        assert path.read_bytes() == HEADER
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_a_record_that_could_not_be_written_does_not_count_and_the_next_one_does(
+    path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    written(path)
+    with opened(path) as journal_file:
+        before = journal_file.memory
+        with monkeypatch.context() as broken:
+            real = getattr(os, call)
+
+            def full(*arguments: object) -> int:
+                if call == "write":  # half of it, as a full disk does
+                    handle, content = arguments
+                    real(handle, bytes(content)[:10])  # type: ignore[call-overload]  # bytes-like in, bytes out
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+            broken.setattr(os, call, full)
+            with pytest.raises(JournalUnwritable, match="No space"):
+                journal_file.append([IncarnationTaken(8)])
+        assert journal_file.memory == before
+        journal_file.append([KernelEntombed(key("z"), 4)])
+        assert journal_file.memory.incarnation == 4
+        after = journal_file.memory
+    with opened(path) as journal_file:
+        assert journal_file.memory == after
+
+
+def test_a_journal_on_a_disk_that_stays_full_goes_on_refusing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(path) as journal_file:
+        journal_file.append([IncarnationTaken(1)])
+
+        def full(*_arguments: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "write", full)
+            for _ in range(3):
+                with pytest.raises(JournalUnwritable):
+                    journal_file.append([IncarnationTaken(2)])
+        journal_file.append([IncarnationTaken(3)])
+    with opened(path) as journal_file:
+        assert journal_file.memory.incarnation == 3
+    assert not list(path.parent.glob(".*.new"))
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from sokovan.agent.journal import journal_file
+from sokovan.agent.journal.records import KernelAsked, KernelEntombed, KernelForgotten, KernelKey
+journal.COMPACT_BYTES = 2048
+ours = journal.Journal.open(Path(sys.argv[1]))
+number = max((known.attempt for known in ours.memory.tombstones), default=0)
+while True:
+    number += 1
+    key = KernelKey("k", number)
+    ours.append([KernelAsked(key, {"cpu": 1})])
+    ours.append([KernelEntombed(key, 1), KernelForgotten(key)])
+    sys.stdout.write(f"{number}\\n")
+    sys.stdout.flush()
+"""
+
+
+def test_whatever_was_acknowledged_is_there_after_a_kill(path: Path) -> None:
+    told = 0
+    for lines in (1, 7, 23, 50, 90):
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            for _ in range(lines):
+                told = int(writer.stdout.readline())
+            writer.send_signal(signal.SIGKILL)
+            rest = writer.stdout.read().splitlines()
+            told = int(rest[-1]) if rest else told
+        with opened(path) as journal_file:
+            attempts = sorted(known.attempt for known in journal_file.memory.tombstones)
+            assert attempts == list(range(1, len(attempts) + 1))
+            assert len(attempts) >= told

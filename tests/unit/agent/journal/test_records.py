@@ -1,0 +1,99 @@
+"""A journal is the sum of its records."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sokovan.agent.journal import records
+from sokovan.agent.journal.records import (
+    AskedFor,
+    IncarnationTaken,
+    JournalRecord,
+    KernelAsked,
+    KernelEntombed,
+    KernelForgotten,
+    KernelKey,
+    KernelStarted,
+    KernelWithdrawn,
+    Memory,
+    Tombstone,
+    Tombstones,
+    recalled,
+    summary,
+)
+from sokovan.domain.ids import KernelId
+from tests.unit.agent.stories import key
+
+KEYS = st.builds(lambda name, attempt: KernelKey(KernelId(name), attempt), st.sampled_from("abc"), st.integers(1, 3))
+RECORDS: st.SearchStrategy[JournalRecord] = st.one_of(
+    st.builds(IncarnationTaken, st.integers(1, 9)),
+    st.builds(KernelAsked, KEYS, st.just({"cpu": 1000}), st.just({}), st.sampled_from(["", "b1"])),
+    st.builds(KernelStarted, KEYS),
+    st.builds(KernelWithdrawn, KEYS),
+    st.builds(KernelEntombed, KEYS, st.integers(1, 9), st.none() | st.integers(0, 255)),
+    st.builds(KernelForgotten, KEYS),
+)
+
+
+def test_a_kernel_is_remembered_from_asking_to_forgetting() -> None:
+    asked = recalled(Memory(), [KernelAsked(key(), {"cpu": 500}, boot="b1")])
+    assert asked.kernels == {key(): AskedFor({"cpu": 500}, {}, "b1")}
+    started = recalled(asked, [KernelStarted(key())])
+    assert started.kernels[key()].started
+    over = recalled(started, [KernelEntombed(key(), 1, 137), KernelForgotten(key())])
+
+    assert over == Memory(0, {}, Tombstones({key(): Tombstone(1, 137)}))
+
+
+def test_a_kernel_that_could_not_start_leaves_nothing() -> None:
+    assert recalled(Memory(), [KernelAsked(key(), {}), KernelWithdrawn(key())]) == Memory()
+
+
+def test_a_start_of_something_that_was_not_asked_for_is_no_memory() -> None:
+    assert recalled(Memory(), [KernelStarted(key())]) == Memory()
+
+
+def test_tombstones_are_kept_for_as_long_as_a_request_could_need_them() -> None:
+    memory = recalled(Memory(), [IncarnationTaken(1), KernelEntombed(key("old"), 1), KernelAsked(key("listed"), {})])
+    memory = recalled(memory, [KernelEntombed(key("listed"), 1), IncarnationTaken(2)])
+    assert set(memory.tombstones) == {key("old"), key("listed")}
+
+    assert set(recalled(memory, [IncarnationTaken(3)]).tombstones) == {key("listed")}
+
+
+def test_only_so_many_tombstones_are_kept_of_kernels_that_nobody_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "TOMBSTONES_MAX", 3)
+    memory = recalled(Memory(), [IncarnationTaken(1), KernelAsked(key("listed"), {}), KernelEntombed(key("listed"), 1)])
+    for number in range(1, 9):
+        memory = recalled(memory, [KernelEntombed(key("k", number), 1)])
+    assert list(memory.tombstones) == [key("listed"), key("k", 7), key("k", 8)]
+    forgotten = recalled(memory, [KernelForgotten(key("listed")), KernelEntombed(key("next"), 1)])
+    assert list(forgotten.tombstones) == [key("k", 7), key("k", 8), key("next")]
+
+
+def test_tombstones_are_found_by_their_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "TOMBSTONES_MAX", 2)
+    first = Tombstones({key("a", 4): Tombstone(1), key("a", 2): Tombstone(1)})
+    assert (first.latest(KernelId("a")), first.latest(KernelId("b"))) == (4, 0)
+    more = first.laid(key("b", 1), Tombstone(1), held=())
+    assert (more.latest(KernelId("a")), more.latest(KernelId("b"))) == (2, 1)
+    assert more.laid(key("b", 2), Tombstone(1), held=()).latest(KernelId("a")) == 0
+    assert first == {key("a", 4): Tombstone(1), key("a", 2): Tombstone(1)}, "each is a state of its own"
+
+
+@given(st.lists(RECORDS, max_size=30))
+def test_the_summary_says_the_same(records: list[JournalRecord]) -> None:
+    memory = recalled(Memory(), records)
+
+    # A summary speaks of now: tombstones that the present incarnation does not need may go.
+    assert recalled(memory, [IncarnationTaken(memory.incarnation)]) == recalled(
+        recalled(Memory(), summary(memory)), [IncarnationTaken(memory.incarnation)]
+    )
+    assert recalled(Memory(), summary(memory)) == memory
+
+
+@given(st.lists(RECORDS, max_size=20), st.integers(0, 20))
+def test_it_does_not_matter_how_the_records_are_grouped(records: list[JournalRecord], at: int) -> None:
+    assert recalled(recalled(Memory(), records[:at]), records[at:]) == recalled(Memory(), records)

@@ -1,0 +1,198 @@
+"""Commands that an agent runs for a manager, each on a socket of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+
+from sokovan.agent.link.command_streams import STREAMS_MAX, CommandStreams, StreamUnavailable
+from sokovan.agent.link.manager_link import ManagerAddress
+from sokovan.domain.ids import KernelId
+from sokovan.ports.runtime import Execution, RuntimeFailure
+from sokovan.wire.exec_messages import CommandEnded, InputEnded, Resized, word_of, word_text
+from sokovan.wire.frames import STREAM_PATH, OpenStream
+from tests.integration.tiny_runtime import TinyRuntime
+
+ASK = OpenStream(stream_id="once", kernel_id="k1", attempt=1, command=("cat",), terminal=True)
+
+
+class Command:
+    """An Execution that does what the test says."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.sizes: list[tuple[int, int]] = []
+        self.says: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.entered, self.left = asyncio.Event(), asyncio.Event()
+        self.problem: Exception | None = None
+
+    async def __aenter__(self) -> Self:
+        if self.problem is not None:
+            raise self.problem
+        self.entered.set()
+        return self
+
+    async def __aexit__(self, *_details: object) -> None:
+        self.left.set()
+
+    async def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    async def resize(self, *, rows: int, columns: int) -> None:
+        self.sizes.append((rows, columns))
+
+    async def output(self) -> AsyncIterator[bytes]:
+        while (piece := await self.says.get()) is not None:
+            yield piece
+
+    async def wait(self) -> int:
+        return await self.exit_code
+
+
+class Runtime(TinyRuntime):
+    """Runs the test's command, whatever is asked for."""
+
+    def __init__(self, root: Path, command: Command) -> None:
+        super().__init__(root)
+        self.command = command
+        self.asked: list[tuple[str, int, tuple[str, ...], bool]] = []
+
+    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> Execution:
+        self.asked.append((kernel_id, attempt, tuple(command), terminal))
+        return self.command
+
+
+class Rig:
+    """A manager that takes streams, and an agent's half of them."""
+
+    def __init__(self, root: Path) -> None:
+        self.command = Command()
+        self.runtime = Runtime(root, self.command)
+        self.streams = CommandStreams(self.runtime)
+        self.arrived: asyncio.Queue[ServerConnection] = asyncio.Queue()
+        self.opened: list[str] = []
+        self.address = ManagerAddress("ws://127.0.0.1:1", "secret")
+        self.running: list[asyncio.Task[None]] = []
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[Self]:
+        async with serve(self._take, "127.0.0.1", 0, compression=None, close_timeout=1) as server:
+            port = next(iter(server.sockets)).getsockname()[1]
+            self.address = ManagerAddress(f"ws://127.0.0.1:{port}", "secret")
+            yield self
+            for task in self.running:
+                task.cancel()
+            await asyncio.gather(*self.running, return_exceptions=True)
+
+    async def _take(self, socket: ServerConnection) -> None:
+        self.arrived.put_nowait(socket)
+        await socket.wait_closed()
+
+    def runs(self, ask: OpenStream = ASK) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(self.streams.run(self.address, ask, partial(self.opened.append, ask.stream_id)))
+        self.running.append(task)
+        return task
+
+    async def socket(self) -> ServerConnection:
+        return await asyncio.wait_for(self.arrived.get(), 5)
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with Rig(tmp_path).listening() as ready:
+        yield ready
+
+
+async def done(task: asyncio.Task[None]) -> None:
+    async with asyncio.timeout(10):
+        await task
+
+
+async def test_the_agent_dials_with_its_credential_and_the_id_it_was_given(rig: Rig) -> None:
+    rig.runs()
+    socket = await rig.socket()
+    assert socket.request is not None
+    assert socket.request.path == f"{STREAM_PATH}once"
+    assert socket.request.headers["Authorization"] == "Bearer secret"
+    assert rig.runtime.asked == [("k1", 1, ("cat",), True)]
+
+
+async def test_bytes_and_words_reach_the_command_and_its_output_comes_back(rig: Rig) -> None:
+    task = rig.runs()
+    socket = await rig.socket()
+    await socket.send(b"input")
+    await socket.send(word_text(Resized(24, 80)))
+    await socket.send(word_text(InputEnded()))
+    rig.command.says.put_nowait(b"output")
+    assert await socket.recv() == b"output"
+    rig.command.says.put_nowait(None)
+    rig.command.exit_code.set_result(3)
+    content = await socket.recv()
+    assert isinstance(content, str)
+    assert word_of(content) == CommandEnded(3)
+    await done(task)
+    assert rig.command.written == [b"input", b""]
+    assert rig.command.sizes == [(24, 80)]
+    assert rig.opened == ["once"]
+    assert rig.command.left.is_set()
+
+
+async def test_a_manager_that_hangs_up_ends_the_command(rig: Rig) -> None:
+    task = rig.runs()
+    socket = await rig.socket()
+    await socket.close()
+    await done(task)
+    assert rig.command.left.is_set()
+
+
+async def test_a_manager_that_talks_nonsense_ends_the_command(rig: Rig) -> None:
+    task = rig.runs()
+    await (await rig.socket()).send("nonsense")
+    await done(task)
+    assert rig.command.left.is_set()
+
+
+async def test_what_a_command_leaves_behind_does_not_hold_its_end_up(rig: Rig) -> None:
+    task = rig.runs()
+    socket = await rig.socket()
+    rig.command.exit_code.set_result(0)  # its output stays open: somebody in the background has it
+    content = await asyncio.wait_for(socket.recv(), 5)
+    assert isinstance(content, str)
+    assert word_of(content) == CommandEnded(0)
+    await done(task)
+
+
+async def test_a_command_that_does_not_start_is_told_before_anybody_is_dialled(rig: Rig) -> None:
+    rig.command.problem = RuntimeFailure("no such program")
+    with pytest.raises(RuntimeFailure, match="no such program"):
+        await done(rig.runs())
+    assert rig.opened == []
+    assert rig.arrived.empty()
+
+
+async def test_a_manager_that_cannot_be_dialled_costs_the_command(rig: Rig) -> None:
+    rig.address = ManagerAddress("ws://127.0.0.1:1", "secret")
+    with pytest.raises(StreamUnavailable):
+        await done(rig.runs())
+    assert rig.command.left.is_set()
+    assert rig.opened == []
+
+
+async def test_there_is_an_end_to_how_many_run_at_once(rig: Rig) -> None:
+    tasks = [rig.runs() for _ in range(STREAMS_MAX)]
+    for _ in tasks:
+        await rig.socket()
+    with pytest.raises(StreamUnavailable, match="64 may"):
+        await done(rig.runs())
+    tasks[0].cancel()
+    await asyncio.gather(tasks[0], return_exceptions=True)
+    rig.runs()
+    await rig.socket()

@@ -1,0 +1,91 @@
+"""From the link to the agent and back; the other half is tested with the manager's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sokovan.agent.inventory import Inventory
+from sokovan.agent.kernel_table import Token
+from sokovan.agent.link.translation import (
+    DETAIL_MAX,
+    REASON_MAX,
+    event_of,
+    heartbeat_of,
+    hello_of,
+    image_word,
+    kernel_entries,
+    launch_of,
+    reply_of,
+)
+from sokovan.agent.messages import CreateAsked, ForgetAsked, PrepareAsked, StopAsked
+from sokovan.domain.ids import AgentId
+from sokovan.domain.records import Device
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.agent_gateway import ImageReport, ImageState
+from sokovan.ports.runtime import KernelState
+from sokovan.wire import frames
+from tests.unit.agent.stories import Story, key, launch, seen
+
+TOKEN = Token(1, 7)
+CREATE = frames.CreateKernel(kernel_id="k1", attempt=2, session_id="s1", image="python", command=("true",))
+
+
+def asked(ask: frames.Ask) -> frames.Request:
+    return frames.Request(number=7, incarnation=3, allowed_ms=100, ask=ask)
+
+
+@pytest.mark.parametrize(
+    ("ask", "event"),
+    [
+        (CREATE, CreateAsked(TOKEN, 3, launch_of(CREATE))),
+        (frames.StopKernel("k1", 2, 1.5), StopAsked(TOKEN, 3, key("k1", 2), 1.5)),
+        (frames.ForgetKernel("k1", 2), ForgetAsked(TOKEN, 3, key("k1", 2))),
+        (frames.PrepareImage("python"), PrepareAsked(TOKEN, 3, "python")),
+        (frames.ReadLog("k1", 2, 0, 10), None),
+    ],
+)
+def test_requests_are_events(ask: frames.Ask, event: object) -> None:
+    assert event_of(asked(ask), TOKEN) == event
+
+
+def test_an_agent_says_who_it_is_and_what_it_has() -> None:
+    inventory = Inventory(
+        agent_id=AgentId("a1"),
+        slots=ResourceSlot({"cpu": 4000}),
+        architecture="aarch64",
+        devices=(Device("gpu0", "cuda.device"),),
+        labels={"rack": "r1"},
+        kernels_max=5,
+    )
+    story = Story()
+    story.creates(launch("k1"))
+    hello = hello_of(inventory, replace(story.holdings, incarnation=4))
+
+    assert (hello.agent_id, hello.incarnation, hello.slots) == ("a1", 4, {"cpu": 4000})
+    assert hello.devices == (frames.DeviceEntry("gpu0", "cuda.device", 1),)
+    assert (hello.labels, hello.kernels_max, hello.scaling_group) == ({"rack": "r1"}, 5, "default")
+    assert hello.kernels == (frames.KernelEntry("k1", 1, running=False),)
+    assert hello.software
+
+
+def test_a_heartbeat_lists_every_kernel() -> None:
+    story = Story()
+    for name in ("b", "a"):
+        story.creates(launch(name))
+    beat = heartbeat_of(story.holdings, sequence=1, load={})
+
+    assert [entry.kernel_id for entry in beat.kernels] == ["a", "b"]
+
+
+def test_words_that_are_too_long_for_a_frame_are_cut() -> None:
+    story = Story()
+    story.starts(launch("k"))
+    story.observes(seen("k", state=KernelState.EXITED, exit_code=127, reason="x" * 99_999))
+    assert len(kernel_entries(story.holdings)[0].reason) == REASON_MAX
+    assert len(image_word(ImageReport("i", ImageState.FAILED, "x" * 99_999)).detail) == DETAIL_MAX
+
+
+def test_nothing_to_say_is_done() -> None:
+    assert reply_of(None) == frames.Done()

@@ -1,0 +1,121 @@
+"""What an agent holds, and how it reports it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sokovan.agent.journal.records import AskedFor, KernelKey, Memory, Tombstone, Tombstones
+from sokovan.agent.kernel_table import (
+    EXIT_UNKNOWN,
+    Held,
+    Holdings,
+    Phase,
+    Stranger,
+    reports,
+    restored,
+    same_reports,
+    used_slots,
+)
+from sokovan.domain.ids import KernelId
+from sokovan.domain.slots import ResourceSlot
+from sokovan.ports.agent_states import KernelReport
+from tests.unit.agent.stories import FRESH, key
+
+CPU = ResourceSlot({"cpu": 1000})
+
+
+def holding(**phases: Phase) -> Holdings:
+    kernels = {key(name): Held(slots=CPU, phase=phase) for name, phase in phases.items()}
+    return Holdings(agent_id=FRESH.agent_id, capacity=FRESH.capacity, kernels=kernels)
+
+
+def test_every_kernel_is_reported_whatever_has_become_of_it() -> None:
+    holdings = holding(a=Phase.ASKED, b=Phase.RUNNING, c=Phase.EXITED, d=Phase.UNSTARTED, e=Phase.VANISHED)
+
+    assert reports(holdings) == (
+        KernelReport(KernelId("a"), 1, running=False),
+        KernelReport(KernelId("b"), 1, running=True),
+        KernelReport(KernelId("c"), 1, running=False, exit_code=EXIT_UNKNOWN),
+        KernelReport(KernelId("d"), 1, running=False),
+        KernelReport(KernelId("e"), 1, running=False, exit_code=EXIT_UNKNOWN),
+    )
+
+
+def test_a_kernel_that_nobody_asked_for_is_reported_too() -> None:
+    holdings = Holdings(agent_id=FRESH.agent_id, capacity=CPU, strangers={key("x", 2): Stranger(0)})
+
+    assert reports(holdings) == (KernelReport(KernelId("x"), 2, running=True),)
+
+
+def test_only_what_has_ended_takes_no_room() -> None:
+    holdings = holding(a=Phase.ASKED, b=Phase.RUNNING, c=Phase.EXITED, d=Phase.UNSTARTED, e=Phase.VANISHED)
+
+    assert used_slots(holdings) == ResourceSlot({"cpu": 4000})
+
+
+def test_an_agent_that_starts_again_knows_what_its_journal_says() -> None:
+    memory = Memory(
+        incarnation=7,
+        kernels={key(): AskedFor({"cpu": 1000}, {"cuda.device": ("gpu0",)}, "boot-1", started=True)},
+        tombstones=Tombstones({key("gone"): Tombstone(7, 1)}),
+    )
+    holdings = restored(FRESH, memory)
+
+    assert holdings.kernels[key()] == Held(
+        slots=CPU, phase=Phase.ASKED, devices={"cuda.device": ("gpu0",)}, started=True, settled=0
+    )
+    assert holdings.tombstones == memory.tombstones
+    assert holdings.capacity == FRESH.capacity
+
+
+def test_an_agent_that_starts_again_has_no_incarnation_until_it_is_welcomed() -> None:
+    assert restored(FRESH, Memory(incarnation=7)).incarnation == 0
+
+
+def test_kernels_from_before_a_restart_of_the_machine_are_known_as_such() -> None:
+    memory = Memory(kernels={key("a"): AskedFor({}, boot="boot-0"), key("b"): AskedFor({}, boot="")})
+    kernels = restored(FRESH, memory).kernels
+
+    assert kernels[key("a")].outlasted
+    assert not kernels[key("b")].outlasted
+
+
+def test_the_reason_of_an_end_is_reported_and_that_of_a_delay_is_not() -> None:
+    kernels = {
+        key("over"): Held(slots=CPU, phase=Phase.EXITED, exit_code=137, reason="out-of-memory"),
+        key("waits"): Held(slots=CPU, phase=Phase.UNSTARTED, reason="it was never started"),
+    }
+    holdings = Holdings(agent_id=FRESH.agent_id, capacity=CPU, kernels=kernels)
+
+    assert [report.reason for report in reports(holdings)] == ["out-of-memory", ""]
+
+
+KEYS = [key(name) for name in "abc"]
+HELD = st.builds(
+    Held,
+    slots=st.just(CPU),
+    phase=st.sampled_from(Phase),
+    exit_code=st.none() | st.integers(0, 1),
+    settled=st.none() | st.integers(0, 1),
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(KEYS), HELD),
+    st.dictionaries(st.sampled_from(KEYS), st.none() | HELD),
+    st.tuples(*[st.sets(st.sampled_from(KEYS))] * 2),
+)
+def test_what_was_touched_tells_whether_the_report_changed(
+    kernels: dict[KernelKey, Held],
+    changes: dict[KernelKey, Held | None],
+    strange: tuple[set[KernelKey], set[KernelKey]],
+) -> None:
+    before = replace(FRESH, kernels=kernels, strangers={one: Stranger(0) for one in strange[0]})
+    merged = {one: held for one, held in {**kernels, **changes}.items() if held is not None}
+    after = replace(before, kernels=merged, strangers={one: Stranger(0) for one in strange[1]})
+
+    assert same_reports(before, after) is (reports(before) == reports(after))
+    assert same_reports(before, replace(before, tick=9))

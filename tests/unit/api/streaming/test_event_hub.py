@@ -1,0 +1,148 @@
+"""One ear on the event bus for every stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from sokovan.adapters.inprocess.events import InProcessEventBus
+from sokovan.adapters.local.ids import SortableIds
+from sokovan.api.errors import StreamsFull
+from sokovan.api.settings import StreamLimits
+from sokovan.api.streaming.event_hub import EventHub, Listener
+from sokovan.domain.events import AgentEnrolled, Event, SessionMoved, VerdictsChanged
+from sokovan.domain.ids import AgentId, SessionId
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.ports.events import Delivery, Subscription
+from sokovan.testing.clock import VirtualClock
+
+S1, S2 = SessionId("s1"), SessionId("s2")
+ENROLLED = AgentEnrolled(at_ms=0, agent_id=AgentId("a"), incarnation=1)
+
+
+def moved(session_id: SessionId) -> Event:
+    return SessionMoved(
+        at_ms=0, session_id=session_id, before=SessionStatus.PENDING, after=SessionStatus.SCHEDULED, trigger="allocated"
+    )
+
+
+def hub_on(clock: VirtualClock, bus: InProcessEventBus | None = None, **limits: int) -> EventHub:
+    return EventHub(bus or InProcessEventBus(clock), clock=clock, ids=SortableIds(clock), limits=StreamLimits(**limits))
+
+
+def test_a_listener_of_a_session_hears_of_it_alone() -> None:
+    hub = hub_on(VirtualClock())
+    with hub.listening("k", S1) as one, hub.listening("k", S2) as other, hub.listening("k") as all_of_it:
+        hub.tell(Delivery(events=(moved(S1), ENROLLED)))
+        assert (one.heard, other.heard) == (True, False)
+        assert all_of_it.take() == ([moved(S1), ENROLLED], False)
+        assert one.take() == ([], False)
+        assert not one.heard
+
+
+def test_a_new_reason_wakes_who_watches_one_of_the_sessions_and_does_not_drown_the_rest() -> None:
+    hub = hub_on(VirtualClock())
+    waiting = tuple(SessionId(f"w{number}") for number in range(100))
+    with hub.listening("k", waiting[99]) as one, hub.listening("k", S1) as other, hub.listening("k") as all_of_it:
+        hub.tell(Delivery(events=(VerdictsChanged(at_ms=0, session_ids=waiting, code="NEVER_FITS"),)))
+        assert (one.heard, other.heard, all_of_it.heard) == (True, False, False)
+
+
+def test_a_slow_listener_loses_events_and_is_told_so_once() -> None:
+    listener = Listener(None, queue_max=2)
+    for session_id in (S1, S2, S1, S2):
+        listener.tell(moved(session_id))
+    events, lost = listener.take()
+    assert lost
+    assert len(events) <= 2
+    assert listener.take() == ([], False)
+
+
+def test_what_the_bus_lost_everybody_hears_of() -> None:
+    hub = hub_on(VirtualClock())
+    with hub.listening("k", S1) as one, hub.listening("k") as all_of_it:
+        hub.tell(Delivery(lost=True))
+        assert one.heard
+        assert one.take()[1]
+        assert all_of_it.take() == ([], True)
+
+
+def test_streams_are_counted_by_key_and_in_all_and_given_back() -> None:
+    hub = hub_on(VirtualClock(), streams_max=3, streams_per_key_max=2)
+    with hub.listening("a"), hub.listening("a", S1):
+        with pytest.raises(StreamsFull):
+            hub.require_room("a")
+        with hub.listening("b"), pytest.raises(StreamsFull), hub.listening("c"):
+            pass
+    hub.require_room("a")
+
+
+async def elapsed(clock: VirtualClock, holds: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if holds():
+            return
+        await clock.advance(0.1)
+    raise AssertionError("did not come true")
+
+
+async def test_while_it_runs_it_hears_the_bus_and_wakes_everybody_from_time_to_time() -> None:
+    clock = VirtualClock()
+    bus = InProcessEventBus(clock)
+    hub = hub_on(clock, bus)
+    async with hub.running():
+        with hub.listening("k", S1) as one:
+            await clock.advance(0)
+            await bus.publish([moved(S1)])
+            await elapsed(clock, lambda: one.heard)
+            one.woken.clear()
+            await elapsed(clock, one.woken.is_set)
+
+
+async def test_two_processes_hear_everything_each() -> None:
+    clock = VirtualClock()
+    bus = InProcessEventBus(clock)
+    first, second = hub_on(clock, bus), hub_on(clock, bus)
+    async with first.running(), second.running():
+        with first.listening("k") as one, second.listening("k") as other:
+            await clock.advance(0)
+            await bus.publish([moved(S1)])
+            await elapsed(clock, lambda: one.heard and other.heard)
+
+
+class FailingBus(InProcessEventBus):
+    """A bus that cannot be subscribed to at first."""
+
+    failures = 2
+
+    async def subscribe(self, *, group: str, consumer: str) -> Subscription:
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError("no bus")
+        return await super().subscribe(group=group, consumer=consumer)
+
+
+async def test_an_ear_that_failed_listens_again_and_says_that_it_missed_something() -> None:
+    clock = VirtualClock()
+    bus = FailingBus(clock)
+    hub = hub_on(clock, bus)
+    with hub.listening("k") as one:
+        async with hub.running():
+            await elapsed(clock, lambda: one.heard)
+            assert one.take() == ([], True)
+            await elapsed(clock, lambda: bus.failures == 0)
+            await clock.advance(2)
+            one.take()
+            await bus.publish([ENROLLED])
+            await elapsed(clock, lambda: one.heard)
+            assert one.take() == ([ENROLLED], False)
+
+
+async def test_a_hub_that_closes_wakes_every_stream() -> None:
+    hub = hub_on(VirtualClock())
+    with hub.listening("k") as one:
+        waiting: Awaitable[bool] = asyncio.ensure_future(one.woken.wait())
+        hub.close()
+        assert await waiting
+        assert hub.closing

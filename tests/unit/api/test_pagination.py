@@ -1,0 +1,71 @@
+"""Pages of a list."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sokovan.api.pagination import PLACE_MAX, cursor_of, name_after, number_of, page_by_name, place_of
+from sokovan.domain.problems import InvalidRequest
+
+
+@given(st.integers(min_value=0, max_value=PLACE_MAX))
+def test_a_cursor_keeps_its_place(place: int) -> None:
+    assert number_of(cursor_of(place)) == place
+
+
+def test_no_cursor_is_the_beginning() -> None:
+    assert number_of(None) is None
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "!",
+        "é",
+        "a",
+        "====",
+        cursor_of("text"),
+        cursor_of("-1"),
+        cursor_of("1.5"),
+        cursor_of("²"),
+        cursor_of("9" * 30),
+        cursor_of(PLACE_MAX + 1),
+        base64.urlsafe_b64encode(b"\xff\xfe").decode(),
+    ],
+)
+def test_what_is_no_place_is_refused(cursor: str) -> None:
+    with pytest.raises(InvalidRequest, match="not a cursor"):
+        number_of(cursor)
+
+
+def test_only_a_name_is_a_place_among_names() -> None:
+    assert name_after(None) == ""
+    assert name_after(cursor_of("gpu-7")) == "gpu-7"
+    for text in ("\0", "a b", "", "x" * 300):
+        with pytest.raises(InvalidRequest, match="not a cursor"):
+            name_after(cursor_of(text))
+
+
+@given(
+    st.lists(st.text(max_size=5), unique=True, max_size=12),
+    st.integers(min_value=1, max_value=5),
+)
+def test_pages_one_after_the_other_give_every_item_once_in_order(names: list[str], limit: int) -> None:
+    seen: list[str] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = page_by_name(names, str, limit=limit, cursor=cursor)
+        assert len(page) <= limit
+        seen += page
+        if cursor is None:
+            break
+    assert seen == sorted(names)
+
+
+def test_a_cursor_of_a_name_that_is_gone_goes_on_after_it() -> None:
+    assert page_by_name(["a", "c"], str, limit=5, cursor=cursor_of("b")) == (["c"], None)
+    assert place_of(cursor_of("b")) == "b"

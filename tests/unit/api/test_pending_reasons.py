@@ -1,0 +1,53 @@
+"""Sessions that wait say what for: the scheduler's word, or how far an image is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sokovan.api.pending_reasons import PROGRESS_MAX, viewed
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.ports.repositories.verdicts import StoredVerdict
+from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster
+from sokovan.wire.api.sessions import SessionView
+
+WORDS = replace(BY_COORDINATOR, code="pulling", detail="venv:tiny: Collecting numpy")
+
+
+async def pulling(cluster: StoredCluster, name: str) -> None:
+    await cluster.agent(f"a-{name}")
+    await cluster.submit(name)
+    await cluster.place(name, f"a-{name}")
+    await cluster.move(name, KernelTrigger.PREPARATION_STARTED, BY_COORDINATOR)
+    await cluster.move(name, KernelTrigger.PULL_STARTED, BY_AGENT)
+
+
+async def views(cluster: StoredCluster, *names: str) -> list[SessionView]:
+    sessions = [await cluster.session(name) for name in names]
+    return await cluster.store.read(lambda unit: viewed(unit, sessions))
+
+
+async def test_each_is_told_its_own() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.submit("waits")
+        verdict = StoredVerdict(SessionId("waits"), "NO_NODES", "there are no machines", "{}")
+        await cluster.store.run(lambda unit: unit.verdicts.put([verdict]))
+        await pulling(cluster, "pulls")
+        await pulling(cluster, "begins")
+        await cluster.store.run(lambda unit: unit.sessions.note([SessionId("pulls")], WORDS))
+        found = await views(cluster, "waits", "pulls", "begins")
+        assert [(one.reason, one.reason_detail) for one in found] == [
+            ("NO_NODES", "there are no machines"),
+            ("pulling", "venv:tiny: Collecting numpy"),
+            (None, None),
+        ]
+
+
+async def test_a_long_list_does_not_ask_for_every_image() -> None:
+    async with StoredCluster.open() as cluster:
+        names = [f"s{number:02}" for number in range(PROGRESS_MAX + 1)]
+        for name in names:
+            await pulling(cluster, name)
+        await cluster.store.run(lambda unit: unit.sessions.note([SessionId(name) for name in names], WORDS))
+        told = [one.reason for one in await views(cluster, *names)]
+        assert told == ["pulling"] * PROGRESS_MAX + [None]

@@ -1,0 +1,65 @@
+"""Whether the scheduling policy of a pool is one that a cycle can run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sokovan.api.scaling_group_policy import require_runnable
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.errors import InvalidInput, InvalidSpec
+from sokovan.domain.ids import ScalingGroupName
+from sokovan.scheduling.profile import UnsupportedAction
+from sokovan.scheduling.registry import BUILT_IN, UnknownPlugin
+
+POOL = ScalingGroup(ScalingGroupName("gpu"))
+
+
+def pool(**options: Any) -> ScalingGroup:
+    return replace(POOL, scheduler_opts=options)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        POOL,
+        replace(POOL, scheduler="drf"),
+        pool(agent_selector="dispersed", hierarchy=True, queue_policy="capacity"),
+        pool(validators=["concurrency"], actions=["allocate"], shard="a", shard_mode="hard"),
+        pool(own={"a": [1, 2.5, None, "x"]}),
+    ],
+)
+def test_a_policy_of_known_parts_is_fine(group: ScalingGroup) -> None:
+    require_runnable(group, BUILT_IN)
+
+
+@pytest.mark.parametrize(
+    ("group", "kind"),
+    [
+        (replace(POOL, scheduler="psychic"), UnknownPlugin),
+        (pool(agent_selector="nearest"), UnknownPlugin),
+        (pool(validators=["mood"]), UnknownPlugin),
+        (pool(plugins=["mood"]), UnknownPlugin),
+        (pool(actions=["reclaim"]), UnsupportedAction),
+        (pool(actions=["dance"]), InvalidSpec),
+        (pool(queue_policy="luck"), InvalidSpec),
+        (pool(shard_mode="soft"), InvalidSpec),
+        (pool(sequencer="lifo"), InvalidSpec),
+        (pool(selector="legacy"), InvalidSpec),
+        (pool(options={}), InvalidSpec),
+        (pool(own=float("nan")), InvalidSpec),
+        (pool(own=[{"deep": float("inf")}]), InvalidSpec),
+    ],
+)
+def test_a_policy_that_no_cycle_could_run_is_refused(group: ScalingGroup, kind: type[InvalidInput]) -> None:
+    with pytest.raises(kind):
+        require_runnable(group, BUILT_IN)
+
+
+def test_a_refused_option_is_named_by_its_place() -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        require_runnable(pool(sequencer="lifo"), BUILT_IN)
+    assert refused.value.field == "scheduler_opts.sequencer"
+    assert "`scheduler`" in refused.value.problem

@@ -1,0 +1,90 @@
+"""`sokovan logs`: what a session said."""
+
+from __future__ import annotations
+
+import base64
+
+import httpx2
+import pytest
+
+from sokovan.cli.commands.sessions.logs import followed
+from sokovan.sdk.core.followers import LogWish
+from sokovan.sdk.errors import ServerFailed
+from sokovan.sdk.sync.connection import Connection
+from sokovan.sdk.sync.sessions import Sessions
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+from tests.unit.sdk.toy_server import ENDPOINT, StillClock, ok, problem
+from tests.unit.sdk.views import ended, session
+
+
+def chunk(kernel: int, offset: int, text: str, *, end: bool = False) -> tuple[str, object]:
+    """A piece of output."""
+    data = base64.b64encode(text.encode()).decode()
+    after = offset + len(text)
+    return "log", {"kernel": kernel, "offset": offset, "next_offset": after, "data": data, "end": end}
+
+
+def test_the_output_of_one_kernel_is_printed_as_it_is(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/ddp", session(size=1))
+    server.streams("GET sessions/ddp/log", chunk(0, 0, "one\ntw"), chunk(0, 6, "o", end=True))
+    assert sokovan("logs", "ddp") == (0, "one\ntwo", "")
+
+
+def test_the_lines_of_several_kernels_begin_with_their_rank(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/ddp", session(size=2))
+    server.streams(
+        "GET sessions/ddp/log", chunk(0, 0, "a\nb"), chunk(1, 0, "x\n"), chunk(0, 3, "c\n"), chunk(1, 2, "y")
+    )
+    assert sokovan("logs", "ddp")[1] == "[0] a\n[1] x\n[0] bc\n[1] y\n"
+
+
+def test_one_kernel_of_several_has_no_rank_unless_asked_for(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/ddp", session(size=2))
+    server.streams("GET sessions/ddp/log", chunk(1, 0, "x\n", end=True))
+    assert sokovan("logs", "ddp", "--kernel", "1", "--tail", "5", "-f")[1] == "x\n"
+    assert sokovan("logs", "ddp", "--kernel", "1", "--prefix")[1] == "[1] x\n"
+    assert server.lines[0] == "GET sessions/ddp/log?follow=true&tail=5&kernel=1"
+
+
+def test_a_machine_that_does_not_answer_is_told_with_the_words_of_the_server(
+    server: CannedServer, sokovan: Sokovan
+) -> None:
+    server.says("GET sessions/ddp", session())
+    server.refuses("GET sessions/ddp/log", 503, "agent-unreachable", detail="agent a1: it has no link")
+    assert sokovan("logs", "ddp") == (1, "", "error: agent a1: it has no link\n  hint: mend it [agent-unreachable]\n")
+
+
+def test_who_follows_a_machine_that_does_not_answer_is_told_once(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/ddp", session())
+    server.refuses("GET sessions/ddp/log", 503, "agent-unreachable", detail="agent a1: it has no link")
+    server.answers["GET sessions/ddp/log"] *= 2
+    server.streams("GET sessions/ddp/log", chunk(0, 0, "back\n", end=True), later=True)
+    told = "agent a1: it has no link; trying again until the session ends\n"
+    assert sokovan("logs", "ddp", "-f") == (0, "back\n", told)
+
+
+def test_a_machine_is_asked_again_for_as_long_as_the_session_goes_on() -> None:
+    looks = [session(), session(), ended(exit_code=0)]
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return problem(503, "agent-unreachable") if request.url.path.endswith("/log") else ok(looks.pop(0))
+
+    transport = httpx2.MockTransport(answer)
+    sessions = Sessions(Connection(ENDPOINT, transport=transport, surroundings=StillClock()))
+    with pytest.raises(ServerFailed):
+        list(followed(sessions, "s-1", LogWish(follow=True, size=1)))
+    assert looks == []
+
+
+@pytest.mark.parametrize("words", [("--tail", "-1"), ("--kernel", "-1"), ("--tail", "x")])
+def test_less_than_nothing_is_a_usage_error(server: CannedServer, sokovan: Sokovan, words: tuple[str, ...]) -> None:
+    assert sokovan("logs", "ddp", *words)[0] == 2
+    assert server.asked == []
+
+
+def test_output_that_is_no_longer_kept_is_not_found(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/ddp", session())
+    server.refuses("GET sessions/ddp/log", 410, "log-gone")
+    status, _, err = sokovan("logs", "ddp")
+    assert status == 3
+    assert "[log-gone]" in err

@@ -1,0 +1,125 @@
+"""Sessions as tables and facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sokovan.cli.commands.sessions.session_views import (
+    check_table,
+    funnel_line,
+    health,
+    history_columns,
+    kernel_rows,
+    note,
+    placed,
+    session_columns,
+    session_facts,
+)
+from sokovan.wire.api.explanations import CheckView
+from sokovan.wire.api.sessions import HistoryLine, SessionView
+from tests.unit.sdk.views import KERNEL, ended, pending, session
+
+NOW = 1_893_456_120.0  # two minutes after the submission
+
+
+def row(view: SessionView) -> dict[str, str]:
+    """A session's cells by the names of their columns."""
+    return {column.name: column.cell(view) for column in session_columns(now_s=NOW)}
+
+
+def test_a_running_session_says_where_it_is_and_since_when() -> None:
+    cells = row(session(size=1))
+    assert [cells[name] for name in ("name", "state", "health", "queue", "kernels", "gpu", "where", "age", "note")] == [
+        "ddp", "RUNNING", "ok", "research", "1/1", "32", "a1", "2m", "",
+    ]  # fmt: skip
+
+
+def test_a_waiting_session_says_why() -> None:
+    cells = row(pending(reason="TOPOLOGY_NO_ROOM", size=4))
+    assert (cells["health"], cells["kernels"], cells["where"], cells["note"]) == (
+        "wait",
+        "0/4",
+        "-",
+        "TOPOLOGY_NO_ROOM",
+    )
+
+
+@pytest.mark.parametrize(
+    ("view", "word"),
+    [
+        (ended(), "ok"),
+        (ended(exit_code=1), "failed"),
+        (pending(status="cancelled"), "-"),
+        (session(status="terminating"), "ending"),
+        (session(status="pulling"), "start"),
+    ],
+)
+def test_health_is_a_word(view: SessionView, word: str) -> None:
+    assert health(view) == word
+
+
+def test_many_machines_are_counted_under_their_roof() -> None:
+    kernels = [replace(KERNEL, agent=f"r03n{index}") for index in range(4)]
+    assert placed(session(kernels=kernels, hypernode="r03")) == "r03 (4 agents)"
+    assert placed(session(kernels=kernels)) == "4 agents"
+    assert placed(session(kernels=kernels[:2])) == "r03n0, r03n1"
+
+
+def test_the_note_of_a_pull_is_how_far_it_is() -> None:
+    told = "venv:tiny: Collecting numpy"
+    assert note(ended(status="pulling", reason="pulling", reason_detail=told)) == told
+    assert note(ended(status="pending", reason="NO_NODES", reason_detail="there are none")) == "NO_NODES"
+    assert note(ended(status="running", reason=None)) == ""
+
+
+def test_facts_leave_out_what_there_is_not_to_say() -> None:
+    facts = dict(session_facts(ended(exit_code=3, reason="kernel-failed", reason_detail="exit 3"), now_s=NOW))
+    assert facts["exit code"] == "3"
+    assert facts["reason"] == "kernel-failed exit 3"
+    assert facts["submitted"] == "2m ago"
+    assert "topology" not in facts
+    assert dict(session_facts(session(minimum=2, size=4), utc=True))["kernels"] == "4, can start with 2"
+
+
+def test_kernels_and_moves_are_rows() -> None:
+    assert kernel_rows([KERNEL]) == [("0", "main", "RUNNING", "a1", "-", "cpu 1, mem 1GiB")]
+    line = HistoryLine(
+        subject="s-1",
+        sequence=2,
+        before="pending",
+        after="scheduled",
+        trigger="allocated",
+        who="scheduler",
+        code="placed",
+        detail="on a1",
+        at="2030-01-01T00:00:00.000Z",
+        last_at="2030-01-01T00:00:00.000Z",
+        times=3,
+    )
+    cells = {column.name: column.cell(line) for column in history_columns(now_s=NOW)}
+    assert (cells["state"], cells["times"], cells["age"]) == ("PENDING → SCHEDULED", "3", "2m")
+    still = {column.name: column.cell(replace(line, before="scheduled", times=1)) for column in history_columns()}
+    assert (still["state"], still["times"]) == ("SCHEDULED", "")
+
+
+def test_a_story_calls_kernels_by_their_rank_and_tells_where_they_came_to() -> None:
+    first = HistoryLine(
+        subject="k-1", sequence=1, before="pending", after="scheduled", trigger="t", who="scheduler", code="allocated",
+        detail="", at="2030-01-01T00:00:00.000Z", last_at="2030-01-01T00:00:00.000Z", times=1,
+    )  # fmt: skip
+    again = replace(first, sequence=4)
+    last = replace(first, sequence=9, before="terminating", after="terminated", detail="over")
+    lines = [first, again, last, replace(first, subject="s-1", sequence=2)]
+    by_name = {column.name: column for column in history_columns(lines, [replace(KERNEL, exit_code=3)])}
+    assert [by_name["subject"].cell(line) for line in lines] == ["kernel 0", "kernel 0", "kernel 0", "session"]
+    # Where it was before it had to wait again is not known any more.
+    assert [by_name["detail"].cell(line) for line in lines] == ["", "on a1", "exit 3; over", ""]
+
+
+def test_checks_and_funnels_stand_below_a_sentence() -> None:
+    lines = check_table([CheckView(name="room", result="short", detail="gpu 1 of 2")])
+    assert [line.split() for line in lines] == [["CHECK", "RESULT", "DETAIL"], ["room", "short", "gpu", "1", "of", "2"]]
+    assert all(line.startswith("  ") for line in lines)
+    assert funnel_line({"agents": 4, "fits_now": 0}) == "  agents: agents 4 → fits now 0"

@@ -1,0 +1,49 @@
+"""Of which kind a word is, and which words there are of that kind."""
+
+from __future__ import annotations
+
+from sokovan.cli.app import make_app
+from sokovan.cli.catalogue import COMMANDS, first_words
+from sokovan.cli.completion.options import options_of
+from sokovan.cli.completion.scripts import SCRIPTS
+from sokovan.cli.completion.word_kinds import MANY, VALUES, WORDS, beginning, verbs_of, words_of
+
+# What they take is new, or nothing that can be listed.
+_NEW = {"agent run", "init", "context add", "key add", "key rm"}
+
+
+def takes_words(command: str) -> bool:
+    """Whether the parser takes words after a command."""
+    app = make_app()
+    for word in command.split():
+        app = app[word]
+    return any(one.index is not None for one in app.assemble_argument_collection(parse_docstring=False))
+
+
+def test_every_command_that_takes_words_says_of_which_kind() -> None:
+    assert {command for command in COMMANDS if takes_words(command)} - _NEW == set(WORDS)
+    assert set(WORDS) >= MANY
+
+
+def test_every_option_that_names_something_exists() -> None:
+    known = {option.name for command in COMMANDS for option in options_of(command).values()}
+    assert set(VALUES) - known == set()
+
+
+def test_our_own_words_need_no_server() -> None:
+    assert words_of("", "", {}) == []
+    assert words_of("file", "", {}) is None
+    assert [word for word, _ in words_of("command", "", {}) or ()] == first_words()
+    assert words_of("shell", "", {}) == [(shell, "") for shell in SCRIPTS]
+    assert words_of("format", "j", {}) == [("json", ""), ("jsonl", "")]
+    assert words_of("state", "run", {}) == [("RUNNING", "")]
+    assert ("exit-codes", "With which status a command ends.") in (words_of("topic", "ex", {}) or ())
+
+
+def test_a_noun_has_its_verbs() -> None:
+    assert [verb for verb, _ in verbs_of("config")] == ["show"]
+    assert [verb for verb, _ in verbs_of("queue")] == ["ls", "show", "set", "rm"]
+
+
+def test_a_beginning_is_one_of_the_word_and_not_of_its_meaning() -> None:
+    assert beginning([("ls", "show"), ("show", "")], "s") == [("show", "")]

@@ -1,0 +1,57 @@
+"""Agents: what a machine has, what is taken, and whether it gets work."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.errors import InvalidName, InvalidSpec, SlotUnderflow
+from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+
+ID = AgentId("gpu-01")
+ALL = ResourceSlot({"cpu": 8000, "cuda.device": 8})
+SOME = ResourceSlot({"cpu": 3000})
+
+
+def test_what_is_free_is_what_is_not_taken() -> None:
+    assert AgentInfo(ID, ALL).free_slots == ALL
+    assert AgentInfo(ID, ALL, occupied_slots=SOME).free_slots == ResourceSlot({"cpu": 5000, "cuda.device": 8})
+    assert AgentInfo(ID, ALL, occupied_slots=ALL).free_slots == NO_SLOTS
+
+
+def test_an_overcommitted_agent_says_so_rather_than_pretend_to_be_full() -> None:
+    with pytest.raises(SlotUnderflow, match="cannot take 8000 cpu from 3000"):
+        _ = AgentInfo(ID, SOME, occupied_slots=ALL).free_slots
+
+
+@pytest.mark.parametrize("status", AgentStatus)
+def test_only_an_agent_that_is_alive_gets_new_kernels(status: AgentStatus) -> None:
+    assert AgentInfo(ID, ALL, status=status).schedulable == (status is AgentStatus.ALIVE)
+
+
+def test_an_agent_takes_any_number_of_kernels_in_the_default_pool_unless_told_otherwise() -> None:
+    agent = AgentInfo(ID, ALL)
+    assert (agent.kernels_max, agent.scaling_group, agent.incarnation) == (None, "default", 1)
+    assert AgentInfo(ID, ALL, kernels_max=0).kernels_max == 0
+
+
+def test_only_what_is_taken_can_be_on_its_way_out() -> None:
+    agent = AgentInfo(ID, ALL, occupied_slots=SOME, releasing_slots=SOME, kernel_count=2, releasing_count=2)
+    assert (agent.releasing_slots, agent.releasing_count) == (SOME, 2)
+    with pytest.raises(InvalidSpec, match=r"releasing_slots = .*: is more than is occupied"):
+        AgentInfo(ID, ALL, releasing_slots=SOME)
+    with pytest.raises(InvalidSpec, match="releasing_count = 3: must be 2 or less"):
+        AgentInfo(ID, ALL, kernel_count=2, releasing_count=3)
+
+
+def test_a_shard_has_a_name() -> None:
+    assert AgentInfo(ID, ALL, shard="west").shard == "west"
+    with pytest.raises(InvalidName, match="shard"):
+        AgentInfo(ID, ALL, shard="")
+
+
+def test_a_label_that_is_no_text_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match="agent gpu-01: labels = 1"):
+        AgentInfo(ID, ALL, labels={"rack": 1})  # type: ignore[dict-item]  # as YAML would read it

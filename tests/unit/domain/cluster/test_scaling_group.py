@@ -1,0 +1,50 @@
+"""Pools of agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
+from sokovan.domain.errors import InvalidName, InvalidSlots
+from sokovan.domain.ids import ScalingGroupName
+
+NAME = ScalingGroupName("gpu-pool")
+
+
+def test_a_pool_is_served_first_come_first_served_and_waits_for_ever_unless_told_otherwise() -> None:
+    group = ScalingGroup(NAME)
+    assert (group.scheduler, group.pending_timeout_s, group.scheduler_opts) == ("fifo", None, {})
+
+
+def test_a_pool_may_wait_as_little_as_a_second() -> None:
+    assert ScalingGroup(NAME, pending_timeout_s=1).pending_timeout_s == 1
+
+
+def test_a_pool_that_lists_no_slots_accepts_any() -> None:
+    assert ScalingGroup(NAME).known_slots == ()
+
+
+def test_accelerators_come_before_processors_in_the_usual_priority() -> None:
+    assert ScalingGroup(NAME).slot_priority == SLOT_PRIORITY_DEFAULT
+    assert SLOT_PRIORITY_DEFAULT.index("cuda.device") < SLOT_PRIORITY_DEFAULT.index("cpu")
+
+
+def test_a_pool_names_any_scheduler_and_its_options_whether_or_not_it_is_installed() -> None:
+    group = ScalingGroup(NAME, scheduler="my-scheduler", scheduler_opts={"depth": 3})
+    assert (group.scheduler, group.scheduler_opts) == ("my-scheduler", {"depth": 3})
+
+
+@pytest.mark.parametrize("field", ["known_slots", "slot_priority"])
+def test_slots_of_a_pool_are_slot_names(field: str) -> None:
+    listed: dict[str, Any] = {field: ("cpu", "GPU")}
+    with pytest.raises(InvalidSlots, match="'GPU' is not a slot name"):
+        ScalingGroup(NAME, **listed)
+
+
+def test_a_pool_and_its_scheduler_have_names() -> None:
+    with pytest.raises(InvalidName, match="scaling group"):
+        ScalingGroup(ScalingGroupName("my pool"))
+    with pytest.raises(InvalidName, match="scheduler"):
+        ScalingGroup(NAME, scheduler="")

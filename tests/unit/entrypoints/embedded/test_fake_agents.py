@@ -1,0 +1,129 @@
+"""Pretended agents are enrolled like real ones, and stand in racks when all are there."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.adapters.fake_agents.shape import FleetShape
+from sokovan.adapters.inprocess.agents import InProcessAgentStates
+from sokovan.adapters.inprocess.hints import InProcessHints
+from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.errors import Conflict
+from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
+from sokovan.entrypoints.embedded.fake_agents import PretendedEnrolment, lose_leftovers
+from sokovan.orchestrator.agent_recovery import is_left_behind
+from sokovan.orchestrator.agent_registry import AgentRegistry, Arrival
+from sokovan.testing.stored_cluster import BY_USER, StoredCluster
+
+
+async def enrol(cluster: StoredCluster, shape: FleetShape) -> None:
+    clock = cluster.store.database.clock
+    registry = AgentRegistry(cluster.store, InProcessAgentStates(clock), hints=InProcessHints(clock), clock=clock)
+    enrolment = PretendedEnrolment(registry, cluster.store, shape)
+    for info in shape.agents():
+        await enrolment.admit(info, shape.devices(), ())
+
+
+async def racks(cluster: StoredCluster) -> dict[str, int]:
+    found = await cluster.store.read(lambda unit: unit.catalog.all(HyperNode))
+    return {one.name: len(one.members) for one in found}
+
+
+async def test_agents_stand_in_racks_once_all_have_enrolled() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=20, gpus=8))
+        agents = await cluster.store.read(lambda unit: unit.fleet.all())
+        assert len(agents) == 20
+        assert agents[0].info.available_slots["cuda.device"] == 8
+        assert await racks(cluster) == {"r00": 8, "r01": 8, "r02": 4, "pretended": 3}
+
+
+async def test_a_later_start_with_another_fleet_replaces_the_racks() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=20, gpus=8))
+        await enrol(cluster, FleetShape(count=8, gpus=4))
+        assert await racks(cluster) == {"r00": 8, "pretended": 1}
+        agents = {agent.info.agent_id: agent.info for agent in await cluster.store.read(lambda unit: unit.fleet.all())}
+        assert agents[AgentId("r00n0")].incarnation == 2
+        assert agents[AgentId("r00n0")].available_slots["cuda.device"] == 4
+
+
+async def test_a_pretended_agent_takes_no_name_of_a_real_one() -> None:
+    async with StoredCluster.open() as cluster:
+        shape = FleetShape(count=1, gpus=0)
+        [info] = shape.agents()
+        clock = cluster.store.database.clock
+        registry = AgentRegistry(cluster.store, InProcessAgentStates(clock), hints=InProcessHints(clock), clock=clock)
+        await registry.admit(Arrival(agent_id=info.agent_id, identity="a machine's", slots=info.available_slots))
+        with pytest.raises(Conflict, match="another machine"):
+            await enrol(cluster, shape)
+
+
+async def statuses(cluster: StoredCluster) -> dict[str, AgentStatus]:
+    found = await cluster.store.read(lambda unit: unit.fleet.all())
+    return {one.info.agent_id: one.info.status for one in found}
+
+
+async def test_agents_that_are_not_pretended_any_more_are_lost_at_once() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=3, gpus=0))
+        await cluster.agent("real", labels={"sokovan.pretended": "yes"})
+
+        assert await lose_leftovers(cluster.store, None) == 3
+
+        lost = {"r00n0", "r00n1", "r00n2"}
+        assert await statuses(cluster) == {"real": AgentStatus.ALIVE, **dict.fromkeys(lost, AgentStatus.LOST)}
+        story = await cluster.store.read(lambda unit: unit.fleet.history(AgentId("r00n0")))
+        assert [(entry.after, entry.change.code) for entry in story[1:]] == [
+            ("suspect", "pretended-no-more"),
+            ("lost", "pretended-no-more"),
+        ]
+        trail = await cluster.store.read(lambda unit: unit.audit.page(limit=9))
+        assert {(entry.who, entry.action, entry.target) for _, _, entry in trail} == {
+            ("sokovan up", "agent.lose", name) for name in lost
+        }
+
+
+async def test_an_agent_that_is_pretended_again_is_left_alone() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=3, gpus=0))
+        assert await lose_leftovers(cluster.store, FleetShape(count=2, gpus=4)) == 1
+        assert await statuses(cluster) == {
+            "r00n0": AgentStatus.ALIVE,
+            "r00n1": AgentStatus.ALIVE,
+            "r00n2": AgentStatus.LOST,
+        }
+
+
+async def test_who_is_lost_already_and_holds_nothing_is_lost_once() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=2, gpus=0))
+        assert await lose_leftovers(cluster.store, None) == 2
+        assert await lose_leftovers(cluster.store, None) == 0
+
+
+async def test_a_later_fleet_uses_the_same_names_again_and_what_was_drained_stays_so() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=2, gpus=0))
+        record = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("r00n0")))
+        await cluster.store.run(lambda unit: unit.fleet.move(record, AgentTrigger.DRAIN_REQUESTED, BY_USER))
+        assert await lose_leftovers(cluster.store, None) == 2
+
+        await enrol(cluster, FleetShape(count=2, gpus=0))
+
+        assert await statuses(cluster) == {"r00n0": AgentStatus.DRAINING, "r00n1": AgentStatus.ALIVE}
+
+
+async def test_what_ran_on_them_is_over_by_proof() -> None:
+    async with StoredCluster.open() as cluster:
+        await enrol(cluster, FleetShape(count=1, gpus=0))
+        await cluster.submit("s")
+        await cluster.place("s", "r00n0")
+        await cluster.start("s")
+
+        assert await lose_leftovers(cluster.store, None) == 1
+
+        agent = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("r00n0")))
+        [kernel] = await cluster.store.read(lambda unit: unit.ledger.kernels_on(AgentId("r00n0")))
+        assert is_left_behind(kernel, agent.info)

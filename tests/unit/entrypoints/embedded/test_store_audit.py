@@ -1,0 +1,37 @@
+"""The laws are looked at while the server runs."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from sokovan.adapters.prometheus import PrometheusTelemetry
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.entrypoints.embedded.store_audit import Watchman
+from sokovan.testing.stored_cluster import StoredCluster
+
+
+async def test_a_store_that_keeps_its_laws_gives_zeros_and_no_word() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        telemetry, told = PrometheusTelemetry(), list[str]()
+        watchman = Watchman(cluster.store, telemetry, told.append)
+        assert await watchman.look() is False
+        assert told == []
+        assert b'sokovan_invariant_violations{invariant="I1"} 0.0' in telemetry.exposition()
+        await watchman.close()
+
+
+async def test_a_broken_law_is_counted_and_told() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s1")
+        await cluster.place("s1", "a1")
+
+        async def corrupt(unit: SqlUnitOfWork) -> None:
+            await unit.transaction.execute(sa.text("UPDATE agent_slots SET used = used + 1 WHERE slot = 'cpu'"))
+
+        await cluster.store.run_sql(corrupt)
+        telemetry, told = PrometheusTelemetry(), list[str]()
+        await Watchman(cluster.store, telemetry, told.append).look()
+        assert b'sokovan_invariant_violations{invariant="I1"} 1.0' in telemetry.exposition()
+        assert any("I1" in line for line in told)

@@ -1,0 +1,109 @@
+"""Nothing lasts longer than it may, by the store's time."""
+
+from itertools import pairwise
+
+import pytest
+
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.testing.acting_agents import Fault
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.testing.stored_cluster import DEFAULT_GROUP
+
+
+@pytest.mark.parametrize(
+    ("steps", "seconds", "cause"),
+    [
+        ((), 60, "scheduled-timeout"),
+        ((KernelTrigger.PREPARATION_STARTED,), 120, "preparing-timeout"),
+        ((KernelTrigger.IMAGE_READY,), 60, "prepared-timeout"),
+    ],
+)
+async def test_a_state_that_lasts_too_long_ends_the_session(
+    cluster: OrchestratedCluster, steps: tuple[KernelTrigger, ...], seconds: int, cause: str
+) -> None:
+    await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.stored.place("s", "a1")
+    for step in steps:
+        await cluster.stored.move("s", step)
+    # Nobody does the work that would bring it further.
+    crew = cluster.coordinator._shop.crew
+    crew.first = tuple(handler for handler in crew.first if handler.name not in {"prepare", "start"})
+    await cluster.pass_time(seconds - 5, step_s=5)
+    assert (await cluster.session("s")).cause is None
+    await cluster.pass_time(10, step_s=5)
+    session = await cluster.session("s")
+    assert (session.status.value, session.cause) == ("terminated", cause)
+
+
+async def test_a_long_pull_is_given_an_hour(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.script.pulls = {"big"}
+    await cluster.submit("s", image="big")
+    await cluster.settle()
+    await cluster.pass_time(3_500, step_s=500)
+    assert await cluster.status("s") == "pulling"
+    await cluster.pass_time(150, step_s=75)
+    assert (await cluster.session("s")).cause == "pulling-timeout"
+
+
+async def test_only_the_groups_that_have_a_limit_withdraw_those_who_wait(cluster: OrchestratedCluster) -> None:
+    await cluster.submit("s")
+    await cluster.pass_time(100, step_s=10)
+    assert await cluster.status("s") == "pending"
+    await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=60))
+    await cluster.pass_time(2)
+    assert (await cluster.session("s")).cause == "pending-timeout"
+
+
+async def test_an_overdue_end_is_put_on_record_ever_more_rarely(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.script.stubborn = True
+    agent.faults["stop"] = Fault.REQUEST_LOST
+    await cluster.submit("s")
+    await cluster.settle()
+    await cluster.stop("s", forced=True)
+    await cluster.pass_time(2_000, step_s=40)
+    lines = [entry for entry in await cluster.story("s", kernels=True) if entry.trigger == "overdue"]
+    gaps = [later.at_ms - earlier.at_ms for earlier, later in pairwise(lines)]
+    assert len(lines) == 4
+    assert gaps == sorted(gaps)
+
+
+async def test_nobody_is_blamed_while_the_agent_is_lost(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    agent.goes_silent()
+    await cluster.pass_time(70)
+    await cluster.stop("s")
+    await cluster.pass_time(300, step_s=30)
+    lines = [entry for entry in await cluster.story("s", kernels=True) if entry.trigger == "overdue"]
+    assert lines == []
+
+
+async def test_an_end_is_late_only_after_the_grace_that_was_asked_for(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.script.stubborn = True
+    await cluster.submit("s", stop_grace_s=1_800)
+    await cluster.settle()
+    await cluster.stop("s")
+    await cluster.pass_time(1_840, step_s=40)
+    assert await cluster.status("s") == "terminating"
+    assert [one for one in await cluster.story("s", kernels=True) if one.trigger == "overdue"] == []
+    await cluster.pass_time(80, step_s=40)
+    assert len([one for one in await cluster.story("s", kernels=True) if one.trigger == "overdue"]) == 1
+    await cluster.pass_time(520, step_s=40)
+    session = await cluster.session("s")
+    assert (session.status.value, session.goal) == ("terminated", Goal.FORCE)
+
+
+async def test_who_runs_and_would_grow_may_wait_for_that(cluster: OrchestratedCluster) -> None:
+    await cluster.stored.put(ScalingGroup(name=DEFAULT_GROUP, pending_timeout_s=60))
+    await cluster.agent("a1", slots={"cpu": 1000, "mem": 8 << 30})
+    await cluster.submit("s", kernels=2, min_kernels=1)
+    await cluster.submit("late")
+    await cluster.pass_time(70, step_s=10)
+    assert (await cluster.status("s"), await cluster.status("late")) == ("running", "cancelled")

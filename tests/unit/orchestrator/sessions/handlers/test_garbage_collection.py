@@ -1,0 +1,45 @@
+"""What nobody needs any more is stopped or forgotten, and nothing else."""
+
+from sokovan.domain.ids import SessionId
+from sokovan.domain.session import EndPolicy
+from sokovan.orchestrator.sessions.config import Pace
+from sokovan.orchestrator.sessions.handlers.garbage_collection import Retention
+from sokovan.testing.acting_agents import Fault
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+
+
+async def test_only_the_newest_ended_kernels_are_kept() -> None:
+    async with OrchestratedCluster.open(pace=Pace(retention=Retention(kernels_max=2))) as cluster:
+        agent = await cluster.agent("a1")
+        agent.script.exits = lambda _launch: 0
+        for number in range(5):
+            await cluster.submit(f"s{number}")
+            await cluster.settle()
+        await cluster.pass_time(22)
+        assert sorted(key.kernel_id for key in agent.machine) == ["s3.0", "s4.0"]
+
+
+async def test_a_kernel_that_waits_for_the_others_of_its_session_is_not_forgotten() -> None:
+    async with OrchestratedCluster.open(pace=Pace(retention=Retention(seconds=5))) as cluster:
+        agent = await cluster.agent("a1")
+        agent.script.exits = lambda launch: 0 if launch.kernel_id == "s.0" else None
+        await cluster.submit("s", kernels=2, ends_with=EndPolicy.ALL)
+        await cluster.pass_time(40)
+        assert "s.0" in {key.kernel_id for key in agent.machine}
+        await agent.ends("s.1", 0)
+        await cluster.pass_time(40)
+        assert agent.machine == {}
+
+
+async def test_a_forced_session_whose_kernel_lingers_is_no_orphan(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    agent.faults["stop"] = Fault.REQUEST_LOST
+    await cluster.stop("s", forced=True)
+    await cluster.pass_time(25)
+    assert cluster.telemetry.counted("orphans_total") == 0
+    assert (await cluster.session("s")).session_id == SessionId("s")
+    agent.faults.clear()
+    await cluster.pass_time(31)
+    assert await cluster.used("a1") == {}

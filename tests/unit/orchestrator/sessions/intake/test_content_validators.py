@@ -1,0 +1,57 @@
+"""Kernels that cannot be started as asked. The table of bad ones is in test_validation."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.domain.cluster.image import Image
+from sokovan.domain.problems import Problem
+from sokovan.domain.session import SessionType
+from sokovan.orchestrator.sessions.intake import content_validators as content
+from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest
+from tests.unit.orchestrator.sessions.intake.request_builders import asked
+
+
+@pytest.mark.parametrize(
+    ("session_type", "image", "needs"),
+    [
+        (SessionType.BATCH, "host", True),
+        (SessionType.BATCH, "torch", True),
+        (SessionType.INFERENCE, "host", True),
+        (SessionType.INFERENCE, "torch", False),
+        (SessionType.INTERACTIVE, "host", False),
+        (SessionType.SYSTEM, "host", False),
+    ],
+)
+def test_what_would_have_nothing_to_do_needs_a_command(session_type: SessionType, image: str, needs: bool) -> None:
+    assert content.needs_command(session_type, image) is needs
+
+
+def test_a_group_may_bring_the_command_that_the_session_lacks() -> None:
+    worker = KernelGroupRequest(name="worker", command=("work",))
+    idle = KernelGroupRequest(name="idle")
+
+    assert list(content.commands(asked(command=(), groups=(worker,)))) == []
+    assert [one.where for one in content.commands(asked(command=(), groups=(worker, idle)))] == ["command"]
+
+
+def test_an_image_that_is_there_for_another_processor_says_for_which() -> None:
+    known = {"torch": (Image("torch", "aarch64"), Image("torch", "x86_64"))}
+
+    assert list(content.images(asked({"images": known}, image="torch"))) == []
+    assert list(content.images(asked({"images": known}, image="torch", architecture="riscv64"))) == [
+        Problem("image", "image torch is there for aarch64, x86_64, not for riscv64")
+    ]
+
+
+def test_every_bad_variable_is_told() -> None:
+    found = list(content.environment(asked(environment={"RANK": "1", "1A": "x", "OK": "fine", "B": "\0"})))
+
+    assert [problem.where for problem in found] == ["environment/RANK", "environment", "environment/B"]
+
+
+def test_what_all_kernels_carry_is_counted_together() -> None:
+    worker = KernelGroupRequest(name="worker", size=100, command=("x" * (200 << 10),))
+
+    assert [one.where for one in content.spec_size(asked(groups=(worker,)))] == ["environment"]
+    assert list(content.spec_size(asked(size=100))) == []

@@ -1,0 +1,48 @@
+"""Which image is meant, for which processor."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.domain.cluster.image import Image
+from sokovan.orchestrator.sessions.intake.images import chosen_image, is_process_image
+
+X86, ARM, RISC = (Image("torch", architecture=one) for one in ("x86_64", "aarch64", "riscv64"))
+
+
+@pytest.mark.parametrize("name", ["host", "venv:a", "venv:torch-2.9_cpu"])
+def test_processes_run_on_the_machine_or_in_a_virtual_environment(name: str) -> None:
+    assert is_process_image(name)
+
+
+@pytest.mark.parametrize("name", ["", "hosts", "Host", "venv", "venv:", "venv:a/b", "venv:.x", "venv:a b", "venv:a\n"])
+def test_nothing_else_is_known_without_the_catalog(name: str) -> None:
+    assert not is_process_image(name)
+
+
+@pytest.mark.parametrize(
+    ("known", "asked", "preferred", "chosen"),
+    [
+        ((X86, ARM), "aarch64", "x86_64", ARM),
+        ((X86,), "aarch64", "x86_64", None),
+        ((X86, ARM), "", "aarch64", ARM),
+        ((X86, ARM), "", "riscv64", X86),
+        ((RISC, ARM), "", "s390x", RISC),
+        ((), "", "x86_64", None),
+    ],
+)
+def test_an_image_of_the_catalog_is_chosen_by_processor(
+    known: tuple[Image, ...], asked: str, preferred: str, chosen: Image | None
+) -> None:
+    assert chosen_image("torch", known, asked=asked, preferred=preferred) == chosen
+
+
+def test_the_machine_itself_is_there_for_every_processor() -> None:
+    assert chosen_image("host", (), asked="", preferred="aarch64") == Image("host", "aarch64")
+    assert chosen_image("host", (), asked="riscv64", preferred="aarch64") == Image("host", "riscv64")
+
+
+def test_an_entry_of_the_catalog_says_more_of_a_process_image() -> None:
+    entry = Image("host", "aarch64")
+
+    assert chosen_image("host", (entry,), asked="", preferred="aarch64") is entry

@@ -1,0 +1,88 @@
+"""What the agents of scaling groups are: the usual processor, and slots they have."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import ScalingGroupName
+from sokovan.orchestrator.sessions.intake.pools import KEPT_S, KnownPools
+from sokovan.testing.clock import VirtualClock
+from sokovan.testing.stored_cluster import StoredCluster
+
+ARM = "aarch64"
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[StoredCluster]:
+    async with StoredCluster.open(clock=VirtualClock()) as opened:
+        yield opened
+
+
+def pools(cluster: StoredCluster) -> KnownPools:
+    return KnownPools(cluster.store, cluster.store.database.clock)
+
+
+async def usual(known: KnownPools) -> dict[str, str]:
+    return {group: pool.architecture for group, pool in (await known.current()).items()}
+
+
+async def test_the_most_frequent_one_of_each_scaling_group_is_usual(cluster: StoredCluster) -> None:
+    await cluster.put(ScalingGroup(ScalingGroupName("arms")))
+    for name in ("a1", "a2"):
+        await cluster.agent(name)
+    await cluster.agent("a3", architecture=ARM)
+    await cluster.agent("b1", architecture=ARM, scaling_group=ScalingGroupName("arms"))
+
+    assert await usual(pools(cluster)) == {"default": "x86_64", "arms": ARM}
+
+
+async def test_a_tie_is_broken_by_name(cluster: StoredCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.agent("a2", architecture=ARM)
+
+    assert await usual(pools(cluster)) == {"default": ARM}
+
+
+async def test_the_first_agent_counts_at_once(cluster: StoredCluster) -> None:
+    known = pools(cluster)
+    assert await usual(known) == {}
+
+    await cluster.agent("a1", architecture=ARM)
+
+    assert await usual(known) == {"default": ARM}
+
+
+async def test_what_was_read_is_kept_for_a_while(cluster: StoredCluster) -> None:
+    known = pools(cluster)
+    await cluster.agent("a1", architecture=ARM)
+    await known.current()
+    for name in ("a2", "a3"):
+        await cluster.agent(name)
+
+    assert await usual(known) == {"default": ARM}
+    await cluster.elapse(KEPT_S)
+    assert await usual(known) == {"default": "x86_64"}
+
+
+async def test_the_slots_of_a_scaling_group_are_those_that_any_of_its_agents_has(cluster: StoredCluster) -> None:
+    await cluster.put(ScalingGroup(ScalingGroupName("small")))
+    await cluster.agent("a1", slots={"cpu": 1})
+    await cluster.agent("a2", slots={"cuda.device": 2})
+    await cluster.agent("b1", slots={"cpu": 1}, scaling_group=ScalingGroupName("small"))
+
+    found = await pools(cluster).current()
+
+    assert {group: pool.slots for group, pool in found.items()} == {"default": {"cpu", "cuda.device"}, "small": {"cpu"}}
+
+
+async def test_a_machine_that_has_just_joined_is_seen_by_whoever_needs_what_it_has(cluster: StoredCluster) -> None:
+    known = pools(cluster)
+    await cluster.agent("a1", slots={"cpu": 1})
+    await known.current()
+    await cluster.agent("a2", slots={"cuda.device": 2})
+
+    assert (await known.current("default", ["cpu"]))["default"].slots == {"cpu"}
+    assert (await known.current("default", ["cuda.device"]))["default"].slots == {"cpu", "cuda.device"}

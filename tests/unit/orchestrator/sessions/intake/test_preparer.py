@@ -1,0 +1,188 @@
+"""From a request to the session that is stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sokovan.adapters.local.ids import SortableIds
+from sokovan.domain.cluster.image import Image
+from sokovan.domain.problems import InvalidRequest
+from sokovan.domain.session import (
+    EndPolicy,
+    LostPolicy,
+    Mount,
+    ServicePort,
+    SessionSpec,
+    SessionType,
+    TopologyConstraint,
+    TopologyMode,
+)
+from sokovan.domain.tenancy import Owner
+from sokovan.orchestrator.sessions.intake.preparer import IDLE, Preparer
+from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest
+from sokovan.orchestrator.sessions.intake.resolution import resolved
+from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
+from sokovan.orchestrator.sessions.intake.validation import problems_with
+from sokovan.orchestrator.sessions.intake.validation_context import Asked
+from sokovan.testing.clock import VirtualClock
+from tests.unit.orchestrator.sessions.intake.request_builders import asked
+from tests.unit.orchestrator.sessions.little_controller import ROOT
+
+GROUP = KernelGroupRequest
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "mem"]), st.text(max_size=4) | st.integers(-3, 3))
+
+
+def prepared(facts: dict[str, Any] | None = None, **options: Any) -> SessionSpec:
+    return preparer().prepare(asked(facts, **options))
+
+
+def preparer() -> Preparer:
+    return Preparer(SortableIds(VirtualClock()), lambda: "brave-heron-7")
+
+
+def roles(spec: SessionSpec) -> list[str]:
+    return [kernel.group for kernel in spec.kernels]
+
+
+def test_what_a_request_leaves_open_is_filled_in() -> None:
+    spec = prepared()
+
+    assert spec.session_id.startswith("s-")
+    assert spec.kernels[0].kernel_id.startswith("k-")
+    assert (spec.name, spec.queue, spec.scaling_group) == ("brave-heron-7", "default", "default")
+    assert (spec.kernels[0].image, spec.kernels[0].architecture) == ("host", "x86_64")
+    assert dict(spec.kernels[0].slots) == {"cpu": 1000, "mem": 256 << 20}
+    assert roles(spec) == ["main"]
+    assert (spec.min_kernels, spec.group_minimums) == (None, {})
+
+
+@pytest.mark.parametrize(
+    ("target", "image", "needs"),
+    [
+        ("/data", "host", {"sokovan.mounts": "anywhere"}),
+        ("/srv/", "host", {}),
+        ("/data", "in-catalog", {}),
+    ],
+)
+def test_a_folder_that_moves_needs_a_machine_that_can_move_it(target: str, image: str, needs: dict[str, str]) -> None:
+    facts = {"images": {"in-catalog": (Image("in-catalog"),)}}
+    spec = prepared(facts, mounts=(Mount("/srv", target),), image=image, require={"rack": "r1"})
+
+    assert dict(spec.kernels[0].require) == {**needs, "rack": "r1"}
+
+
+def test_what_a_request_says_is_kept() -> None:
+    said: dict[str, Any] = {
+        "name": "train",
+        "priority": 7,
+        "topology": TopologyConstraint(TopologyMode.HARD, "rack"),
+        "starts_at_ms": 5,
+        "time_limit_s": 60,
+        "preemptible": False,
+        "mounts": (Mount("/srv", "/data"),),
+        "stop_grace_s": 3,
+        "on_agent_lost": LostPolicy.REQUEUE,
+        "ends_with": EndPolicy.MAIN,
+        "tolerates_failures": True,
+        "ports": (ServicePort("web", 8080),),
+    }
+
+    spec = prepared(**said)
+
+    assert {name: getattr(spec, name) for name in said} == said
+    assert not spec.kernels[0].preemptible
+
+
+def test_equal_kernels_are_a_main_one_and_others() -> None:
+    spec = prepared(size=3, environment={"A": "1"}, labels={"l": "x"}, require={"zone": "z"})
+
+    assert roles(spec) == ["main", "sub", "sub"]
+    assert len({kernel.kernel_id for kernel in spec.kernels}) == 3
+    for kernel in spec.kernels:
+        assert (kernel.command, kernel.environment) == (("echo", "hello"), {"A": "1"})
+        assert (kernel.labels, kernel.require) == ({"l": "x"}, {"zone": "z"})
+
+
+def test_an_elastic_session_starts_with_its_main_kernel_at_least() -> None:
+    spec = prepared(size=4, minimum=2)
+
+    assert (spec.min_kernels, spec.group_minimums) == (2, {"main": 1})
+    assert spec.gang_size == 2
+
+
+def test_groups_without_minimums_start_together() -> None:
+    spec = prepared(groups=(GROUP(name="chief"), GROUP(name="worker", size=2)))
+
+    assert roles(spec) == ["chief", "worker", "worker"]
+    assert (spec.min_kernels, spec.group_minimums, spec.gang_size) == (None, {}, 3)
+
+
+def test_the_minimums_of_groups_add_up() -> None:
+    spec = prepared(groups=(GROUP(name="chief"), GROUP(name="worker", size=4, minimum=2)))
+
+    assert (spec.min_kernels, spec.group_minimums) == (3, {"chief": 1, "worker": 2})
+
+
+def test_a_minimum_of_the_session_may_be_more_than_those_of_its_groups() -> None:
+    spec = prepared(minimum=4, groups=(GROUP(name="chief"), GROUP(name="worker", size=4, minimum=2)))
+
+    assert (spec.min_kernels, spec.group_minimums) == (4, {"chief": 1, "worker": 2})
+
+
+def test_the_session_belongs_to_the_caller_in_the_group_asked_for() -> None:
+    request = asked(group="vision")
+    by_root = Asked(request.request, ROOT, request.facts)
+
+    assert prepared().owner == Owner("alice", "vision", "lab", prepared().owner.access_key)
+    assert preparer().prepare(by_root).owner == replace(ROOT.owner, group="vision")
+
+
+@pytest.mark.parametrize(
+    ("session_type", "policy"),
+    [
+        (SessionType.BATCH, EndPolicy.ALL),
+        (SessionType.INTERACTIVE, EndPolicy.ANY),
+        (SessionType.INFERENCE, EndPolicy.ANY),
+    ],
+)
+def test_what_ends_a_session_follows_from_what_it_is_for(session_type: SessionType, policy: EndPolicy) -> None:
+    assert prepared(session_type=session_type).ends_with is policy
+
+
+def test_an_interactive_session_without_a_command_waits_to_be_worked_in() -> None:
+    assert prepared(session_type=SessionType.INTERACTIVE, command=()).kernels[0].command == IDLE
+
+
+def test_what_the_nouns_refuse_is_told_as_a_problem_of_the_request() -> None:
+    """A queue name that no validator could judge, since nobody set up queues."""
+    with pytest.raises(InvalidRequest) as refused:
+        prepared({"queues": ()}, queue="a b")
+
+    assert refused.value.problems
+
+
+@given(
+    size=st.integers(-2, 6),
+    minimum=st.none() | st.integers(-2, 7),
+    sizes=st.lists(st.tuples(st.integers(-1, 4), st.none() | st.integers(-1, 5)), max_size=3),
+    other=st.fixed_dictionaries({}, optional={"name": st.text(max_size=4), "resources": AMOUNTS}),
+)
+def test_a_request_becomes_a_valid_session_or_is_refused_with_reasons(
+    size: int, minimum: int | None, sizes: list[tuple[int, int | None]], other: dict[str, Any]
+) -> None:
+    groups = tuple(GROUP(name=f"g{n}", size=one, minimum=least) for n, (one, least) in enumerate(sizes))
+    request = asked(size=size, minimum=minimum, groups=groups, **other)
+    if problems_with(request) or resolved(request, ResourceCalculator()).problems:
+        with pytest.raises(InvalidRequest, match="cannot be taken"):
+            preparer().prepare(request)
+        return
+
+    spec = preparer().prepare(request)
+
+    assert len(spec.kernels) == (sum(one for one, _ in sizes) if sizes else size)
+    assert 1 <= spec.gang_size <= len(spec.kernels)

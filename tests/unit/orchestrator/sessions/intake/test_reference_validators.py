@@ -1,0 +1,99 @@
+"""Names in a request that lead nowhere. The table of bad ones is in test_validation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
+from sokovan.domain.ids import QueueName, SessionId
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.records import SessionRecord, SessionResult
+from sokovan.orchestrator.sessions.intake.reference_validators import (
+    dependencies,
+    has_failed,
+    names,
+    queue_of,
+    queues,
+)
+from sokovan.testing.stored_cluster import session_spec
+from tests.unit.orchestrator.sessions.intake.request_builders import asked
+
+
+def queue(name: str, **options: object) -> Queue:
+    return Queue(QueueName(name), **options)  # type: ignore[arg-type]  # options of a queue
+
+
+def ended(status: SessionStatus, result: SessionResult | None) -> SessionRecord:
+    return SessionRecord(SessionId("s1"), session_spec("s1"), status, 1, Goal.RUN, 0, (), result=result)
+
+
+def test_without_any_queues_work_goes_to_default() -> None:
+    assert queue_of(asked()) == "default"
+    assert list(queues(asked())) == []
+
+
+def test_the_only_open_queue_is_taken_where_there_is_no_default() -> None:
+    facts = {"queues": (queue("a", state=QueueState.CLOSED), queue("b"))}
+
+    assert queue_of(asked(facts)) == "b"
+    assert list(queues(asked(facts))) == []
+
+
+def test_among_several_queues_without_a_default_one_must_be_chosen() -> None:
+    (problem,) = queues(asked({"queues": (queue("a"), queue("b"))}))
+
+    assert (problem.where, problem.problem) == ("queue", "choose a queue; there are a, b")
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        ((queue("q", state=QueueState.CLOSED),), "is closed"),
+        ((queue("q"), queue("below", parent=QueueName("q"))), "has queues below it"),
+        ((queue("q", parent=QueueName("up")), queue("up", state=QueueState.CLOSED)), "queue up above q is closed"),
+    ],
+)
+def test_a_queue_that_takes_no_work_says_why(listed: tuple[Queue, ...], said: str) -> None:
+    (problem,) = queues(asked({"queues": listed, "queue": listed[0]}, queue="q"))
+
+    assert said in problem.problem
+
+
+def test_nothing_is_submitted_to_the_root_of_all_queues() -> None:
+    facts = {"queues": (queue(ROOT_QUEUE), queue("leaf"))}
+
+    assert [problem.where for problem in queues(asked(facts, queue=ROOT_QUEUE))] == ["queue"]
+
+
+@pytest.mark.parametrize("name", ["a", "train-7", "A.b_c-D", "x" * 64, "s-1", "s-train"])
+def test_names_that_people_give(name: str) -> None:
+    assert list(names(asked(name=name))) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "result", "failed"),
+    [
+        (SessionStatus.TERMINATED, SessionResult.FAILURE, True),
+        (SessionStatus.TERMINATED, SessionResult.SUCCESS, False),
+        (SessionStatus.CANCELLED, SessionResult.FAILURE, True),
+        (SessionStatus.CANCELLED, None, True),
+        (SessionStatus.RUNNING, None, False),
+        (SessionStatus.TERMINATING, SessionResult.FAILURE, False),
+    ],
+)
+def test_only_what_ended_well_or_may_still_end_well_can_be_built_on(
+    status: SessionStatus,
+    result: SessionResult | None,
+    failed: bool,
+) -> None:
+    assert has_failed(ended(status, result)) is failed
+
+
+def test_a_dependency_that_failed_is_told_with_its_cause() -> None:
+    record = replace(ended(SessionStatus.TERMINATED, SessionResult.FAILURE), cause="out-of-memory")
+
+    (problem,) = dependencies(asked({"dependencies": {"train": (record,)}}, depends_on=("train",)))
+
+    assert problem.problem == "'train' has failed (out-of-memory), so this session would never start"

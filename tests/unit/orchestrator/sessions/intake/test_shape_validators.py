@@ -1,0 +1,111 @@
+"""Requests that make no sense by themselves. The table of bad ones is in test_validation."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sokovan.domain.policy import ResourcePolicy
+from sokovan.domain.session import Mount
+from sokovan.domain.tenancy import Role
+from sokovan.orchestrator.sessions.intake import shape_validators as shape
+from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest
+from tests.unit.orchestrator.sessions.intake.request_builders import asked
+
+PARTS = st.lists(st.sampled_from(["data", "x", "etc", "usr", "home", "a.b"]), min_size=0, max_size=3)
+
+
+@pytest.mark.parametrize("size", [1, 2, shape.CLUSTER_SIZE_MAX])
+def test_a_session_may_have_one_kernel_or_many(size: int) -> None:
+    assert list(shape.cluster_size(asked(size=size))) == []
+
+
+def test_the_kernels_of_all_groups_are_counted() -> None:
+    half = shape.CLUSTER_SIZE_MAX // 2
+    groups = tuple(KernelGroupRequest(name=name, size=half + 1) for name in ("a", "b"))
+
+    assert [problem.where for problem in shape.cluster_size(asked(groups=groups))] == ["size"]
+
+
+def test_every_policy_that_forbids_a_priority_is_named() -> None:
+    policies = (
+        ("user alice", ResourcePolicy("p", priority_max=1)),
+        ("domain lab", ResourcePolicy("q", priority_max=2)),
+    )
+
+    found = [problem.problem for problem in shape.priority(asked({"policies": policies}, priority=3))]
+
+    assert [text.rpartition("that ")[2] for text in found] == ["user alice may have", "domain lab may have"]
+
+
+@pytest.mark.parametrize(
+    ("role", "wanted", "fine"),
+    [
+        (Role.USER, 100, True),
+        (Role.USER, 101, False),
+        (Role.USER, -1_000_000, True),
+        (Role.DOMAIN_ADMIN, 101, False),
+        (Role.ADMIN, 1_000_000, True),
+    ],
+)
+def test_where_no_policy_says_how_urgent_work_may_be_the_top_is_for_administrators(
+    role: Role, wanted: int, fine: bool
+) -> None:
+    usual = asked({"policies": (("user alice", ResourcePolicy("p", sessions_max=1)),)}, priority=wanted)
+
+    found = list(shape.priority(replace(usual, caller=replace(usual.caller, role=role))))
+
+    assert [problem.problem.partition(";")[0] for problem in found] == (
+        [] if fine else [f"{wanted} is more than 100, the most there is for whom no policy sets a limit"]
+    )
+
+
+def test_a_policy_may_allow_more_than_is_usual() -> None:
+    policies = (("user alice", ResourcePolicy("p", priority_max=500)),)
+
+    assert list(shape.priority(asked({"policies": policies}, priority=500))) == []
+
+
+def test_a_policy_without_limits_forbids_nothing() -> None:
+    policies = (("user alice", ResourcePolicy("p")),)
+
+    assert list(shape.priority(asked({"policies": policies}, priority=3))) == []
+    assert list(shape.kernel_limit(asked({"policies": policies}, size=100))) == []
+
+
+def test_a_start_in_the_past_is_a_start_at_once() -> None:
+    assert list(shape.starting_time(asked(starts_at_ms=1))) == []
+
+
+@given(PARTS, PARTS)
+def test_two_targets_clash_exactly_if_one_lies_in_the_other(first: list[str], second: list[str]) -> None:
+    one, other = "/" + "/".join(["m", *first]), "/" + "/".join(["m", *second])
+    given_mounts = (Mount("/srv/a", one), Mount("/srv/b", other))
+
+    clash = posixpath.commonpath([one, other]) in {one, other}
+
+    assert bool(list(shape.mounts(asked(mounts=given_mounts)))) is clash
+
+
+@pytest.mark.parametrize("top", sorted(shape.SCRATCH))
+def test_what_is_shown_where_it_is_may_lie_in_a_scratch_place(top: str) -> None:
+    place, near = f"/{top}/x", f"/{top}/y"
+    assert list(shape.mounts(asked(mounts=(Mount(place, f"{place}/"),)))) == []
+    assert [problem.where for problem in shape.mounts(asked(mounts=(Mount(place, near),)))] == ["mounts/0/target"]
+
+
+@pytest.mark.parametrize("place", ["/", "/usr/x", "/lib"])
+def test_the_system_is_not_covered_even_by_itself(place: str) -> None:
+    assert "mounts/0/target" in [problem.where for problem in shape.mounts(asked(mounts=(Mount(place, place),)))]
+
+
+@given(PARTS)
+def test_a_target_is_a_place_of_the_system_by_its_first_folder_alone(parts: list[str]) -> None:
+    target = "/" + "/".join(parts)
+    system = not parts or parts[0] in shape.SYSTEM_TARGETS
+
+    assert bool(list(shape.mounts(asked(mounts=(Mount("/srv/a", target),))))) is system

@@ -1,0 +1,124 @@
+"""Requests become sessions: in one step, once, under a name that is free."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from sokovan.domain.errors import Conflict
+from sokovan.domain.ids import AgentId
+from sokovan.orchestrator.sessions.intake.submissions import RENAMED_MAX
+from sokovan.testing.stored_cluster import refusal
+from tests.unit.adapters.sql.statements import told_to
+from tests.unit.orchestrator.sessions.little_controller import ALICE, BOB, HELLO, asking, little_controller
+
+
+async def test_a_made_up_name_that_is_taken_is_made_up_again() -> None:
+    async with little_controller(names=iter(["brave-heron-7", "brave-heron-7", "brave-heron-7", "calm-otter-2"])) as on:
+        first = await on.submit()
+        second = await on.submit()
+
+    assert [first.spec.name, second.spec.name] == ["brave-heron-7", "calm-otter-2"]
+
+
+async def test_two_users_may_have_sessions_of_one_name() -> None:
+    async with little_controller(names=iter(["brave-heron-7", "brave-heron-7"])) as on:
+        sessions = [await on.submit(ALICE), await on.submit(BOB)]
+
+    assert [session.spec.name for session in sessions] == ["brave-heron-7", "brave-heron-7"]
+
+
+async def test_a_name_is_free_again_when_its_session_has_ended() -> None:
+    async with little_controller() as on:
+        first = await on.submit(name="train")
+        await on.controller.cancel(first.session_id, ALICE)
+
+        assert (await on.submit(name="train")).session_id != first.session_id
+
+
+async def test_when_no_name_can_be_made_up_the_conflict_is_told() -> None:
+    async with little_controller(names=iter(["same"] * (RENAMED_MAX + 2))) as on:
+        await on.submit()
+        error = await refusal(on.submit(), Conflict)
+
+        assert "same" in error.message
+        assert await on.stored() == 1
+
+
+async def test_an_equal_request_that_races_itself_makes_one_session() -> None:
+    async with little_controller() as on:
+        work = [on.controller.submit(asking(name="train"), ALICE, key="k") for _ in range(8)]
+        submissions = await asyncio.gather(*work)
+
+        assert sum(one.fresh for one in submissions) == 1
+        assert len({one.session.session_id for one in submissions}) == 1
+        assert await on.stored() == 1
+
+
+async def test_a_repeated_request_gives_its_session_even_after_that_has_ended() -> None:
+    async with little_controller() as on:
+        first = await on.submit(name="train", key="k")
+        await on.controller.cancel(first.session_id, ALICE)
+        again = await on.submit(name="train", key="k")
+
+    assert again.session_id == first.session_id
+    assert again.status == "cancelled"
+
+
+async def test_a_repeated_request_is_known_though_it_would_be_refused_now() -> None:
+    async with little_controller() as on:
+        first = await on.submit(name="train", group="vision", key="k")
+        left = replace(ALICE, owner=replace(ALICE.owner, group="other"), groups=("other",))
+
+        assert (await on.submit(left, name="train", group="vision", key="k")).session_id == first.session_id
+
+
+async def test_what_comes_together_is_judged_apart_and_stored_in_few_transactions() -> None:
+    async with little_controller() as on:
+        await on.cluster.agent("a1")
+        await on.submit(name="before")
+        # They come before the first is stored, and are few enough for one transaction or two.
+        wishes = [asking(name="s0"), asking(name="s1", size=0), asking(name="s2"), asking(name="s2")]
+        with told_to(on.cluster) as statements:
+            work = [on.controller.submit(wish, caller) for wish in wishes for caller in (ALICE, BOB)]
+            outcomes = await asyncio.gather(*work, return_exceptions=True)
+        entries = await on.store.read(lambda unit: unit.audit.page(limit=99))
+        stored = await on.stored()
+
+    kinds = [type(one).__name__ for one in outcomes[::2]]
+    assert kinds == ["Submission", "InvalidRequest", "Submission", "Conflict"]
+    assert [type(one).__name__ for one in outcomes[1::2]] == kinds
+    assert (stored, len(entries)) == (5, 5)
+    assert {entry.who for _, _, entry in entries} == {"alice", "bob"}
+    assert sum(statement.startswith("INSERT INTO commits") for statement in statements) <= 2
+
+
+async def test_the_audit_says_who_submitted_what_with_which_key() -> None:
+    async with little_controller() as on:
+        session = await on.submit(name="train")
+        ((_, _, entry),) = await on.store.read(lambda unit: unit.audit.page(limit=10))
+
+    assert (entry.who, entry.action, entry.target) == ("alice", "session.enqueue", session.session_id)
+    assert entry.detail == {"name": "train", "group": "vision", "access_key": "AKALICE"}
+
+
+async def test_a_session_that_names_no_processor_gets_the_usual_one_of_its_agents() -> None:
+    async with little_controller() as on:
+        await on.cluster.agent("a1", architecture="aarch64")
+        session = await on.submit()
+
+    assert session.spec.kernels[0].architecture == "aarch64"
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_preparing_stores_nothing_however_often(times: int) -> None:
+    async with little_controller() as on:
+        for _ in range(times):
+            planned = await on.controller.plan(HELLO, ALICE)
+            assert planned.placements == ()
+        await on.cluster.agent("a1")
+
+        assert (await on.controller.plan(HELLO, ALICE)).placements == ((0, AgentId("a1")),)
+        assert await on.stored() == 0

@@ -1,0 +1,72 @@
+"""What is new in reports, and what they say of a kernel."""
+
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.records import KernelRecord
+from sokovan.domain.slots import NO_SLOTS
+from sokovan.orchestrator.sessions.agent_reports import Reports
+from sokovan.ports.agent_states import AgentState, KernelReport
+
+A1 = AgentId("a1")
+K1, K2 = KernelId("k1"), KernelId("k2")
+
+
+def state(sequence: int, *kernels: KernelReport, incarnation: int = 1) -> dict[AgentId, AgentState]:
+    return {A1: AgentState(A1, incarnation, sequence, kernels)}
+
+
+def running(kernel_id: KernelId, attempt: int = 1) -> KernelReport:
+    return KernelReport(kernel_id, attempt, running=True)
+
+
+def kernel(kernel_id: KernelId = K1, *, incarnation: int = 1, attempt: int = 1) -> KernelRecord:
+    return KernelRecord(kernel_id, SessionId("s"), 0, KernelStatus.RUNNING, 1, NO_SLOTS, attempt, A1, incarnation)
+
+
+def test_only_what_differs_is_news() -> None:
+    reports = Reports()
+    first = reports.take_in(state(1, running(K1), running(K2)), now_ms=0)
+    assert (first.kernels, first.spoke, first.reborn, first.restarted) == ([K1, K2], [A1], [A1], [])
+    same = reports.take_in(state(1, running(K1)), now_ms=5)
+    assert (same.kernels, same.spoke) == ([], [])
+    later = reports.take_in(state(2, running(K1), KernelReport(K2, 1, running=False, exit_code=0)), now_ms=9)
+    assert (later.kernels, later.spoke, later.reborn) == ([K2], [A1], [])
+    gone = reports.take_in(state(3, running(K1)), now_ms=12)
+    assert gone.kernels == [K2]
+    assert reports.heard_ms(A1) == 12
+
+
+def test_a_restarted_agent_is_told_from_one_that_is_seen_first() -> None:
+    reports = Reports()
+    reports.take_in(state(7, running(K1)), now_ms=0)
+    news = reports.take_in(state(1, running(K1), incarnation=2), now_ms=1)
+    assert (news.reborn, news.restarted, news.kernels) == ([A1], [A1], [])
+
+
+def test_a_kernel_is_fenced_when_a_later_incarnation_does_not_list_it() -> None:
+    reports = Reports()
+    assert not reports.fenced(kernel())
+    reports.take_in(state(1, incarnation=1), now_ms=0)
+    assert not reports.fenced(kernel())
+    assert reports.current(kernel())
+    reports.take_in(state(1, running(K2), incarnation=2), now_ms=1)
+    assert reports.fenced(kernel())
+    assert not reports.fenced(kernel(K2))
+    assert not reports.current(kernel(K2))
+
+
+def test_another_attempt_is_another_kernel() -> None:
+    reports = Reports()
+    reports.take_in(state(1, running(K1, attempt=2)), now_ms=0)
+    assert reports.listed(kernel(attempt=1)) is None
+    assert reports.listed(kernel(attempt=2)) == running(K1, attempt=2)
+
+
+def test_what_is_forgotten_says_nothing() -> None:
+    reports = Reports()
+    reports.take_in(state(1, running(K1)), now_ms=3)
+    reports.forget(A1)
+    assert (reports.state(A1), reports.heard_ms(A1), reports.listed(kernel())) == (None, None, None)
+    reports.take_in(state(1, running(K1)), now_ms=3)
+    reports.clear()
+    assert reports.state(A1) is None

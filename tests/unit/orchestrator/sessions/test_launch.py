@@ -1,0 +1,199 @@
+"""What kernels are told of each other when they start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
+from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.domain.session import KernelSpec, Mount, ServicePort, SessionSpec
+from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.sessions.launch import (
+    HOSTFILE,
+    LOOPBACK,
+    RESERVED,
+    launches,
+    master_port,
+)
+from sokovan.ports.runtime import Launch
+
+S1 = SessionId("s-1")
+ADDRESSES = {AgentId("a"): "10.0.0.1", AgentId("b"): "10.0.0.2"}
+SLOTS = ResourceSlot({"cpu": 2000, "mem": 1 << 30})
+
+
+def session(*agents: str | None, kernel: Mapping[str, Any] | None = None, **options: Any) -> SessionRecord:
+    """A session whose kernels lie on these agents, in order; None waits."""
+    specs = tuple(
+        KernelSpec(
+            KernelId(f"k-{n}"),
+            SLOTS,
+            **{"group": "sub" if n else "main", "image": "host", "command": ("true",)} | dict(kernel or {}),
+        )
+        for n in range(len(agents))
+    )
+    records = tuple(
+        KernelRecord(
+            KernelId(f"k-{n}"),
+            S1,
+            n,
+            KernelStatus.PENDING if agent is None else KernelStatus.PREPARED,
+            1,
+            SLOTS,
+            attempt=n + 1,
+            agent_id=None if agent is None else AgentId(agent),
+            devices={"cuda.device": (str(n),)},
+        )
+        for n, agent in enumerate(agents)
+    )
+    spec = SessionSpec(S1, specs, **{"name": "ddp", **options})
+    return SessionRecord(S1, spec, SessionStatus.PREPARED, 1, Goal.RUN, 0, records)
+
+
+def environments(*agents: str | None) -> list[Mapping[str, str]]:
+    return [launch.environment for launch in launches(session(*agents), ADDRESSES)]
+
+
+def told(environment: Mapping[str, str], *names: str) -> list[str]:
+    return [environment[name] for name in names]
+
+
+def test_a_kernel_alone_is_a_cluster_of_one() -> None:
+    (environment,) = environments("a")
+
+    assert told(environment, "SOKOVAN_SESSION_ID", "SOKOVAN_SESSION_NAME", "SOKOVAN_KERNEL") == ["s-1", "ddp", "k-0"]
+    assert told(environment, "SOKOVAN_RANK", "SOKOVAN_SIZE", "SOKOVAN_ROLE") == ["0", "1", "main"]
+    assert told(environment, "MASTER_ADDR", "WORLD_SIZE", "RANK") == ["10.0.0.1", "1", "0"]
+
+
+def test_ranks_follow_the_indexes_of_kernels_wherever_they_lie() -> None:
+    found = environments("b", "a", "b", "a")
+
+    assert [told(one, "SOKOVAN_RANK", "RANK", "NODE_RANK", "GROUP_RANK", "OMPI_COMM_WORLD_RANK") for one in found] == [
+        [str(n)] * 5 for n in range(4)
+    ]
+    assert {one["WORLD_SIZE"] for one in found} == {one["SOKOVAN_SIZE"] for one in found} == {"4"}
+    assert [one["SOKOVAN_ROLE"] for one in found] == ["main", "sub", "sub", "sub"]
+
+
+def test_all_meet_where_the_first_kernel_is() -> None:
+    found = environments("b", "a", "b")
+
+    assert {one["MASTER_ADDR"] for one in found} == {"10.0.0.2"}
+    assert {one["MASTER_PORT"] for one in found} == {str(master_port(S1))}
+    assert {one["SOKOVAN_HOSTS"] for one in found} == {"10.0.0.2,10.0.0.1,10.0.0.2"}
+
+
+def test_local_ranks_count_the_kernels_of_one_machine() -> None:
+    found = environments("a", "b", "a", "a")
+
+    assert [one["SOKOVAN_LOCAL_RANK"] for one in found] == ["0", "0", "1", "2"]
+    assert [one["SOKOVAN_LOCAL_SIZE"] for one in found] == ["3", "1", "3", "3"]
+    assert [one["OMPI_COMM_WORLD_LOCAL_RANK"] for one in found] == ["0", "0", "1", "2"]
+
+
+def test_a_kernel_sees_its_own_devices_only_so_it_is_the_first_on_its_node() -> None:
+    assert [told(one, "LOCAL_RANK", "LOCAL_WORLD_SIZE") for one in environments("a", "a")] == [["0", "1"]] * 2
+
+
+def test_the_host_file_names_each_host_once_in_the_order_of_ranks() -> None:
+    launch = launches(session("b", "a", "b"), ADDRESSES)[1]
+
+    assert launch.files == {HOSTFILE: "10.0.0.2 slots=2\n10.0.0.1 slots=1\n"}
+    assert launch.environment["SOKOVAN_HOSTFILE"] == HOSTFILE
+
+
+def test_an_agent_without_an_address_is_this_machine() -> None:
+    (launch,) = launches(session("somewhere"), {})
+
+    assert launch.environment["MASTER_ADDR"] == LOOPBACK == "127.0.0.1"
+
+
+def test_nobody_is_told_of_kernels_that_wait_for_room() -> None:
+    found = launches(session("a", None, "b"), ADDRESSES)
+
+    assert [launch.kernel_id for launch in found] == ["k-0", "k-2"]
+    assert [launch.environment["RANK"] for launch in found] == ["0", "1"]
+    sizes = {tuple(told(one.environment, "WORLD_SIZE", "SOKOVAN_SIZE", "OMPI_COMM_WORLD_SIZE")) for one in found}
+    assert sizes == {("2", "2", "2")}
+    assert {one.environment["SOKOVAN_HOSTS"] for one in found} == {"10.0.0.1,10.0.0.2"}
+
+
+def test_a_kernel_that_comes_later_goes_on_counting() -> None:
+    before, after = environments("a", "b", None), environments("a", "b", "a")
+
+    assert [one["RANK"] for one in before] == ["0", "1"]
+    assert [one["RANK"] for one in after] == ["0", "1", "2"]
+    assert after[2]["WORLD_SIZE"] == "3"
+
+
+def test_a_launch_has_everything_that_the_kernel_is() -> None:
+    mount = Mount("/srv", "/data")
+    kernel = {"image": "venv:torch", "command": ("python", "train.py"), "environment": {"EPOCHS": "3"}}
+    _, launch = launches(session("a", "b", kernel=kernel, mounts=(mount,)), ADDRESSES)
+
+    assert isinstance(launch, Launch)
+    assert (launch.kernel_id, launch.attempt, launch.session_id) == ("k-1", 2, S1)
+    assert (launch.image, launch.command) == ("venv:torch", ("python", "train.py"))
+    assert launch.environment["EPOCHS"] == "3"
+    assert (launch.mounts, launch.slots) == ((mount,), dict(SLOTS))
+    assert launch.devices == {"cuda.device": ("1",)}
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_what_the_system_says_is_never_overridden(name: str) -> None:
+    (launch,) = launches(session("a", kernel={"environment": {name: "mine"}}), ADDRESSES)
+
+    assert launch.environment[name] != "mine"
+
+
+def test_every_variable_that_is_set_is_reserved() -> None:
+    (environment,) = environments("a")
+
+    assert {name for name in environment if not name.startswith("SOKOVAN_")} == RESERVED
+
+
+def test_service_ports_are_told_by_name() -> None:
+    ports = (ServicePort("web", 8080), ServicePort("metrics", 9090))
+    (launch,) = launches(session("a", ports=ports), ADDRESSES)
+
+    assert launch.environment["SOKOVAN_PORTS"] == "web=8080,metrics=9090"
+
+
+def test_a_session_without_kernels_in_place_starts_nothing() -> None:
+    assert list(launches(session(None, None), ADDRESSES)) == []
+
+
+def test_kernel_groups_give_their_names_as_roles() -> None:
+    (launch,) = launches(session("a", kernel={"group": "parameter-server"}), ADDRESSES)
+
+    assert launch.environment["SOKOVAN_ROLE"] == "parameter-server"
+
+
+@given(st.text(alphabet="0123456789ABCDEFGHJKMNPQRSTVWXYZ", min_size=1, max_size=26))
+def test_the_meeting_port_is_in_range_and_always_the_same(text: str) -> None:
+    port = master_port(SessionId(f"s-{text}"))
+
+    assert 20_000 <= port <= 29_999
+    assert port == master_port(SessionId(f"s-{text}"))
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=12))
+def test_local_ranks_are_numbered_without_gaps_on_every_agent(agents: list[str | None]) -> None:
+    found = launches(session(*agents), ADDRESSES)
+
+    by_agent: dict[str, list[int]] = {}
+    for launch, agent in zip(found, [one for one in agents if one is not None], strict=True):
+        by_agent.setdefault(agent, []).append(int(launch.environment["SOKOVAN_LOCAL_RANK"]))
+        assert launch.environment["SOKOVAN_LOCAL_SIZE"] == str(agents.count(agent))
+    assert all(ranks == list(range(len(ranks))) for ranks in by_agent.values())
+    assert [launch.environment["RANK"] for launch in found] == [str(rank) for rank in range(len(found))]
+    total = sum(int(line.rpartition("=")[2]) for line in (found[0].files[HOSTFILE].splitlines() if found else []))
+    assert total == len(found)

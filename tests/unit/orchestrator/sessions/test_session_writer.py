@@ -1,0 +1,145 @@
+"""Decisions of handlers become few writes, and a late decision loses."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from sokovan.domain.events import Event, VerdictsChanged
+from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.records import DETAIL_MAX, SessionRecord
+from sokovan.orchestrator.batch_writer import BatchWriter
+from sokovan.orchestrator.quarantine import Quarantine
+from sokovan.orchestrator.sessions.session_cache import LiveSessions
+from sokovan.orchestrator.sessions.session_cache_reader import LiveReader
+from sokovan.orchestrator.sessions.session_writer import Freeing, Plan, SessionWriter, Step, by_coordinator, by_report
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+
+READY, CREATE = KernelTrigger.IMAGE_READY, KernelTrigger.CREATION_REQUESTED
+
+
+class Desk:
+    """A writer, and the copy that it keeps."""
+
+    def __init__(self, cluster: OrchestratedCluster) -> None:
+        self.cluster = cluster
+        self.live = LiveSessions(lambda _before, _after: None)
+        self.reader = LiveReader(self.live, cluster.store)
+        self.batches, self.quarantine = BatchWriter(cluster.store), Quarantine(cluster.clock)
+        self.writer = SessionWriter(self.batches, self.live, self.quarantine)
+
+    async def scheduled(self, *names: str) -> list[SessionRecord]:
+        """Sessions that have a place, and are in the copy."""
+        for name in names:
+            await self.cluster.submit(name)
+            await self.cluster.stored.place(name, "a1")
+        await self.reader.load()
+        return [record for name in names if (record := self.live.get(SessionId(name))) is not None]
+
+
+@pytest.fixture
+async def desk(cluster: OrchestratedCluster) -> Desk:
+    await cluster.agent("a1")
+    return Desk(cluster)
+
+
+def ready_and_asked(session: SessionRecord) -> Sequence[Step]:
+    kernels = tuple(kernel.kernel_id for kernel in session.kernels)
+    return Step(READY, by_report(), kernels), Step(CREATE, by_coordinator(), kernels)
+
+
+async def test_many_sessions_take_two_steps_in_one_transaction(desk: Desk) -> None:
+    sessions = await desk.scheduled("s1", "s2", "s3")
+    moved = await desk.writer.move("test", desk.writer.decide("test", sessions, ready_and_asked))
+    assert [record.status.value for record in moved] == ["creating"] * 3
+    assert desk.batches.transactions == 1
+    assert all(desk.live.get(record.session_id) == record for record in moved)
+    assert all(kernel.sent for record in moved for kernel in record.kernels)
+
+
+async def test_a_session_that_was_changed_meanwhile_is_left_out_and_read_again(desk: Desk) -> None:
+    sessions = await desk.scheduled("s1", "s2")
+    await desk.cluster.stop("s1")
+    moved = await desk.writer.move("test", [Plan(one, tuple(ready_and_asked(one))) for one in sessions])
+    assert [record.session_id for record in moved] == ["s2"]
+    assert list(desk.live.doubtful) == ["s1"]
+    assert desk.quarantine.take() == []
+
+
+async def test_an_illegal_step_concerns_its_own_session_only(desk: Desk) -> None:
+    sessions = await desk.scheduled("s1", "s2")
+    good = Plan(sessions[0], tuple(ready_and_asked(sessions[0])))
+    bad = Plan(sessions[1], (Step(CREATE, by_coordinator(), (sessions[1].kernels[0].kernel_id,)),))
+    moved = await desk.writer.move("test", [good, bad])
+    assert [record.session_id for record in moved] == ["s1"]
+    assert [(one.subject, one.code) for one in desk.quarantine.take()] == [("s2", "illegal-transition")]
+
+
+async def test_a_decision_that_raises_sets_its_session_aside(desk: Desk) -> None:
+    sessions = await desk.scheduled("s1", "s2")
+
+    def decide(session: SessionRecord) -> Sequence[Step]:
+        if session.session_id == "s1":
+            raise KeyError("oops")
+        return ready_and_asked(session)
+
+    plans = desk.writer.decide("test", sessions, decide)
+    assert [plan.session.session_id for plan in plans] == ["s2"]
+    assert not desk.quarantine.admits("s1")
+    assert desk.writer.decide("test", sessions[:1], ready_and_asked) == []
+
+
+async def test_steps_without_kernels_are_no_steps(desk: Desk) -> None:
+    sessions = await desk.scheduled("s1")
+    assert desk.writer.decide("test", sessions, lambda _session: [Step(READY, by_report(), ())]) == []
+    assert await desk.writer.move("test", []) == []
+    assert await desk.writer.free("test", [], by_report()) == []
+    assert await desk.writer.want("test", [], Goal.STOP, by_coordinator()) == []
+    await desk.writer.note([], by_coordinator())
+    assert desk.batches.transactions == 0
+
+
+async def test_a_proof_that_does_not_hold_frees_nothing_and_is_no_failure_of_ours(desk: Desk) -> None:
+    sessions = await desk.scheduled("s1", "s2")
+    await desk.writer.want("test", [one.session_id for one in sessions], Goal.STOP, by_coordinator("test"))
+    stopped = [record for one in sessions if (record := desk.live.get(one.session_id)) is not None]
+    freed = await desk.writer.free(
+        "test",
+        [
+            Freeing(stopped[0].session_id, stopped[0].kernels, FreeProof.HOST_GONE),
+            Freeing(stopped[1].session_id, stopped[1].kernels, FreeProof.NEVER_SENT),
+        ],
+        by_coordinator("over"),
+    )
+    assert [record.session_id for record in freed] == ["s2"]
+    assert desk.quarantine.take() == []
+    assert list(desk.live.doubtful) == ["s1"]
+
+
+async def published(cluster: OrchestratedCluster) -> list[Event]:
+    """What the outbox gives now, taken."""
+    events: list[Event] = []
+
+    async def take(batch: Sequence[Event]) -> None:
+        events.extend(batch)
+
+    await cluster.store.outbox.publish_pending(take, limit=1000)
+    return events
+
+
+async def test_who_watches_hears_of_a_note_that_is_told_aloud(desk: Desk) -> None:
+    [session] = await desk.scheduled("s1")
+    await published(desk.cluster)
+    await desk.writer.note([session.session_id], by_coordinator("quiet"))
+    await desk.writer.note([session.session_id], by_coordinator("loud"), aloud=True)
+    told = [event for event in await published(desk.cluster) if isinstance(event, VerdictsChanged)]
+    assert [(event.session_ids, event.code) for event in told] == [(("s1",), "loud")]
+
+
+async def test_a_note_is_told_to_all(desk: Desk) -> None:
+    sessions = await desk.scheduled("s1", "s2")
+    await desk.writer.note([one.session_id for one in sessions], by_coordinator("waits", "x" * 5000))
+    for name in ("s1", "s2"):
+        last = (await desk.cluster.story(name))[-1]
+        assert (last.change.code, len(last.change.detail)) == ("waits", DETAIL_MAX)

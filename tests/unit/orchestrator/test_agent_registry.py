@@ -1,0 +1,226 @@
+"""Agents are admitted with an incarnation, and heard for what is new."""
+
+import asyncio
+from dataclasses import replace
+
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
+from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
+from sokovan.domain.records import AgentRecord, Device
+from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.agent_registry import Admission, Arrival, Rejection
+from sokovan.ports.agent_gateway import ImageReport, ImageState
+from sokovan.ports.agent_states import AgentState, KernelReport
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER
+
+A1 = AgentId("a1")
+ARRIVAL = Arrival(
+    agent_id=A1,
+    slots=ResourceSlot({"cpu": 4000, "mem": 8 << 30, "cuda.device": 1}),
+    devices=(Device("g0", "cuda.device"),),
+)
+
+
+async def stored(cluster: OrchestratedCluster) -> AgentRecord:
+    return await cluster.store.read(lambda unit: unit.fleet.get(A1))
+
+
+async def moved(cluster: OrchestratedCluster, *triggers: AgentTrigger) -> None:
+    for trigger in triggers:
+        record = await stored(cluster)
+        change = BY_USER if trigger in {AgentTrigger.DRAIN_REQUESTED, AgentTrigger.DECLARED_GONE} else BY_COORDINATOR
+        await cluster.store.run(lambda unit, r=record, t=trigger, c=change: unit.fleet.move(r, t, c))  # type: ignore[misc]  # defaults bind the loop's names
+
+
+async def hinted(cluster: OrchestratedCluster) -> bool:
+    return await cluster.hints.take("sessions")
+
+
+async def test_a_new_agent_is_enrolled_with_what_it_has(cluster: OrchestratedCluster) -> None:
+    assert await cluster.registry.admit(ARRIVAL) == Admission(1)
+    record = await stored(cluster)
+    assert record.info.available_slots == ARRIVAL.slots
+    assert record.devices == ARRIVAL.devices
+    assert await hinted(cluster)
+
+
+async def test_agents_that_come_together_each_get_their_own_answer(cluster: OrchestratedCluster) -> None:
+    names = [AgentId(f"n{number}") for number in (3, 1, 2)]
+    strange = replace(ARRIVAL, agent_id=AgentId("n0"), scaling_group=ScalingGroupName("nowhere"))
+    await cluster.registry.admit(replace(ARRIVAL, agent_id=names[0]))
+    arrivals = [*(replace(ARRIVAL, agent_id=name) for name in names), strange]
+    *admitted, refused = await asyncio.gather(*map(cluster.registry.admit, arrivals))
+    assert admitted == [Admission(2), Admission(1), Admission(1)]
+    assert isinstance(refused, Rejection)
+    assert not refused.final
+
+
+async def test_a_new_process_gets_a_new_incarnation_and_the_same_one_keeps_its_own(
+    cluster: OrchestratedCluster,
+) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    assert await cluster.registry.admit(ARRIVAL) == Admission(2)
+    assert await cluster.registry.admit(replace(ARRIVAL, incarnation=2)) == Admission(2)
+
+
+async def test_an_older_incarnation_is_refused_for_good(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    await cluster.registry.admit(ARRIVAL)
+    verdict = await cluster.registry.admit(replace(ARRIVAL, incarnation=1))
+    assert isinstance(verdict, Rejection)
+    assert (verdict.code, verdict.final) == ("superseded", True)
+
+
+async def test_an_agent_from_a_lost_future_is_overtaken(cluster: OrchestratedCluster) -> None:
+    assert await cluster.registry.admit(replace(ARRIVAL, incarnation=41)) == Admission(42)
+    verdict = await cluster.registry.admit(replace(ARRIVAL, incarnation=10**9))
+    assert isinstance(verdict, Rejection)
+
+
+async def test_an_agent_that_left_for_good_is_refused(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    await moved(cluster, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST, AgentTrigger.DECLARED_GONE)
+    for incarnation in (0, 1):
+        verdict = await cluster.registry.admit(replace(ARRIVAL, incarnation=incarnation))
+        assert isinstance(verdict, Rejection)
+        assert verdict.code == "agent-left"
+
+
+async def test_an_agent_of_an_unknown_scaling_group_may_try_again(cluster: OrchestratedCluster) -> None:
+    verdict = await cluster.registry.admit(replace(ARRIVAL, scaling_group=ScalingGroupName("elsewhere")))
+    assert isinstance(verdict, Rejection)
+    assert (verdict.code, verdict.final) == ("not-found", False)
+    assert "elsewhere" in verdict.message
+
+
+async def test_an_agent_that_is_drained_hears_so_at_admission(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    await moved(cluster, AgentTrigger.DRAIN_REQUESTED)
+    assert await cluster.registry.admit(replace(ARRIVAL, incarnation=1)) == Admission(1, draining=True)
+    assert await cluster.registry.admit(ARRIVAL) == Admission(2, draining=True)
+
+
+async def test_a_reconnecting_agent_is_alive_again(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    await moved(cluster, AgentTrigger.HEARTBEAT_MISSED)
+    await cluster.registry.admit(replace(ARRIVAL, incarnation=1))
+    assert (await stored(cluster)).info.status is AgentStatus.ALIVE
+
+
+async def test_what_the_agent_found_and_what_has_not_begun_belongs_to_the_new_incarnation(
+    cluster: OrchestratedCluster,
+) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    for name in ("found", "lost", "waiting"):
+        await cluster.submit(name)
+        await cluster.stored.place(name, "a1")
+    await cluster.stored.start("found")
+    await cluster.stored.start("lost")
+    await cluster.registry.admit(replace(ARRIVAL, kernels=((KernelId("found.0"), 1), (KernelId("unknown"), 3))))
+    found, lost, waiting = [
+        (await cluster.session(name)).kernels[0].incarnation for name in ("found", "lost", "waiting")
+    ]
+    assert (found, lost, waiting) == (2, 1, 2)
+
+
+async def test_another_machine_cannot_take_the_name_of_an_agent_that_is_there(cluster: OrchestratedCluster) -> None:
+    mine, others = replace(ARRIVAL, identity="mine"), replace(ARRIVAL, identity="another's")
+    await cluster.registry.admit(mine)
+    await cluster.submit("s")
+    await cluster.stored.place("s", "a1")
+    await cluster.stored.start("s")
+    for trigger in (None, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST):
+        await moved(cluster, *([trigger] if trigger else []))
+        for incarnation in (0, 1):
+            verdict = await cluster.registry.admit(replace(others, incarnation=incarnation))
+            assert isinstance(verdict, Rejection)
+            assert (verdict.code, verdict.final) == ("name-taken", True)
+            assert "a1" in verdict.message
+    assert isinstance(await cluster.registry.admit(ARRIVAL), Rejection)
+    assert (await cluster.session("s")).kernels[0].incarnation == 1
+    assert await cluster.registry.admit(replace(mine, kernels=((KernelId("s.0"), 1),))) == Admission(2)
+    assert (await cluster.session("s")).kernels[0].incarnation == 2
+
+
+async def test_another_machine_cannot_take_the_name_of_an_agent_that_is_drained(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(replace(ARRIVAL, identity="mine"))
+    await moved(cluster, AgentTrigger.DRAIN_REQUESTED)
+    assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), Rejection)
+
+
+async def test_a_lost_agent_that_holds_nothing_may_be_replaced(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(replace(ARRIVAL, identity="mine"))
+    await moved(cluster, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
+    assert await cluster.registry.admit(replace(ARRIVAL, identity="another's")) == Admission(2)
+    assert (await stored(cluster)).info.labels == {"sokovan.identity": "another's"}
+
+
+async def test_an_identity_is_known_from_the_first_enrolment_that_has_one(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(replace(ARRIVAL, labels={"sokovan.identity": "made up", "zone": "a"}))
+    assert (await stored(cluster)).info.labels == {"zone": "a"}
+    assert await cluster.registry.admit(replace(ARRIVAL, identity="mine")) == Admission(2)
+    assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), Rejection)
+
+
+async def test_a_heartbeat_is_kept_with_the_time_when_it_was_heard(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    await cluster.clock.advance(3)
+    await cluster.registry.heard(A1, AgentState(A1, 1, 1))
+    state = await cluster.cache.get(A1)
+    assert state is not None
+    assert state.heard_ms == cluster.clock.now_ms()
+
+
+async def test_a_heartbeat_with_nothing_new_costs_nothing(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    kernels = (KernelReport(KernelId("k"), 1, running=True),)
+    await cluster.registry.heard(A1, AgentState(A1, 1, 1, kernels))
+    assert await hinted(cluster)
+    runs = 0
+    run = cluster.store.run
+
+    async def counted(*arguments: object, **options: object) -> object:
+        nonlocal runs
+        runs += 1
+        return await run(*arguments, **options)  # type: ignore[arg-type]  # a spy in front of it
+
+    cluster.store.run = counted  # type: ignore[assignment, method-assign]  # a spy in front of it
+    for sequence in range(2, 20):
+        await cluster.clock.advance(5)
+        await cluster.registry.heard(A1, AgentState(A1, 1, sequence, kernels))
+    assert (await hinted(cluster), runs) == (False, 0)
+    state = await cluster.cache.get(A1)
+    assert state is not None
+    assert state.sequence == 19
+
+
+async def test_news_of_kernels_and_images_wake_the_coordinator(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    await cluster.registry.heard(A1, AgentState(A1, 1, 1))
+    await hinted(cluster)
+    await cluster.registry.heard(A1, AgentState(A1, 1, 2, (KernelReport(KernelId("k"), 1, running=False),)))
+    assert await hinted(cluster)
+    ready = ImageReport("python", ImageState.READY)
+    await cluster.registry.heard(A1, AgentState(A1, 1, 3, (KernelReport(KernelId("k"), 1, running=False),)), [ready])
+    assert await hinted(cluster)
+    assert cluster.registry.images.of(A1, 1, "python") == ready
+
+
+async def test_a_heartbeat_after_a_long_silence_brings_the_agent_back(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    await cluster.registry.heard(A1, AgentState(A1, 1, 1))
+    await moved(cluster, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
+    await hinted(cluster)
+    await cluster.clock.advance(60)
+    await cluster.registry.heard(A1, AgentState(A1, 1, 2))
+    assert (await stored(cluster)).info.status is AgentStatus.ALIVE
+    assert await hinted(cluster)
+
+
+async def test_a_late_heartbeat_of_an_earlier_incarnation_is_not_heard(cluster: OrchestratedCluster) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    await cluster.registry.admit(ARRIVAL)
+    await cluster.registry.heard(A1, AgentState(A1, 2, 1))
+    await hinted(cluster)
+    await cluster.registry.heard(A1, AgentState(A1, 1, 99, (KernelReport(KernelId("k"), 1, running=True),)))
+    assert not await hinted(cluster)

@@ -1,0 +1,170 @@
+"""Periodic tasks: at once after idleness, coalesced in between, always after a while."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from sokovan.adapters.inprocess.hints import InProcessHints
+from sokovan.orchestrator.periodic_tasks import PeriodicTask, TaskFailure, TaskSpec
+from sokovan.testing.clock import VirtualClock
+
+
+class Rounds:
+    """A task whose rounds are counted, with the time of each."""
+
+    def __init__(self, **options: object) -> None:
+        self.clock = VirtualClock()
+        self.hints = InProcessHints(self.clock)
+        self.at_ms: list[int] = []
+        self.failures: list[TaskFailure] = []
+        self.outcome: Callable[[], bool] = lambda: False
+        spec = TaskSpec("rounds", self.work, hints=("go",), **options)  # type: ignore[arg-type]  # any option of a spec
+        self.task = PeriodicTask(spec, clock=self.clock, hints=self.hints, failed=self.failures.append)
+
+    async def work(self) -> bool:
+        self.at_ms.append(self.clock.monotonic_ms())
+        return self.outcome()
+
+
+@pytest.fixture
+async def rounds() -> AsyncIterator[Callable[..., Rounds]]:
+    running: list[tuple[Rounds, asyncio.Task[None]]] = []
+
+    def make(**options: object) -> Rounds:
+        made = Rounds(**options)
+        running.append((made, asyncio.ensure_future(made.task.run())))
+        return made
+
+    yield make
+    for made, task in running:
+        made.task.stop()
+        await made.clock.advance(0)
+        await task
+
+
+async def test_the_first_hint_after_idleness_is_served_at_once(rounds: Callable[..., Rounds]) -> None:
+    made = rounds(apart_s=0.02)
+    await made.clock.advance(1)
+    await made.hints.set("go")
+    await made.clock.advance(0)
+    assert made.at_ms == [0, 1000]
+
+
+async def test_hints_that_come_close_together_are_served_together(rounds: Callable[..., Rounds]) -> None:
+    made = rounds(apart_s=0.02)
+    await made.clock.advance(1)
+    for _ in range(4):
+        await made.hints.set("go")
+        await made.clock.advance(0.005)
+    await made.clock.advance(0.1)
+    assert made.at_ms == [0, 1000, 1020]
+
+
+async def test_a_hint_that_is_set_during_a_round_causes_the_next_one(rounds: Callable[..., Rounds]) -> None:
+    made = rounds(apart_s=0.02)
+
+    async def hinting() -> bool:
+        made.at_ms.append(made.clock.monotonic_ms())
+        if len(made.at_ms) == 1:
+            await made.hints.set("go")
+        return False
+
+    object.__setattr__(made.task.spec, "work", hinting)
+    await made.clock.advance(0.5)
+    assert made.at_ms == [0, 20]
+
+
+async def test_the_long_cycle_works_without_any_hint(rounds: Callable[..., Rounds]) -> None:
+    made = rounds(long_cycle_s=10.0)
+    await made.clock.advance(25)
+    assert made.at_ms == [0, 10_000, 20_000]
+
+
+async def test_a_task_with_more_to_do_goes_on_without_a_hint(rounds: Callable[..., Rounds]) -> None:
+    made = rounds(apart_s=0.02)
+    made.outcome = lambda: len(made.at_ms) < 3
+    await made.clock.advance(1)
+    assert made.at_ms == [0, 20, 40]
+
+
+async def test_work_that_is_due_at_a_time_of_its_own_is_done_then(rounds: Callable[..., Rounds]) -> None:
+    made = rounds(long_cycle_s=10.0, due=lambda: 3.0)
+    await made.clock.advance(7)
+    assert made.at_ms == [0, 3_000, 6_000]
+
+
+async def test_a_round_that_raises_is_reported_and_the_next_ones_come_ever_later(
+    rounds: Callable[..., Rounds],
+) -> None:
+    made = rounds(apart_s=0.02, long_cycle_s=10.0)
+
+    def fail() -> bool:
+        raise RuntimeError("no store")
+
+    made.outcome = fail
+    for _ in range(100):
+        await made.hints.set("go")
+        await made.clock.advance(0.01)
+    assert [failure.in_a_row for failure in made.failures] == list(range(1, len(made.failures) + 1))
+    assert len(made.failures) < 8
+    made.outcome = lambda: False
+    await made.clock.advance(20)
+    made.outcome = fail
+    await made.hints.set("go")
+    await made.clock.advance(1)
+    assert made.failures[-1].in_a_row == 1
+
+
+async def test_a_task_that_is_stopped_finishes_its_round_and_waits_no_longer() -> None:
+    made = Rounds()
+    running = asyncio.ensure_future(made.task.run())
+    await made.clock.advance(0)
+    made.task.stop()
+    await made.clock.advance(0)
+    assert running.done()
+    assert made.at_ms == [0]
+
+
+async def test_a_due_that_raises_does_not_end_the_task(rounds: Callable[..., Rounds]) -> None:
+    def broken() -> float:
+        raise LookupError("no such time")
+
+    made = rounds(long_cycle_s=10.0, due=broken)
+    await made.clock.advance(25)
+    assert made.at_ms == [0, 10_000, 20_000]
+    assert [(failure.task, str(failure.error)) for failure in made.failures[:1]] == [("rounds", "no such time")]
+    assert [failure.in_a_row for failure in made.failures] == [1, 2, 3]
+
+
+async def test_hints_that_are_away_keep_nobody_from_working(
+    rounds: Callable[..., Rounds], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = rounds(apart_s=0.02, long_cycle_s=10.0)
+
+    async def away(*_args: object, **_options: object) -> bool:
+        raise ConnectionError("no hints")
+
+    monkeypatch.setattr(made.hints, "take", away)
+    monkeypatch.setattr(made.hints, "wait", away)
+    await made.clock.advance(60)
+    assert 5 <= len(made.at_ms) < 20
+    assert made.at_ms[-1] >= 50_000
+    assert {str(failure.error) for failure in made.failures} == {"no hints"}
+
+
+async def test_whoever_hears_of_failures_may_fail_as_well(rounds: Callable[..., Rounds]) -> None:
+    said: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["message"]))
+    made = rounds(long_cycle_s=10.0)
+
+    def deaf(_failure: TaskFailure) -> None:
+        raise RuntimeError("deaf")
+
+    def fail() -> bool:
+        raise RuntimeError("no store")
+
+    made.task._failed, made.outcome = deaf, fail
+    await made.clock.advance(15)
+    assert made.at_ms == [0, 10_000]
+    assert "no store" in said[0]

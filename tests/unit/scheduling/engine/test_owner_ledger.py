@@ -1,0 +1,158 @@
+"""What every owner uses as the cycle goes on, and who waits in whose line."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.domain.ids import AccessKey
+from sokovan.domain.policy import Scope
+from sokovan.domain.slot_notation import parse_slots
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.domain.tenancy import Owner
+from sokovan.scheduling.engine.owner_ledger import Ledger, PendingLine, PendingLines
+from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
+from tests.unit.scheduling.engine.builders import gang, kernel, limited, owner, session, snapshot, using
+
+ALICE = Owner(user="alice", group="lab", domain="faculty", access_key=AccessKey("key-1"))
+ALICE_TOO = Owner(user="alice", group="other", domain="faculty", access_key=AccessKey("key-2"))
+CPU = parse_slots("cpu=2")
+
+
+def ahead(line: PendingLine, session: SessionWorkload) -> tuple[int, ResourceSlot]:
+    return line.count_ahead(session), line.slots_ahead(session)
+
+
+def test_a_session_counts_against_its_keypair_user_group_and_domain() -> None:
+    accounts = Ledger(snapshot([])).accounts(ALICE)
+    assert [(account.scope, account.name) for account in accounts] == [
+        (Scope.KEYPAIR, "key-1"),
+        (Scope.USER, "alice"),
+        (Scope.GROUP, "lab"),
+        (Scope.DOMAIN, "faculty"),
+    ]
+
+
+def test_an_owner_that_is_not_listed_uses_nothing_and_has_no_limits() -> None:
+    account = Ledger(snapshot([])).account(Scope.USER, "nobody")
+    assert (account.used, account.sessions, account.policy) == ({}, 0, None)
+    assert account.excess(parse_slots("cpu=1000")) == []
+
+
+def test_accounts_begin_with_what_the_snapshot_says() -> None:
+    ledger = Ledger(snapshot([], usage=using("alice", "cpu=3", sessions=2)))
+    account = ledger.accounts(owner("alice"))[0]
+    assert (account.used, account.sessions) == ({"cpu": 3000}, 2)
+
+
+def test_what_is_charged_is_seen_by_the_next_check() -> None:
+    ledger = Ledger(snapshot([], limits=limited("alice", slots_max="cpu=5")))
+    account = ledger.accounts(owner("alice"))[0]
+    assert account.excess(parse_slots("cpu=3 mem=1Gi")) == []
+    ledger.entry(owner("alice")).charge([(CPU, 2)], sessions=1)
+    assert account.excess(parse_slots("cpu=3 mem=1Gi")) == [("cpu", 3000, 4000, 5000)]
+    assert account.sessions == 1
+
+
+def test_only_limited_slots_that_are_asked_for_can_be_passed() -> None:
+    ledger = Ledger(snapshot([], usage=using("alice", "cpu=9"), limits=limited("alice", slots_max="cpu=5")))
+    account = ledger.accounts(owner("alice"))[0]
+    assert account.excess(parse_slots("mem=1Gi")) == []
+    assert account.excess(parse_slots("cpu=1")) == [("cpu", 1000, 9000, 5000)]
+
+
+def test_owners_that_share_a_scope_share_the_account() -> None:
+    ledger = Ledger(snapshot([]))
+    ledger.entry(ALICE).charge([(CPU, 1)], sessions=1)
+    ledger.entry(ALICE_TOO).charge([(CPU, 1)], sessions=1)
+    used = {account.scope: account.used.get("cpu", 0) for account in ledger.accounts(ALICE)}
+    assert used == {Scope.KEYPAIR: 2000, Scope.USER: 4000, Scope.GROUP: 2000, Scope.DOMAIN: 4000}
+
+
+def test_an_owner_has_one_page_however_often_it_is_looked_up() -> None:
+    ledger = Ledger(snapshot([]))
+    page = ledger.entry(ALICE)
+    assert ledger.entry(ALICE_TOO) is not page
+    assert ledger.entry(Owner("alice", "lab", "faculty", AccessKey("key-1"))) is page
+
+
+@pytest.mark.parametrize(
+    ("watch_all", "watch_users", "watched"),
+    [
+        (True, True, ["keypair", "user", "group", "domain"]),
+        (False, True, ["keypair", "user"]),
+        (False, False, ["keypair"]),
+    ],
+)
+def test_accounts_that_nobody_looks_at_are_not_kept_up_to_date(
+    watch_all: bool, watch_users: bool, watched: list[str]
+) -> None:
+    def all_slots(scope: str) -> bool:
+        return watch_all or (watch_users and scope == "user")
+
+    given = snapshot([], limits=limited("alice", sessions_max=3))
+    ledger = Ledger(given, watch_all=watch_all, watch_users=watch_users)
+    ledger.entry(owner("alice")).charge([(CPU, 1)], sessions=1)
+    counted = [account for account in ledger.accounts(owner("alice")) if account.sessions]
+    assert [account.scope.value for account in counted] == watched
+    # Of an account with limits only the slots that are limited are counted, here none.
+    assert [account.scope.value for account in counted if account.used] == [s for s in watched if all_slots(s)]
+
+
+def test_a_line_counts_the_older_sessions_of_the_keypair_and_what_they_ask_for() -> None:
+    given = snapshot(
+        [],
+        gang("first", 2, "cpu=1", owner=owner("alice")),
+        gang("stranger", 1, "cpu=64", owner=owner("bob")),
+        gang("second", 1, "cpu=3", owner=owner("alice")),
+        gang("third", 1, "cpu=5", owner=owner("alice")),
+    )
+    line = PendingLines(given).of("alice")
+    first, _, second, third = given.sessions
+    assert ahead(line, first) == (0, NO_SLOTS)
+    assert ahead(line, second) == (1, parse_slots("cpu=2"))
+    assert ahead(line, third) == (2, parse_slots("cpu=5"))
+
+
+def test_a_session_that_runs_in_part_does_not_wait_in_line() -> None:
+    given = snapshot(
+        [],
+        session("grows", kernel("g0", "cpu=1", at="a"), kernel("g1", "cpu=1"), owner=owner("alice")),
+        gang("waits", 1, "cpu=3", owner=owner("alice")),
+    )
+    assert ahead(PendingLines(given).of("alice"), given.sessions[1]) == (0, NO_SLOTS)
+
+
+def test_what_waits_in_other_scaling_groups_stands_ahead_as_well() -> None:
+    given = snapshot(
+        [],
+        gang("s", 1, "cpu=3", owner=owner("alice")),
+        pending_elsewhere={"alice": OwnerUsage(parse_slots("cpu=7"), 2)},
+    )
+    assert ahead(PendingLines(given).of("alice"), given.sessions[0]) == (2, parse_slots("cpu=7"))
+
+
+def test_a_session_that_leaves_lets_those_behind_it_move_up_and_leaves_only_once() -> None:
+    given = snapshot([], *(gang(f"s{index}", 1, f"cpu={index + 1}", owner=owner("alice")) for index in range(3)))
+    lines, (first, second, third) = PendingLines(given), given.sessions
+    line = lines.of("alice")
+    lines.leave(second)
+    lines.leave(second)
+    assert ahead(line, third) == (1, parse_slots("cpu=1"))
+    assert ahead(line, first) == (0, NO_SLOTS)
+    lines.leave(first)
+    assert ahead(line, third) == (0, NO_SLOTS)
+
+
+def test_nobody_is_missed_in_a_line_that_does_not_have_them() -> None:
+    given = snapshot([], gang("s", 1, "cpu=1", owner=owner("alice")))
+    lines = PendingLines(given)
+    lines.of("bob")
+    lines.leave(gang("stranger", 1, "cpu=1", owner=owner("bob")))
+    assert ahead(lines.of("alice"), given.sessions[0]) == (0, NO_SLOTS)
+
+
+def test_a_session_that_left_before_anybody_looked_is_not_in_the_line() -> None:
+    given = snapshot([], *(gang(f"s{index}", 1, "cpu=1", owner=owner("alice")) for index in range(2)))
+    lines = PendingLines(given)
+    lines.leave(given.sessions[0])
+    assert ahead(lines.of("alice"), given.sessions[1]) == (0, NO_SLOTS)

@@ -1,0 +1,34 @@
+"""Machines, owners and limits, for the async client."""
+
+from __future__ import annotations
+
+from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncImages, AsyncKeys
+from sokovan.sdk.aio.connection import AsyncConnection
+from sokovan.sdk.core.catalog_calls import QUEUES
+from sokovan.sdk.sync.catalog import Agents, Catalog, Images, Keys
+from sokovan.wire.api.fleet import QueueBody
+from tests.unit.sdk.same_names import signatures
+from tests.unit.sdk.toy_server import ENDPOINT, StillClock, ToyServer, ok
+from tests.unit.sdk.views_of_machines import AGENT
+
+QUEUE = QueueBody(name="research", weight=3)
+
+
+def test_the_names_are_those_of_the_sync_client() -> None:
+    pairs = [(AsyncCatalog, Catalog), (AsyncImages, Images), (AsyncAgents, Agents), (AsyncKeys, Keys)]
+    for later, now in pairs:
+        assert signatures(later) == signatures(now)
+
+
+async def test_objects_are_read_and_written() -> None:
+    key = {"access_key": "AK-1", "user": "ada", "policy": None, "active": True}
+    answers = [ok({"items": [QUEUE]}), ok(QUEUE), ok(None, status=204), ok(AGENT), ok({**key, "token": "sk-1"})]
+    server = ToyServer(*answers)
+    connection = AsyncConnection(ENDPOINT, transport=server.async_transport(), surroundings=StillClock())
+    queues = AsyncCatalog(connection, QUEUES)
+    assert [queue async for queue in queues.list()] == [QUEUE]
+    assert await queues.put(QUEUE) == QUEUE
+    await queues.delete("research")
+    assert await AsyncAgents(connection).drain("gpu2") == AGENT
+    assert (await AsyncKeys(connection).create("ada")).token.startswith("sk-")
+    assert len(server.asked) == 5

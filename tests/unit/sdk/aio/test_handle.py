@@ -1,0 +1,49 @@
+"""A session in the hands of a program, for the async client."""
+
+from __future__ import annotations
+
+from sokovan.sdk.aio.connection import AsyncConnection
+from sokovan.sdk.aio.handle import AsyncSessionHandle
+from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
+from sokovan.sdk.sync.handle import SessionHandle
+from sokovan.wire.api.sessions import LogChunk
+from tests.unit.sdk.same_names import signatures
+from tests.unit.sdk.toy_server import ENDPOINT, Answer, StillClock, ToyServer, ok, stream
+from tests.unit.sdk.views import ended, pending, session
+
+
+def held(*answers: Answer) -> AsyncSessionHandle:
+    """The handle of a session that waits, at a server that gives these answers."""
+    transport = ToyServer(*answers).async_transport()
+    connection = AsyncConnection(ENDPOINT, transport=transport, surroundings=StillClock())
+    return AsyncSessionHandle(AsyncSessions(connection), AsyncKernels(connection), pending())
+
+
+def test_the_names_are_those_of_the_sync_client() -> None:
+    assert signatures(AsyncSessionHandle) == signatures(SessionHandle)
+
+
+async def test_properties_speak_of_what_was_seen_last() -> None:
+    handle = held(stream(("session", session())), ok(ended(exit_code=3)))
+    assert (handle.status, handle.where, handle.exit_code) == ("PENDING", [], None)
+    await handle.wait("RUNNING")
+    assert (handle.status, handle.where) == ("RUNNING", ["a1"])
+    await handle.refresh()
+    assert handle.exit_code == 3
+    assert repr(handle) == "<AsyncSessionHandle ddp s-1 TERMINATED>"
+    assert (handle.id, handle.name) == ("s-1", "ddp")
+
+
+async def test_a_followed_output_ends_with_the_session_and_not_before() -> None:
+    last = LogChunk(kernel=0, offset=0, next_offset=4, data="b25lCg==", end=True)
+    handle = held(stream(("log", last)), stream(("session", session()), ("session", ended(exit_code=3, version=7))))
+    assert [line.text async for line in handle.logs(follow=True)] == ["one"]
+    assert handle.exit_code == 3
+
+
+async def test_it_says_why_is_stopped_and_its_output_comes_in_lines() -> None:
+    chunk = LogChunk(kernel=0, offset=0, next_offset=7, data="b25lCnR3bw==", end=True)
+    handle = held(ok(session()), stream(("log", chunk)), ok(session(status="terminating")))
+    assert await handle.why() is None
+    assert [line.text async for line in handle.logs()] == ["one", "two"]
+    assert (await handle.stop()).status == "terminating"

@@ -1,0 +1,87 @@
+"""The sync client."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+
+import sokovan
+from sokovan.sdk.errors import InvalidSetting, NotLoggedIn
+from sokovan.sdk.sync.client import Client
+from tests.unit.sdk.toy_server import ToyServer, ok, stream
+from tests.unit.sdk.views import SESSION
+
+
+@pytest.fixture(autouse=True)
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user with an environment of his own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for name in ("SOKOVAN_URL", "SOKOVAN_TOKEN", "SOKOVAN_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_run_is_a_submission_and_gives_a_handle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOKOVAN_QUEUE", "research")
+    server = ToyServer(ok(SESSION, status=201))
+    with Client("http://x", "sk-1", transport=server.transport()) as client:
+        session = client.run("python train.py", gpus=8, size=4, topology="hard:rack")
+    assert session.name == "ddp"
+    assert server.asked[0].content == (
+        b'{"command":["python","train.py"],"resources":{"cuda.device":8},"size":4,"queue":"research","topology":"hard:rack"}'
+    )
+
+
+def test_a_session_that_is_there_has_a_handle_too() -> None:
+    client = Client("http://x", "sk-1", transport=ToyServer(ok(SESSION)).transport())
+    assert client.session("ddp").id == "s-1"
+    assert client.endpoint.url == "http://x"
+
+
+def test_it_says_who_one_is_how_things_are_and_what_happens() -> None:
+    me = {"user": "ada", "role": "user", "domain": "d", "groups": [], "access_key": "AK-1"}
+    server = ToyServer(ok(me), ok({"status": "ok", "version": "1", "parts": {}}), stream(("resync", {})))
+    client = Client("http://x", "sk-1", transport=server.transport())
+    assert client.whoami().user == "ada"
+    assert client.health().status == "ok"
+    assert next(iter(client.events())).trigger == "resync"
+
+
+def test_without_a_key_nothing_is_sent() -> None:
+    with pytest.raises(NotLoggedIn):
+        Client("http://x")
+    with pytest.raises(InvalidSetting):
+        Client("x", "sk-1")
+
+
+def test_the_key_never_leaves_for_a_redirect() -> None:
+    moved = httpx2.Response(307, headers={"Location": "http://evil/"})
+    server = ToyServer(moved)
+    client = Client("http://x", "sk-1", transport=server.transport())
+    with pytest.raises(sokovan.ClientProblem):
+        client.whoami()
+    assert len(server.asked) == 1
+
+
+def test_the_package_has_the_client_and_loads_it_only_for_those_who_ask() -> None:
+    assert sokovan.Client is Client
+    assert sokovan.SessionHandle.__name__ == "SessionHandle"
+    code = (
+        "import sys, sokovan; assert not {'httpx2', 'msgspec', 'asyncio'} & set(sys.modules); "
+        "sokovan.AsyncClient; assert 'httpx2' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_package_has_no_other_names() -> None:
+    with pytest.raises(AttributeError):
+        sokovan.Klient  # type: ignore[attr-defined]  # noqa: B018  # the mistake that is tested
+
+
+def test_a_run_without_a_client_uses_the_current_context() -> None:
+    with pytest.raises(NotLoggedIn):
+        sokovan.run("x")

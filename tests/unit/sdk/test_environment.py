@@ -1,0 +1,20 @@
+"""Clock, waiting and chance."""
+
+from __future__ import annotations
+
+from sokovan.sdk.environment import RealSurroundings
+
+
+async def test_time_goes_on_and_chance_stays_in_its_bounds() -> None:
+    around = RealSurroundings()
+    before = around.now_s()
+    around.sleep(0.001)
+    await around.pause(0.001)
+    assert around.now_s() >= before + 0.002
+    assert 0 <= around.chance() <= 1
+    assert around.wall_s() > 1_700_000_000
+
+
+def test_no_two_keys_are_the_same() -> None:
+    around = RealSurroundings()
+    assert len({around.key() for _ in range(100)}) == 100
