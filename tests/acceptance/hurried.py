@@ -28,11 +28,11 @@ from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
 from sokovan.domain.records import SessionRecord
 from sokovan.entrypoints import up
 from sokovan.entrypoints.embedded import agent_links, manager_runtime
-from sokovan.orchestrator.sessions.config import CoordinatorParts, Pace
+from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.handlers import deadlines, prepare, start, watch
-from sokovan.orchestrator.sessions.handlers.heartbeats import Patience
+from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatTimeouts
 from sokovan.orchestrator.sessions.launch import launches
-from sokovan.orchestrator.sessions.session_writer import Step
+from sokovan.orchestrator.sessions.session_writer import SessionStep
 from sokovan.ports.runtime import Launch
 
 
@@ -69,13 +69,13 @@ def hasten(hurry: Hurry) -> None:
     if hurry.heartbeat_s is not None:
         _put(agent_links, HEARTBEAT_S=hurry.heartbeat_s)
     if hurry.silence_s is not None or hurry.lease_s is not None:
-        _put(up, Pace=functools.partial(_pace, hurry))
+        _put(up, Timing=functools.partial(_pace, hurry))
     if hurry.link_port is not None:
         _put(manager_runtime, serve_links=functools.partial(_serve_links, hurry.link_port))
     if hurry.processes_max is not None:
         _put(
             manager_runtime,
-            CoordinatorParts=functools.partial(CoordinatorParts, launches=_limited(hurry.processes_max)),
+            Dependencies=functools.partial(Dependencies, launches=_limited(hurry.processes_max)),
         )
     if hurry.holds:
         _make_holdable(Path(hurry.holds))
@@ -91,10 +91,10 @@ def _put(owner: object, **parts: Any) -> None:
         setattr(owner, name, part)
 
 
-def _pace(hurry: Hurry, **usual: Any) -> Pace:
-    pace = Pace(**usual)
+def _pace(hurry: Hurry, **usual: Any) -> Timing:
+    pace = Timing(**usual)
     if hurry.silence_s is not None:
-        pace = dataclasses.replace(pace, patience=Patience(suspect_s=hurry.silence_s, lost_s=1.0), lost_s=1.0)
+        pace = dataclasses.replace(pace, patience=HeartbeatTimeouts(suspect_s=hurry.silence_s, lost_s=1.0), lost_s=1.0)
     return pace if hurry.lease_s is None else dataclasses.replace(pace, lease_ttl_s=hurry.lease_s)
 
 
@@ -112,11 +112,11 @@ def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, st
 
 
 def _make_holdable(folder: Path) -> None:
-    for handler in (prepare.PrepareImages, watch.WatchKernels, deadlines.EndOverdue):
+    for handler in (prepare.PrepareImages, watch.WatchKernels, deadlines.EnforceDeadlines):
         _put(handler, handle=_held(folder / handler.name, handler.handle))
     created = start.creation_step
 
-    def creation_step(session: SessionRecord, **ready: Any) -> Step:
+    def creation_step(session: SessionRecord, **ready: Any) -> SessionStep:
         step = created(session, **ready)
         return dataclasses.replace(step, kernels=()) if (folder / "create").exists() else step
 

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from sokovan.adapters.fake_agents.fleet import Manner, PretendFleet
+from sokovan.adapters.fake_agents.fleet import FakeAgentTiming, FakeFleet
 from sokovan.adapters.fake_agents.gateway_switch import GatewaySwitch
 from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.runtime import ProcessRuntime
-from sokovan.agent.watcher import Sight
+from sokovan.agent.watcher import RuntimeView
 from sokovan.ports.runtime import KernelRuntime, KernelState, Launch
 from sokovan.testing.clock import VirtualClock, until
 from sokovan.testing.contracts.agent_gateway import GatewaySubject
@@ -29,7 +29,7 @@ def lasting(image: str) -> Callable[[str], Launch]:
 
 
 @asynccontextmanager
-async def managed(root: Path, runtime: KernelRuntime, sight: Sight) -> AsyncIterator[Manager]:
+async def managed(root: Path, runtime: KernelRuntime, sight: RuntimeView) -> AsyncIterator[Manager]:
     manager = Manager(Register())
     await manager.start()
     agent = Agent(root, manager.address, runtime=runtime, sight=sight)
@@ -56,7 +56,7 @@ async def emptied(runtime: KernelRuntime) -> None:
 
 @asynccontextmanager
 async def subject_on(
-    runtime: KernelRuntime, root: Path, *, image: str, new_image: str, sight: Sight
+    runtime: KernelRuntime, root: Path, *, image: str, new_image: str, sight: RuntimeView
 ) -> AsyncIterator[GatewaySubject]:
     async with managed(root, runtime, sight) as manager:
         yield GatewaySubject(
@@ -74,7 +74,7 @@ async def subject_on(
 async def tiny(root: Path) -> AsyncIterator[GatewaySubject]:
     runtime = TinyRuntime(root)
     runtime.pull_may_end.set()
-    async with subject_on(runtime, root, image="python", new_image="new-image", sight=Sight()) as subject:
+    async with subject_on(runtime, root, image="python", new_image="new-image", sight=RuntimeView()) as subject:
         yield subject
     await runtime.close()
 
@@ -82,7 +82,7 @@ async def tiny(root: Path) -> AsyncIterator[GatewaySubject]:
 @asynccontextmanager
 async def process(root: Path) -> AsyncIterator[GatewaySubject]:
     runtime = ProcessRuntime(root / "machine", SystemClock())
-    sight = Sight(changes=runtime.changes)
+    sight = RuntimeView(changes=runtime.changes)
     async with subject_on(runtime, root, image="host", new_image="host", sight=sight) as subject:
         yield subject
 
@@ -91,13 +91,13 @@ async def process(root: Path) -> AsyncIterator[GatewaySubject]:
 async def pretend(_root: Path) -> AsyncIterator[GatewaySubject]:
     clock, listening, shape = VirtualClock(), Listening(), FleetShape(count=3, gpus=1)
     # It says that it is pretended, which here looks like what a real one would say.
-    manner = Manner(words=lambda _agent_id, command: b"" if tuple(command) == FAILING else b"hello\n")
-    fleet = PretendFleet(clock, shape, admit=listening.admit, heard=listening.hear, manner=manner)
+    manner = FakeAgentTiming(words=lambda _agent_id, command: b"" if tuple(command) == FAILING else b"hello\n")
+    fleet = FakeFleet(clock, shape, admit=listening.admit, heard=listening.hear, manner=manner)
     running = asyncio.ensure_future(fleet.run())
     await clock.advance(0)
     [_, info, _] = shape.agents()
     yield GatewaySubject(
-        gateway=GatewaySwitch(fleet, PretendFleet(clock, shape, admit=listening.admit, heard=listening.hear)),
+        gateway=GatewaySwitch(fleet, FakeFleet(clock, shape, admit=listening.admit, heard=listening.hear)),
         agent_id=info.agent_id,
         incarnation=fleet.incarnation(info.agent_id),
         lasting=lambda name: launch(name, "sleep", "infinity"),

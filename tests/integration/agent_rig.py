@@ -14,10 +14,10 @@ from sokovan.adapters.agentlink.linked_agents import SUPERSEDED, LinkedAgents
 from sokovan.adapters.agentlink.listener import LinkListener, serve_links
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.inventory import Inventory
-from sokovan.agent.journal.journal_file import Journal
+from sokovan.agent.journal import Journal
 from sokovan.agent.link.manager_link import ManagerAddress
-from sokovan.agent.runner import AgentRunner, Surroundings
-from sokovan.agent.watcher import Sight
+from sokovan.agent.runner import AgentEnvironment, AgentRunner
+from sokovan.agent.watcher import RuntimeView
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
@@ -25,7 +25,7 @@ from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.ports.runtime import KernelRuntime, Launch
 from sokovan.testing.clock import until
-from sokovan.wire.frames import Hello, Refusal, Welcome
+from sokovan.wire.frames import Hello, HelloRefused, Welcome
 from tests.integration.tiny_runtime import TinyRuntime
 
 AGENT = AgentId("a1")
@@ -47,13 +47,13 @@ class Register:
         self.hellos: list[Hello] = []
         self.draining = False
 
-    async def admit(self, hello: Hello, token: str) -> Welcome | Refusal:
+    async def admit(self, hello: Hello, token: str) -> Welcome | HelloRefused:
         if token != TOKEN:
-            return Refusal(code="unauthorized", message="who are you?", final=True)
+            return HelloRefused(code="unauthorized", message="who are you?", final=True)
         self.hellos.append(hello)
         known = self.incarnations.get(hello.agent_id, 0)
         if 0 < hello.incarnation < known:
-            return Refusal(code=SUPERSEDED, message="another process is this agent now", final=True)
+            return HelloRefused(code=SUPERSEDED, message="another process is this agent now", final=True)
         if hello.incarnation != known or known == 0:
             known = self.incarnations[hello.agent_id] = known + 1
         return Welcome(incarnation=known, heartbeat_s=0.5, draining=self.draining)
@@ -122,7 +122,7 @@ class Agent:
         root: Path,
         *managers: ManagerAddress,
         runtime: KernelRuntime | None = None,
-        sight: Sight | None = None,
+        sight: RuntimeView | None = None,
     ) -> None:
         self.root = root
         self.runtime = TinyRuntime(root)
@@ -132,12 +132,12 @@ class Agent:
             INVENTORY,
             runtime or self.runtime,
             self._journal,
-            Surroundings(
+            AgentEnvironment(
                 root=root,
                 clock=SystemClock(),
                 chance=lambda: 0.0,
                 tell=self.told.append,
-                sight=sight or Sight(),
+                sight=sight or RuntimeView(),
             ),
         )
         self._task = asyncio.ensure_future(self.runner.run(managers))

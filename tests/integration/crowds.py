@@ -7,14 +7,14 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.invariants.auditor import audit
-from sokovan.adapters.sql.store import RetryRule, SqlStore
+from sokovan.adapters.sql.store import SqlStore, TransactionRetry
 from sokovan.testing.stored_cluster import StoredCluster, session_spec, submit_all
 
 # Sessions in one unit of work: enough to be fast, few enough to stay small.
 TOGETHER = 1000
 
 
-def store_at(url: str, *, retry: RetryRule | None = None, **settings: Any) -> SqlStore:
+def store_at(url: str, *, retry: TransactionRetry | None = None, **settings: Any) -> SqlStore:
     """A store with connections of its own on a database that has its schema already."""
     clock = SystemClock()
     return SqlStore(Database(DatabaseSettings(url, **settings), clock=clock), ids=SortableIds(clock), retry=retry)

@@ -11,10 +11,10 @@ import pytest
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
-from sokovan.agent.watcher import Sight
+from sokovan.agent.watcher import RuntimeView
 from sokovan.domain.ids import KernelId
 from sokovan.ports.agent_gateway import AgentUnreachable
-from sokovan.ports.runtime import Execution
+from sokovan.ports.runtime import KernelExecution
 from tests.integration.agent_rig import AGENT, Agent, Manager, Register, comes_true, launch
 from tests.kernels import runtime_in
 
@@ -39,18 +39,18 @@ async def manager() -> AsyncIterator[Manager]:
 @pytest.fixture
 async def agent(tmp_path: Path, manager: Manager, runtime: ProcessRuntime) -> AsyncIterator[Agent]:
     """An agent with one kernel that lasts."""
-    ready = Agent(tmp_path, manager.address, runtime=runtime, sight=Sight(changes=runtime.changes))
+    ready = Agent(tmp_path, manager.address, runtime=runtime, sight=RuntimeView(changes=runtime.changes))
     await comes_true(lambda: manager.agents.connected(AGENT))
     await manager.agents.create_kernel(AGENT, 1, launch("k1", "sleep", "600", image="host"))
     yield ready
     await ready.stop()
 
 
-def run(manager: Manager, *command: str, terminal: bool = False) -> Execution:
+def run(manager: Manager, *command: str, terminal: bool = False) -> KernelExecution:
     return manager.agents.execute(AGENT, K1, 1, command, terminal=terminal)
 
 
-async def first_line(command: Execution) -> bytes:
+async def first_line(command: KernelExecution) -> bytes:
     heard = b""
     async with asyncio.timeout(LIMIT_S):
         async for piece in command.output():
@@ -64,11 +64,11 @@ async def is_gone(pid: int) -> None:
     await comes_true(lambda: (found := processes.look_up(pid)) is None or not found.alive)
 
 
-async def leaves(_manager: Manager, command: Execution) -> None:
+async def leaves(_manager: Manager, command: KernelExecution) -> None:
     await command.__aexit__(None, None, None)
 
 
-async def is_cut(manager: Manager, command: Execution) -> None:
+async def is_cut(manager: Manager, command: KernelExecution) -> None:
     manager.cut()
     with pytest.raises(AgentUnreachable):
         await asyncio.wait_for(command.wait(), LIMIT_S)
@@ -78,7 +78,7 @@ async def is_cut(manager: Manager, command: Execution) -> None:
 @pytest.mark.usefixtures("agent")
 @pytest.mark.parametrize("end", [leaves, is_cut])
 async def test_a_command_is_killed_when_its_stream_ends(
-    manager: Manager, end: Callable[[Manager, Execution], Awaitable[None]]
+    manager: Manager, end: Callable[[Manager, KernelExecution], Awaitable[None]]
 ) -> None:
     command = await run(manager, "sh", "-c", "trap '' TERM HUP; echo $$; exec sleep 600").__aenter__()
     pid = int(await first_line(command))

@@ -12,7 +12,7 @@ import pytest
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.domain.ids import KernelId
-from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageState
+from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageState
 from tests.integration.agent_rig import AGENT, Agent, Manager, Register, agent_process, comes_true, launch
 from tests.integration.tiny_runtime import TinyRuntime
 
@@ -56,7 +56,7 @@ async def agent(root: Path, manager: Manager) -> AsyncIterator[Agent]:
     await ready.runtime.close()
 
 
-async def stopped(manager: Manager, *, incarnation: int, attempt: int = 1, grace_s: float = 2.0) -> Gone:
+async def stopped(manager: Manager, *, incarnation: int, attempt: int = 1, grace_s: float = 2.0) -> GoneProof:
     """Ask until the agent says that it is gone, as a manager does."""
     for _ in range(2000):
         gone = await manager.agents.stop_kernel(AGENT, incarnation, K1, attempt, grace_s=grace_s)

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 import sqlalchemy as sa
 
+from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.invariants.auditor import INVARIANTS, audit
-from sokovan.adapters.sql.schema import migration
 from sokovan.adapters.sql.store import R, SqlStore, Work
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork

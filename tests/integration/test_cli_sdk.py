@@ -9,7 +9,7 @@ import pytest
 
 import sokovan
 from sokovan.sdk.config import read_config
-from sokovan.sdk.core.followers import LogWish
+from sokovan.sdk.core.followers import LogOptions
 from sokovan.sdk.core.session_calls import Wanted
 from sokovan.sdk.errors import NotFound, Refused, Unauthorized
 from sokovan.sdk.requesting import session_body
@@ -66,7 +66,7 @@ async def test_the_async_client_has_the_same_names(address: tuple[str, str]) -> 
         view = await session.wait(timeout_s=30)
         assert (view.exit_code, session.exit_code) == (3, 3)
         assert [str(line) async for line in session.logs()] == ["one"]
-        pieces = [piece.content async for piece in client.sessions.logs(session.id, LogWish(tail=1))]
+        pieces = [piece.content async for piece in client.sessions.logs(session.id, LogOptions(tail=1))]
         assert b"".join(pieces) == b"one\n"
         assert (await client.health()).status
         long = await client.run(["sleep", "600"], cpus=0.1)

@@ -8,7 +8,7 @@ from random import Random  # noqa: TID251  # seeded: the same draws on every run
 import pytest
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.sql.store import RetryRule, SqlStore
+from sokovan.adapters.sql.store import SqlStore, TransactionRetry
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.testing.clock import until
@@ -62,7 +62,7 @@ class Worker:
 @asynccontextmanager
 async def working(url: str) -> AsyncIterator[list[Worker]]:
     """Workers at work; whatever one of them raises is raised at the end."""
-    stores = [store_at(url, retry=RetryRule(give_up_s=PATIENCE_S)) for _ in range(WORKERS)]
+    stores = [store_at(url, retry=TransactionRetry(give_up_s=PATIENCE_S)) for _ in range(WORKERS)]
     workers = [Worker(store, number) for number, store in enumerate(stores)]
     tasks = [asyncio.ensure_future(worker.run()) for worker in workers]
     try:
@@ -114,7 +114,7 @@ async def test_a_pool_full_of_connections_from_before_a_restart_works_on(server:
 
 
 async def test_a_server_that_is_gone_is_unavailable_to_readers_and_writers(server: PostgresServer) -> None:
-    retry = RetryRule(give_up_s=0.5)
+    retry = TransactionRetry(give_up_s=0.5)
     async with StoredCluster.open(server.create_database("gone"), retry=retry) as cluster:
         await cluster.submit("before", slots=SLOTS)
         await asyncio.to_thread(server.kill)

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sokovan.adapters.sql.store import RetryRule
-from sokovan.domain.errors import NotFound, StoreUnavailable
+from sokovan.adapters.sql.store import TransactionRetry
+from sokovan.domain.errors import ObjectNotFound, StoreUnavailable
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -49,7 +49,7 @@ async def test_connections_that_died_in_the_pool_are_not_the_users_trouble(
 async def test_a_database_that_stays_away_is_unavailable_and_works_again_when_it_is_back(
     steady: StoredCluster, proxy: FaultProxy
 ) -> None:
-    store = store_at(proxy.url, retry=RetryRule(give_up_s=0.5))
+    store = store_at(proxy.url, retry=TransactionRetry(give_up_s=0.5))
     cluster = StoredCluster(store)
     await cluster.submit("before", slots=SLOTS)
     await proxy.close()
@@ -60,14 +60,14 @@ async def test_a_database_that_stays_away_is_unavailable_and_works_again_when_it
     await proxy.start()
     await cluster.submit("after", slots=SLOTS)
     await store.close()
-    with pytest.raises(NotFound):
+    with pytest.raises(ObjectNotFound):
         await steady.session("lost")
 
 
 async def test_a_database_that_does_not_answer_is_unavailable_rather_than_waited_for(
     steady: StoredCluster, proxy: FaultProxy
 ) -> None:
-    store = store_at(proxy.url, retry=RetryRule(give_up_s=0.5), statement_timeout_s=0.5)
+    store = store_at(proxy.url, retry=TransactionRetry(give_up_s=0.5), statement_timeout_s=0.5)
     cluster = StoredCluster(store)
     await cluster.submit("before", slots=SLOTS)
     proxy.stall()
@@ -84,7 +84,7 @@ async def test_a_pool_whose_connections_are_all_busy_is_unavailable_after_a_whil
     steady: StoredCluster, postgres_url: str
 ) -> None:
     del steady
-    store = store_at(postgres_url, retry=RetryRule(give_up_s=0.1), pool_size=1, statement_timeout_s=0.5)
+    store = store_at(postgres_url, retry=TransactionRetry(give_up_s=0.1), pool_size=1, statement_timeout_s=0.5)
     busy, may_end = asyncio.Event(), asyncio.Event()
 
     async def hold(_unit: object) -> None:
@@ -106,7 +106,7 @@ async def test_a_statement_that_waits_too_long_for_a_lock_makes_the_store_unavai
     steady: StoredCluster, postgres_url: str
 ) -> None:
     await steady.submit("wanted", slots=SLOTS)
-    store = store_at(postgres_url, retry=RetryRule(give_up_s=0.1), statement_timeout_s=0.2)
+    store = store_at(postgres_url, retry=TransactionRetry(give_up_s=0.1), statement_timeout_s=0.2)
     locked, may_end = asyncio.Event(), asyncio.Event()
 
     async def hold(unit: UnitOfWork) -> None:

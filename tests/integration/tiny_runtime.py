@@ -15,8 +15,8 @@ from typing import Any
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import (
-    Execution,
     ImageUnavailable,
+    KernelExecution,
     KernelState,
     Launch,
     LogPart,
@@ -129,7 +129,7 @@ class TinyRuntime:
         piece = content[offset : offset + limit]
         return LogPart(offset, piece, end=over and offset + len(piece) >= len(content))
 
-    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> Execution:
+    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
         raise RuntimeFailure(f"{kernel_id} ({attempt}) runs no further commands, not even {command} ({terminal=})")
 
     def processes(self) -> list[int]:

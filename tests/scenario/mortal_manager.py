@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.ports.agent_gateway import Gone, ImageReport
+from sokovan.ports.agent_gateway import GoneProof, ImageReport
 from sokovan.ports.allocation import AllocationContext, Assignment, BatchResult, SchedulingAllocator
 from sokovan.ports.runtime import Launch
 from sokovan.ports.storage import Fence, Store, Together, UnitOfWork
@@ -85,7 +85,7 @@ class MortalGateway:
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
-    ) -> Gone:
+    ) -> GoneProof:
         return await self._fate.act(
             lambda: self._agents.stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
         )

@@ -2,12 +2,12 @@
 
 import pytest
 
-from sokovan.agent.journal.records import KernelKey
+from sokovan.agent.journal_records import KernelKey
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.session import EndPolicy, LostPolicy
-from sokovan.orchestrator.agent_registry import Admission, Rejection
+from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRejection
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.runtime import KernelState, Launch
 from sokovan.testing.acting_agents import Acted, Fault
@@ -228,7 +228,7 @@ async def test_a_host_that_an_operator_declares_gone_frees_everything(cluster: O
     assert await cluster.status("s") == "terminated"
     assert await cluster.used("a1") == {}
     verdict = await agent.restart()
-    assert isinstance(verdict, Rejection)
+    assert isinstance(verdict, AgentRejection)
     assert verdict.final
 
 
@@ -333,7 +333,7 @@ async def test_an_older_process_of_an_agent_is_turned_away(cluster: Orchestrated
     await agent.restart()
     agent._holdings = old
     verdict = await agent.connect()
-    assert isinstance(verdict, Rejection)
+    assert isinstance(verdict, AgentRejection)
     assert (verdict.code, verdict.final) == ("superseded", True)
 
 
@@ -341,4 +341,4 @@ async def test_a_store_that_was_set_back_gives_an_incarnation_above_the_agents(c
     agent = await cluster.agent("a1")
     agent._holdings = type(agent._holdings)(agent.agent_id, agent._holdings.capacity, incarnation=7, seen=True)
     verdict = await agent.connect()
-    assert verdict == Admission(8)
+    assert verdict == AgentAdmission(8)

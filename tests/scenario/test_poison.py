@@ -7,8 +7,8 @@ from typing import TypeVar
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.domain.records import SessionRecord
-from sokovan.orchestrator.sessions.config import Pace
-from sokovan.orchestrator.sessions.context import Round
+from sokovan.orchestrator.sessions.config import Timing
+from sokovan.orchestrator.sessions.context import Cycle
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.ports.runtime import Launch
 from sokovan.ports.storage import Fence, Together, UnitOfWork
@@ -75,7 +75,7 @@ async def test_a_batch_with_one_that_the_store_refuses_is_written_for_the_others
 
 
 async def test_a_kind_of_work_that_hangs_is_cut_off_and_the_others_go_on() -> None:
-    async with OrchestratedCluster.open(pace=Pace(handler_s=2.0)) as cluster:
+    async with OrchestratedCluster.open(pace=Timing(handler_s=2.0)) as cluster:
         await cluster.agent("a1")
         await cluster.settle()
         crew = cluster.coordinator._shop.crew
@@ -138,7 +138,7 @@ class Hanging:
     def __init__(self, cluster: OrchestratedCluster) -> None:
         self._cluster, self._times = cluster, 0
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         del seen
         self._times += 1
         if self._times == 1:
@@ -149,7 +149,7 @@ class Hanging:
 class Raising:
     name = "raising"
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         raise RuntimeError(f"no work for {len(seen.agents)} agents")
 
 

@@ -7,8 +7,8 @@ import pytest
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.session import EndPolicy, LostPolicy
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.orchestrator.sessions.config import Pace
-from sokovan.orchestrator.sessions.handlers.heartbeats import Patience
+from sokovan.orchestrator.sessions.config import Timing
+from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatTimeouts
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.runtime import KernelState
 from sokovan.testing.acting_agents import ActingAgent, Fault
@@ -16,7 +16,7 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.random_work import Dice
 
 STEPS = 60
-PACE = Pace(patience=Patience(suspect_s=4, lost_s=4), lost_s=6)
+PACE = Timing(patience=HeartbeatTimeouts(suspect_s=4, lost_s=4), lost_s=6)
 KINDS = ("prepare", "create", "stop")
 
 

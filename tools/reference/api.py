@@ -14,10 +14,10 @@ from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.api.app import make_app
-from sokovan.api.parts import ApiParts
+from sokovan.api.parts import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.orchestrator.sessions.controller import SchedulingController
-from sokovan.wire.frames import Hello, Refusal
+from sokovan.wire.frames import Hello, HelloRefused
 
 INTRODUCTION = """\
 # REST API
@@ -48,7 +48,7 @@ def openapi_document() -> dict[str, Any]:
     clock = SystemClock()
     ids, hints, telemetry = SortableIds(clock), InProcessHints(clock), PrometheusTelemetry()
     store = SqlStore(Database(DatabaseSettings("sqlite://"), clock=clock), ids=ids)
-    parts = ApiParts(
+    parts = ApiDependencies(
         store=store,
         controller=SchedulingController(store, hints=hints, ids=ids, clock=clock, names=lambda: "nobody"),
         hints=hints,
@@ -63,8 +63,8 @@ def openapi_document() -> dict[str, Any]:
     return make_app(parts, ApiSettings(pepper=bytes(32))).openapi()
 
 
-async def _nobody(_hello: Hello, _token: str) -> Refusal:
-    return Refusal(code="closed", message="nobody is served here", final=True)
+async def _nobody(_hello: Hello, _token: str) -> HelloRefused:
+    return HelloRefused(code="closed", message="nobody is served here", final=True)
 
 
 async def _nothing(*_heard: object) -> None:

@@ -11,21 +11,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from sokovan.agent.instructions import Instruction, SendProblem
-from sokovan.agent.journal.journal_file import Journal, JournalUnwritable
-from sokovan.agent.journal.records import JournalRecord
-from sokovan.agent.kernel_table import Holdings
-from sokovan.agent.messages import CreateAsked, Event, ForgetAsked, Observed, PrepareAsked, StopAsked
+from sokovan.agent.journal import Journal, JournalUnwritable
+from sokovan.agent.journal_records import JournalRecord
+from sokovan.agent.kernel_table import KernelTable
+from sokovan.agent.messages import CreateRequested, Event, ForgetRequested, Observed, PrepareRequested, StopRequested
 from sokovan.agent.supervisor import step
 from sokovan.ports.environment import Clock
 
 RETRY_S = 1.0
 
 
-class Judge:
+class EventProcessor:
     """The one place where the holdings of an agent change."""
 
     def __init__(
-        self, holdings: Holdings, journal: Journal, clock: Clock, *, carry_out: Callable[[Instruction], None]
+        self, holdings: KernelTable, journal: Journal, clock: Clock, *, carry_out: Callable[[Instruction], None]
     ) -> None:
         self.holdings = holdings
         self.seen = asyncio.Event()
@@ -78,7 +78,7 @@ class Judge:
                 await self._take([event])
             return
         match events[0]:
-            case CreateAsked() | StopAsked() | ForgetAsked() | PrepareAsked() as request:
+            case CreateRequested() | StopRequested() | ForgetRequested() | PrepareRequested() as request:
                 self._carry_out(SendProblem(request.token, problem.code, problem.message))
             case Observed():
                 pass  # the next one says it again

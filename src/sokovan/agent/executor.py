@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from sokovan.agent.instructions import ForgetKernel, PrepareImage, StartKernel, StopKernel
-from sokovan.agent.journal.records import KernelKey
-from sokovan.agent.messages import Event, ImageMoved, StartFinished
+from sokovan.agent.instructions import ForgetInstruction, PrepareInstruction, StartInstruction, StopInstruction
+from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.messages import Event, ImageProgressed, StartFinished
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.runtime import ImageUnavailable, KernelRuntime, Launch, RuntimeFailure
@@ -34,16 +34,18 @@ class Executor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._images: set[str] = set()
 
-    def carry_out(self, instruction: StartKernel | StopKernel | ForgetKernel | PrepareImage) -> None:
+    def carry_out(
+        self, instruction: StartInstruction | StopInstruction | ForgetInstruction | PrepareInstruction
+    ) -> None:
         """Begin; it is done some time later."""
         match instruction:
-            case StartKernel():
+            case StartInstruction():
                 self.begin(self._start(instruction.launch))
-            case StopKernel():
+            case StopInstruction():
                 self.begin(self._stop(instruction.key, instruction.grace_s))
-            case ForgetKernel():
+            case ForgetInstruction():
                 self.begin(self._forget(instruction.key))
-            case PrepareImage() if instruction.image not in self._images:
+            case PrepareInstruction() if instruction.image not in self._images:
                 self._images.add(instruction.image)
                 self.begin(self._prepare(instruction.image))
             case _:
@@ -113,4 +115,4 @@ class Executor:
     def _moved(self, image: str, state: ImageState, detail: str) -> None:
         if state is ImageState.PULLING and image not in self._images:
             return  # a line that was overtaken by the end
-        self._submit(ImageMoved(ImageReport(image, state, detail[:DETAIL_MAX])))
+        self._submit(ImageProgressed(ImageReport(image, state, detail[:DETAIL_MAX])))

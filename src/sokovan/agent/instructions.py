@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sokovan.agent.journal.records import JournalRecord, KernelKey
-from sokovan.agent.kernel_table import Holdings, Token
-from sokovan.ports.agent_gateway import Gone, ImageReport
+from sokovan.agent.journal_records import JournalRecord, KernelKey
+from sokovan.agent.kernel_table import KernelTable, Token
+from sokovan.ports.agent_gateway import GoneProof, ImageReport
 from sokovan.ports.runtime import Launch
 
 
 @dataclass(frozen=True, slots=True)
-class StartKernel:
+class StartInstruction:
     """Have the runtime start a kernel; StartFinished tells how it went."""
 
     launch: Launch
 
 
 @dataclass(frozen=True, slots=True)
-class StopKernel:
+class StopInstruction:
     """Have the runtime end a kernel; an observation tells when it is over."""
 
     key: KernelKey
@@ -27,15 +27,15 @@ class StopKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetKernel:
+class ForgetInstruction:
     """Have the runtime remove what it keeps of an ended kernel."""
 
     key: KernelKey
 
 
 @dataclass(frozen=True, slots=True)
-class PrepareImage:
-    """Have an image made ready; ImageMoved tells how it goes."""
+class PrepareInstruction:
+    """Have an image made ready; ImageProgressed tells how it goes."""
 
     image: str
 
@@ -45,7 +45,7 @@ class SendAnswer:
     """Answer a request; None says that it is done."""
 
     token: Token
-    word: Gone | ImageReport | None = None
+    word: GoneProof | ImageReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +63,24 @@ class SendHeartbeat:
 
 
 Instruction: TypeAlias = (
-    StartKernel | StopKernel | ForgetKernel | PrepareImage | SendAnswer | SendProblem | SendHeartbeat
+    StartInstruction
+    | StopInstruction
+    | ForgetInstruction
+    | PrepareInstruction
+    | SendAnswer
+    | SendProblem
+    | SendHeartbeat
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AgentStep:
     """What follows from an event.
 
     The records are durable before any instruction is carried out and before anybody
     sees the new holdings. If they cannot be written, the step has not happened.
     """
 
-    holdings: Holdings
+    holdings: KernelTable
     records: tuple[JournalRecord, ...] = ()
     instructions: tuple[Instruction, ...] = ()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sokovan.agent import machine
 from sokovan.agent.devices import fake_devices, nvidia_devices
-from sokovan.agent.kernel_table import Holdings
+from sokovan.agent.kernel_table import KernelTable
 from sokovan.domain.ids import AgentId, checked_name
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
@@ -23,7 +23,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class InventoryWish:
+class InventoryOptions:
     """What an operator says of a machine; the rest is found out.
 
     `fake_gpus` adds simulated devices. `reserved` is kept for the machine itself.
@@ -55,7 +55,7 @@ class Inventory:
     identity: str = ""
 
 
-def take_inventory(wish: InventoryWish, *, root: Path = machine.ROOT) -> Inventory:
+def take_inventory(wish: InventoryOptions, *, root: Path = machine.ROOT) -> Inventory:
     """This machine, as far as it is ours. Raises InvalidName, InvalidSlots."""
     real, found_labels = nvidia_devices()
     devices = (*real, *fake_devices(wish.fake_gpus))
@@ -91,9 +91,9 @@ def architecture_name(name: str) -> str:
     return ARCHITECTURES.get(name.lower(), name.lower()) or "unknown"
 
 
-def empty_holdings(inventory: Inventory) -> Holdings:
+def empty_holdings(inventory: Inventory) -> KernelTable:
     """The state of an agent on this machine that has never run anything."""
-    return Holdings(
+    return KernelTable(
         agent_id=inventory.agent_id,
         capacity=inventory.slots,
         device_units={device.device_id: device.units for device in inventory.devices},

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import NamedTuple
 
-from sokovan.agent.journal.records import KernelKey, Memory, Tombstones
+from sokovan.agent.journal_records import KernelKey, Memory, Tombstones
 from sokovan.domain.ids import AgentId
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport
@@ -24,7 +24,7 @@ class Token(NamedTuple):
     number: int
 
 
-class Phase(StrEnum):
+class KernelPhase(StrEnum):
     """Where a kernel is, as far as the agent knows."""
 
     ASKED = auto()  # in the journal; the runtime is at it, or has not shown it yet
@@ -34,11 +34,11 @@ class Phase(StrEnum):
     VANISHED = auto()  # was started, and the runtime lists it no more: proves nothing
 
 
-LIVE = frozenset({Phase.ASKED, Phase.RUNNING, Phase.UNSTARTED, Phase.VANISHED})
+LIVE = frozenset({KernelPhase.ASKED, KernelPhase.RUNNING, KernelPhase.UNSTARTED, KernelPhase.VANISHED})
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ManagedKernel:
     """One kernel that the agent answers for.
 
     `stop_grace_s` is set once it shall end. An observation that began before tick
@@ -47,7 +47,7 @@ class Held:
     """
 
     slots: ResourceSlot
-    phase: Phase
+    phase: KernelPhase
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     exit_code: int | None = None
     reason: str = ""
@@ -59,7 +59,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class OrphanKernel:
     """A kernel that runs here and that nobody has asked this agent for."""
 
     since_ms: int
@@ -67,7 +67,7 @@ class Stranger:
 
 
 @dataclass(frozen=True, slots=True)
-class Holdings:
+class KernelTable:
     """The whole state of an agent. `tick` counts what has happened to it.
 
     `obstacle` says why nothing new may start, in words, and is empty as a rule. Nothing
@@ -84,27 +84,27 @@ class Holdings:
     tick: int = 0
     seen: bool = False
     obstacle: str = ""
-    kernels: Mapping[KernelKey, Held] = field(default_factory=dict)
-    strangers: Mapping[KernelKey, Stranger] = field(default_factory=dict)
+    kernels: Mapping[KernelKey, ManagedKernel] = field(default_factory=dict)
+    strangers: Mapping[KernelKey, OrphanKernel] = field(default_factory=dict)
     tombstones: Tombstones = field(default_factory=Tombstones)
     images: Mapping[str, ImageReport] = field(default_factory=dict)
     image_waiting: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
 
-    def live(self) -> Iterator[tuple[KernelKey, Held]]:
+    def live(self) -> Iterator[tuple[KernelKey, ManagedKernel]]:
         """The kernels that take room: what runs, and what is or may be started."""
         return ((key, held) for key, held in self.kernels.items() if held.phase in LIVE)
 
 
-def restored(fresh: Holdings, memory: Memory) -> Holdings:
+def restored(fresh: KernelTable, memory: Memory) -> KernelTable:
     """The state of an agent that has just started, with what its journal says.
 
     Its incarnation is not taken up: this process enrols anew, and what was meant for
     an earlier one is refused.
     """
     kernels = {
-        key: Held(
+        key: ManagedKernel(
             slots=ResourceSlot(asked.slots),
-            phase=Phase.ASKED,
+            phase=KernelPhase.ASKED,
             devices=asked.devices,
             started=asked.started,
             settled=0,
@@ -112,7 +112,7 @@ def restored(fresh: Holdings, memory: Memory) -> Holdings:
         )
         for key, asked in memory.kernels.items()
     }
-    return Holdings(
+    return KernelTable(
         agent_id=fresh.agent_id,
         capacity=fresh.capacity,
         device_units=fresh.device_units,
@@ -123,14 +123,14 @@ def restored(fresh: Holdings, memory: Memory) -> Holdings:
     )
 
 
-def reports(holdings: Holdings) -> tuple[KernelReport, ...]:
+def reports(holdings: KernelTable) -> tuple[KernelReport, ...]:
     """Every kernel of the agent, for a heartbeat; strangers too."""
     own = [_report(key, held) for key, held in holdings.kernels.items()]
     strange = [_strange(key) for key in holdings.strangers]
     return tuple(sorted(own + strange, key=lambda report: (report.kernel_id, report.attempt)))
 
 
-def same_reports(before: Holdings, after: Holdings) -> bool:
+def same_reports(before: KernelTable, after: KernelTable) -> bool:
     """Whether `reports` of both would be equal; only what was touched is looked at.
 
     An agent keeps what has ended until it is told to forget it, so most of its kernels
@@ -144,7 +144,7 @@ def same_reports(before: Holdings, after: Holdings) -> bool:
     return all(_reports_of(before, key) == _reports_of(after, key) for key in touched)
 
 
-def _reports_of(holdings: Holdings, key: KernelKey) -> list[KernelReport]:
+def _reports_of(holdings: KernelTable, key: KernelKey) -> list[KernelReport]:
     held = holdings.kernels.get(key)
     own = [] if held is None else [_report(key, held)]
     return [*own, _strange(key)] if key in holdings.strangers else own
@@ -154,19 +154,19 @@ def _strange(key: KernelKey) -> KernelReport:
     return KernelReport(key.kernel_id, key.attempt, running=True)
 
 
-def _report(key: KernelKey, held: Held) -> KernelReport:
-    over = held.phase in {Phase.EXITED, Phase.VANISHED}
+def _report(key: KernelKey, held: ManagedKernel) -> KernelReport:
+    over = held.phase in {KernelPhase.EXITED, KernelPhase.VANISHED}
     exit_code = EXIT_UNKNOWN if over and held.exit_code is None else held.exit_code
     return KernelReport(
         key.kernel_id,
         key.attempt,
-        running=held.phase is Phase.RUNNING,
+        running=held.phase is KernelPhase.RUNNING,
         exit_code=exit_code if over else None,
         reason=held.reason if over else "",
     )
 
 
-def used_slots(holdings: Holdings) -> ResourceSlot:
+def used_slots(holdings: KernelTable) -> ResourceSlot:
     """What the kernels take that run or are being started."""
     used = NO_SLOTS
     for _, held in holdings.live():

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from sokovan.agent.journal.records import KernelKey
+from sokovan.agent.journal_records import KernelKey
 from sokovan.agent.kernel_table import Token
 from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.runtime import Launch, Observation
 
 
 @dataclass(frozen=True, slots=True)
-class CreateAsked:
+class CreateRequested:
     """A manager asks for a kernel."""
 
     token: Token
@@ -22,7 +22,7 @@ class CreateAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class StopAsked:
+class StopRequested:
     """A manager asks for the end of a kernel."""
 
     token: Token
@@ -32,7 +32,7 @@ class StopAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetAsked:
+class ForgetRequested:
     """A manager has no more use for what is kept of a kernel."""
 
     token: Token
@@ -41,7 +41,7 @@ class ForgetAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class PrepareAsked:
+class PrepareRequested:
     """A manager wants an image to be ready."""
 
     token: Token
@@ -64,7 +64,7 @@ class StartFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class RuntimeClaim:
     """What a kernel was started with, by a launch record that names this agent."""
 
     slots: Mapping[str, int]
@@ -78,18 +78,18 @@ class Observed:
     observations: tuple[Observation, ...]
     begun: int
     now_ms: int
-    claims: Mapping[KernelKey, Claim] = field(default_factory=dict)
+    claims: Mapping[KernelKey, RuntimeClaim] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class ImageMoved:
+class ImageProgressed:
     """There is news of an image."""
 
     report: ImageReport
 
 
 @dataclass(frozen=True, slots=True)
-class ObstacleSeen:
+class ObstacleObserved:
     """Why nothing new may start on this machine now; empty if it may."""
 
     obstacle: str
@@ -111,14 +111,14 @@ class LinkClosed:
 
 
 Event: TypeAlias = (
-    CreateAsked
-    | StopAsked
-    | ForgetAsked
-    | PrepareAsked
+    CreateRequested
+    | StopRequested
+    | ForgetRequested
+    | PrepareRequested
     | StartFinished
     | Observed
-    | ImageMoved
-    | ObstacleSeen
+    | ImageProgressed
+    | ObstacleObserved
     | LinkOpened
     | LinkClosed
 )

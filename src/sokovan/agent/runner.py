@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sokovan.agent import machine
-from sokovan.agent.event_processor import Judge
+from sokovan.agent.event_processor import EventProcessor
 from sokovan.agent.executor import Executor
 from sokovan.agent.instructions import Instruction, SendAnswer, SendHeartbeat, SendProblem
 from sokovan.agent.inventory import Inventory, empty_holdings
-from sokovan.agent.journal.journal_file import Journal
+from sokovan.agent.journal import Journal
 from sokovan.agent.kernel_table import Token, restored
 from sokovan.agent.link.bulk import BulkService
 from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink
 from sokovan.agent.link.translation import event_of, heartbeat_of, hello_of, reply_of
-from sokovan.agent.messages import LinkClosed, LinkOpened, ObstacleSeen
-from sokovan.agent.watcher import Sight, Watcher
+from sokovan.agent.messages import LinkClosed, LinkOpened, ObstacleObserved
+from sokovan.agent.watcher import RuntimeView, Watcher
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KernelRuntime
@@ -30,7 +30,7 @@ def _say_nothing(_line: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class AgentEnvironment:
     """What an agent has around it, beside its machine.
 
     `root` is the folder whose disk must have space. `chance` gives numbers from 0 up
@@ -41,18 +41,18 @@ class Surroundings:
     clock: Clock
     chance: Callable[[], float]
     tell: Callable[[str], None] = _say_nothing
-    sight: Sight = field(default_factory=Sight)
+    sight: RuntimeView = field(default_factory=RuntimeView)
 
 
 class AgentRunner:
     """One agent, from its journal to its links. The caller closes the journal."""
 
     def __init__(
-        self, inventory: Inventory, runtime: KernelRuntime, journal: Journal, surroundings: Surroundings
+        self, inventory: Inventory, runtime: KernelRuntime, journal: Journal, surroundings: AgentEnvironment
     ) -> None:
         self._inventory, self._runtime, self._around = inventory, runtime, surroundings
         holdings = restored(empty_holdings(inventory), journal.memory)
-        self._judge = Judge(holdings, journal, surroundings.clock, carry_out=self._carry_out)
+        self._judge = EventProcessor(holdings, journal, surroundings.clock, carry_out=self._carry_out)
         self._watcher = Watcher(
             runtime,
             surroundings.clock,
@@ -114,7 +114,7 @@ class AgentRunner:
         if isinstance(request.ask, CreateKernel):
             obstacle = machine.disk_obstacle(self._around.root)
             if obstacle != self._judge.holdings.obstacle:
-                self._judge.submit(ObstacleSeen(obstacle))
+                self._judge.submit(ObstacleObserved(obstacle))
         try:
             event = event_of(request, token)
         except SokovanError as problem:  # a launch that cannot be

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sokovan.agent.journal.records import KernelKey
-from sokovan.agent.messages import Claim, Observed
+from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.messages import Observed, RuntimeClaim
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KernelRuntime, KernelState, Observation
 
-Claims: TypeAlias = Callable[[Sequence[Observation]], Awaitable[Mapping[KernelKey, Claim]]]
+Claims: TypeAlias = Callable[[Sequence[Observation]], Awaitable[Mapping[KernelKey, RuntimeClaim]]]
 
 QUICK_S = 0.01
 SLOWER = 1.5
@@ -22,7 +22,7 @@ BREATH_TIMES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class RuntimeView:
     """How an agent looks.
 
     Every `period_s` while something runs, every `idle_s` while nothing does, and
@@ -45,7 +45,7 @@ class Watcher:
         self,
         runtime: KernelRuntime,
         clock: Clock,
-        sight: Sight,
+        sight: RuntimeView,
         *,
         tick: Callable[[], int],
         submit: Callable[[Observed], None],

@@ -13,17 +13,17 @@ from starlette.middleware import Middleware
 
 from sokovan import __version__
 from sokovan.api.context import ApiContext
-from sokovan.api.middleware import Gate
+from sokovan.api.middleware import RequestMiddleware
 from sokovan.api.openapi import document
 from sokovan.api.operations import OperationRoute
-from sokovan.api.parts import ApiParts
+from sokovan.api.parts import ApiDependencies
 from sokovan.api.routes.exec import ExecSocket
 from sokovan.api.routes.table import every_operation
 from sokovan.api.settings import ApiSettings
 from sokovan.api.unrouted import unrouted
 
 
-def make_app(parts: ApiParts, settings: ApiSettings) -> FastAPI:
+def make_app(parts: ApiDependencies, settings: ApiSettings) -> FastAPI:
     """The API over these parts. `close_streams` lets a server stop without waiting."""
     context = ApiContext.of(parts, settings)
 
@@ -33,7 +33,7 @@ def make_app(parts: ApiParts, settings: ApiSettings) -> FastAPI:
             yield
         await context.store.settle()
 
-    gate = Middleware(Gate, parts=parts, settings=settings, authenticator=context.authenticator)
+    gate = Middleware(RequestMiddleware, parts=parts, settings=settings, authenticator=context.authenticator)
     app = FastAPI(
         title="Sokovan",
         version=__version__,

@@ -6,28 +6,28 @@ from dataclasses import dataclass, replace
 
 from sokovan.api.access.auditing import Auditor
 from sokovan.api.access.authentication import Authenticator
-from sokovan.api.parts import ApiParts
+from sokovan.api.parts import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.api.streaming.event_hub import EventHub
 from sokovan.api.streaming.event_streams import Streams
-from sokovan.api.uncancellable_store import SteadyStore
+from sokovan.api.uncancellable_store import UncancellableStore
 
 
 @dataclass(frozen=True, slots=True)
 class ApiContext:
     """The parts, and what the API makes of them once."""
 
-    parts: ApiParts
+    parts: ApiDependencies
     settings: ApiSettings
     authenticator: Authenticator
     streams: Streams
     auditor: Auditor
-    store: SteadyStore
+    store: UncancellableStore
 
     @classmethod
-    def of(cls, parts: ApiParts, settings: ApiSettings) -> ApiContext:
+    def of(cls, parts: ApiDependencies, settings: ApiSettings) -> ApiContext:
         """The context for these parts."""
-        store = SteadyStore(parts.store)
+        store = UncancellableStore(parts.store)
         parts = replace(parts, store=store)
         clock, limits = parts.clock, settings.streams
         authenticator = Authenticator(store, clock, pepper=settings.pepper, kept_s=settings.principal_kept_s)

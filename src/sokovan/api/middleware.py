@@ -12,11 +12,11 @@ from http import HTTPStatus
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sokovan.api.access.authentication import Asker, Authenticator, token_of
+from sokovan.api.access.authentication import PRINCIPAL, AuthenticatedPrincipal, Authenticator, token_of
 from sokovan.api.access.request_limits import Buckets, LimitedBody, require_length
 from sokovan.api.errors import Unauthenticated
 from sokovan.api.hosts import require_own
-from sokovan.api.parts import ApiParts
+from sokovan.api.parts import ApiDependencies
 from sokovan.api.problems import problem_response
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.errors import SokovanError
@@ -24,7 +24,6 @@ from sokovan.ports.repositories.credentials import Principal
 
 # The only thing that answers without a key: that the process is alive.
 OPEN_PATH = "/livez"
-ASKER = "sokovan.asker"
 REQUEST_ID = "sokovan.request_id"
 UNMATCHED = "unmatched"
 NO_KNOWN_KEY = "requests without a key that is known"
@@ -37,23 +36,17 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}", re.ASCII)
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
-def asker_of(scope: Scope) -> Asker:
-    """Who makes this request. Raises Unauthenticated where nobody was admitted."""
-    asker = scope.get(ASKER)
-    if not isinstance(asker, Asker):
-        raise Unauthenticated
-    return asker
-
-
 def request_id_of(scope: Scope) -> str:
     """The number of this request."""
     return str(scope.get(REQUEST_ID, ""))
 
 
-class Gate:
+class RequestMiddleware:
     """ASGI middleware for HTTP and WebSocket alike."""
 
-    def __init__(self, app: ASGIApp, *, parts: ApiParts, settings: ApiSettings, authenticator: Authenticator) -> None:
+    def __init__(
+        self, app: ASGIApp, *, parts: ApiDependencies, settings: ApiSettings, authenticator: Authenticator
+    ) -> None:
         self._app, self._parts, self._settings, self._authenticator = app, parts, settings, authenticator
         self._hosts = frozenset(host.lower() for host in settings.allowed_hosts)
         self._requests = Buckets(parts.clock, per_s=settings.requests_per_s, burst=settings.requests_burst)
@@ -71,7 +64,7 @@ class Gate:
         answer = _Answer(send, scope[REQUEST_ID])
         began_ms = self._parts.clock.monotonic_ms()
         try:
-            scope[ASKER] = await self._admitted(scope, headers)
+            scope[PRINCIPAL] = await self._admitted(scope, headers)
             await self._app(scope, LimitedBody(receive, self._settings.body_bytes_max), answer)
         except Exception as error:
             if not isinstance(error, SokovanError):
@@ -91,7 +84,7 @@ class Gate:
         given = headers.get("x-request-id", "")
         return given if _REQUEST_ID.fullmatch(given) else self._parts.ids.new("req")
 
-    async def _admitted(self, scope: Scope, headers: Headers) -> Asker | None:
+    async def _admitted(self, scope: Scope, headers: Headers) -> AuthenticatedPrincipal | None:
         require_own(headers.get("host"), headers.get("origin"), self._hosts)
         length = headers.get("content-length")
         require_length(length.encode() if length is not None else None, limit=self._settings.body_bytes_max)
@@ -104,7 +97,7 @@ class Gate:
             self._failures.require(address, what=NO_KNOWN_KEY)
             raise Unauthenticated
         digest, principal = found
-        asker = Asker(principal, digest, scope[REQUEST_ID], address)
+        asker = AuthenticatedPrincipal(principal, digest, scope[REQUEST_ID], address)
         self._requests.require(asker.access_key, what=f"requests with key {asker.access_key}")
         return asker
 

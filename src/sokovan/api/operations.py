@@ -18,7 +18,7 @@ from starlette.responses import Response
 from sokovan.api.errors import Forbidden
 from sokovan.api.problems import MEDIA_TYPE
 from sokovan.api.request_bodies import JSON_MEDIA, field_problems, read_body
-from sokovan.domain.errors import NotFound, SokovanError
+from sokovan.domain.errors import ObjectNotFound, SokovanError
 from sokovan.domain.problems import InvalidRequest, Problem
 
 B = TypeVar("B")
@@ -115,7 +115,7 @@ class OperationRoute(APIRoute):
                 return await inner(request)
             except RequestValidationError as error:
                 raise InvalidRequest(field_problems(error.errors())) from None
-            except (Forbidden, NotFound) as error:
+            except (Forbidden, ObjectNotFound) as error:
                 if operation.changes:
                     await denied(request, error)
                 raise

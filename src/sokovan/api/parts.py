@@ -16,7 +16,7 @@ from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiParts:
+class ApiDependencies:
     """Ports and the controller. `plugins` are those that a scaling group may name."""
 
     store: Store

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from sokovan.api.access.authentication import Asker
+from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.domain.access import NOBODYS, Belonging
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.ports.storage import UnitOfWork
 
 
-async def held_policies(unit: UnitOfWork, asker: Asker) -> Callable[[ResourcePolicy], Belonging]:
+async def held_policies(unit: UnitOfWork, asker: AuthenticatedPrincipal) -> Callable[[ResourcePolicy], Belonging]:
     """Tell the caller's policies from others'.
 
     They limit him, or somebody of the domain that he administers.
@@ -21,7 +21,7 @@ async def held_policies(unit: UnitOfWork, asker: Asker) -> Callable[[ResourcePol
     return lambda policy: own if policy.name in held else NOBODYS
 
 
-async def _names(unit: UnitOfWork, asker: Asker) -> frozenset[str]:
+async def _names(unit: UnitOfWork, asker: AuthenticatedPrincipal) -> frozenset[str]:
     match asker.standing.role:
         case Role.ADMIN:
             return frozenset()  # he sees every one, whoever holds it

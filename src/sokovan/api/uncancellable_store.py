@@ -16,7 +16,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class SteadyStore:
+class UncancellableStore:
     """The Store port; who is cancelled leaves at once, and his work is finished."""
 
     def __init__(self, store: Store) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 
-class Complaint(Protocol):
+class ErrorReport(Protocol):
     """An error that was raised on purpose, by whichever part of the system."""
 
     @property
@@ -51,7 +51,7 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def complain(error: Complaint, *, json_too: bool) -> None:
+def complain(error: ErrorReport, *, json_too: bool) -> None:
     """An error on standard error; as an object too where the output is for programs."""
     if json_too:
         print(json.dumps(problem_object(error), ensure_ascii=False), file=sys.stderr)
@@ -59,7 +59,7 @@ def complain(error: Complaint, *, json_too: bool) -> None:
         print(f"error: {error.message}\n  hint: {error.hint} [{error.code}]", file=sys.stderr)
 
 
-def problem_object(error: Complaint) -> Mapping[str, Any]:
+def problem_object(error: ErrorReport) -> Mapping[str, Any]:
     """An error for programs; what the server said of it is added as it is."""
     told: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint}
     problem = getattr(error, "problem", None)

@@ -12,7 +12,7 @@ from enum import StrEnum, auto
 from sokovan.domain.tenancy import Role
 
 
-class Kind(StrEnum):
+class ObjectKind(StrEnum):
     """What an object is, as far as access goes."""
 
     SESSION = auto()
@@ -28,14 +28,14 @@ class Kind(StrEnum):
     SYSTEM = auto()
 
 
-class Act(StrEnum):
+class Action(StrEnum):
     """What the caller wants to do with it."""
 
     SEE = auto()
     CHANGE = auto()
 
 
-class Answer(StrEnum):
+class AccessDecision(StrEnum):
     """Yes; no, and it may be said so; no, and there is nothing to be seen."""
 
     YES = auto()
@@ -75,19 +75,19 @@ class Belonging:
 
 NOBODYS = Belonging()
 
-RULES: dict[Kind, tuple[Needed, Needed]] = {
+RULES: dict[ObjectKind, tuple[Needed, Needed]] = {
     # kind              to see              to change
-    Kind.SESSION:       (Needed.OWN,         Needed.OWN),
-    Kind.KEY:           (Needed.OWN,         Needed.OWN),
-    Kind.USER:          (Needed.OWN,         Needed.STEWARD),
-    Kind.GROUP:         (Needed.MEMBER,      Needed.STEWARD),
-    Kind.DOMAIN:        (Needed.SAME_DOMAIN, Needed.ADMIN),
-    Kind.AGENT:         (Needed.ANYBODY,     Needed.ADMIN),
-    Kind.QUEUE:         (Needed.ANYBODY,     Needed.ADMIN),
-    Kind.SCALING_GROUP: (Needed.ANYBODY,     Needed.ADMIN),
-    Kind.IMAGE:         (Needed.ANYBODY,     Needed.ADMIN),
-    Kind.POLICY:        (Needed.OWN,         Needed.ADMIN),
-    Kind.SYSTEM:        (Needed.ADMIN,       Needed.ADMIN),
+    ObjectKind.SESSION:       (Needed.OWN,         Needed.OWN),
+    ObjectKind.KEY:           (Needed.OWN,         Needed.OWN),
+    ObjectKind.USER:          (Needed.OWN,         Needed.STEWARD),
+    ObjectKind.GROUP:         (Needed.MEMBER,      Needed.STEWARD),
+    ObjectKind.DOMAIN:        (Needed.SAME_DOMAIN, Needed.ADMIN),
+    ObjectKind.AGENT:         (Needed.ANYBODY,     Needed.ADMIN),
+    ObjectKind.QUEUE:         (Needed.ANYBODY,     Needed.ADMIN),
+    ObjectKind.SCALING_GROUP: (Needed.ANYBODY,     Needed.ADMIN),
+    ObjectKind.IMAGE:         (Needed.ANYBODY,     Needed.ADMIN),
+    ObjectKind.POLICY:        (Needed.OWN,         Needed.ADMIN),
+    ObjectKind.SYSTEM:        (Needed.ADMIN,       Needed.ADMIN),
 }  # fmt: skip
 
 _RANK = {Role.USER: 0, Role.DOMAIN_ADMIN: 1, Role.ADMIN: 2}
@@ -99,24 +99,24 @@ _BEYOND: dict[Role, frozenset[Needed]] = {
 }
 
 
-def may(standing: Standing, act: Act, kind: Kind, belonging: Belonging = NOBODYS) -> bool:
+def may(standing: Standing, act: Action, kind: ObjectKind, belonging: Belonging = NOBODYS) -> bool:
     """Whether the caller may do this with an object of this kind that is so owned."""
     return _meets(standing, _needed(act, kind), belonging)
 
 
-def may_at_all(standing: Standing, act: Act, kind: Kind) -> bool:
+def may_at_all(standing: Standing, act: Action, kind: ObjectKind) -> bool:
     """Whether there can be an object of this kind with which the caller may do this."""
     return _needed(act, kind) not in _BEYOND[standing.role]
 
 
-def judged(standing: Standing, act: Act, kind: Kind, belonging: Belonging = NOBODYS) -> Answer:
+def judged(standing: Standing, act: Action, kind: ObjectKind, belonging: Belonging = NOBODYS) -> AccessDecision:
     """The answer to a request on an object that is there."""
     if may(standing, act, kind, belonging):
-        return Answer.YES
-    seen = may(standing, Act.SEE, kind, belonging)
-    if not may_at_all(standing, act, kind) or (act is Act.CHANGE and seen):
-        return Answer.FORBIDDEN
-    return Answer.HIDDEN
+        return AccessDecision.YES
+    seen = may(standing, Action.SEE, kind, belonging)
+    if not may_at_all(standing, act, kind) or (act is Action.CHANGE and seen):
+        return AccessDecision.FORBIDDEN
+    return AccessDecision.HIDDEN
 
 
 def may_grant(standing: Standing, role: Role, domain: str) -> bool:
@@ -142,9 +142,9 @@ def sessions_of(standing: Standing) -> Belonging:
             return Belonging(user=standing.user)
 
 
-def _needed(act: Act, kind: Kind) -> Needed:
+def _needed(act: Action, kind: ObjectKind) -> Needed:
     to_see, to_change = RULES[kind]
-    return to_see if act is Act.SEE else to_change
+    return to_see if act is Action.SEE else to_change
 
 
 def _meets(standing: Standing, needed: Needed, belonging: Belonging) -> bool:

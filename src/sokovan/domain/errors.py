@@ -144,7 +144,7 @@ class InvalidSpec(InvalidInput):
         super().__init__(f"{what}: {field} = {quoted(value)}: {problem}", hint=hint)
 
 
-class NotFound(SokovanError):
+class ObjectNotFound(SokovanError):
     """An object that is not there."""
 
     code = "not-found"

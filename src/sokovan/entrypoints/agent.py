@@ -14,11 +14,11 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import fraction, secret_text
 from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.runtime import ProcessRuntime
-from sokovan.agent.inventory import Inventory, InventoryWish, take_inventory
-from sokovan.agent.journal.journal_file import Journal
+from sokovan.agent.inventory import Inventory, InventoryOptions, take_inventory
+from sokovan.agent.journal import Journal
 from sokovan.agent.link.manager_link import ManagerAddress
-from sokovan.agent.runner import AgentRunner, Surroundings
-from sokovan.agent.watcher import Sight
+from sokovan.agent.runner import AgentEnvironment, AgentRunner
+from sokovan.agent.watcher import RuntimeView
 
 JOURNAL = "journal"
 IDENTITY = "identity"
@@ -70,7 +70,7 @@ async def agent_of(options: AgentOptions, stack: contextlib.ExitStack, *, tell: 
     runtime = ProcessRuntime(options.root / KERNELS, clock, hidden=(options.root.parent,))
     stack.callback(runtime.close)
     held = await runtime.confinement()
-    wish = InventoryWish(
+    wish = InventoryOptions(
         agent_id=options.name,
         scaling_group=options.scaling_group,
         labels={**held.labels(), **options.labels},
@@ -78,8 +78,8 @@ async def agent_of(options: AgentOptions, stack: contextlib.ExitStack, *, tell: 
     )
     found = await asyncio.to_thread(take_inventory, wish)
     inventory = replace(found, identity=kept_identity(options.root / IDENTITY))
-    sight = Sight(changes=runtime.changes)
-    around = Surroundings(root=options.root, clock=clock, chance=fraction, tell=tell, sight=sight)
+    sight = RuntimeView(changes=runtime.changes)
+    around = AgentEnvironment(root=options.root, clock=clock, chance=fraction, tell=tell, sight=sight)
     runner = AgentRunner(inventory, runtime, journal, around)
     address = ManagerAddress(options.manager, options.token)
     return AgentParts(inventory, runtime, runner, address, held)

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from sokovan.adapters.local.ids import SortableIds
-from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_JUDGED, Finding, audit
-from sokovan.adapters.sql.schema import migration
-from sokovan.adapters.sql.store import RetryRule, SqlStore
+from sokovan.adapters.sql import migration
+from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_JUDGED, AuditFinding, audit
+from sokovan.adapters.sql.store import SqlStore, TransactionRetry
 from sokovan.domain.errors import InvalidInput, listed, quoted
 from sokovan.entrypoints.database import opened, shown
 
-__all__ = ["AuditReport", "Finding", "UnknownInvariant", "audited", "chosen"]
+__all__ = ["AuditFinding", "AuditReport", "UnknownInvariant", "audited", "chosen"]
 
 # A command that somebody waits for says soon that the database is away.
-RETRY = RetryRule(give_up_s=3.0)
+RETRY = TransactionRetry(give_up_s=3.0)
 
 
 class UnknownInvariant(InvalidInput):
@@ -32,7 +32,7 @@ class AuditReport:
     """What an audit found, and where it looked."""
 
     store: str
-    findings: Sequence[Finding]
+    findings: Sequence[AuditFinding]
 
     @property
     def holds(self) -> bool:

@@ -12,8 +12,8 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings, UnknownDatabase
-from sokovan.adapters.sql.schema import migration
 from sokovan.domain.errors import InvalidInput, SokovanError, StoreUnavailable
 
 STORE_VARIABLE = "SOKOVAN_STORE"

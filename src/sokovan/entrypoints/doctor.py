@@ -27,7 +27,7 @@ YEARS = range(2026, 2100)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One question about this machine; `ok` is None where it is a matter of taste."""
 
     name: str
@@ -36,11 +36,11 @@ class Finding:
     hint: str = ""
 
 
-def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
+def examine(environment: Mapping[str, str] | None = None) -> list[DoctorFinding]:
     """Every question, each answered by trying; nothing is changed."""
     around = os.environ if environment is None else environment
     home = data_home(around)
-    questions: list[Callable[[], Finding]] = [
+    questions: list[Callable[[], DoctorFinding]] = [
         _python,
         _sqlite,
         lambda: _clock(SystemClock()),
@@ -55,73 +55,79 @@ def examine(environment: Mapping[str, str] | None = None) -> list[Finding]:
     return [question() for question in questions]
 
 
-def _python() -> Finding:
+def _python() -> DoctorFinding:
     version = ".".join(str(part) for part in sys.version_info[:3])
-    return Finding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
+    return DoctorFinding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
 
 
-def _sqlite() -> Finding:
+def _sqlite() -> DoctorFinding:
     # Upserts with RETURNING and partial indexes, which the store is built on.
     good = sqlite3.sqlite_version_info >= (3, 35)
-    return Finding("sqlite", good, sqlite3.sqlite_version, "Python needs an SQLite of 3.35 or newer")
+    return DoctorFinding("sqlite", good, sqlite3.sqlite_version, "Python needs an SQLite of 3.35 or newer")
 
 
-def _clock(clock: Clock) -> Finding:
+def _clock(clock: Clock) -> DoctorFinding:
     """Whether the clock can be right, as far as one can tell without asking others."""
     earlier, now_ms, later = clock.monotonic_ms(), clock.now_ms(), clock.monotonic_ms()
     now = datetime.fromtimestamp(now_ms / 1000, tz=UTC)
     good = now.year in YEARS and later >= earlier
-    return Finding("clock", good, f"{now:%Y-%m-%d %H:%M:%S} UTC", "set the clock: keys, limits and histories go by it")
+    return DoctorFinding(
+        "clock", good, f"{now:%Y-%m-%d %H:%M:%S} UTC", "set the clock: keys, limits and histories go by it"
+    )
 
 
-def _sandbox() -> Finding:
+def _sandbox() -> DoctorFinding:
     words = confinement().sandbox
     present = bool(words.program)
     hint = "install bubblewrap (bwrap); without it a kernel can read whatever your user can"
-    return Finding("sandbox", None if not present else True, words.in_words(), "" if present else hint)
+    return DoctorFinding("sandbox", None if not present else True, words.in_words(), "" if present else hint)
 
 
-def _limits() -> Finding:
+def _limits() -> DoctorFinding:
     from sokovan.adapters.process.isolation.kernel_limits import limits_in_words  # noqa: PLC0415  # beside its one use
 
     hierarchies = confinement(bubblewrap="").hierarchies
     held = set(hierarchies.controllers) >= HELD_HARD
     hint = "" if held else "delegate a control group with memory and pids to your user for hard limits"
-    return Finding("limits", True if held else None, limits_in_words(hierarchies), hint)
+    return DoctorFinding("limits", True if held else None, limits_in_words(hierarchies), hint)
 
 
-def _devices() -> Finding:
+def _devices() -> DoctorFinding:
     devices, labels = nvidia_devices()
     if not devices:
-        return Finding("nvidia", None, "no NVIDIA device, or no driver", "try `--fake-gpus 4` to play with devices")
-    return Finding("nvidia", ok=True, detail=f"{len(devices)} x {labels.get('nvidia.model', 'device')}")
+        return DoctorFinding(
+            "nvidia", None, "no NVIDIA device, or no driver", "try `--fake-gpus 4` to play with devices"
+        )
+    return DoctorFinding("nvidia", ok=True, detail=f"{len(devices)} x {labels.get('nvidia.model', 'device')}")
 
 
-def _data(home: Path) -> Finding:
+def _data(home: Path) -> DoctorFinding:
     place = next(folder for folder in (home, *home.parents) if folder.exists())
     good = os.access(place, os.W_OK)
-    return Finding("data", good, str(home), f"{place} cannot be written; name another folder with --data")
+    return DoctorFinding("data", good, str(home), f"{place} cannot be written; name another folder with --data")
 
 
-def _space(home: Path) -> Finding:
+def _space(home: Path) -> DoctorFinding:
     place = next(folder for folder in (home, *home.parents) if folder.exists())
     free = shutil.disk_usage(place).free
-    return Finding("disk", free >= SPACE_LEAST, f"{free / (1 << 30):.1f} GiB free", "make at least 2 GiB of space")
+    return DoctorFinding(
+        "disk", free >= SPACE_LEAST, f"{free / (1 << 30):.1f} GiB free", "make at least 2 GiB of space"
+    )
 
 
-def _port(home: Path) -> Finding:
+def _port(home: Path) -> DoctorFinding:
     own = server_of(home)
     if own is not None and str(own.get("url", "")).endswith(f":{PORT}"):
-        return Finding("port", ok=True, detail=f"{PORT} is that of your own server, which is up")
+        return DoctorFinding("port", ok=True, detail=f"{PORT} is that of your own server, which is up")
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", PORT))
         except OSError:
-            return Finding("port", None, f"{PORT} is taken", "`sokovan up` takes the next free one, and says so")
-    return Finding("port", ok=True, detail=f"{PORT} is free")
+            return DoctorFinding("port", None, f"{PORT} is taken", "`sokovan up` takes the next free one, and says so")
+    return DoctorFinding("port", ok=True, detail=f"{PORT} is free")
 
 
-def _docker() -> Finding:
+def _docker() -> DoctorFinding:
     there = Path("/var/run/docker.sock").exists()
-    return Finding("docker", None, "its socket is there" if there else "not found: kernels run as processes")
+    return DoctorFinding("docker", None, "its socket is there" if there else "not found: kernels run as processes")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.domain.errors import SokovanError
-from sokovan.entrypoints.settings import InvalidSettings, Settings, settings_of
+from sokovan.entrypoints.settings import InvalidSettings, ServerSettings, settings_of
 from sokovan.ports.config import ConfigStore, ConfigTree, ConfigUnavailable, ConfigValue, UnreadableConfig
 from sokovan.ports.environment import Clock
 from sokovan.scheduling.registry import PluginRegistry
@@ -21,7 +21,7 @@ RESTART_NEEDED = "restart-needed"
 NOT_CACHED = "not-cached"
 LISTENER_FAILED = "listener-failed"
 
-Listener = Callable[[Settings, Settings], None]
+Listener = Callable[[ServerSettings, ServerSettings], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,13 @@ class LiveSettings:
     ) -> None:
         self._store, self._clock, self._registry = store, clock, registry
         self._write_file, self._report = write_file, report
-        self._current: Settings | None = None
+        self._current: ServerSettings | None = None
         self._cache: Path | None = None
         self._listeners: list[Listener] = []
         self._standing: dict[str, Notice] = {}
 
     @property
-    def current(self) -> Settings:
+    def current(self) -> ServerSettings:
         """The settings in force. Raises ConfigUnavailable before the start."""
         if self._current is None:
             raise ConfigUnavailable("the settings were not read yet", hint="await start_from first")
@@ -77,7 +77,7 @@ class LiveSettings:
         """Have `listener` called with the old and the new settings after each change."""
         self._listeners.append(listener)
 
-    async def start_from(self, cache: Path | None) -> Settings:
+    async def start_from(self, cache: Path | None) -> ServerSettings:
         """Read the settings; if that fails, take the last good ones from the file `cache`.
 
         Raises ConfigUnavailable, UnreadableConfig, InvalidSettings if there is no cache.
@@ -115,9 +115,9 @@ class LiveSettings:
                 self._tell(listener, before, after)
         await self._keep(tree)
 
-    def _hot_part(self, before: Settings, asked: Settings) -> Settings:
+    def _hot_part(self, before: ServerSettings, asked: ServerSettings) -> ServerSettings:
         """What was asked for, with the sections that need a restart as they were."""
-        cold = [one.name for one in fields(Settings) if one.name not in Settings.hot]
+        cold = [one.name for one in fields(ServerSettings) if one.name not in ServerSettings.hot]
         differing = [path for name in cold for path in _differences(name, getattr(before, name), getattr(asked, name))]
         if differing:
             self._note(RESTART_NEEDED, f"restart the server to put in force: {', '.join(differing)}")
@@ -125,7 +125,7 @@ class LiveSettings:
             self._over(RESTART_NEEDED)
         return replace(asked, **{name: getattr(before, name) for name in cold})
 
-    def _tell(self, listener: Listener, before: Settings, after: Settings) -> None:
+    def _tell(self, listener: Listener, before: ServerSettings, after: ServerSettings) -> None:
         try:
             listener(before, after)
         except Exception as error:  # noqa: BLE001  # one listener that fails must not keep the others from the change
@@ -156,7 +156,7 @@ class LiveSettings:
         else:
             self._over(NOT_CACHED)
 
-    async def _cached(self, error: SokovanError) -> Settings:
+    async def _cached(self, error: SokovanError) -> ServerSettings:
         """The settings of the cache, with notices that say so; raises `error` if there are none."""
         found = await asyncio.to_thread(_read_cache, self._cache)
         if found is None:

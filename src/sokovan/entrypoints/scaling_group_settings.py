@@ -10,7 +10,7 @@ from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingG
 from sokovan.domain.errors import InvalidSpec, SokovanError, listed, quoted
 from sokovan.domain.ids import ScalingGroupName, is_name
 from sokovan.domain.slots import checked_slot_name
-from sokovan.entrypoints.setting_kinds import About, Problem, unknown
+from sokovan.entrypoints.setting_kinds import About, SettingProblem, unknown
 from sokovan.scheduling.profile import ACTIONS, ACTIONS_TO_COME, SchedulingProfile, profile_from, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
@@ -70,7 +70,7 @@ _CLOSE = 0.8
 class ScalingGroupReader:
     """Reads one group after another, and collects what is wrong in all of them."""
 
-    def __init__(self, problems: list[Problem], registry: PluginRegistry | None) -> None:
+    def __init__(self, problems: list[SettingProblem], registry: PluginRegistry | None) -> None:
         self._problems, self._registry = problems, registry
 
     def groups(self, value: object) -> dict[ScalingGroupName, ScalingGroup]:
@@ -174,7 +174,7 @@ class ScalingGroupReader:
             self._wrong(path, error.message)
 
     def _wrong(self, path: str, text: str) -> None:
-        self._problems.append(Problem(path, text))
+        self._problems.append(SettingProblem(path, text))
 
 
 def _made(name: str, value: Mapping[str, object]) -> ScalingGroup:

@@ -18,7 +18,7 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SettingProblem:
     """Why one setting cannot be taken, with its full path."""
 
     path: str
@@ -34,7 +34,7 @@ class InvalidSettings(InvalidInput):
     code = "invalid-settings"
     hint = "mend the settings named above; until then what was in force before stays"
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[SettingProblem]) -> None:
         self.problems = tuple(problems)
         count = f"{len(self.problems)} settings" if len(self.problems) > 1 else "a setting"
         super().__init__("\n  ".join([f"{count} cannot be taken:", *map(str, self.problems)]))
@@ -107,17 +107,17 @@ def settings_in(section: type) -> dict[str, tuple[About, object]]:
     }
 
 
-def section_of(section: type[S], value: object, *, path: str, problems: list[Problem]) -> S:
+def section_of(section: type[S], value: object, *, path: str, problems: list[SettingProblem]) -> S:
     """The section that plain values describe; what is wrong is added to `problems`."""
     if not isinstance(value, Mapping):
-        problems.append(Problem(path, f"must be a table, not {type(value).__name__}"))
+        problems.append(SettingProblem(path, f"must be a table, not {type(value).__name__}"))
         return section()
     known = settings_in(section)
     taken: dict[str, object] = {}
     for key, given in value.items():
         wrong = known[key][0].problem(given) if key in known else unknown(key, known)
         if wrong:
-            problems.append(Problem(f"{path}.{key}", wrong))
+            problems.append(SettingProblem(f"{path}.{key}", wrong))
         else:
             taken[key] = given
     return section(**taken)

@@ -12,7 +12,7 @@ from sokovan.entrypoints.scaling_group_settings import DEFAULT_GROUP, GROUP_KEYS
 from sokovan.entrypoints.setting_kinds import (
     About,
     InvalidSettings,
-    Problem,
+    SettingProblem,
     name,
     section_of,
     settings_in,
@@ -22,7 +22,7 @@ from sokovan.entrypoints.setting_kinds import (
 )
 from sokovan.scheduling.registry import PluginRegistry
 
-__all__ = ["InvalidSettings", "Problem", "Settings", "settings_of"]
+__all__ = ["InvalidSettings", "ServerSettings", "SettingProblem", "settings_of"]
 
 DAY_S = 24 * 3600
 
@@ -96,7 +96,7 @@ class ConfigSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """All settings, each within its bounds.
 
     `hot` names the sections that take effect while the server runs; the others are
@@ -124,26 +124,26 @@ SECTIONS: dict[str, type] = {
 }
 
 
-def settings_of(values: Mapping[str, object], registry: PluginRegistry | None = None) -> Settings:
+def settings_of(values: Mapping[str, object], registry: PluginRegistry | None = None) -> ServerSettings:
     """The settings that a configuration describes.
 
     With a registry, every plugin that is named must be in it. Raises InvalidSettings,
     with every problem.
     """
     known = ("scaling_groups", *SECTIONS)
-    problems = [Problem(key, unknown(key, known)) for key in values if key not in known]
+    problems = [SettingProblem(key, unknown(key, known)) for key in values if key not in known]
     groups = ScalingGroupReader(problems, registry).groups(values.get("scaling_groups", {}))
     sections: dict[str, Any] = {key: _section(key, values.get(key, {}), problems) for key in SECTIONS}
     if problems:
         raise InvalidSettings(problems)
-    return Settings(scaling_groups=groups, **sections)
+    return ServerSettings(scaling_groups=groups, **sections)
 
 
-def _section(key: str, value: object, problems: list[Problem]) -> Any:
+def _section(key: str, value: object, problems: list[SettingProblem]) -> Any:
     before = len(problems)
     section: Any = section_of(SECTIONS[key], value, path=key, problems=problems)
     if len(problems) == before and hasattr(section, "contradictions"):
-        problems += [Problem(f"{key}.{setting}", text) for setting, text in section.contradictions()]
+        problems += [SettingProblem(f"{key}.{setting}", text) for setting, text in section.contradictions()]
     return section
 
 
@@ -152,4 +152,4 @@ def described() -> Iterator[tuple[str, About, object, bool]]:
     groups = [("scaling_groups.NAME", GROUP_KEYS), ("scaling_groups.NAME.scheduler_opts", OPTIONS)]
     for path, keys in (*groups, *((path, settings_in(section)) for path, section in SECTIONS.items())):
         for setting, (about, default) in keys.items():
-            yield f"{path}.{setting}", about, default, path.partition(".")[0] in Settings.hot
+            yield f"{path}.{setting}", about, default, path.partition(".")[0] in ServerSettings.hot

@@ -21,7 +21,7 @@ from sokovan.simulator.simulation import World, begin, run
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulationOutcome:
     """One scenario, what came of it, and where that differs from what it expects."""
 
     scenario: Scenario
@@ -59,7 +59,7 @@ def _require_plugins(scenario: Scenario, registry: PluginRegistry) -> None:
                 raise place.wrong(error.message, hint=error.hint) from error
 
 
-def simulated(scenarios: Sequence[Scenario]) -> Iterator[Outcome]:
+def simulated(scenarios: Sequence[Scenario]) -> Iterator[SimulationOutcome]:
     """Each scenario, run through the core with every installed plugin at hand."""
     registry = installed_plugins()
     for scenario in scenarios:
@@ -67,9 +67,9 @@ def simulated(scenarios: Sequence[Scenario]) -> Iterator[Outcome]:
             world = run(scenario, registry)
         except SokovanError as error:
             # One scenario that cannot be run (an unknown plugin, an action to come) does not keep the others from it.
-            yield Outcome(scenario, begin(scenario), [f"not run: {error.message} [{error.code}]"])
+            yield SimulationOutcome(scenario, begin(scenario), [f"not run: {error.message} [{error.code}]"])
         else:
-            yield Outcome(scenario, world, differences(world))
+            yield SimulationOutcome(scenario, world, differences(world))
 
 
 def replayed(file: str) -> SchedulingPlan:

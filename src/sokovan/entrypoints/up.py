@@ -21,26 +21,26 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.local.random_source import number
 from sokovan.adapters.prometheus import PrometheusTelemetry
+from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.schema import migration
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.api.app import close_streams, make_app
-from sokovan.api.parts import ApiParts
+from sokovan.api.parts import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.ids import checked_name
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded.background_tasks import tend
-from sokovan.entrypoints.embedded.bootstrap import admin_key, furnish
+from sokovan.entrypoints.embedded.bootstrap import admin_key, bootstrap
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import OF_OTHERS, AlreadyUp, DataFolder, data_home
 from sokovan.entrypoints.embedded.gc_tuning import collect_by_the_clock, seldom_collected
 from sokovan.entrypoints.embedded.log_file import log_to
-from sokovan.entrypoints.embedded.manager_runtime import PlantWish, decide_aside
-from sokovan.entrypoints.embedded.notifying_store import TellingStore
+from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_aside
+from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
-from sokovan.orchestrator.sessions.config import Pace
+from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
@@ -136,7 +136,7 @@ def _stop_signal() -> asyncio.Event:
 
 async def _furnished(store: SqlStore, folder: DataFolder) -> str:
     """Make the store ready for its first user; the administrator's token."""
-    await furnish(store)
+    await bootstrap(store)
     pepper = folder.secret(PEPPER_FILE).encode()
     key = await admin_key(store, folder.read(KEY_FILE), ids=SortableIds(SystemClock()), pepper=pepper)
     if key.fresh:
@@ -154,13 +154,13 @@ def shape_of(options: UpOptions) -> FleetShape | None:
 
 def _wish(
     options: UpOptions, folder: DataFolder, telemetry: PrometheusTelemetry, tell: Callable[[str], None]
-) -> PlantWish:
+) -> ManagerOptions:
     token = folder.secret(AGENT_KEY_FILE)
 
     def agent(manager: str) -> AgentOptions:
         return AgentOptions(manager, token, root=folder.root / "agent", fake_gpus=options.fake_gpus, name=options.name)
 
-    return PlantWish(
+    return ManagerOptions(
         database=DatabaseSettings(folder.store_url),
         agent_token=token,
         link_host=HOST,
@@ -170,7 +170,7 @@ def _wish(
         agent=agent if options.agent else None,
         pretended=shape_of(options),
         # A server that was killed leaves its lease behind; the next one waits for no longer than this.
-        pace=Pace(lease_ttl_s=LEASE_S),
+        pace=Timing(lease_ttl_s=LEASE_S),
     )
 
 
@@ -178,7 +178,7 @@ def _app(store: SqlStore, ports: ManagerPorts, folder: DataFolder, telemetry: Pr
     clock = SystemClock()
     ids = SortableIds(clock)
     plugins = installed_plugins()
-    telling = TellingStore(store, ports.nudge)
+    telling = NotifyingStore(store, ports.nudge)
     controller = SchedulingController(
         telling,
         hints=ports.hints,
@@ -187,7 +187,7 @@ def _app(store: SqlStore, ports: ManagerPorts, folder: DataFolder, telemetry: Pr
         names=lambda: name_of(number()),
         dry_runs=DryRuns(SqlSnapshots(store), partial(decide_aside, plugins)),
     )
-    parts = ApiParts(
+    parts = ApiDependencies(
         store=telling,
         controller=controller,
         hints=ports.hints,

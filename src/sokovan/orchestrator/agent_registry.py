@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
-from sokovan.domain.errors import InvalidInput, NotFound
+from sokovan.domain.errors import InvalidInput, ObjectNotFound
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus
@@ -15,7 +15,7 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import AgentRecord, Change, Device
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.agent_recovery import came_back
-from sokovan.orchestrator.image_reports import ImageNews
+from sokovan.orchestrator.image_reports import ImageReports
 from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agent_states import AgentState, AgentStateCache
 from sokovan.ports.environment import Clock
@@ -56,7 +56,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class AgentAdmission:
     """An agent is taken in, as this incarnation."""
 
     incarnation: int
@@ -64,7 +64,7 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class AgentRejection:
     """An agent is not taken in; if `final`, dialling again is of no use."""
 
     code: str
@@ -86,22 +86,22 @@ class AgentRegistry:
         *,
         hints: Hints,
         clock: Clock,
-        images: ImageNews | None = None,
+        images: ImageReports | None = None,
         fresh_s: float = 15.0,
     ) -> None:
-        self.images = images or ImageNews()
+        self.images = images or ImageReports()
         self._store, self._agents, self._hints, self._clock = store, agents, hints, clock
         self._fresh_s = fresh_s
         self._heard: dict[AgentId, tuple[AgentState | None, int]] = {}
 
-    async def admit(self, arrival: Arrival) -> Admission | Rejection:
+    async def admit(self, arrival: Arrival) -> AgentAdmission | AgentRejection:
         """Enrol a new process, or welcome back one that is known. Raises StoreUnavailable."""
         try:
             # A manager that starts again meets all its agents at once.
-            verdict: Admission | Rejection = await self._store.together(_admitted_together, arrival)
-        except (NotFound, InvalidInput) as problem:  # a scaling group that somebody may yet make
-            return Rejection(problem.code, problem.message, final=False)
-        if isinstance(verdict, Admission):
+            verdict: AgentAdmission | AgentRejection = await self._store.together(_admitted_together, arrival)
+        except (ObjectNotFound, InvalidInput) as problem:  # a scaling group that somebody may yet make
+            return AgentRejection(problem.code, problem.message, final=False)
+        if isinstance(verdict, AgentAdmission):
             # To be admitted is to be heard: the first heartbeat need not ask the store again.
             self._heard[arrival.agent_id] = (None, self._clock.monotonic_ms())
             await self._hints.set(SESSIONS_HINT)
@@ -137,7 +137,9 @@ class AgentRegistry:
         return await self._store.run(lambda unit: _moved_back(unit, agent_id, incarnation))
 
 
-async def _admitted_together(unit: UnitOfWork, arrivals: Sequence[Arrival]) -> list[Admission | Rejection | Exception]:
+async def _admitted_together(
+    unit: UnitOfWork, arrivals: Sequence[Arrival]
+) -> list[AgentAdmission | AgentRejection | Exception]:
     # In the order of their ids: two managers that meet the same agents lock them in the same order.
     verdicts = {
         place: await _admitted(unit, arrivals[place])
@@ -146,12 +148,12 @@ async def _admitted_together(unit: UnitOfWork, arrivals: Sequence[Arrival]) -> l
     return [verdicts[place] for place in range(len(arrivals))]
 
 
-async def _admitted(unit: UnitOfWork, arrival: Arrival) -> Admission | Rejection:
+async def _admitted(unit: UnitOfWork, arrival: Arrival) -> AgentAdmission | AgentRejection:
     known = await _known(unit, arrival.agent_id)
     if known is not None and known.info.status is AgentStatus.TERMINATED:
-        return Rejection(LEFT, f"agent {arrival.agent_id} has left for good; enrol the machine under a new id")
+        return AgentRejection(LEFT, f"agent {arrival.agent_id} has left for good; enrol the machine under a new id")
     if known is not None and await _is_taken(unit, known, arrival.identity):
-        return Rejection(
+        return AgentRejection(
             NAME_TAKEN,
             f"another machine or folder is agent {arrival.agent_id}; give this one a name of its own, or wait until"
             " the other is lost and holds nothing",
@@ -159,15 +161,15 @@ async def _admitted(unit: UnitOfWork, arrival: Arrival) -> Admission | Rejection
     incarnation = 0 if known is None else known.info.incarnation
     if 0 < arrival.incarnation < incarnation:
         message = f"incarnation {incarnation} of this agent has enrolled, this is {arrival.incarnation}"
-        return Rejection(SUPERSEDED, message)
+        return AgentRejection(SUPERSEDED, message)
     if known is not None and arrival.incarnation == incarnation:
         await came_back(unit, arrival.agent_id)
         agent = await unit.fleet.get(arrival.agent_id)
     elif arrival.incarnation - incarnation > _INCARNATIONS_BEHIND_MAX:
-        return Rejection(SUPERSEDED, f"incarnation {arrival.incarnation} is beyond belief: {incarnation} is known")
+        return AgentRejection(SUPERSEDED, f"incarnation {arrival.incarnation} is beyond belief: {incarnation} is known")
     else:
         agent = await _enrolled(unit, arrival)
-    return Admission(agent.info.incarnation, draining=agent.info.status is AgentStatus.DRAINING)
+    return AgentAdmission(agent.info.incarnation, draining=agent.info.status is AgentStatus.DRAINING)
 
 
 async def _is_taken(unit: UnitOfWork, known: AgentRecord, identity: str) -> bool:
@@ -185,7 +187,7 @@ async def _is_taken(unit: UnitOfWork, known: AgentRecord, identity: str) -> bool
 async def _known(unit: UnitOfWork, agent_id: AgentId) -> AgentRecord | None:
     try:
         return await unit.fleet.get(agent_id)
-    except NotFound:
+    except ObjectNotFound:
         return None
 
 

@@ -17,11 +17,11 @@ from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.orchestrator.handler import within
-from sokovan.orchestrator.request_backoff import ErrandKey, Pauses
+from sokovan.orchestrator.request_backoff import AgentRequestKey, RequestBackoff
 from sokovan.ports.environment import Clock
 
 
-class Tell(StrEnum):
+class Notify(StrEnum):
     """Which answers somebody waits for."""
 
     ALL = auto()
@@ -30,16 +30,16 @@ class Tell(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AgentReply:
     """What came of a request: a word, or the error that it ended with."""
 
-    key: ErrandKey
+    key: AgentRequestKey
     word: Any = None
     error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ErrandLimits:
+class AgentRequestLimits:
     """How many requests may be under way, and how long anything waits for them.
 
     Most of those at a time only wait, so there is room beside several agents that hang.
@@ -52,23 +52,28 @@ class ErrandLimits:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
 
-class Errands:
+class AgentRequests:
     """The requests of one coordinator. `wake` is called for answers that come late."""
 
     def __init__(
-        self, clock: Clock, *, wake: Callable[[], Awaitable[None]], limits: ErrandLimits | None = None
+        self, clock: Clock, *, wake: Callable[[], Awaitable[None]], limits: AgentRequestLimits | None = None
     ) -> None:
         self._clock, self._wake = clock, wake
-        self.limits = limits or ErrandLimits()
+        self.limits = limits or AgentRequestLimits()
         self._gate = asyncio.Semaphore(self.limits.at_a_time)
         self._gates: dict[AgentId, asyncio.Semaphore] = {}
-        self._under_way: dict[ErrandKey, asyncio.Task[None]] = {}
-        self._answers: dict[str, list[Answer]] = {}
-        self.pauses = Pauses(clock, self.limits.retry)
+        self._under_way: dict[AgentRequestKey, asyncio.Task[None]] = {}
+        self._answers: dict[str, list[AgentReply]] = {}
+        self.pauses = RequestBackoff(clock, self.limits.retry)
         self._settling = 0
 
     def begin(
-        self, key: ErrandKey, work: Callable[[], Awaitable[Any]], *, tell: Tell = Tell.ALL, rest_s: float = 0.0
+        self,
+        key: AgentRequestKey,
+        work: Callable[[], Awaitable[Any]],
+        *,
+        tell: Notify = Notify.ALL,
+        rest_s: float = 0.0,
     ) -> bool:
         """Run a request, unless it is under way or pauses; whether it was begun.
 
@@ -94,7 +99,7 @@ class Errands:
             for task in (done, timer):
                 task.cancel()
 
-    def take(self, kind: str) -> list[Answer]:
+    def take(self, kind: str) -> list[AgentReply]:
         """The answers of this kind that nobody has taken yet, in order."""
         return self._answers.pop(kind, [])
 
@@ -119,7 +124,7 @@ class Errands:
         self.pauses.clear()
         self._gates.clear()
 
-    async def _run(self, key: ErrandKey, work: Callable[[], Awaitable[Any]], tell: Tell, rest_s: float) -> None:
+    async def _run(self, key: AgentRequestKey, work: Callable[[], Awaitable[Any]], tell: Notify, rest_s: float) -> None:
         gate = self._gates.setdefault(key.agent_id, asyncio.Semaphore(self.limits.per_agent))
         try:
             # An agent's own gate first: those who wait for a slow agent must not keep others from theirs.
@@ -129,20 +134,20 @@ class Errands:
             self._under_way.pop(key, None)
         if answer.error is None and rest_s > 0:
             self.pauses.rest(key, rest_s)
-        if tell is Tell.NOTHING or (tell is Tell.FAILURES and answer.error is None):
+        if tell is Notify.NOTHING or (tell is Notify.FAILURES and answer.error is None):
             return
         self._answers.setdefault(key.kind, []).append(answer)
         if not self._settling:
             await self._wake()
 
-    async def _answer(self, key: ErrandKey, work: Callable[[], Awaitable[Any]]) -> Answer:
+    async def _answer(self, key: AgentRequestKey, work: Callable[[], Awaitable[Any]]) -> AgentReply:
         try:
             word = await within(work(), self.limits.deadline_s, clock=self._clock)
         except Exception as error:  # noqa: BLE001  # whoever takes the answer decides what the error means
             self.pauses.failed(key)
-            return Answer(key, error=error)
+            return AgentReply(key, error=error)
         self.pauses.hurry(key)
-        return Answer(key, word)
+        return AgentReply(key, word)
 
 
 def said(error: Exception) -> tuple[str, str]:

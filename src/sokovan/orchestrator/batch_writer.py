@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 @dataclass(slots=True)
-class Written(Generic[T, R]):
+class WriteResult(Generic[T, R]):
     """What came of a write: results, and the objects that could not be written."""
 
     results: list[R] = field(default_factory=list)
@@ -41,9 +41,9 @@ class BatchWriter:
 
     async def write(
         self, items: Sequence[T], work: Callable[[UnitOfWork, Sequence[T]], Awaitable[Sequence[R]]]
-    ) -> Written[T, R]:
+    ) -> WriteResult[T, R]:
         """Do `work` for all items. Raises FencedOut, StoreUnavailable."""
-        written: Written[T, R] = Written()
+        written: WriteResult[T, R] = WriteResult()
         for start in range(0, len(items), self._batch_max):
             await self._batch(items[start : start + self._batch_max], work, written)
         return written
@@ -52,7 +52,7 @@ class BatchWriter:
         self,
         items: Sequence[T],
         work: Callable[[UnitOfWork, Sequence[T]], Awaitable[Sequence[R]]],
-        written: Written[T, R],
+        written: WriteResult[T, R],
     ) -> None:
         self.transactions += 1
         try:

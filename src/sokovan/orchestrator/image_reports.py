@@ -8,7 +8,7 @@ from sokovan.domain.ids import AgentId
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 
 
-class ImageNews:
+class ImageReports:
     """The last word on each image of each agent, of its present incarnation."""
 
     def __init__(self) -> None:

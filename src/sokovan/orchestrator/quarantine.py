@@ -14,7 +14,7 @@ from sokovan.ports.environment import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Casualty:
+class FailedItem:
     """An object that could not be handled; `hopeless` once it failed too often."""
 
     subject: str
@@ -36,7 +36,7 @@ class Quarantine:
     def __init__(self, clock: Clock, *, policy: RetryPolicy | None = None) -> None:
         self._clock, self._policy = clock, policy or RetryPolicy()
         self._records: dict[str, _Record] = {}
-        self._new: list[Casualty] = []
+        self._new: list[FailedItem] = []
 
     def admits(self, subject: str) -> bool:
         """Whether the object may be handled now."""
@@ -51,13 +51,13 @@ class Quarantine:
         delay_ms = self._policy.delay_ms(failures)
         self._records[subject] = _Record(failures, self._clock.monotonic_ms() + delay_ms)
         code, detail = said(error)
-        self._new.append(Casualty(subject, handler, code, detail, hopeless=verdict is RetryVerdict.GIVE_UP))
+        self._new.append(FailedItem(subject, handler, code, detail, hopeless=verdict is RetryVerdict.GIVE_UP))
 
     def recovered(self, subject: str) -> None:
         """It moved, or is gone: whatever was wrong is over."""
         self._records.pop(subject, None)
 
-    def take(self) -> list[Casualty]:
+    def take(self) -> list[FailedItem]:
         """Those that failed since the last call."""
         new, self._new = self._new, []
         return new

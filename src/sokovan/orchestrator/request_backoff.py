@@ -14,7 +14,7 @@ from sokovan.ports.environment import Clock
 _STALE_MS = 600_000
 
 
-class ErrandKey(NamedTuple):
+class AgentRequestKey(NamedTuple):
     """One request: what kind, to whom, about what. At most one of a key is under way."""
 
     kind: str
@@ -29,33 +29,33 @@ class _Pause:
     failures: int = 0
 
 
-class Pauses:
+class RequestBackoff:
     """The requests that are not made again before their time."""
 
     def __init__(self, clock: Clock, retry: RetryPolicy) -> None:
         self._clock, self._retry = clock, retry
-        self._pauses: dict[ErrandKey, _Pause] = {}
+        self._pauses: dict[AgentRequestKey, _Pause] = {}
 
-    def due(self, key: ErrandKey) -> bool:
+    def due(self, key: AgentRequestKey) -> bool:
         """Whether nothing speaks against asking now."""
         pause = self._pauses.get(key)
         return pause is None or pause.until_ms <= self._clock.monotonic_ms()
 
-    def failures(self, key: ErrandKey) -> int:
+    def failures(self, key: AgentRequestKey) -> int:
         """How often in a row it failed."""
         pause = self._pauses.get(key)
         return 0 if pause is None else pause.failures
 
-    def failed(self, key: ErrandKey) -> None:
+    def failed(self, key: AgentRequestKey) -> None:
         """It failed once more: pause, longer each time."""
         failures = self.failures(key) + 1
         self._pauses[key] = _Pause(self._clock.monotonic_ms() + self._retry.delay_ms(failures), failures)
 
-    def rest(self, key: ErrandKey, seconds: float) -> None:
+    def rest(self, key: AgentRequestKey, seconds: float) -> None:
         """Do not ask again before `seconds` have passed."""
         self._pauses[key] = _Pause(self._clock.monotonic_ms() + round(seconds * 1000))
 
-    def hurry(self, key: ErrandKey) -> None:
+    def hurry(self, key: AgentRequestKey) -> None:
         """Something changed: ask again at once."""
         self._pauses.pop(key, None)
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.ports.runtime import Execution, Launch, LogPart
+from sokovan.ports.runtime import KernelExecution, Launch, LogPart
 
 
 class AgentUnreachable(SokovanError):
@@ -61,7 +61,7 @@ class ImageReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class GoneProof:
     """An agent's word on a kernel that was to end: whether nothing of it runs.
 
     `gone` is a proof: the agent has written a tombstone, and refuses to create this
@@ -87,7 +87,7 @@ class AgentGateway(Protocol):
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
-    ) -> Gone:
+    ) -> GoneProof:
         """Have a kernel ended; also one that the agent has never heard of."""
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
@@ -100,7 +100,7 @@ class AgentGateway(Protocol):
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
-    ) -> Execution:
+    ) -> KernelExecution:
         """Run a further command inside a running kernel.
 
         Raises AgentUnreachable, AgentRefused when entered.

@@ -60,7 +60,7 @@ class QuotaPassed(AllocationError):
     hint = "wait for sessions of this owner to end, or have an admin raise the limit"
 
 
-class DependencyUnmet(AllocationError):
+class DependencyChanged(AllocationError):
     """A session that must end well first has not."""
 
     code = "dependency-not-ended"

@@ -148,14 +148,14 @@ class KernelRuntime(Protocol):
         not known, or was forgotten.
         """
 
-    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> Execution:
+    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
         """Run a further command inside a running kernel.
 
         Raises RuntimeFailure when entered.
         """
 
 
-class Execution(Protocol):
+class KernelExecution(Protocol):
     """A command that runs inside a kernel; an asynchronous context."""
 
     async def __aenter__(self) -> Self:

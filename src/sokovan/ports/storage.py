@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
 from sokovan.domain.events import Event
-from sokovan.ports.repositories.agents import Fleet
+from sokovan.ports.repositories.agents import AgentRepository
 from sokovan.ports.repositories.audit import AuditTrail
-from sokovan.ports.repositories.catalog import Catalog
-from sokovan.ports.repositories.credentials import Credentials
+from sokovan.ports.repositories.catalog import CatalogRepository
+from sokovan.ports.repositories.credentials import CredentialRepository
 from sokovan.ports.repositories.ledger import Ledger
-from sokovan.ports.repositories.serving import Deployments, Routes
-from sokovan.ports.repositories.sessions import Sessions
-from sokovan.ports.repositories.verdicts import Verdicts
+from sokovan.ports.repositories.serving import DeploymentRepository, RouteRepository
+from sokovan.ports.repositories.sessions import SessionRepository
+from sokovan.ports.repositories.verdicts import VerdictRepository
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -39,11 +39,11 @@ class UnitOfWork(Protocol):
         """The store's time at the beginning of this unit of work."""
 
     @property
-    def sessions(self) -> Sessions:
+    def sessions(self) -> SessionRepository:
         """Sessions and their kernels."""
 
     @property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> AgentRepository:
         """Agents."""
 
     @property
@@ -51,15 +51,15 @@ class UnitOfWork(Protocol):
         """Who holds what."""
 
     @property
-    def catalog(self) -> Catalog:
+    def catalog(self) -> CatalogRepository:
         """Owners, policies, scaling groups, queues, HyperNodes, images."""
 
     @property
-    def deployments(self) -> Deployments:
+    def deployments(self) -> DeploymentRepository:
         """Deployments of models."""
 
     @property
-    def routes(self) -> Routes:
+    def routes(self) -> RouteRepository:
         """Routes and their endpoints."""
 
     @property
@@ -67,11 +67,11 @@ class UnitOfWork(Protocol):
         """Who did what, in a chain that shows tampering."""
 
     @property
-    def verdicts(self) -> Verdicts:
+    def verdicts(self) -> VerdictRepository:
         """Why sessions wait."""
 
     @property
-    def credentials(self) -> Credentials:
+    def credentials(self) -> CredentialRepository:
         """Digests of tokens."""
 
     async def emit(self, events: Sequence[Event]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sokovan.domain.slots import ResourceSlot
-from sokovan.scheduling.engine.owner_ledger import Entry
-from sokovan.scheduling.engine.pending_session import Job
+from sokovan.scheduling.engine.pending_session import PendingSession
+from sokovan.scheduling.engine.usage.owner_ledger import Entry
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Check, Code
 from sokovan.scheduling.validators.base import (
@@ -18,7 +18,7 @@ from sokovan.scheduling.validators.base import (
 from sokovan.scheduling.validators.concurrency import ConcurrencyValidator
 
 
-class RuleBook:
+class CycleValidators:
     """Asks every rule that concerns a session, and collects all objections."""
 
     def __init__(self, rules: Sequence[ValidatorRule], context: ValidationContext) -> None:
@@ -42,7 +42,7 @@ class RuleBook:
         # In the order of the profile: the first objection gives the verdict its code.
         return tuple(sorted((*entry.rules, *more), key=self._order.__getitem__))
 
-    def objections(self, job: Job, request: ResourceSlot) -> list[tuple[Code, Check]]:
+    def objections(self, job: PendingSession, request: ResourceSlot) -> list[tuple[Code, Check]]:
         """All that the rules object to; a rule that fails objects in its own name."""
         context, session = self._context, job.session
         context.request, context.starts = request, job.starts and not job.placed

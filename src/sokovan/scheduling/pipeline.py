@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.slots import ResourceSlot
-from sokovan.scheduling.cycle_validators import RuleBook
-from sokovan.scheduling.engine.admission import Admission
-from sokovan.scheduling.engine.allocate import Allocate, Outcome
+from sokovan.scheduling.cycle_validators import CycleValidators
+from sokovan.scheduling.engine.admission import SessionAdmission
+from sokovan.scheduling.engine.allocate import Allocate, AllocateOutcome
 from sokovan.scheduling.engine.backfill import Backfill
 from sokovan.scheduling.engine.enqueue import Enqueue
 from sokovan.scheduling.engine.explain import Explainer
-from sokovan.scheduling.engine.owner_ledger import Ledger, PendingLines
-from sokovan.scheduling.engine.pending_session import Failure, Job, Outlook
-from sokovan.scheduling.engine.placement import Floor
-from sokovan.scheduling.engine.queues.queue_order import Lanes, Line
-from sokovan.scheduling.engine.queues.queue_usage import QueueBook, QueueNode
+from sokovan.scheduling.engine.pending_session import Failure, Outlook, PendingSession
+from sokovan.scheduling.engine.placement import CycleContext
+from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger, PendingLines
+from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions, PluginFailed
 from sokovan.scheduling.plan import SchedulingPlan
@@ -80,14 +80,14 @@ class Cycle:
         self._table = _shapes(self._workspace, profile)
         own = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
         moves = type(self._sequencer).lane is not WorkloadSequencer.lane
-        self._ledger = Ledger(snapshot, watch_all=not own, watch_users=moves)
+        self._ledger = OwnerLedger(snapshot, watch_all=not own, watch_users=moves)
         self._pending = PendingLines(snapshot)
-        rules = RuleBook(
+        rules = CycleValidators(
             [registry.validator(name) for name in profile.validators],
             ValidationContext(snapshot, self._ledger, self._pending),
         )
-        self._admission = Admission(rules, self._ledger, self._pending, self._extensions)
-        self._book = QueueBook(
+        self._admission = SessionAdmission(rules, self._ledger, self._pending, self._extensions)
+        self._book = QueueUsage(
             snapshot.queues,
             policy=profile.queue_policy,
             hierarchy=profile.hierarchy,
@@ -101,7 +101,7 @@ class Cycle:
         choice = choice_for(
             selector, self._table, self._extensions, slot_priority=group.slot_priority, cursor=self._cursor
         )
-        self._floor = Floor(self._workspace, choice, self._book, self._extensions)
+        self._floor = CycleContext(self._workspace, choice, self._book, self._extensions)
         self._floor.plugged = bool(profile.plugins) or profile.selector not in BUILT_IN.selectors
         if not profile.fit_error_cache or not choice.by_shape:
             self._floor.misfits = None
@@ -113,7 +113,7 @@ class Cycle:
         """Run the actions of the profile, and explain what came of it."""
         outlook = Outlook(self._table, _nominations(self._snapshot.reservations), self._kernel_key(), self._alike())
         jobs = self._jobs(outlook)
-        outcome = Outcome()
+        outcome = AllocateOutcome()
         for action in self._profile.actions:
             if action == "enqueue":
                 Enqueue(self._book, self._workspace.slots).run(jobs)
@@ -134,7 +134,7 @@ class Cycle:
             verdicts=tuple(verdicts),
         )
 
-    def _allocate(self, jobs: Sequence[Job], outcome: Outcome) -> None:
+    def _allocate(self, jobs: Sequence[PendingSession], outcome: AllocateOutcome) -> None:
         promised = {reservation.session_id for reservation in self._snapshot.reservations}
         able = [job for job in jobs if job.failure is None and job.runs]
         first = [job for job in able if job.session.session_id in promised]
@@ -142,7 +142,7 @@ class Cycle:
         rest = [job for job in able if job.session.session_id not in promised]
         Allocate(self._floor, self._admission, outcome, self._lanes).run(rest, first=first)
 
-    def _jobs(self, outlook: Outlook) -> list[Job]:
+    def _jobs(self, outlook: Outlook) -> list[PendingSession]:
         """The sessions that wait for something, in the sequencer's order, with their queues settled."""
         asked: Counter[tuple[str, Shape]] = Counter()
         used: Counter[tuple[str, Shape]] = Counter()
@@ -169,7 +169,7 @@ class Cycle:
         self._order_by_plugins(jobs.values())
         return [jobs[session.session_id] for session in ranked]
 
-    def _order_by_plugins(self, jobs: Iterable[Job]) -> None:
+    def _order_by_plugins(self, jobs: Iterable[PendingSession]) -> None:
         if not self._extensions.at("session_order"):
             return
         for job in jobs:
@@ -178,11 +178,11 @@ class Cycle:
             except PluginFailed as failed:
                 job.failure = job.failure or Failure(Code.PLUGIN_FAILED, str(failed))
 
-    def _job(self, session: SessionWorkload, outlook: Outlook) -> Job:
+    def _job(self, session: SessionWorkload, outlook: Outlook) -> PendingSession:
         try:
-            job = Job(session, self._book.node(session.queue), outlook)
+            job = PendingSession(session, self._book.node(session.queue), outlook)
         except PluginFailed as failed:
-            job = Job(session, self._book.node(session.queue), Outlook(outlook.table))
+            job = PendingSession(session, self._book.node(session.queue), Outlook(outlook.table))
             job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
             return job
         node = job.node
@@ -220,19 +220,19 @@ class Cycle:
         if note not in self._notes:
             self._notes = (*self._notes, note)
 
-    def _lanes(self) -> Line | Lanes:
+    def _lanes(self) -> SessionHeap | QueueOrder:
         if type(self._sequencer).lane is WorkloadSequencer.lane:
-            return Line()
-        return Lanes(self._lane, self._standing)
+            return SessionHeap()
+        return QueueOrder(self._lane, self._standing)
 
-    def _lane(self, job: Job) -> str:
+    def _lane(self, job: PendingSession) -> str:
         try:
             return str(self._sequencer.lane(job.session))
         except Exception as error:  # noqa: BLE001  # a plugin that fails must not stop the cycle
             self._note("sequencer", f"sequencer {self._sequencer.name} failed in lane: {type(error).__name__}: {error}")
             return ""
 
-    def _standing(self, job: Job) -> int:
+    def _standing(self, job: PendingSession) -> int:
         try:
             return int(self._sequencer.standing(job.session, self._context))
         except Exception as error:  # noqa: BLE001  # a plugin that fails must not stop the cycle

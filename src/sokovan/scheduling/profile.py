@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec, listed
 from sokovan.domain.ids import ScalingGroupName
-from sokovan.scheduling.engine.queues.queue_usage import POLICIES, PROPORTION
+from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 # They may be named, but the core refuses to run them: it does not evict yet.

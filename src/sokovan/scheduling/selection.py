@@ -11,7 +11,7 @@ import numpy as np
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.scheduling.engine.agent_choice import Choice, KeyedChoice
+from sokovan.scheduling.engine.agent_choice import AgentChoice, KeyedChoice
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
 from sokovan.scheduling.engine.workspace import Ints
 from sokovan.scheduling.extensions import Extensions, PluginFailed
@@ -36,7 +36,7 @@ def choice_for(
     *,
     slot_priority: tuple[str, ...],
     cursor: str | None,
-) -> Choice:
+) -> AgentChoice:
     """The choice that a selector and the plugins make together."""
     rank = _rank(selector, table)
     keyed = None

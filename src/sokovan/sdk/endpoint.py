@@ -23,7 +23,7 @@ LATE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ServerEndpoint:
     """The address of a server, the key for it, and how long to wait for it."""
 
     url: str
@@ -77,7 +77,7 @@ class Endpoint:
 
 
 @contextmanager
-def reaching(endpoint: Endpoint) -> Iterator[None]:
+def reaching(endpoint: ServerEndpoint) -> Iterator[None]:
     """Turn failures of the network into ours. Raises Unreachable."""
     try:
         yield
@@ -85,7 +85,7 @@ def reaching(endpoint: Endpoint) -> Iterator[None]:
         raise _out_of_reach(endpoint, error) from error
 
 
-def _out_of_reach(endpoint: Endpoint, error: Exception) -> Unreachable:
+def _out_of_reach(endpoint: ServerEndpoint, error: Exception) -> Unreachable:
     sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.InvalidURL)
     slow = isinstance(error, httpx2.TimeoutException)
     told = "did not answer in time" if slow else f"cannot be reached: {str(error) or type(error).__name__}"

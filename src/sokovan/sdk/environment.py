@@ -10,7 +10,7 @@ import time
 from typing import Protocol
 
 
-class Surroundings(Protocol):
+class ClientEnvironment(Protocol):
     """What a client needs from the world besides the network."""
 
     def now_s(self) -> float:
@@ -29,7 +29,7 @@ class Surroundings(Protocol):
         """A new name that nobody else uses."""
 
 
-class RealSurroundings:
+class SystemEnvironment:
     """The real ones."""
 
     def wall_s(self) -> float:

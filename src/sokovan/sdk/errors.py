@@ -115,14 +115,14 @@ class InvalidSetting(ClientProblem):
     hint = "mend the value named above; sokovan config show --origin tells where each value comes from"
 
 
-class InvalidName(ClientProblem):
+class InvalidContextName(ClientProblem):
     """A name that no object can have; nothing was sent."""
 
     code = "invalid-name"
     hint = "use 1 to 128 letters, digits and . _ - / : @ + beginning with a letter or digit"
 
 
-class InvalidSpec(ClientProblem):
+class InvalidSpecFile(ClientProblem):
     """A spec file cannot be taken as it is; says file, line and column."""
 
     code = "invalid-spec"

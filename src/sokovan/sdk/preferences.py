@@ -6,24 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 from sokovan.sdk.config import checked_url, is_token
-from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.errors import NotLoggedIn
-from sokovan.sdk.settings import PROJECT_KEYS, Settings, resolve
+from sokovan.sdk.settings import PROJECT_KEYS, ClientSettings, resolve
 from sokovan.wire.api.sessions import SessionBody
 
 
 def endpoint_for(
     url: str | None, token: str | None, *, context: str | None = None, timeout_s: float = 30.0
-) -> tuple[Settings, Endpoint]:
+) -> tuple[ClientSettings, ServerEndpoint]:
     """The settings, and where they lead. Raises NotLoggedIn, InvalidSetting."""
     settings = resolve({"url": url, "token": token, "context": context})
     address, key = settings.credentials()
     if not is_token(key):
         raise NotLoggedIn(f"the key from {settings.origin('token')} is not one that a server gives out")
-    return settings, Endpoint(checked_url(address), key, timeout_s)
+    return settings, ServerEndpoint(checked_url(address), key, timeout_s)
 
 
-def completed(body: SessionBody, settings: Settings) -> SessionBody:
+def completed(body: SessionBody, settings: ClientSettings) -> SessionBody:
     """A request with what it leaves open taken from the settings."""
     chosen: dict[str, Any] = {
         name: settings[name] for name in PROJECT_KEYS if settings[name] and getattr(body, name) is None

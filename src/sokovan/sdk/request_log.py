@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sokovan.sdk.core.calls import Call
-from sokovan.sdk.environment import Surroundings
+from sokovan.sdk.environment import ClientEnvironment
 from sokovan.sdk.errors import ClientProblem
 
 VARIABLE = "SOKOVAN_DEBUG"
@@ -27,7 +27,7 @@ _ID_MAX = 64
 class RequestLine:
     """One request: tells on standard error how it went, if anybody wants to know."""
 
-    def __init__(self, call: Call[Any], surroundings: Surroundings) -> None:
+    def __init__(self, call: Call[Any], surroundings: ClientEnvironment) -> None:
         self._asked, self._surroundings = f"{call.method} {call.path}", surroundings
         self._wanted = LINES in os.environ.get(VARIABLE, "").split(",")
         self._begun_s = surroundings.now_s()

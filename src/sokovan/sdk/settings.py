@@ -43,7 +43,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClientSettings:
     """Every setting of the client by its name."""
 
     by_name: Mapping[str, Setting]
@@ -67,7 +67,7 @@ def resolve(
     *,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
-) -> Settings:
+) -> ClientSettings:
     """The settings for a client that runs in `folder`. Raises InvalidSetting."""
     given = os.environ if environment is None else environment
     layers = [
@@ -79,7 +79,7 @@ def resolve(
     found = {name: _first(name, layers) for name in VARIABLES}
     found["context"], context = _chosen(read_config(path), found["context"], path)
     found["url"], found["token"] = _address_and_key(found["url"], found["token"], context)
-    return Settings(
+    return ClientSettings(
         {name: setting or Setting(name, DEFAULTS.get(name, ""), "default") for name, setting in found.items()}
     )
 

@@ -9,12 +9,12 @@ from typing import Any
 from websockets.exceptions import InvalidHandshake, InvalidStatus
 
 from sokovan.sdk.core.answers import problem_of
-from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.errors import ClientProblem, Unreachable
 from sokovan.wire.api.execution import FRAME_MAX
 
 
-def socket_options(endpoint: Endpoint) -> dict[str, Any]:
+def socket_options(endpoint: ServerEndpoint) -> dict[str, Any]:
     """How websockets connects, sync or async."""
     return {
         "additional_headers": endpoint.headers(),
@@ -27,7 +27,7 @@ def socket_options(endpoint: Endpoint) -> dict[str, Any]:
 
 
 @contextmanager
-def connecting(endpoint: Endpoint) -> Iterator[None]:
+def connecting(endpoint: ServerEndpoint) -> Iterator[None]:
     """Say what went wrong while a socket was opened. Raises ClientProblem."""
     try:
         yield
@@ -43,6 +43,6 @@ def refusal(error: InvalidStatus) -> ClientProblem:
     return problem_of(status=error.response.status_code, headers=headers, content=bytes(error.response.body or b""))
 
 
-def lost(endpoint: Endpoint, error: Exception) -> Unreachable:
+def lost(endpoint: ServerEndpoint, error: Exception) -> Unreachable:
     """The problem that a broken socket is."""
     return Unreachable(f"the connection to {endpoint.url} is lost: {error}")

@@ -15,38 +15,38 @@ from enum import StrEnum, auto
 from itertools import count
 
 from sokovan.agent.instructions import (
-    ForgetKernel,
+    ForgetInstruction,
     Instruction,
-    PrepareImage,
+    PrepareInstruction,
     SendAnswer,
     SendHeartbeat,
     SendProblem,
-    StartKernel,
-    StopKernel,
+    StartInstruction,
+    StopInstruction,
 )
-from sokovan.agent.journal.records import KernelKey, Memory, recalled
-from sokovan.agent.kernel_table import Holdings, Token, reports, restored
+from sokovan.agent.journal_records import KernelKey, Memory, recalled
+from sokovan.agent.kernel_table import KernelTable, Token, reports, restored
 from sokovan.agent.messages import (
-    CreateAsked,
+    CreateRequested,
     Event,
-    ForgetAsked,
-    ImageMoved,
+    ForgetRequested,
+    ImageProgressed,
     LinkClosed,
     LinkOpened,
     Observed,
-    PrepareAsked,
+    PrepareRequested,
     StartFinished,
-    StopAsked,
+    StopRequested,
 )
 from sokovan.agent.supervisor import step
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.agent_registry import Admission, AgentRegistry, Arrival, Rejection
-from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageReport, ImageState
+from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRegistry, AgentRejection, Arrival
+from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import Execution, KernelState, Launch, LogPart, Observation
+from sokovan.ports.runtime import KernelExecution, KernelState, Launch, LogPart, Observation
 
 CAPACITY: Mapping[str, int] = {"cpu": 8000, "mem": 32 << 30, "cuda.device": 4}
 _STOPPED, _KILLED = 143, 137
@@ -104,7 +104,7 @@ class ActingAgent:
         self._memory = Memory()
         self._holdings = self._fresh()
         self._numbers, self._sequence = count(1), 0
-        self._waiting: dict[Token, asyncio.Future[Gone | ImageReport | None]] = {}
+        self._waiting: dict[Token, asyncio.Future[GoneProof | ImageReport | None]] = {}
         self._news = False
 
     @property
@@ -116,7 +116,7 @@ class ActingAgent:
         """The kernels that run on the machine, by id."""
         return sorted(key.kernel_id for key, acted in self.machine.items() if acted.state is not KernelState.EXITED)
 
-    async def connect(self) -> Admission | Rejection:
+    async def connect(self) -> AgentAdmission | AgentRejection:
         """Dial the manager: with the incarnation it has, or for a new one."""
         self.look()
         verdict = await self._registry.admit(
@@ -129,7 +129,7 @@ class ActingAgent:
                 kernels=tuple((report.kernel_id, report.attempt) for report in reports(self._holdings)),
             )
         )
-        if isinstance(verdict, Admission):
+        if isinstance(verdict, AgentAdmission):
             self.linked = self.speaking = True
             self._happens(LinkOpened(1, verdict.incarnation))
             await self.beat()
@@ -152,7 +152,7 @@ class ActingAgent:
                 answer.set_exception(AgentUnreachable(agent_id=self.agent_id, problem="the link was closed"))
         self._waiting.clear()
 
-    async def restart(self, *, journal_lost: bool = False) -> Admission | Rejection:
+    async def restart(self, *, journal_lost: bool = False) -> AgentAdmission | AgentRejection:
         """The process ends and comes back; its machine has gone on."""
         self.goes_silent()
         self._memory = Memory() if journal_lost else self._memory
@@ -186,10 +186,10 @@ class ActingAgent:
         else:
             self.script.pulls.discard(image)
             report = ImageReport(image, ImageState.FAILED if problem else ImageState.READY, problem)
-        self._happens(ImageMoved(report))
+        self._happens(ImageProgressed(report))
         await self._flush()
 
-    async def ask(self, kind: str, event: Callable[[Token], Event]) -> Gone | ImageReport | None:
+    async def ask(self, kind: str, event: Callable[[Token], Event]) -> GoneProof | ImageReport | None:
         """A request from the manager."""
         self.asked[kind] += 1
         fault = self.faults.get(kind)
@@ -198,7 +198,7 @@ class ActingAgent:
         if fault is Fault.HANGS:
             await asyncio.get_running_loop().create_future()
         token = Token(1, next(self._numbers))
-        answer: asyncio.Future[Gone | ImageReport | None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[GoneProof | ImageReport | None] = asyncio.get_running_loop().create_future()
         self._waiting[token] = answer
         try:
             self._happens(event(token))
@@ -210,9 +210,9 @@ class ActingAgent:
             self._waiting.pop(token, None)
             answer.cancel()
 
-    def _fresh(self) -> Holdings:
+    def _fresh(self) -> KernelTable:
         units = {device.device_id: device.units for device in self._devices}
-        return Holdings(self.agent_id, self._slots, units)
+        return KernelTable(self.agent_id, self._slots, units)
 
     def _acted(self, kernel_id: str) -> tuple[KernelKey, Acted]:
         return next((key, acted) for key, acted in self.machine.items() if key.kernel_id == kernel_id)
@@ -242,13 +242,13 @@ class ActingAgent:
 
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
-            case StartKernel():
+            case StartInstruction():
                 self._start(instruction.launch)
-            case StopKernel():
+            case StopInstruction():
                 self._stop(instruction.key, instruction.grace_s)
-            case ForgetKernel():
+            case ForgetInstruction():
                 self.machine.pop(instruction.key, None)
-            case PrepareImage():
+            case PrepareInstruction():
                 self._prepare(instruction.image)
             case SendAnswer():
                 self._answer(instruction.token, instruction.word, None)
@@ -259,7 +259,7 @@ class ActingAgent:
             case SendHeartbeat():
                 self._news = True
 
-    def _answer(self, token: Token, word: Gone | ImageReport | None, problem: AgentRefused | None) -> None:
+    def _answer(self, token: Token, word: GoneProof | ImageReport | None, problem: AgentRefused | None) -> None:
         answer = self._waiting.get(token)
         if answer is None or answer.done():
             return
@@ -295,7 +295,7 @@ class ActingAgent:
             report = ImageReport(image, ImageState.FAILED, self.script.broken[image])
         else:
             report = ImageReport(image, ImageState.PULLING if image in self.script.pulls else ImageState.READY)
-        self._happens(ImageMoved(report))
+        self._happens(ImageProgressed(report))
 
 
 class ActingAgents:
@@ -321,29 +321,29 @@ class ActingAgents:
 
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
         """See the port."""
-        word = await self._ask("prepare", agent_id, lambda token: PrepareAsked(token, incarnation, image))
+        word = await self._ask("prepare", agent_id, lambda token: PrepareRequested(token, incarnation, image))
         if not isinstance(word, ImageReport):
             raise TypeError(f"an agent answered with {word!r}")
         return word
 
     async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
         """See the port."""
-        await self._ask("create", agent_id, lambda token: CreateAsked(token, incarnation, launch))
+        await self._ask("create", agent_id, lambda token: CreateRequested(token, incarnation, launch))
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
-    ) -> Gone:
+    ) -> GoneProof:
         """See the port."""
         key = KernelKey(kernel_id, attempt)
-        word = await self._ask("stop", agent_id, lambda token: StopAsked(token, incarnation, key, grace_s))
-        if not isinstance(word, Gone):
+        word = await self._ask("stop", agent_id, lambda token: StopRequested(token, incarnation, key, grace_s))
+        if not isinstance(word, GoneProof):
             raise TypeError(f"an agent answered with {word!r}")
         return word
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
         """See the port."""
         key = KernelKey(kernel_id, attempt)
-        await self._ask("forget", agent_id, lambda token: ForgetAsked(token, incarnation, key))
+        await self._ask("forget", agent_id, lambda token: ForgetRequested(token, incarnation, key))
 
     async def read_log(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, *, offset: int, limit: int
@@ -354,7 +354,7 @@ class ActingAgents:
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
-    ) -> Execution:
+    ) -> KernelExecution:
         """Nothing can be run on acting machines."""
         raise AgentRefused(agent_id=agent_id, problem=f"{kernel_id}/{attempt} takes no command {command} {terminal}")
 
@@ -362,7 +362,9 @@ class ActingAgents:
         """See the port."""
         return agent_id in self.all and self.all[agent_id].linked
 
-    async def _ask(self, kind: str, agent_id: AgentId, event: Callable[[Token], Event]) -> Gone | ImageReport | None:
+    async def _ask(
+        self, kind: str, agent_id: AgentId, event: Callable[[Token], Event]
+    ) -> GoneProof | ImageReport | None:
         self.before(kind, agent_id)
         agent = self.all.get(agent_id)
         if agent is None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database
-from sokovan.adapters.sql.schema import migration
 
 # What the first upgrade of an empty SQLite database in this process led to, as a script.
 _known: list[str] = []

@@ -14,7 +14,7 @@ from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.agent_registry import AgentRegistry
-from sokovan.orchestrator.sessions.config import CoordinatorParts, Pace
+from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.testing.acting_agents import CAPACITY, ActingAgent, ActingAgents
 from sokovan.testing.clock import VirtualClock
@@ -32,7 +32,7 @@ ROUND_STEPS_MAX = 2_000
 class OrchestratedCluster(Witness):
     """Agents that act, people who submit, and a coordinator whose rounds a test calls."""
 
-    def __init__(self, stored: StoredCluster, clock: VirtualClock, pace: Pace | None = None) -> None:
+    def __init__(self, stored: StoredCluster, clock: VirtualClock, pace: Timing | None = None) -> None:
         self.stored, self.clock, self.store = stored, clock, stored.store
         self.hints, self.cache = InProcessHints(clock), InProcessAgentStates(clock)
         self.telemetry = RecordedTelemetry()
@@ -44,7 +44,7 @@ class OrchestratedCluster(Witness):
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str = "sqlite://", *, pace: Pace | None = None) -> AsyncIterator[OrchestratedCluster]:
+    async def open(cls, url: str = "sqlite://", *, pace: Timing | None = None) -> AsyncIterator[OrchestratedCluster]:
         """A cluster without agents; at its end, the laws are checked."""
         clock = VirtualClock()
         async with StoredCluster.open(url, clock=clock) as stored:
@@ -72,7 +72,7 @@ class OrchestratedCluster(Witness):
             "failed": lambda name, error: self.failures.append((name, error)),
         }
         return ScheduleCoordinator(
-            CoordinatorParts(**{**parts, **options}), holder=f"manager-{self._terms}", pace=self._pace
+            Dependencies(**{**parts, **options}), holder=f"manager-{self._terms}", pace=self._pace
         )
 
     async def takes_over(self, **options: Any) -> ScheduleCoordinator:

@@ -12,7 +12,7 @@ from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.leases import SqlLeases
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
-from sokovan.adapters.sql.store import RetryRule, SqlStore
+from sokovan.adapters.sql.store import SqlStore, TransactionRetry
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import SokovanError
@@ -64,7 +64,7 @@ class StoredCluster:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, url: str = "sqlite://", *, clock: Clock | None = None, retry: RetryRule | None = None
+        cls, url: str = "sqlite://", *, clock: Clock | None = None, retry: TransactionRetry | None = None
     ) -> AsyncIterator[StoredCluster]:
         """A cluster on a fresh or known database, brought to the newest schema."""
         time = clock or SystemClock()

@@ -115,7 +115,7 @@ class Done(Struct, frozen=True, tag="done"):
     """It is as was asked, and there is nothing to say about it."""
 
 
-class GoneWord(Struct, frozen=True, tag="gone", omit_defaults=True):
+class KernelGone(Struct, frozen=True, tag="gone", omit_defaults=True):
     """Whether nothing of a kernel runs, for good."""
 
     gone: bool
@@ -123,7 +123,7 @@ class GoneWord(Struct, frozen=True, tag="gone", omit_defaults=True):
     detail: dict[str, str] = {}
 
 
-class ImageWord(Struct, frozen=True, tag="image", omit_defaults=True):
+class ImageStatus(Struct, frozen=True, tag="image", omit_defaults=True):
     """An image on an agent: ready, pulling, failed or missing."""
 
     image: Word
@@ -131,7 +131,7 @@ class ImageWord(Struct, frozen=True, tag="image", omit_defaults=True):
     detail: Prose = ""
 
 
-class LogWord(Struct, frozen=True, tag="log", omit_defaults=True):
+class LogData(Struct, frozen=True, tag="log", omit_defaults=True):
     """A piece of output."""
 
     offset: Count
@@ -140,7 +140,7 @@ class LogWord(Struct, frozen=True, tag="log", omit_defaults=True):
 
 
 Ask: TypeAlias = CreateKernel | StopKernel | ForgetKernel | PrepareImage | ReadLog | OpenStream
-Reply: TypeAlias = Done | GoneWord | ImageWord | LogWord
+Reply: TypeAlias = Done | KernelGone | ImageStatus | LogData
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
@@ -173,7 +173,7 @@ class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=Tr
     draining: bool = False
 
 
-class Refusal(Struct, frozen=True, kw_only=True, tag="refusal", omit_defaults=True):
+class HelloRefused(Struct, frozen=True, kw_only=True, tag="refusal", omit_defaults=True):
     """The manager's answer to a Hello that it does not take; it hangs up after that.
 
     `final` says that dialling again is of no use before somebody has mended something.
@@ -190,7 +190,7 @@ class Heartbeat(Struct, frozen=True, kw_only=True, tag="heartbeat", omit_default
     incarnation: Count
     sequence: Count
     kernels: tuple[KernelEntry, ...] = ()
-    images: tuple[ImageWord, ...] = ()
+    images: tuple[ImageStatus, ...] = ()
     load: dict[Word, Count] = {}
 
 
@@ -207,14 +207,14 @@ class Request(Struct, frozen=True, kw_only=True, tag="request"):
     ask: Ask
 
 
-class Answer(Struct, frozen=True, tag="answer"):
+class Response(Struct, frozen=True, tag="answer"):
     """What the agent says to a request."""
 
     number: Count
     reply: Reply
 
 
-class Problem(Struct, frozen=True, tag="problem"):
+class RequestFailed(Struct, frozen=True, tag="problem"):
     """Why a request will not be done."""
 
     number: Count
@@ -228,4 +228,4 @@ class ReportNow(Struct, frozen=True, tag="report-now"):
     reason: Word = ""
 
 
-Frame: TypeAlias = Hello | Welcome | Refusal | Heartbeat | Request | Answer | Problem | ReportNow
+Frame: TypeAlias = Hello | Welcome | HelloRefused | Heartbeat | Request | Response | RequestFailed | ReportNow

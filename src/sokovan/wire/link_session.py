@@ -12,16 +12,16 @@ from enum import StrEnum, auto
 from typing import TypeAlias
 
 from sokovan.wire.frames import (
-    Answer,
     Ask,
     Frame,
     Heartbeat,
     Hello,
-    Problem,
-    Refusal,
+    HelloRefused,
     Reply,
     ReportNow,
     Request,
+    RequestFailed,
+    Response,
     Welcome,
 )
 
@@ -47,63 +47,63 @@ class LinkBusy(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Greeted:
+class HelloReceived:
     """The agent has said Hello: welcome or refuse it."""
 
     hello: Hello
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class LinkEstablished:
     """The manager has welcomed the agent."""
 
     welcome: Welcome
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HeartbeatReceived:
     """A heartbeat has come."""
 
     heartbeat: Heartbeat
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class RequestSettled:
     """A request of ours has its answer; None: it did not come in time."""
 
     number: int
-    outcome: Answer | Problem | None
+    outcome: Response | RequestFailed | None
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestReceived:
     """A request has come that must be answered."""
 
     request: Request
 
 
 @dataclass(frozen=True, slots=True)
-class Overfull:
+class LinkOverloaded:
     """A request was not taken, for too many are open; send this."""
 
-    problem: Problem
+    problem: RequestFailed
 
 
 @dataclass(frozen=True, slots=True)
-class Nudged:
+class ReportRequested:
     """The manager wants a heartbeat now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class LinkEnded:
     """The link is over: hang up."""
 
     reason: str
-    refusal: Refusal | None = None
+    refusal: HelloRefused | None = None
 
 
-ManagerEvent: TypeAlias = Greeted | Heard | Settled | Ended
-AgentEvent: TypeAlias = Opened | Asked | Overfull | Nudged | Ended
+ManagerEvent: TypeAlias = HelloReceived | HeartbeatReceived | RequestSettled | LinkEnded
+AgentEvent: TypeAlias = LinkEstablished | RequestReceived | LinkOverloaded | ReportRequested | LinkEnded
 
 
 class ManagerEnd:
@@ -135,13 +135,13 @@ class ManagerEnd:
         match self.phase, frame:
             case LinkPhase.NEW, Hello():
                 self.phase = LinkPhase.GREETED
-                return (Greeted(frame),)
+                return (HelloReceived(frame),)
             case LinkPhase.OPEN, Heartbeat():
-                return (Heard(frame),)
-            case LinkPhase.OPEN, Answer() | Problem():
+                return (HeartbeatReceived(frame),)
+            case LinkPhase.OPEN, Response() | RequestFailed():
                 # One that nobody waits for came twice, or too late.
                 known = self._due_ms.pop(frame.number, None) is not None
-                return (Settled(frame.number, frame),) if known else ()
+                return (RequestSettled(frame.number, frame),) if known else ()
         return self.close(f"a {type(frame).__name__} is out of place on a link that is {self.phase}")
 
     def welcome(self, welcome: Welcome, *, now_ms: int, silence_ms: int) -> Frame:
@@ -152,7 +152,7 @@ class ManagerEnd:
         self._silent_at_ms = now_ms + silence_ms
         return welcome
 
-    def refuse(self, refusal: Refusal) -> Frame:
+    def refuse(self, refusal: HelloRefused) -> Frame:
         """End the link with a word why."""
         self.close(refusal.code)
         return refusal
@@ -181,13 +181,13 @@ class ManagerEnd:
         late = [number for number, due_ms in self._due_ms.items() if now_ms >= due_ms]
         for number in late:
             del self._due_ms[number]
-        return tuple(Settled(number, None) for number in late)
+        return tuple(RequestSettled(number, None) for number in late)
 
     def close(self, reason: str) -> tuple[ManagerEvent, ...]:
         """End the link; every open request is settled without an answer."""
         self.phase = LinkPhase.CLOSED
         unanswered, self._due_ms = self._due_ms, {}
-        return (*(Settled(number, None) for number in unanswered), Ended(reason))
+        return (*(RequestSettled(number, None) for number in unanswered), LinkEnded(reason))
 
     def _expect(self, phase: LinkPhase) -> None:
         if self.phase is not phase:
@@ -217,23 +217,23 @@ class AgentEnd:
                 return ()
             case LinkPhase.GREETED, Welcome():
                 self.phase = LinkPhase.OPEN
-                return (Opened(frame),)
-            case LinkPhase.GREETED, Refusal():
+                return (LinkEstablished(frame),)
+            case LinkPhase.GREETED, HelloRefused():
                 self.phase = LinkPhase.CLOSED
-                return (Ended(frame.message, frame),)
+                return (LinkEnded(frame.message, frame),)
             case LinkPhase.OPEN, Request():
                 return self._asked(frame, now_ms)
             case LinkPhase.OPEN, ReportNow():
-                return (Nudged(),)
+                return (ReportRequested(),)
         return self._end(f"a {type(frame).__name__} is out of place on a link that is {self.phase}")
 
     def answer(self, number: int, reply: Reply, *, now_ms: int) -> Frame | None:
         """The frame that answers a request; None if nobody waits for it any more."""
-        return Answer(number, reply) if self._still_open(number, now_ms) else None
+        return Response(number, reply) if self._still_open(number, now_ms) else None
 
     def problem(self, number: int, code: str, message: str, *, now_ms: int) -> Frame | None:
         """The frame that says why not; None if nobody waits for it any more."""
-        return Problem(number, code, message) if self._still_open(number, now_ms) else None
+        return RequestFailed(number, code, message) if self._still_open(number, now_ms) else None
 
     def _asked(self, request: Request, now_ms: int) -> tuple[AgentEvent, ...]:
         if request.number <= self._last:  # numbers rise, so this one came before
@@ -242,9 +242,9 @@ class AgentEnd:
         if len(self._due_ms) >= self._in_flight_max:
             self._due_ms = {number: due_ms for number, due_ms in self._due_ms.items() if due_ms > now_ms}
         if len(self._due_ms) >= self._in_flight_max:
-            return (Overfull(Problem(request.number, BUSY, f"{self._in_flight_max} requests are open")),)
+            return (LinkOverloaded(RequestFailed(request.number, BUSY, f"{self._in_flight_max} requests are open")),)
         self._due_ms[request.number] = now_ms + request.allowed_ms
-        return (Asked(request),)
+        return (RequestReceived(request),)
 
     def _still_open(self, number: int, now_ms: int) -> bool:
         due_ms = self._due_ms.pop(number, None)
@@ -253,4 +253,4 @@ class AgentEnd:
     def _end(self, reason: str) -> tuple[AgentEvent, ...]:
         self.phase = LinkPhase.CLOSED
         self._due_ms = {}
-        return (Ended(reason),)
+        return (LinkEnded(reason),)

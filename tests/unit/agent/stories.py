@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from sokovan.agent.instructions import Instruction, SendAnswer, SendProblem, StartKernel
-from sokovan.agent.journal.records import JournalRecord, KernelKey, Memory, recalled
-from sokovan.agent.kernel_table import Held, Holdings, Token, restored
+from sokovan.agent.instructions import Instruction, SendAnswer, SendProblem, StartInstruction
+from sokovan.agent.journal_records import JournalRecord, KernelKey, Memory, recalled
+from sokovan.agent.kernel_table import KernelTable, ManagedKernel, Token, restored
 from sokovan.agent.messages import (
-    Claim,
-    CreateAsked,
+    CreateRequested,
     Event,
-    ForgetAsked,
+    ForgetRequested,
     LinkOpened,
     Observed,
+    RuntimeClaim,
     StartFinished,
-    StopAsked,
+    StopRequested,
 )
 from sokovan.agent.supervisor import step
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.slots import ResourceSlot
-from sokovan.ports.agent_gateway import Gone
+from sokovan.ports.agent_gateway import GoneProof
 from sokovan.ports.runtime import KernelState, Launch, Observation
 
 T = TypeVar("T")
 
 INCARNATION = 1
-FRESH = Holdings(
+FRESH = KernelTable(
     agent_id=AgentId("a1"),
     capacity=ResourceSlot({"cpu": 4000, "mem": 8 << 30, "cuda.device": 2}),
     device_units={"gpu0": 1, "gpu1": 1},
@@ -67,7 +67,7 @@ def seen(
 class Story:
     """One agent: its holdings, its journal, and what it was told to do."""
 
-    def __init__(self, holdings: Holdings = FRESH, *, memory: Memory | None = None, looks: bool = True) -> None:
+    def __init__(self, holdings: KernelTable = FRESH, *, memory: Memory | None = None, looks: bool = True) -> None:
         self.memory = memory or Memory()
         self.holdings = restored(holdings, self.memory) if memory else holdings
         self.done: list[Instruction] = []
@@ -91,11 +91,11 @@ class Story:
         return Token(1, self._number)
 
     def creates(self, what: Launch, *, incarnation: int = INCARNATION) -> tuple[Instruction, ...]:
-        return self.happens(CreateAsked(self.token(), incarnation, what))
+        return self.happens(CreateRequested(self.token(), incarnation, what))
 
     def starts(self, what: Launch) -> None:
         """A create that goes well, up to the observation that shows it running."""
-        assert StartKernel(what) in self.creates(what)
+        assert StartInstruction(what) in self.creates(what)
         self.happens(StartFinished(KernelKey(what.kernel_id, what.attempt)))
         shown = [
             seen(other.kernel_id, other.attempt, state=KernelState.RUNNING)
@@ -104,25 +104,28 @@ class Story:
         ]
         self.observes(*shown)
 
-    def stops(self, which: KernelKey, *, incarnation: int = INCARNATION, grace_s: float = 3.0) -> Gone | None:
+    def stops(self, which: KernelKey, *, incarnation: int = INCARNATION, grace_s: float = 3.0) -> GoneProof | None:
         """What the agent says to a stop; None if it refuses."""
-        done = self.happens(StopAsked(self.token(), incarnation, which, grace_s))
+        done = self.happens(StopRequested(self.token(), incarnation, which, grace_s))
         words = [instruction.word for instruction in done if isinstance(instruction, SendAnswer)]
         assert len(words) <= 1
         word = words[0] if words else None
-        assert word is None or isinstance(word, Gone)
+        assert word is None or isinstance(word, GoneProof)
         return word
 
     def forgets(self, which: KernelKey, *, incarnation: int = INCARNATION) -> tuple[Instruction, ...]:
-        return self.happens(ForgetAsked(self.token(), incarnation, which))
+        return self.happens(ForgetRequested(self.token(), incarnation, which))
 
     def observes(
-        self, *observations: Observation, begun: int | None = None, claims: Mapping[KernelKey, Claim] | None = None
+        self,
+        *observations: Observation,
+        begun: int | None = None,
+        claims: Mapping[KernelKey, RuntimeClaim] | None = None,
     ) -> tuple[Instruction, ...]:
         at = self.holdings.tick if begun is None else begun
         return self.happens(Observed(observations, at, self.now_ms, claims or {}))
 
-    def held(self, which: KernelKey) -> Held:
+    def held(self, which: KernelKey) -> ManagedKernel:
         return self.holdings.kernels[which]
 
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from sokovan.agent.admission import not_admitted, outlived, wrong_incarnation
-from sokovan.agent.journal.records import Tombstone, Tombstones
-from sokovan.agent.kernel_table import Held, Holdings, Phase, Stranger
+from sokovan.agent.journal_records import Tombstone, Tombstones
+from sokovan.agent.kernel_table import KernelPhase, KernelTable, ManagedKernel, OrphanKernel
 from sokovan.domain.slots import ResourceSlot
 from tests.unit.agent.stories import FRESH, key, launch
 
 READY = replace(FRESH, seen=True, incarnation=3)
 
 
-def with_running(holdings: Holdings, name: str = "other", *, attempt: int = 1, **slots: int) -> Holdings:
-    held = Held(slots=ResourceSlot(slots), phase=Phase.RUNNING)
+def with_running(holdings: KernelTable, name: str = "other", *, attempt: int = 1, **slots: int) -> KernelTable:
+    held = ManagedKernel(slots=ResourceSlot(slots), phase=KernelPhase.RUNNING)
     return replace(holdings, kernels={**holdings.kernels, key(name, attempt): held})
 
 
@@ -69,7 +69,9 @@ def test_no_more_kernels_than_may_be() -> None:
 
 
 def test_a_device_is_given_to_one_kernel_only() -> None:
-    held = Held(slots=ResourceSlot({"cuda.device": 1}), phase=Phase.RUNNING, devices={"cuda.device": ("gpu0",)})
+    held = ManagedKernel(
+        slots=ResourceSlot({"cuda.device": 1}), phase=KernelPhase.RUNNING, devices={"cuda.device": ("gpu0",)}
+    )
     busy = replace(READY, kernels={key("other"): held})
 
     assert not_admitted(busy, launch(slots={"cuda.device": 1}, devices={"cuda.device": ("gpu1",)})) is None
@@ -83,7 +85,7 @@ def test_a_device_is_given_to_one_kernel_only() -> None:
 
 def test_a_shared_device_is_given_to_as_many_as_it_has_units() -> None:
     shared = replace(READY, device_units={"gpu0": 2})
-    held = Held(slots=ResourceSlot(), phase=Phase.RUNNING, devices={"cuda.shares": ("gpu0",)})
+    held = ManagedKernel(slots=ResourceSlot(), phase=KernelPhase.RUNNING, devices={"cuda.shares": ("gpu0",)})
     want = launch(slots={}, devices={"cuda.shares": ("gpu0",)})
 
     assert not_admitted(replace(shared, kernels={key("a"): held}), want) is None
@@ -94,12 +96,12 @@ def test_a_second_attempt_waits_for_the_end_of_the_first() -> None:
     busy = with_running(READY, "k1", attempt=1)
     assert code(not_admitted(busy, launch("k1", 2))) == "attempt-live"
 
-    ended = replace(READY, kernels={key("k1", 1): Held(slots=ResourceSlot(), phase=Phase.EXITED)})
+    ended = replace(READY, kernels={key("k1", 1): ManagedKernel(slots=ResourceSlot(), phase=KernelPhase.EXITED)})
     assert not_admitted(ended, launch("k1", 2)) is None
 
 
 def test_nothing_starts_beside_a_kernel_of_which_nobody_knows_what_it_takes() -> None:
-    haunted = replace(READY, strangers={key("x"): Stranger(0)})
+    haunted = replace(READY, strangers={key("x"): OrphanKernel(0)})
 
     assert code(not_admitted(haunted, launch())) == "unknown-kernels"
     assert not_admitted(haunted, launch("x")) is None, "the stranger itself may be claimed"

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.agent.event_processor import RETRY_S, Judge
-from sokovan.agent.instructions import Instruction, SendAnswer, SendProblem, StartKernel
-from sokovan.agent.journal.journal_file import Journal
-from sokovan.agent.journal.records import JournalRecord
+from sokovan.agent.event_processor import RETRY_S, EventProcessor
+from sokovan.agent.instructions import Instruction, SendAnswer, SendProblem, StartInstruction
+from sokovan.agent.journal import Journal
+from sokovan.agent.journal_records import JournalRecord
 from sokovan.agent.kernel_table import Token
-from sokovan.agent.messages import CreateAsked, LinkOpened, Observed, ObstacleSeen, StopAsked
-from sokovan.ports.agent_gateway import Gone
+from sokovan.agent.messages import CreateRequested, LinkOpened, Observed, ObstacleObserved, StopRequested
+from sokovan.ports.agent_gateway import GoneProof
 from sokovan.testing.clock import VirtualClock
 from tests.unit.agent.stories import FRESH, key, launch
 
@@ -30,7 +30,7 @@ class Rig:
         self.journal = Journal.open(path)
         self.done: list[Instruction] = []
         self.durable: list[object] = []
-        self.judge = Judge(FRESH, self.journal, self.clock, carry_out=self._carry_out)
+        self.judge = EventProcessor(FRESH, self.journal, self.clock, carry_out=self._carry_out)
         self.task = asyncio.ensure_future(self.judge.run())
 
     def _carry_out(self, instruction: Instruction) -> None:
@@ -62,12 +62,12 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 async def test_nothing_is_done_before_the_journal_has_it(rig: Rig) -> None:
     await rig.ready()
     before = len(rig.done)
-    rig.judge.submit(CreateAsked(Token(1, 1), 1, launch()))
-    rig.judge.submit(StopAsked(Token(1, 2), 1, key("k2"), 1.0))
+    rig.judge.submit(CreateRequested(Token(1, 1), 1, launch()))
+    rig.judge.submit(StopRequested(Token(1, 2), 1, key("k2"), 1.0))
     done = await rig.does(before + 3)
 
-    assert StartKernel(launch()) in done
-    assert SendAnswer(Token(1, 2), Gone(gone=True)) in done
+    assert StartInstruction(launch()) in done
+    assert SendAnswer(Token(1, 2), GoneProof(gone=True)) in done
     for memory in rig.durable[before:]:
         assert memory is rig.journal.memory
     assert key() in rig.journal.memory.kernels
@@ -99,7 +99,7 @@ async def test_events_that_come_together_share_a_write(rig: Rig, monkeypatch: py
     monkeypatch.setattr(rig.journal, "append", counted)
     before = len(rig.done)
     for number in range(20):
-        rig.judge.submit(StopAsked(Token(1, number), 1, key(f"k{number}"), 1.0))
+        rig.judge.submit(StopRequested(Token(1, number), 1, key(f"k{number}"), 1.0))
     await rig.does(before + 20)
 
     assert writes == [20]
@@ -112,9 +112,9 @@ async def test_a_request_that_cannot_be_written_down_is_refused_and_changes_noth
     before = len(rig.done)
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", _full)
-        rig.judge.submit(CreateAsked(Token(1, 1), 1, launch()))
-        rig.judge.submit(StopAsked(Token(1, 2), 1, key("k2"), 1.0))
-        rig.judge.submit(ObstacleSeen("the disk is full"))
+        rig.judge.submit(CreateRequested(Token(1, 1), 1, launch()))
+        rig.judge.submit(StopRequested(Token(1, 2), 1, key("k2"), 1.0))
+        rig.judge.submit(ObstacleObserved("the disk is full"))
         done = await rig.does(before + 2)
     codes = [instruction.code for instruction in done[before:] if isinstance(instruction, SendProblem)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.agent import inventory as inventory_module
 from sokovan.agent import machine
-from sokovan.agent.inventory import InventoryWish, agent_name, architecture_name, empty_holdings, take_inventory
+from sokovan.agent.inventory import InventoryOptions, agent_name, architecture_name, empty_holdings, take_inventory
 from sokovan.domain.errors import InvalidName
 from sokovan.domain.ids import is_name
 from sokovan.domain.records import Device
@@ -22,7 +22,7 @@ def machine_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_machine_gives_its_processors_and_its_memory() -> None:
-    inventory = take_inventory(InventoryWish())
+    inventory = take_inventory(InventoryOptions())
 
     assert dict(inventory.slots.items()) == {"cpu": 4000, "mem": 8 << 30}
     assert is_name(inventory.agent_id)
@@ -32,7 +32,7 @@ def test_a_machine_gives_its_processors_and_its_memory() -> None:
 def test_devices_are_counted_and_simulated_ones_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
     real = (Device("GPU-0", "cuda.device"),)
     monkeypatch.setattr(inventory_module, "nvidia_devices", lambda: (real, {"nvidia.model": "H200"}))
-    inventory = take_inventory(InventoryWish(fake_gpus=2, labels={"rack": "r1", "nvidia.model": "mine"}))
+    inventory = take_inventory(InventoryOptions(fake_gpus=2, labels={"rack": "r1", "nvidia.model": "mine"}))
 
     assert inventory.slots["cuda.device"] == 3
     assert [device.device_id for device in inventory.devices] == ["GPU-0", "fake-0", "fake-1"]
@@ -40,15 +40,15 @@ def test_devices_are_counted_and_simulated_ones_are_added(monkeypatch: pytest.Mo
 
 
 def test_what_is_kept_for_the_machine_is_not_given() -> None:
-    inventory = take_inventory(InventoryWish(reserved={"cpu": 500, "mem": 9 << 30}))
+    inventory = take_inventory(InventoryOptions(reserved={"cpu": 500, "mem": 9 << 30}))
 
     assert dict(inventory.slots.items()) == {"cpu": 3500}
 
 
 def test_a_name_that_somebody_chose_is_taken_or_refused() -> None:
-    assert take_inventory(InventoryWish(agent_id="rack/a:1")).agent_id == "rack/a:1"
+    assert take_inventory(InventoryOptions(agent_id="rack/a:1")).agent_id == "rack/a:1"
     with pytest.raises(InvalidName):
-        take_inventory(InventoryWish(agent_id="two words"))
+        take_inventory(InventoryOptions(agent_id="two words"))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_one_processor_has_one_name() -> None:
 
 
 def test_an_agent_begins_with_what_it_has_and_nothing_in_it(tmp_path: Path) -> None:
-    inventory = take_inventory(InventoryWish(fake_gpus=1, kernels_max=3), root=tmp_path)
+    inventory = take_inventory(InventoryOptions(fake_gpus=1, kernels_max=3), root=tmp_path)
     holdings = empty_holdings(inventory)
 
     assert holdings.capacity == inventory.slots

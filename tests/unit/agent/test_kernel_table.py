@@ -7,13 +7,13 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.agent.journal.records import AskedFor, KernelKey, Memory, Tombstone, Tombstones
+from sokovan.agent.journal_records import KernelKey, Memory, RequestedKernel, Tombstone, Tombstones
 from sokovan.agent.kernel_table import (
     EXIT_UNKNOWN,
-    Held,
-    Holdings,
-    Phase,
-    Stranger,
+    KernelPhase,
+    KernelTable,
+    ManagedKernel,
+    OrphanKernel,
     reports,
     restored,
     same_reports,
@@ -27,13 +27,19 @@ from tests.unit.agent.stories import FRESH, key
 CPU = ResourceSlot({"cpu": 1000})
 
 
-def holding(**phases: Phase) -> Holdings:
-    kernels = {key(name): Held(slots=CPU, phase=phase) for name, phase in phases.items()}
-    return Holdings(agent_id=FRESH.agent_id, capacity=FRESH.capacity, kernels=kernels)
+def holding(**phases: KernelPhase) -> KernelTable:
+    kernels = {key(name): ManagedKernel(slots=CPU, phase=phase) for name, phase in phases.items()}
+    return KernelTable(agent_id=FRESH.agent_id, capacity=FRESH.capacity, kernels=kernels)
 
 
 def test_every_kernel_is_reported_whatever_has_become_of_it() -> None:
-    holdings = holding(a=Phase.ASKED, b=Phase.RUNNING, c=Phase.EXITED, d=Phase.UNSTARTED, e=Phase.VANISHED)
+    holdings = holding(
+        a=KernelPhase.ASKED,
+        b=KernelPhase.RUNNING,
+        c=KernelPhase.EXITED,
+        d=KernelPhase.UNSTARTED,
+        e=KernelPhase.VANISHED,
+    )
 
     assert reports(holdings) == (
         KernelReport(KernelId("a"), 1, running=False),
@@ -45,13 +51,19 @@ def test_every_kernel_is_reported_whatever_has_become_of_it() -> None:
 
 
 def test_a_kernel_that_nobody_asked_for_is_reported_too() -> None:
-    holdings = Holdings(agent_id=FRESH.agent_id, capacity=CPU, strangers={key("x", 2): Stranger(0)})
+    holdings = KernelTable(agent_id=FRESH.agent_id, capacity=CPU, strangers={key("x", 2): OrphanKernel(0)})
 
     assert reports(holdings) == (KernelReport(KernelId("x"), 2, running=True),)
 
 
 def test_only_what_has_ended_takes_no_room() -> None:
-    holdings = holding(a=Phase.ASKED, b=Phase.RUNNING, c=Phase.EXITED, d=Phase.UNSTARTED, e=Phase.VANISHED)
+    holdings = holding(
+        a=KernelPhase.ASKED,
+        b=KernelPhase.RUNNING,
+        c=KernelPhase.EXITED,
+        d=KernelPhase.UNSTARTED,
+        e=KernelPhase.VANISHED,
+    )
 
     assert used_slots(holdings) == ResourceSlot({"cpu": 4000})
 
@@ -59,13 +71,13 @@ def test_only_what_has_ended_takes_no_room() -> None:
 def test_an_agent_that_starts_again_knows_what_its_journal_says() -> None:
     memory = Memory(
         incarnation=7,
-        kernels={key(): AskedFor({"cpu": 1000}, {"cuda.device": ("gpu0",)}, "boot-1", started=True)},
+        kernels={key(): RequestedKernel({"cpu": 1000}, {"cuda.device": ("gpu0",)}, "boot-1", started=True)},
         tombstones=Tombstones({key("gone"): Tombstone(7, 1)}),
     )
     holdings = restored(FRESH, memory)
 
-    assert holdings.kernels[key()] == Held(
-        slots=CPU, phase=Phase.ASKED, devices={"cuda.device": ("gpu0",)}, started=True, settled=0
+    assert holdings.kernels[key()] == ManagedKernel(
+        slots=CPU, phase=KernelPhase.ASKED, devices={"cuda.device": ("gpu0",)}, started=True, settled=0
     )
     assert holdings.tombstones == memory.tombstones
     assert holdings.capacity == FRESH.capacity
@@ -76,7 +88,7 @@ def test_an_agent_that_starts_again_has_no_incarnation_until_it_is_welcomed() ->
 
 
 def test_kernels_from_before_a_restart_of_the_machine_are_known_as_such() -> None:
-    memory = Memory(kernels={key("a"): AskedFor({}, boot="boot-0"), key("b"): AskedFor({}, boot="")})
+    memory = Memory(kernels={key("a"): RequestedKernel({}, boot="boot-0"), key("b"): RequestedKernel({}, boot="")})
     kernels = restored(FRESH, memory).kernels
 
     assert kernels[key("a")].outlasted
@@ -85,19 +97,19 @@ def test_kernels_from_before_a_restart_of_the_machine_are_known_as_such() -> Non
 
 def test_the_reason_of_an_end_is_reported_and_that_of_a_delay_is_not() -> None:
     kernels = {
-        key("over"): Held(slots=CPU, phase=Phase.EXITED, exit_code=137, reason="out-of-memory"),
-        key("waits"): Held(slots=CPU, phase=Phase.UNSTARTED, reason="it was never started"),
+        key("over"): ManagedKernel(slots=CPU, phase=KernelPhase.EXITED, exit_code=137, reason="out-of-memory"),
+        key("waits"): ManagedKernel(slots=CPU, phase=KernelPhase.UNSTARTED, reason="it was never started"),
     }
-    holdings = Holdings(agent_id=FRESH.agent_id, capacity=CPU, kernels=kernels)
+    holdings = KernelTable(agent_id=FRESH.agent_id, capacity=CPU, kernels=kernels)
 
     assert [report.reason for report in reports(holdings)] == ["out-of-memory", ""]
 
 
 KEYS = [key(name) for name in "abc"]
 HELD = st.builds(
-    Held,
+    ManagedKernel,
     slots=st.just(CPU),
-    phase=st.sampled_from(Phase),
+    phase=st.sampled_from(KernelPhase),
     exit_code=st.none() | st.integers(0, 1),
     settled=st.none() | st.integers(0, 1),
 )
@@ -109,13 +121,13 @@ HELD = st.builds(
     st.tuples(*[st.sets(st.sampled_from(KEYS))] * 2),
 )
 def test_what_was_touched_tells_whether_the_report_changed(
-    kernels: dict[KernelKey, Held],
-    changes: dict[KernelKey, Held | None],
+    kernels: dict[KernelKey, ManagedKernel],
+    changes: dict[KernelKey, ManagedKernel | None],
     strange: tuple[set[KernelKey], set[KernelKey]],
 ) -> None:
-    before = replace(FRESH, kernels=kernels, strangers={one: Stranger(0) for one in strange[0]})
+    before = replace(FRESH, kernels=kernels, strangers={one: OrphanKernel(0) for one in strange[0]})
     merged = {one: held for one, held in {**kernels, **changes}.items() if held is not None}
-    after = replace(before, kernels=merged, strangers={one: Stranger(0) for one in strange[1]})
+    after = replace(before, kernels=merged, strangers={one: OrphanKernel(0) for one in strange[1]})
 
     assert same_reports(before, after) is (reports(before) == reports(after))
     assert same_reports(before, replace(before, tick=9))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sokovan.agent.instructions import ForgetKernel, SendHeartbeat, StopKernel
-from sokovan.agent.journal.records import KernelAsked, KernelStarted, Memory
-from sokovan.agent.kernel_table import Phase
-from sokovan.agent.messages import Claim, StartFinished
+from sokovan.agent.instructions import ForgetInstruction, SendHeartbeat, StopInstruction
+from sokovan.agent.journal_records import KernelRequested, KernelStarted, Memory
+from sokovan.agent.kernel_table import KernelPhase
+from sokovan.agent.messages import RuntimeClaim, StartFinished
 from sokovan.agent.observations import ORPHAN_AFTER_MS
 from sokovan.ports.runtime import KernelState
 from tests.unit.agent.stories import Story, key, launch, of_kind, seen
@@ -30,7 +30,7 @@ def test_a_kernel_that_is_still_starting_does_not_run_yet() -> None:
     story.happens(StartFinished(key()))
     story.observes(seen(state=KernelState.STARTING))
 
-    assert story.held(key()).phase is Phase.ASKED
+    assert story.held(key()).phase is KernelPhase.ASKED
 
 
 def test_an_observation_that_began_before_a_start_was_over_does_not_miss_it() -> None:
@@ -38,18 +38,18 @@ def test_an_observation_that_began_before_a_start_was_over_does_not_miss_it() ->
     begun = story.holdings.tick
     story.creates(launch())
     story.observes(begun=begun)
-    assert story.held(key()).phase is Phase.ASKED
+    assert story.held(key()).phase is KernelPhase.ASKED
     story.happens(StartFinished(key()))
     story.observes(begun=begun)
 
-    assert story.held(key()).phase is Phase.ASKED
+    assert story.held(key()).phase is KernelPhase.ASKED
 
 
 def test_a_started_kernel_that_is_not_shown_has_vanished_and_that_proves_nothing() -> None:
     story = Story()
     story.starts(launch())
     story.observes()
-    assert story.held(key()).phase is Phase.VANISHED
+    assert story.held(key()).phase is KernelPhase.VANISHED
 
     gone = story.stops(key())
     assert gone is not None
@@ -63,11 +63,11 @@ def test_a_kernel_that_vanished_and_is_shown_again_runs() -> None:
     story.observes()
     story.observes(RUNNING)
 
-    assert story.held(key()).phase is Phase.RUNNING
+    assert story.held(key()).phase is KernelPhase.RUNNING
 
 
 def test_a_start_of_unknown_outcome_is_decided_by_what_is_shown() -> None:
-    for shown, phase in (((RUNNING,), Phase.RUNNING), ((), Phase.UNSTARTED)):
+    for shown, phase in (((RUNNING,), KernelPhase.RUNNING), ((), KernelPhase.UNSTARTED)):
         story = Story()
         story.creates(launch())
         story.happens(StartFinished(key(), problem="time is up", code="x", certain=False))
@@ -82,8 +82,8 @@ def test_an_agent_that_was_killed_finds_all_its_kernels_again() -> None:
     again = Story(memory=story.memory, looks=False)
     done = again.observes(*(seen(name, state=KernelState.RUNNING) for name in ("k1", "k2", "k3")))
 
-    assert {held.phase for held in again.holdings.kernels.values()} == {Phase.RUNNING}
-    assert not of_kind(done, StopKernel)
+    assert {held.phase for held in again.holdings.kernels.values()} == {KernelPhase.RUNNING}
+    assert not of_kind(done, StopInstruction)
 
 
 def test_kernels_of_a_machine_that_was_restarted_have_ended() -> None:
@@ -92,7 +92,7 @@ def test_kernels_of_a_machine_that_was_restarted_have_ended() -> None:
     memory = Memory(kernels={key(): story.memory.kernels[key()]})
     again = Story(memory=_before_boot(memory))
 
-    assert again.held(key()).phase is Phase.EXITED
+    assert again.held(key()).phase is KernelPhase.EXITED
     gone = again.stops(key())
     assert gone is not None
     assert gone.gone
@@ -106,12 +106,12 @@ def _before_boot(memory: Memory) -> Memory:
 
 def test_a_kernel_whose_launch_names_this_agent_is_adopted() -> None:
     story = Story()
-    story.observes(RUNNING, claims={key(): Claim({"cpu": 2000}, {"cuda.device": ("gpu1",)})})
+    story.observes(RUNNING, claims={key(): RuntimeClaim({"cpu": 2000}, {"cuda.device": ("gpu1",)})})
 
-    assert story.held(key()).phase is Phase.RUNNING
+    assert story.held(key()).phase is KernelPhase.RUNNING
     assert story.held(key()).slots["cpu"] == 2000
     assert story.records[-2:] == [
-        KernelAsked(key(), {"cpu": 2000}, {"cuda.device": ("gpu1",)}, "boot-1"),
+        KernelRequested(key(), {"cpu": 2000}, {"cuda.device": ("gpu1",)}, "boot-1"),
         KernelStarted(key()),
     ]
 
@@ -120,24 +120,24 @@ def test_a_kernel_that_nobody_claims_is_stopped_after_half_a_minute_and_then_for
     story = Story()
     assert SendHeartbeat() in story.observes(RUNNING)
     story.now_ms = ORPHAN_AFTER_MS - 1
-    assert not of_kind(story.observes(RUNNING), StopKernel)
+    assert not of_kind(story.observes(RUNNING), StopInstruction)
     story.now_ms = ORPHAN_AFTER_MS
-    assert [stop.key for stop in of_kind(story.observes(RUNNING), StopKernel)] == [key()]
-    assert not of_kind(story.observes(RUNNING), StopKernel), "once is enough"
+    assert [stop.key for stop in of_kind(story.observes(RUNNING), StopInstruction)] == [key()]
+    assert not of_kind(story.observes(RUNNING), StopInstruction), "once is enough"
 
-    assert ForgetKernel(key()) in story.observes(EXITED)
+    assert ForgetInstruction(key()) in story.observes(EXITED)
     assert not story.holdings.strangers
 
 
 def test_something_of_a_kernel_that_was_declared_over_is_stopped_at_once_and_stays_listed() -> None:
     story = Story()
     story.stops(key())
-    assert StopKernel(key(), 0.0) in story.observes(RUNNING)
+    assert StopInstruction(key(), 0.0) in story.observes(RUNNING)
     gone = story.stops(key())
     assert gone is not None
     assert not gone.gone, "it runs, whatever was promised"
 
-    assert ForgetKernel(key()) in story.observes(EXITED)
+    assert ForgetInstruction(key()) in story.observes(EXITED)
     gone = story.stops(key())
     assert gone is not None
     assert gone.gone
@@ -149,7 +149,7 @@ def test_an_ended_kernel_does_not_rise_by_an_observation_that_was_overtaken() ->
     story.observes(EXITED)
     story.observes(RUNNING)
 
-    assert story.held(key()).phase is Phase.EXITED
+    assert story.held(key()).phase is KernelPhase.EXITED
 
 
 def test_an_ended_kernel_that_the_runtime_has_removed_stays_ended() -> None:
@@ -158,4 +158,4 @@ def test_an_ended_kernel_that_the_runtime_has_removed_stays_ended() -> None:
     story.observes(EXITED)
     story.observes()
 
-    assert story.held(key()).phase is Phase.EXITED
+    assert story.held(key()).phase is KernelPhase.EXITED

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sokovan.agent.instructions import ForgetKernel, PrepareImage, SendAnswer, StartKernel, StopKernel
-from sokovan.agent.journal.records import KernelAsked, KernelEntombed, KernelForgotten, KernelWithdrawn
-from sokovan.agent.kernel_table import Phase
-from sokovan.agent.messages import ImageMoved, PrepareAsked, StartFinished
+from sokovan.agent.instructions import (
+    ForgetInstruction,
+    PrepareInstruction,
+    SendAnswer,
+    StartInstruction,
+    StopInstruction,
+)
+from sokovan.agent.journal_records import KernelEntombed, KernelForgotten, KernelRequested, KernelWithdrawn
+from sokovan.agent.kernel_table import KernelPhase
+from sokovan.agent.messages import ImageProgressed, PrepareRequested, StartFinished
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.runtime import KernelState
 from tests.unit.agent.stories import FRESH, INCARNATION, Story, key, launch, of_kind, problem_of, seen
@@ -19,8 +25,8 @@ def test_a_kernel_is_written_down_before_it_is_started() -> None:
     story = Story()
     done = story.creates(launch())
 
-    assert story.records[-1] == KernelAsked(key(), {"cpu": 1000}, {}, "boot-1")
-    assert done[0] == StartKernel(launch())
+    assert story.records[-1] == KernelRequested(key(), {"cpu": 1000}, {}, "boot-1")
+    assert done[0] == StartInstruction(launch())
     assert not of_kind(done, SendAnswer), "whether it starts is not known yet"
 
 
@@ -31,7 +37,7 @@ def test_asking_twice_starts_once_and_answers_both() -> None:
 
     assert len(of_kind(story.happens(StartFinished(key())), SendAnswer)) == 2
     assert of_kind(story.creates(launch()), SendAnswer)
-    assert len(of_kind(tuple(story.done), StartKernel)) == 1
+    assert len(of_kind(tuple(story.done), StartInstruction)) == 1
 
 
 def test_a_kernel_that_has_ended_is_not_started_again() -> None:
@@ -79,7 +85,7 @@ def test_a_kernel_that_runs_is_not_gone_however_often_it_is_asked() -> None:
         assert gone is not None
         assert not gone.gone
 
-    assert of_kind(tuple(story.done), StopKernel) == [StopKernel(key(), 3.0)] * 3
+    assert of_kind(tuple(story.done), StopInstruction) == [StopInstruction(key(), 3.0)] * 3
     assert not story.holdings.tombstones
 
 
@@ -89,9 +95,9 @@ def test_a_kernel_that_is_stopped_while_it_starts_is_stopped_when_it_has_started
     gone = story.stops(key())
     assert gone is not None
     assert not gone.gone
-    assert not of_kind(tuple(story.done), StopKernel), "the runtime does not know it yet"
+    assert not of_kind(tuple(story.done), StopInstruction), "the runtime does not know it yet"
 
-    assert StopKernel(key(), 3.0) in story.happens(StartFinished(key()))
+    assert StopInstruction(key(), 3.0) in story.happens(StartFinished(key()))
     assert problem_of(story.creates(launch())) == "stopping"
 
 
@@ -112,7 +118,7 @@ def test_a_stop_for_another_incarnation_is_refused() -> None:
     story.starts(launch())
 
     assert story.stops(key(), incarnation=INCARNATION + 1) is None
-    assert not of_kind(tuple(story.done), StopKernel)
+    assert not of_kind(tuple(story.done), StopInstruction)
 
 
 def test_nothing_is_promised_before_the_first_look_at_the_machine() -> None:
@@ -128,7 +134,7 @@ def test_an_ended_kernel_is_forgotten_by_the_runtime_and_never_created_again() -
     story.observes(EXITED)
     done = story.forgets(key())
 
-    assert done[0] == ForgetKernel(key())
+    assert done[0] == ForgetInstruction(key())
     assert story.records[-2:] == [KernelEntombed(key(), INCARNATION, 3), KernelForgotten(key())]
     assert problem_of(story.creates(launch())) == "tombstone"
     assert of_kind(story.forgets(key()), SendAnswer), "asking again is no error"
@@ -139,7 +145,7 @@ def test_a_running_kernel_is_not_forgotten() -> None:
     story.starts(launch())
 
     assert problem_of(story.forgets(key())) == "not-over"
-    assert story.held(key()).phase is Phase.RUNNING
+    assert story.held(key()).phase is KernelPhase.RUNNING
     assert problem_of(story.forgets(key(), incarnation=9)) == "other-incarnation"
 
 
@@ -147,9 +153,9 @@ def test_a_kernel_that_was_written_down_but_never_began_is_begun_by_the_next_cre
     story = Story()
     story.creates(launch())
     story = Story(memory=story.memory)
-    assert story.held(key()).phase is Phase.UNSTARTED
+    assert story.held(key()).phase is KernelPhase.UNSTARTED
 
-    assert of_kind(story.creates(launch()), StartKernel) == [StartKernel(launch())]
+    assert of_kind(story.creates(launch()), StartInstruction) == [StartInstruction(launch())]
     assert len(of_kind(story.happens(StartFinished(key())), SendAnswer)) == 1
 
 
@@ -170,7 +176,7 @@ def test_a_create_claims_a_kernel_whose_record_was_lost() -> None:
     done = story.creates(launch())
 
     assert [type(step) for step in done] == [SendAnswer]
-    assert story.held(key()).phase is Phase.RUNNING
+    assert story.held(key()).phase is KernelPhase.RUNNING
     assert not story.holdings.strangers
 
 
@@ -180,7 +186,7 @@ def test_a_stranger_is_not_gone_until_it_is() -> None:
     gone = story.stops(key(), grace_s=1.0)
     assert gone is not None
     assert not gone.gone
-    assert StopKernel(key(), 1.0) in story.done
+    assert StopInstruction(key(), 1.0) in story.done
 
     story.observes(seen(state=KernelState.EXITED))
     gone = story.stops(key())
@@ -189,15 +195,15 @@ def test_a_stranger_is_not_gone_until_it_is() -> None:
 
 
 def prepared(story: Story, *, incarnation: int = INCARNATION) -> tuple[object, ...]:
-    return story.happens(PrepareAsked(story.token(), incarnation, "python"))
+    return story.happens(PrepareRequested(story.token(), incarnation, "python"))
 
 
 def test_an_image_is_looked_after_once_and_everybody_is_answered_with_the_first_news() -> None:
     story = Story()
-    assert prepared(story) == (PrepareImage("python"),)
+    assert prepared(story) == (PrepareInstruction("python"),)
     assert prepared(story) == ()
     report = ImageReport("python", ImageState.PULLING, "1 of 3")
-    answers = of_kind(story.happens(ImageMoved(report)), SendAnswer)
+    answers = of_kind(story.happens(ImageProgressed(report)), SendAnswer)
 
     assert [answer.word for answer in answers] == [report, report]
 
@@ -205,8 +211,8 @@ def test_an_image_is_looked_after_once_and_everybody_is_answered_with_the_first_
 def test_an_image_that_is_on_its_way_is_reported_as_far_as_it_is() -> None:
     story = Story()
     prepared(story)
-    story.happens(ImageMoved(ImageReport("python", ImageState.PULLING, "1 of 3")))
-    story.happens(ImageMoved(ImageReport("python", ImageState.PULLING, "2 of 3")))
+    story.happens(ImageProgressed(ImageReport("python", ImageState.PULLING, "1 of 3")))
+    story.happens(ImageProgressed(ImageReport("python", ImageState.PULLING, "2 of 3")))
     [answer] = prepared(story)
 
     assert isinstance(answer, SendAnswer)
@@ -216,8 +222,8 @@ def test_an_image_that_is_on_its_way_is_reported_as_far_as_it_is() -> None:
 def test_an_image_that_was_ready_or_failed_is_looked_at_again() -> None:
     for state in (ImageState.READY, ImageState.FAILED):
         story = Story()
-        story.happens(ImageMoved(ImageReport("python", state)))
-        assert prepared(story) == (PrepareImage("python"),)
+        story.happens(ImageProgressed(ImageReport("python", state)))
+        assert prepared(story) == (PrepareInstruction("python"),)
 
 
 def test_an_image_for_another_incarnation_is_refused() -> None:

@@ -8,33 +8,33 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from sokovan.agent.instructions import (
-    ForgetKernel,
+    ForgetInstruction,
     Instruction,
     SendAnswer,
     SendHeartbeat,
     SendProblem,
-    StartKernel,
-    StopKernel,
+    StartInstruction,
+    StopInstruction,
 )
-from sokovan.agent.journal.records import IncarnationTaken, KernelKey, Memory, recalled
-from sokovan.agent.kernel_table import Phase, Token, restored, used_slots
+from sokovan.agent.journal_records import IncarnationTaken, KernelKey, Memory, recalled
+from sokovan.agent.kernel_table import KernelPhase, Token, restored, used_slots
 from sokovan.agent.messages import (
-    CreateAsked,
+    CreateRequested,
     Event,
-    ForgetAsked,
-    ImageMoved,
+    ForgetRequested,
+    ImageProgressed,
     LinkClosed,
     LinkOpened,
     Observed,
-    ObstacleSeen,
-    PrepareAsked,
+    ObstacleObserved,
+    PrepareRequested,
     StartFinished,
-    StopAsked,
+    StopRequested,
 )
 from sokovan.agent.supervisor import IMAGES_MAX, step
 from sokovan.domain.ids import KernelId
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.ports.agent_gateway import Gone, ImageReport, ImageState
+from sokovan.ports.agent_gateway import GoneProof, ImageReport, ImageState
 from sokovan.ports.runtime import KernelState, Observation
 from tests.unit.agent.stories import FRESH, INCARNATION, Story, key, launch, of_kind, problem_of, seen
 
@@ -61,8 +61,8 @@ def test_kernels_of_an_earlier_incarnation_go_on() -> None:
     story.starts(launch())
     done = story.happens(LinkOpened(2, INCARNATION + 1))
 
-    assert story.held(key()).phase is Phase.RUNNING
-    assert not of_kind(done, StopKernel)
+    assert story.held(key()).phase is KernelPhase.RUNNING
+    assert not of_kind(done, StopInstruction)
     assert story.stops(key()) is None, "the old incarnation has nothing to say"
     assert story.stops(key(), incarnation=INCARNATION + 1) is not None
 
@@ -70,12 +70,12 @@ def test_kernels_of_an_earlier_incarnation_go_on() -> None:
 def test_an_obstacle_stops_new_kernels_only() -> None:
     story = Story()
     story.starts(launch())
-    story.happens(ObstacleSeen("the disk is full"))
+    story.happens(ObstacleObserved("the disk is full"))
 
     assert problem_of(story.creates(launch("k2"))) == "no-room"
     assert not problem_of(story.creates(launch())), "this one is there already"
-    story.happens(ObstacleSeen(""))
-    assert StartKernel(launch("k2")) in story.creates(launch("k2"))
+    story.happens(ObstacleObserved(""))
+    assert StartInstruction(launch("k2")) in story.creates(launch("k2"))
 
 
 def test_a_kernel_that_could_not_start_may_be_tried_again() -> None:
@@ -86,18 +86,18 @@ def test_a_kernel_that_could_not_start_may_be_tried_again() -> None:
     assert of_kind(done, SendProblem) == [SendProblem(Token(1, 1), "image-unavailable", "no such image")]
     assert SendHeartbeat() in done
     assert not story.memory.kernels
-    assert StartKernel(launch()) in story.creates(launch())
+    assert StartInstruction(launch()) in story.creates(launch())
 
 
 def test_nobody_is_answered_on_a_link_that_is_gone() -> None:
     story = Story()
     story.creates(launch())
-    story.happens(CreateAsked(Token(2, 1), INCARNATION, launch()))
-    story.happens(PrepareAsked(Token(1, 9), INCARNATION, "python"))
+    story.happens(CreateRequested(Token(2, 1), INCARNATION, launch()))
+    story.happens(PrepareRequested(Token(1, 9), INCARNATION, "python"))
     story.happens(LinkClosed(1))
 
     assert of_kind(story.happens(StartFinished(key())), SendAnswer) == [SendAnswer(Token(2, 1))]
-    assert not of_kind(story.happens(ImageMoved(ImageReport("python", ImageState.READY))), SendAnswer)
+    assert not of_kind(story.happens(ImageProgressed(ImageReport("python", ImageState.READY))), SendAnswer)
 
 
 def test_a_start_that_nobody_remembers_changes_nothing() -> None:
@@ -110,15 +110,15 @@ def test_news_of_an_image_is_told_when_its_state_changes_and_not_for_every_line(
     story = Story()
     pulling = ImageReport("python", ImageState.PULLING, "1 of 9")
 
-    assert SendHeartbeat() in story.happens(ImageMoved(pulling))
-    assert SendHeartbeat() not in story.happens(ImageMoved(replace(pulling, detail="2 of 9")))
-    assert SendHeartbeat() in story.happens(ImageMoved(replace(pulling, state=ImageState.READY)))
+    assert SendHeartbeat() in story.happens(ImageProgressed(pulling))
+    assert SendHeartbeat() not in story.happens(ImageProgressed(replace(pulling, detail="2 of 9")))
+    assert SendHeartbeat() in story.happens(ImageProgressed(replace(pulling, state=ImageState.READY)))
 
 
 def test_only_so_many_images_are_remembered() -> None:
     story = Story()
     for number in range(IMAGES_MAX + 5):
-        story.happens(ImageMoved(ImageReport(f"image-{number}", ImageState.READY)))
+        story.happens(ImageProgressed(ImageReport(f"image-{number}", ImageState.READY)))
 
     assert len(story.holdings.images) == IMAGES_MAX
     assert "image-4" not in story.holdings.images
@@ -163,10 +163,10 @@ class Machine(RuleBasedStateMachine):
         self.holdings = done.holdings
         for instruction in done.instructions:
             match instruction:
-                case StartKernel() | StopKernel() | ForgetKernel():
+                case StartInstruction() | StopInstruction() | ForgetInstruction():
                     self.tasks.append(instruction)
-                case SendAnswer(_, Gone(gone=True)):
-                    assert isinstance(event, StopAsked)
+                case SendAnswer(_, GoneProof(gone=True)):
+                    assert isinstance(event, StopRequested)
                     self.promised.setdefault(event.key, self.incarnation)
                 case _:
                     pass
@@ -188,31 +188,31 @@ class Machine(RuleBasedStateMachine):
         wanted = launch(name, attempt, slots={"cpu": WANTS[name]})
         # A manager that has the promise does not ask again; what it had asked for before may still be on its way.
         asked_as = self.promised.get(key(name, attempt), self.incarnation)
-        self.happens(CreateAsked(Token(1, 1), asked_as - late, wanted))
+        self.happens(CreateRequested(Token(1, 1), asked_as - late, wanted))
 
     @rule(name=NAMES, attempt=ATTEMPTS, late=st.booleans())
     def stop(self, name: str, attempt: int, late: bool) -> None:
-        self.happens(StopAsked(Token(1, 1), self.incarnation - late, KernelKey(KernelId(name), attempt), 1.0))
+        self.happens(StopRequested(Token(1, 1), self.incarnation - late, KernelKey(KernelId(name), attempt), 1.0))
 
     @rule(name=NAMES, attempt=ATTEMPTS, late=st.booleans())
     def forget(self, name: str, attempt: int, late: bool) -> None:
-        self.happens(ForgetAsked(Token(1, 1), self.incarnation - late, KernelKey(KernelId(name), attempt)))
+        self.happens(ForgetRequested(Token(1, 1), self.incarnation - late, KernelKey(KernelId(name), attempt)))
 
     @precondition(lambda self: self.tasks)
     @rule(which=st.integers(0, 9), luck=st.booleans())
     def do(self, which: int, luck: bool) -> None:
         task = self.tasks.pop(which % len(self.tasks))
         match task:
-            case StartKernel():
+            case StartInstruction():
                 started = KernelKey(task.launch.kernel_id, task.launch.attempt)
                 if luck or started in self.processes:
                     self._start(started)
                     self.news.append(StartFinished(started))
                 else:
                     self.news.append(StartFinished(started, problem="no luck", code="runtime-failure"))
-            case StopKernel() if self.processes.get(task.key) is KernelState.RUNNING:
+            case StopInstruction() if self.processes.get(task.key) is KernelState.RUNNING:
                 self.processes[task.key] = KernelState.STOPPING
-            case ForgetKernel() if self.processes.get(task.key) is KernelState.EXITED:
+            case ForgetInstruction() if self.processes.get(task.key) is KernelState.EXITED:
                 del self.processes[task.key]
             case _:
                 pass
@@ -247,7 +247,7 @@ class Machine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 9))
     def kill(self, which: int) -> None:
         """Kill the agent, with one of its starts just done or not."""
-        starts = [task for task in self.tasks if isinstance(task, StartKernel)]
+        starts = [task for task in self.tasks if isinstance(task, StartInstruction)]
         if starts and which % 2:
             wanted = starts[which % len(starts)].launch
             self._start(KernelKey(wanted.kernel_id, wanted.attempt))
@@ -319,6 +319,6 @@ def test_the_machine_of_the_laws_does_start_things() -> None:
     machine.watched()
 
     assert machine.alive() == [key("a")]
-    assert machine.holdings.kernels[key("a")].phase is Phase.RUNNING
+    assert machine.holdings.kernels[key("a")].phase is KernelPhase.RUNNING
     assert seen("a", state=KernelState.RUNNING).kernel_id == "a"
     machine.teardown()

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from sokovan.agent.journal.records import KernelKey
-from sokovan.agent.messages import Claim, Observed
-from sokovan.agent.watcher import Sight, Watcher
+from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.messages import Observed, RuntimeClaim
+from sokovan.agent.watcher import RuntimeView, Watcher
 from sokovan.ports.runtime import KernelRuntime, KernelState, Observation
 from sokovan.testing.clock import VirtualClock
 from tests.unit.agent.stories import key, seen
@@ -36,7 +36,7 @@ class Eyes:
 
 
 class Rig:
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: RuntimeView) -> None:
         self.clock, self.eyes = VirtualClock(), Eyes()
         self.heard: list[Observed] = []
         self.told: list[str] = []
@@ -58,7 +58,7 @@ class Rig:
 
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
-    made = Rig(Sight(period_s=1.0))
+    made = Rig(RuntimeView(period_s=1.0))
     yield made
     await made.end()
 
@@ -70,7 +70,7 @@ async def test_a_quiet_machine_is_looked_at_once_a_period(rig: Rig) -> None:
 
 
 async def test_an_idle_machine_is_looked_at_less_often() -> None:
-    rig = Rig(Sight(period_s=0.1, idle_s=2.0))
+    rig = Rig(RuntimeView(period_s=0.1, idle_s=2.0))
     rig.eyes.state = KernelState.EXITED
     await rig.clock.advance(20)
 
@@ -79,7 +79,7 @@ async def test_an_idle_machine_is_looked_at_less_often() -> None:
 
 
 async def test_a_look_that_takes_long_is_followed_by_a_long_rest() -> None:
-    rig = Rig(Sight(period_s=0.1))
+    rig = Rig(RuntimeView(period_s=0.1))
     rig.eyes.takes_s, rig.eyes.clock = 0.5, rig.clock
     await rig.clock.advance(60)
     before = rig.eyes.looks
@@ -130,7 +130,7 @@ async def test_a_runtime_that_tells_of_changes_is_looked_at_when_it_does() -> No
         await ends.wait()
         ends.clear()
 
-    rig = Rig(Sight(period_s=60.0, changes=changes))
+    rig = Rig(RuntimeView(period_s=60.0, changes=changes))
     await rig.clock.advance(1)
     before = rig.eyes.looks
     ends.set()
@@ -144,7 +144,7 @@ async def test_a_runtime_that_stops_telling_of_changes_is_still_looked_at() -> N
     async def changes() -> None:
         raise OSError("too many open files")
 
-    rig = Rig(Sight(period_s=1.0, changes=changes))
+    rig = Rig(RuntimeView(period_s=1.0, changes=changes))
     await rig.clock.advance(3)
 
     assert rig.eyes.looks >= 3
@@ -153,18 +153,18 @@ async def test_a_runtime_that_stops_telling_of_changes_is_still_looked_at() -> N
 
 
 async def test_claims_come_with_the_observation() -> None:
-    async def claims(observations: Sequence[Observation]) -> dict[KernelKey, Claim]:
-        return {key(observation.kernel_id): Claim({"cpu": 1}) for observation in observations}
+    async def claims(observations: Sequence[Observation]) -> dict[KernelKey, RuntimeClaim]:
+        return {key(observation.kernel_id): RuntimeClaim({"cpu": 1}) for observation in observations}
 
-    rig = Rig(Sight(claims=claims))
+    rig = Rig(RuntimeView(claims=claims))
     await rig.clock.advance(0)
 
-    assert rig.heard[0].claims == {key(): Claim({"cpu": 1})}
+    assert rig.heard[0].claims == {key(): RuntimeClaim({"cpu": 1})}
     await rig.end()
 
 
 async def test_a_runtime_that_tells_of_changes_is_looked_at_seldom_otherwise() -> None:
-    rig = Rig(Sight(period_s=0.05, idle_s=2.0, changes=asyncio.Event().wait))
+    rig = Rig(RuntimeView(period_s=0.05, idle_s=2.0, changes=asyncio.Event().wait))
     await rig.clock.advance(20)
     before = rig.eyes.looks
     rig.watcher.look()
@@ -177,7 +177,7 @@ async def test_a_runtime_that_tells_of_changes_is_looked_at_seldom_otherwise() -
 
 
 async def test_news_without_end_leave_the_machine_time_for_its_work() -> None:
-    rig = Rig(Sight())
+    rig = Rig(RuntimeView())
     rig.eyes.takes_s, rig.eyes.clock = 0.1, rig.clock
     for _ in range(300):
         rig.watcher.look()

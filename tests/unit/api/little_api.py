@@ -19,7 +19,7 @@ from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.api.access.authentication import new_token, token_digest
 from sokovan.api.app import make_app
-from sokovan.api.parts import ApiParts
+from sokovan.api.parts import ApiDependencies
 from sokovan.api.settings import ApiSettings, StreamLimits
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import AccessKey, QueueName
@@ -155,7 +155,7 @@ class LittleApi:
 
     app: FastAPI
     cluster: StoredCluster
-    parts: ApiParts
+    parts: ApiDependencies
     agents: TalkingAgents
     telemetry: RecordedTelemetry
     bus: InProcessEventBus
@@ -283,7 +283,7 @@ def _made(cluster: StoredCluster, settings: ApiSettings) -> LittleApi:
         dry_runs=DryRuns(cluster.snapshots),
     )
     telemetry = RecordedTelemetry()
-    parts = ApiParts(
+    parts = ApiDependencies(
         store=cluster.store,
         controller=controller,
         hints=hints,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageReport, ImageState
+from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport, ImageState
 from sokovan.ports.runtime import Launch, LogPart
 
 
@@ -78,9 +78,9 @@ class TalkingAgents:
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
-    ) -> Gone:
+    ) -> GoneProof:
         self.asked.append(("stop", agent_id, incarnation, kernel_id, attempt, grace_s))
-        return Gone(gone=True)
+        return GoneProof(gone=True)
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
         self.asked.append(("forget", agent_id, incarnation, kernel_id, attempt))

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from sokovan.api.errors import Forbidden, UnsupportedMedia
 from sokovan.api.operations import ALWAYS, EVENT_STREAM, Operation, OperationRoute, body_of, json_response
-from sokovan.domain.errors import NotFound, SokovanError
+from sokovan.domain.errors import ObjectNotFound, SokovanError
 from sokovan.domain.problems import InvalidRequest
 from sokovan.wire.api.fleet import AgentChange, QueueBody
 
@@ -39,7 +39,7 @@ async def change(request: Request, name: str, *, hard: bool = False) -> Response
     """Change a thing."""
     body = body_of(request, AgentChange)
     if name == "foreign":
-        raise NotFound(what="thing", name=name)
+        raise ObjectNotFound(what="thing", name=name)
     if name == "precious":
         raise Forbidden("no")
     return json_response({"action": body.action, "hard": hard})
@@ -137,7 +137,7 @@ async def test_a_body_with_a_charset_is_json_still() -> None:
 
 async def test_who_may_not_change_something_is_noted() -> None:
     client = Client(CHANGE)
-    for name, kind in (("foreign", NotFound), ("precious", Forbidden)):
+    for name, kind in (("foreign", ObjectNotFound), ("precious", Forbidden)):
         with pytest.raises(kind):
             await client.call("PATCH", f"/things/{name}", json={"action": "drain"})
     assert client.denied == ["/things/foreign not-found", "/things/precious forbidden"]
@@ -146,10 +146,10 @@ async def test_who_may_not_change_something_is_noted() -> None:
 async def test_who_may_not_read_something_is_not_noted() -> None:
     async def hidden() -> Response:
         """Show what is not there."""
-        raise NotFound(what="thing", name="x")
+        raise ObjectNotFound(what="thing", name="x")
 
     client = Client(replace(LIST, endpoint=hidden))
-    with pytest.raises(NotFound):
+    with pytest.raises(ObjectNotFound):
         await client.call("GET", "/things")
     assert client.denied == []
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from sokovan.api.parts import ApiParts
+from sokovan.api.parts import ApiDependencies
 from sokovan.scheduling.registry import BUILT_IN
 from tests.unit.api.little_api import LittleApi
 
@@ -17,7 +17,7 @@ async def test_without_plugins_of_its_own_a_system_has_the_built_in_ones(api: Li
 
 
 def test_everything_else_must_be_given() -> None:
-    required = {one.name for one in fields(ApiParts)} - {"plugins"}
+    required = {one.name for one in fields(ApiDependencies)} - {"plugins"}
     assert required == {
         *("store", "controller", "hints", "events", "agents", "gateway", "clock", "ids", "telemetry", "metrics"),
     }

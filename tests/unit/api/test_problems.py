@@ -15,7 +15,7 @@ from sokovan.domain.errors import (
     IllegalTransition,
     InvalidName,
     InvalidSpec,
-    NotFound,
+    ObjectNotFound,
     OutcomeUnknown,
     SokovanError,
     StoreUnavailable,
@@ -26,7 +26,7 @@ from sokovan.domain.problems import InvalidRequest, NameTaken, Problem
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (NotFound(what="session", name="x"), 404),
+        (ObjectNotFound(what="session", name="x"), 404),
         (InvalidName(what="queue", name="?"), 422),
         (InvalidSpec(what="session", field="size", value=0, problem="is too small"), 422),
         (Conflict("no"), 409),
@@ -61,11 +61,11 @@ def test_every_error_of_the_api_has_a_status_of_its_own_choice() -> None:
 
 
 def test_a_problem_says_what_happened_and_what_to_do() -> None:
-    problem = problem_of(NotFound(what="session", name="x"), "req-1")
+    problem = problem_of(ObjectNotFound(what="session", name="x"), "req-1")
     assert (problem.status, problem.code, problem.title, problem.request_id) == (404, "not-found", "Not Found", "req-1")
     assert problem.type == "urn:sokovan:error:not-found"
     assert "session 'x'" in problem.detail
-    assert problem.hint == NotFound.hint
+    assert problem.hint == ObjectNotFound.hint
 
 
 def test_what_was_not_raised_on_purpose_says_nothing_of_itself() -> None:

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from sokovan.api.uncancellable_store import SteadyStore
-from sokovan.domain.errors import NotFound
+from sokovan.api.uncancellable_store import UncancellableStore
+from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.tenancy import Domain
 from sokovan.testing.stored_cluster import StoredCluster
 
 
 async def test_what_it_is_asked_for_it_does_like_the_store_below() -> None:
     async with StoredCluster.open() as cluster:
-        steady = SteadyStore(cluster.store)
+        steady = UncancellableStore(cluster.store)
         await steady.run(lambda unit: unit.catalog.put(Domain("north")))
         assert await steady.read(lambda unit: unit.catalog.get(Domain, "north")) == Domain("north")
-        with pytest.raises(NotFound):
+        with pytest.raises(ObjectNotFound):
             await steady.read(lambda unit: unit.catalog.get(Domain, "south"))
         assert steady.outbox is cluster.store.outbox
         assert await steady.prune(older_than_s=3600) == 0
@@ -27,7 +27,7 @@ async def test_what_it_is_asked_for_it_does_like_the_store_below() -> None:
 @pytest.mark.parametrize("kind", ["run", "read"])
 async def test_a_caller_who_leaves_does_not_tear_what_he_began(kind: str) -> None:
     async with StoredCluster.open() as cluster:
-        steady = SteadyStore(cluster.store)
+        steady = UncancellableStore(cluster.store)
         begun, going_on, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def work(unit: Any) -> None:
@@ -50,7 +50,7 @@ async def test_a_caller_who_leaves_does_not_tear_what_he_began(kind: str) -> Non
 
 async def test_callers_who_leave_at_any_moment_leave_a_store_that_works() -> None:
     async with StoredCluster.open() as cluster:
-        steady = SteadyStore(cluster.store)
+        steady = UncancellableStore(cluster.store)
         for turns in range(40):
             caller = asyncio.create_task(steady.read(lambda unit: unit.catalog.all(Domain)))
             for _ in range(turns):
@@ -63,7 +63,7 @@ async def test_callers_who_leave_at_any_moment_leave_a_store_that_works() -> Non
 
 async def test_an_error_that_nobody_waits_for_is_nobodys() -> None:
     async with StoredCluster.open() as cluster:
-        steady = SteadyStore(cluster.store)
+        steady = UncancellableStore(cluster.store)
         caller = asyncio.create_task(steady.read(lambda unit: unit.catalog.get(Domain, "nothing")))
         await cluster.elapse(0)
         caller.cancel()
@@ -74,7 +74,7 @@ async def test_an_error_that_nobody_waits_for_is_nobodys() -> None:
 
 async def test_closing_waits_for_what_was_begun() -> None:
     async with StoredCluster.open() as cluster:
-        steady = SteadyStore(cluster.store)
+        steady = UncancellableStore(cluster.store)
         reading = asyncio.create_task(steady.read(lambda unit: unit.catalog.all(Domain)))
         await cluster.elapse(0)
         await steady.close()

@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.schema import migration
 from sokovan.testing.stored_cluster import StoredCluster
 
 

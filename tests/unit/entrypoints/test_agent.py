@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.agent.journal.journal_file import JournalInUse
+from sokovan.agent.journal import JournalInUse
 from sokovan.entrypoints.agent import AgentOptions, agent_of
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.sql.invariants.auditor import INVARIANTS
-from sokovan.adapters.sql.schema.migration import SchemaMismatch
+from sokovan.adapters.sql.migration import SchemaMismatch
 from sokovan.entrypoints.audit import UnknownInvariant, audited, chosen
 from sokovan.entrypoints.database import StoreMissing
 from tests.unit.entrypoints.little_store import little_store, names_in, overcharge, take_back

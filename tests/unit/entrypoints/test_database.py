@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql.database import Database, DatabaseSettings, UnknownDatabase
-from sokovan.adapters.sql.schema.migration import SchemaMismatch
+from sokovan.adapters.sql.migration import SchemaMismatch
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.entrypoints import database as module
 from sokovan.entrypoints.database import (

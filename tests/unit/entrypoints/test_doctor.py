@@ -13,7 +13,7 @@ from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
 from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.isolation.sandbox import Sandbox
 from sokovan.entrypoints import doctor
-from sokovan.entrypoints.doctor import Finding, examine
+from sokovan.entrypoints.doctor import DoctorFinding, examine
 from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.testing.clock import VirtualClock
 
@@ -35,7 +35,7 @@ def test_a_missing_sandbox_is_said_plainly(tmp_path: Path) -> None:
     assert "sandbox" in found["sandbox"].detail
 
 
-def found(name: str, tmp_path: Path) -> Finding:
+def found(name: str, tmp_path: Path) -> DoctorFinding:
     return next(finding for finding in examine({"HOME": str(tmp_path)}) if finding.name == name)
 
 

@@ -20,7 +20,7 @@ from sokovan.entrypoints.live_settings import (
     LiveSettings,
     Notice,
 )
-from sokovan.entrypoints.settings import InvalidSettings, Settings
+from sokovan.entrypoints.settings import InvalidSettings, ServerSettings
 from sokovan.ports.config import ConfigUnavailable, UnreadableConfig
 from sokovan.scheduling.registry import BUILT_IN
 from tests.unit.adapters.local.little_files import make_folder, mode_of, put, remove, text_of
@@ -36,7 +36,7 @@ class Server:
         self.file, self.cache = folder / "sokovan.toml", folder / "cache.json"
         self.clock = QuickClock()
         self.reported: list[Notice] = []
-        self.told: list[tuple[Settings, Settings]] = []
+        self.told: list[tuple[ServerSettings, ServerSettings]] = []
         self.store = TomlConfig(self.file, clock=self.clock, poll_s=0.001)
         self.kept: list[bytes] = []
         self.live = LiveSettings(
@@ -177,10 +177,10 @@ async def test_the_need_for_a_restart_is_over_when_the_change_is_taken_back(serv
 
 
 async def test_a_listener_that_fails_keeps_nobody_from_the_change(server: Server) -> None:
-    def failing(_before: Settings, _after: Settings) -> None:
+    def failing(_before: ServerSettings, _after: ServerSettings) -> None:
         raise RuntimeError("no")
 
-    later: list[Settings] = []
+    later: list[ServerSettings] = []
     server.live.listen(failing)
     server.live.listen(lambda _, after: later.append(after))
     await server.start()

@@ -9,13 +9,13 @@ import pytest
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.entrypoints.scaling_group_settings import GROUP_KEYS, OPTIONS, ScalingGroupReader
-from sokovan.entrypoints.setting_kinds import Problem
+from sokovan.entrypoints.setting_kinds import SettingProblem
 from sokovan.scheduling.profile import ACTIONS_TO_COME, SchedulingProfile, profile_of
 from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
 
 
 def groups_of(value: object, registry: PluginRegistry | None = BUILT_IN) -> tuple[dict[Any, ScalingGroup], list[str]]:
-    problems: list[Problem] = []
+    problems: list[SettingProblem] = []
     groups = ScalingGroupReader(problems, registry).groups(value)
     return dict(groups), [str(problem) for problem in problems]
 

@@ -9,7 +9,7 @@ import pytest
 from sokovan.entrypoints.setting_kinds import (
     About,
     InvalidSettings,
-    Problem,
+    SettingProblem,
     name,
     section_of,
     settings_in,
@@ -27,13 +27,13 @@ class Kitchen:
 
 
 def problems_of(value: object) -> list[str]:
-    problems: list[Problem] = []
+    problems: list[SettingProblem] = []
     section_of(Kitchen, value, path="kitchen", problems=problems)
     return [str(problem) for problem in problems]
 
 
 def test_a_section_that_says_nothing_is_all_defaults() -> None:
-    problems: list[Problem] = []
+    problems: list[SettingProblem] = []
     assert section_of(Kitchen, {}, path="kitchen", problems=problems) == Kitchen(2, "remy", "file:")
     assert problems == []
 
@@ -81,10 +81,10 @@ def test_a_url_is_not_printed_with_its_section() -> None:
 
 
 def test_the_error_lists_every_problem_with_its_path() -> None:
-    error = InvalidSettings([Problem("a.b", "is bad"), Problem("c", "is worse")])
+    error = InvalidSettings([SettingProblem("a.b", "is bad"), SettingProblem("c", "is worse")])
     assert error.message == "2 settings cannot be taken:\n  a.b: is bad\n  c: is worse"
     assert str(error).endswith("what was in force before stays [invalid-settings]")
-    assert InvalidSettings([Problem("a", "is bad")]).message == "a setting cannot be taken:\n  a: is bad"
+    assert InvalidSettings([SettingProblem("a", "is bad")]).message == "a setting cannot be taken:\n  a: is bad"
 
 
 def test_a_page_can_say_what_each_setting_is() -> None:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.entrypoints.settings import SECTIONS, InvalidSettings, Settings, described, settings_of
+from sokovan.entrypoints.settings import SECTIONS, InvalidSettings, ServerSettings, described, settings_of
 from sokovan.scheduling.registry import BUILT_IN
 
 
 def test_an_empty_configuration_is_all_defaults() -> None:
     settings = settings_of({}, BUILT_IN)
-    assert settings == Settings()
+    assert settings == ServerSettings()
     assert (settings.scheduler.short_cycle_ms, settings.scheduler.long_cycle_s) == (20, 10)
     assert (settings.scheduler.batch_max, settings.scheduler.allocator) == (500, "repository")
     assert (settings.orchestrator.agent_suspect_s, settings.orchestrator.agent_lost_s) == (15, 60)
@@ -110,7 +110,7 @@ TABLES = JSON | st.dictionaries(KEYS, JSON, max_size=4)
 )
 def test_any_values_give_settings_or_a_list_of_problems(values: dict[str, Any]) -> None:
     try:
-        assert isinstance(settings_of(values, BUILT_IN), Settings)
+        assert isinstance(settings_of(values, BUILT_IN), ServerSettings)
     except InvalidSettings as error:
         problems = error.problems
     else:
@@ -128,6 +128,6 @@ def test_every_setting_has_its_meaning_a_sentence_and_a_default_that_is_legal() 
 
 def test_every_section_is_described_and_known_to_be_hot_or_not() -> None:
     sections = {path.partition(".")[0] for path, *_ in described()}
-    assert sections == {one.name for one in fields(Settings)}
-    assert set(Settings.hot) < sections
-    assert {path.partition(".")[0] for path, _, _, is_hot in described() if is_hot} == set(Settings.hot)
+    assert sections == {one.name for one in fields(ServerSettings)}
+    assert set(ServerSettings.hot) < sections
+    assert {path.partition(".")[0] for path, _, _, is_hot in described() if is_hot} == set(ServerSettings.hot)

@@ -7,7 +7,7 @@ from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.records import AgentRecord, Device
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.agent_registry import Admission, Arrival, Rejection
+from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRejection, Arrival
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -37,7 +37,7 @@ async def hinted(cluster: OrchestratedCluster) -> bool:
 
 
 async def test_a_new_agent_is_enrolled_with_what_it_has(cluster: OrchestratedCluster) -> None:
-    assert await cluster.registry.admit(ARRIVAL) == Admission(1)
+    assert await cluster.registry.admit(ARRIVAL) == AgentAdmission(1)
     record = await stored(cluster)
     assert record.info.available_slots == ARRIVAL.slots
     assert record.devices == ARRIVAL.devices
@@ -50,8 +50,8 @@ async def test_agents_that_come_together_each_get_their_own_answer(cluster: Orch
     await cluster.registry.admit(replace(ARRIVAL, agent_id=names[0]))
     arrivals = [*(replace(ARRIVAL, agent_id=name) for name in names), strange]
     *admitted, refused = await asyncio.gather(*map(cluster.registry.admit, arrivals))
-    assert admitted == [Admission(2), Admission(1), Admission(1)]
-    assert isinstance(refused, Rejection)
+    assert admitted == [AgentAdmission(2), AgentAdmission(1), AgentAdmission(1)]
+    assert isinstance(refused, AgentRejection)
     assert not refused.final
 
 
@@ -59,22 +59,22 @@ async def test_a_new_process_gets_a_new_incarnation_and_the_same_one_keeps_its_o
     cluster: OrchestratedCluster,
 ) -> None:
     await cluster.registry.admit(ARRIVAL)
-    assert await cluster.registry.admit(ARRIVAL) == Admission(2)
-    assert await cluster.registry.admit(replace(ARRIVAL, incarnation=2)) == Admission(2)
+    assert await cluster.registry.admit(ARRIVAL) == AgentAdmission(2)
+    assert await cluster.registry.admit(replace(ARRIVAL, incarnation=2)) == AgentAdmission(2)
 
 
 async def test_an_older_incarnation_is_refused_for_good(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.registry.admit(ARRIVAL)
     verdict = await cluster.registry.admit(replace(ARRIVAL, incarnation=1))
-    assert isinstance(verdict, Rejection)
+    assert isinstance(verdict, AgentRejection)
     assert (verdict.code, verdict.final) == ("superseded", True)
 
 
 async def test_an_agent_from_a_lost_future_is_overtaken(cluster: OrchestratedCluster) -> None:
-    assert await cluster.registry.admit(replace(ARRIVAL, incarnation=41)) == Admission(42)
+    assert await cluster.registry.admit(replace(ARRIVAL, incarnation=41)) == AgentAdmission(42)
     verdict = await cluster.registry.admit(replace(ARRIVAL, incarnation=10**9))
-    assert isinstance(verdict, Rejection)
+    assert isinstance(verdict, AgentRejection)
 
 
 async def test_an_agent_that_left_for_good_is_refused(cluster: OrchestratedCluster) -> None:
@@ -82,13 +82,13 @@ async def test_an_agent_that_left_for_good_is_refused(cluster: OrchestratedClust
     await moved(cluster, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST, AgentTrigger.DECLARED_GONE)
     for incarnation in (0, 1):
         verdict = await cluster.registry.admit(replace(ARRIVAL, incarnation=incarnation))
-        assert isinstance(verdict, Rejection)
+        assert isinstance(verdict, AgentRejection)
         assert verdict.code == "agent-left"
 
 
 async def test_an_agent_of_an_unknown_scaling_group_may_try_again(cluster: OrchestratedCluster) -> None:
     verdict = await cluster.registry.admit(replace(ARRIVAL, scaling_group=ScalingGroupName("elsewhere")))
-    assert isinstance(verdict, Rejection)
+    assert isinstance(verdict, AgentRejection)
     assert (verdict.code, verdict.final) == ("not-found", False)
     assert "elsewhere" in verdict.message
 
@@ -96,8 +96,8 @@ async def test_an_agent_of_an_unknown_scaling_group_may_try_again(cluster: Orche
 async def test_an_agent_that_is_drained_hears_so_at_admission(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await moved(cluster, AgentTrigger.DRAIN_REQUESTED)
-    assert await cluster.registry.admit(replace(ARRIVAL, incarnation=1)) == Admission(1, draining=True)
-    assert await cluster.registry.admit(ARRIVAL) == Admission(2, draining=True)
+    assert await cluster.registry.admit(replace(ARRIVAL, incarnation=1)) == AgentAdmission(1, draining=True)
+    assert await cluster.registry.admit(ARRIVAL) == AgentAdmission(2, draining=True)
 
 
 async def test_a_reconnecting_agent_is_alive_again(cluster: OrchestratedCluster) -> None:
@@ -133,33 +133,33 @@ async def test_another_machine_cannot_take_the_name_of_an_agent_that_is_there(cl
         await moved(cluster, *([trigger] if trigger else []))
         for incarnation in (0, 1):
             verdict = await cluster.registry.admit(replace(others, incarnation=incarnation))
-            assert isinstance(verdict, Rejection)
+            assert isinstance(verdict, AgentRejection)
             assert (verdict.code, verdict.final) == ("name-taken", True)
             assert "a1" in verdict.message
-    assert isinstance(await cluster.registry.admit(ARRIVAL), Rejection)
+    assert isinstance(await cluster.registry.admit(ARRIVAL), AgentRejection)
     assert (await cluster.session("s")).kernels[0].incarnation == 1
-    assert await cluster.registry.admit(replace(mine, kernels=((KernelId("s.0"), 1),))) == Admission(2)
+    assert await cluster.registry.admit(replace(mine, kernels=((KernelId("s.0"), 1),))) == AgentAdmission(2)
     assert (await cluster.session("s")).kernels[0].incarnation == 2
 
 
 async def test_another_machine_cannot_take_the_name_of_an_agent_that_is_drained(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(replace(ARRIVAL, identity="mine"))
     await moved(cluster, AgentTrigger.DRAIN_REQUESTED)
-    assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), Rejection)
+    assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), AgentRejection)
 
 
 async def test_a_lost_agent_that_holds_nothing_may_be_replaced(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(replace(ARRIVAL, identity="mine"))
     await moved(cluster, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
-    assert await cluster.registry.admit(replace(ARRIVAL, identity="another's")) == Admission(2)
+    assert await cluster.registry.admit(replace(ARRIVAL, identity="another's")) == AgentAdmission(2)
     assert (await stored(cluster)).info.labels == {"sokovan.identity": "another's"}
 
 
 async def test_an_identity_is_known_from_the_first_enrolment_that_has_one(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(replace(ARRIVAL, labels={"sokovan.identity": "made up", "zone": "a"}))
     assert (await stored(cluster)).info.labels == {"zone": "a"}
-    assert await cluster.registry.admit(replace(ARRIVAL, identity="mine")) == Admission(2)
-    assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), Rejection)
+    assert await cluster.registry.admit(replace(ARRIVAL, identity="mine")) == AgentAdmission(2)
+    assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), AgentRejection)
 
 
 async def test_a_heartbeat_is_kept_with_the_time_when_it_was_heard(cluster: OrchestratedCluster) -> None:

@@ -7,16 +7,16 @@ import pytest
 
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
-from sokovan.orchestrator.agent_requests import ErrandLimits, Errands, Tell, said
+from sokovan.orchestrator.agent_requests import AgentRequestLimits, AgentRequests, Notify, said
 from sokovan.orchestrator.handler import DeadlinePassed, WorkCancelled
-from sokovan.orchestrator.request_backoff import ErrandKey
+from sokovan.orchestrator.request_backoff import AgentRequestKey
 from sokovan.testing.clock import VirtualClock
 
 A1, A2 = AgentId("a1"), AgentId("a2")
 
 
-def key(subject: str, agent_id: AgentId = A1) -> ErrandKey:
-    return ErrandKey("stop", agent_id, subject)
+def key(subject: str, agent_id: AgentId = A1) -> AgentRequestKey:
+    return AgentRequestKey("stop", agent_id, subject)
 
 
 class Desk:
@@ -24,8 +24,8 @@ class Desk:
 
     def __init__(self) -> None:
         self.clock, self.woken, self.running = VirtualClock(), 0, 0
-        limits = ErrandLimits(at_a_time=3, per_agent=2, deadline_s=10, patience_s=0.05)
-        self.errands = Errands(self.clock, wake=self.wake, limits=limits)
+        limits = AgentRequestLimits(at_a_time=3, per_agent=2, deadline_s=10, patience_s=0.05)
+        self.errands = AgentRequests(self.clock, wake=self.wake, limits=limits)
         self.door = asyncio.Event()
 
     async def wake(self) -> None:
@@ -104,9 +104,9 @@ async def test_a_request_that_hangs_ends_at_its_deadline(desk: Desk) -> None:
 
 
 async def test_answers_that_nobody_waits_for_are_dropped(desk: Desk) -> None:
-    desk.errands.begin(key("k1"), desk.quick, tell=Tell.FAILURES, rest_s=5)
-    desk.errands.begin(key("k2"), desk.failing, tell=Tell.FAILURES)
-    desk.errands.begin(key("k3", A2), desk.failing, tell=Tell.NOTHING)
+    desk.errands.begin(key("k1"), desk.quick, tell=Notify.FAILURES, rest_s=5)
+    desk.errands.begin(key("k2"), desk.failing, tell=Notify.FAILURES)
+    desk.errands.begin(key("k3", A2), desk.failing, tell=Notify.NOTHING)
     await settled(desk)
     assert [answer.key for answer in desk.errands.take("stop")] == [key("k2")]
     assert not desk.errands.pauses.due(key("k1"))
@@ -140,7 +140,7 @@ async def test_work_that_cancels_itself_has_failed_and_can_be_asked_again(desk: 
 
 async def test_a_few_agents_that_hang_leave_room_for_the_others() -> None:
     desk = Desk()
-    desk.errands = Errands(desk.clock, wake=desk.wake)
+    desk.errands = AgentRequests(desk.clock, wake=desk.wake)
     for agent in range(8):
         for subject in range(20):
             desk.errands.begin(key(f"k{agent}.{subject}", AgentId(f"a{agent}")), desk.slow)

@@ -1,7 +1,7 @@
 """What is known of images, incarnation by incarnation."""
 
 from sokovan.domain.ids import AgentId
-from sokovan.orchestrator.image_reports import ImageNews
+from sokovan.orchestrator.image_reports import ImageReports
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 
 A1 = AgentId("a1")
@@ -10,7 +10,7 @@ READY = ImageReport("python", ImageState.READY)
 
 
 def test_only_what_was_not_said_before_is_news() -> None:
-    news = ImageNews()
+    news = ImageReports()
     assert news.take_in(A1, 1, [PULLING])
     assert not news.take_in(A1, 1, [PULLING])
     assert news.take_in(A1, 1, [ImageReport("python", ImageState.PULLING, "20 %")])
@@ -19,7 +19,7 @@ def test_only_what_was_not_said_before_is_news() -> None:
 
 
 def test_a_new_incarnation_begins_with_nothing() -> None:
-    news = ImageNews()
+    news = ImageReports()
     news.take_in(A1, 1, [READY])
     news.take_in(A1, 2, [])
     assert news.of(A1, 1, "python") is None
@@ -29,4 +29,4 @@ def test_a_new_incarnation_begins_with_nothing() -> None:
 
 
 def test_no_image_is_always_ready() -> None:
-    assert ImageNews().of(A1, 1, "") == ImageReport("", ImageState.READY)
+    assert ImageReports().of(A1, 1, "") == ImageReport("", ImageState.READY)

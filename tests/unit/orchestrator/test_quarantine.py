@@ -2,7 +2,7 @@
 
 from sokovan.domain.errors import Conflict
 from sokovan.domain.lifecycle.retry import RetryPolicy
-from sokovan.orchestrator.quarantine import Casualty, Quarantine
+from sokovan.orchestrator.quarantine import FailedItem, Quarantine
 from sokovan.testing.clock import VirtualClock
 
 
@@ -27,8 +27,8 @@ async def test_too_many_failures_are_hopeless() -> None:
     quarantine.failed("s", handler="start", error=ValueError("bad"))
     quarantine.failed("s", handler="watch", error=Conflict("in the way"))
     assert quarantine.take() == [
-        Casualty("s", "start", "internal", "ValueError: bad", hopeless=False),
-        Casualty("s", "watch", "conflict", "in the way", hopeless=True),
+        FailedItem("s", "start", "internal", "ValueError: bad", hopeless=False),
+        FailedItem("s", "watch", "conflict", "in the way", hopeless=True),
     ]
     assert quarantine.take() == []
 

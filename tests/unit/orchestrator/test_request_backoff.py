@@ -2,16 +2,16 @@
 
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.retry import RetryPolicy
-from sokovan.orchestrator.request_backoff import ErrandKey, Pauses
+from sokovan.orchestrator.request_backoff import AgentRequestKey, RequestBackoff
 from sokovan.testing.clock import VirtualClock
 
 A1, A2 = AgentId("a1"), AgentId("a2")
-KEY, OTHER = ErrandKey("stop", A1, "k1", 1), ErrandKey("stop", A2, "k2", 1)
+KEY, OTHER = AgentRequestKey("stop", A1, "k1", 1), AgentRequestKey("stop", A2, "k2", 1)
 
 
 async def test_a_failure_makes_a_request_wait_twice_as_long_each_time() -> None:
     clock = VirtualClock()
-    pauses = Pauses(clock, RetryPolicy(delay_first_ms=500, delay_max_ms=1_500))
+    pauses = RequestBackoff(clock, RetryPolicy(delay_first_ms=500, delay_max_ms=1_500))
     waits = []
     for _ in range(4):
         pauses.failed(KEY)
@@ -24,7 +24,7 @@ async def test_a_failure_makes_a_request_wait_twice_as_long_each_time() -> None:
 
 
 async def test_an_agent_that_is_heard_is_asked_again_about_what_it_did_not_answer() -> None:
-    pauses = Pauses(VirtualClock(), RetryPolicy())
+    pauses = RequestBackoff(VirtualClock(), RetryPolicy())
     pauses.failed(KEY)
     pauses.failed(OTHER)
     pauses.hurry_failed({A1})
@@ -34,7 +34,7 @@ async def test_an_agent_that_is_heard_is_asked_again_about_what_it_did_not_answe
 
 
 async def test_a_rest_after_success_ends_with_a_new_beginning_of_the_agent() -> None:
-    pauses = Pauses(VirtualClock(), RetryPolicy())
+    pauses = RequestBackoff(VirtualClock(), RetryPolicy())
     pauses.rest(KEY, 10)
     pauses.hurry_failed({A1})
     assert not pauses.due(KEY)
@@ -47,7 +47,7 @@ async def test_a_rest_after_success_ends_with_a_new_beginning_of_the_agent() -> 
 
 async def test_pauses_that_nobody_asks_about_are_forgotten() -> None:
     clock = VirtualClock()
-    pauses = Pauses(clock, RetryPolicy())
+    pauses = RequestBackoff(clock, RetryPolicy())
     pauses.failed(KEY)
     await clock.advance(700)
     assert pauses.next_due_s() is None

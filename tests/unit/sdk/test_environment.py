@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sokovan.sdk.environment import RealSurroundings
+from sokovan.sdk.environment import SystemEnvironment
 
 
 async def test_time_goes_on_and_chance_stays_in_its_bounds() -> None:
-    around = RealSurroundings()
+    around = SystemEnvironment()
     before = around.now_s()
     around.sleep(0.001)
     await around.pause(0.001)
@@ -16,5 +16,5 @@ async def test_time_goes_on_and_chance_stays_in_its_bounds() -> None:
 
 
 def test_no_two_keys_are_the_same() -> None:
-    around = RealSurroundings()
+    around = SystemEnvironment()
     assert len({around.key() for _ in range(100)}) == 100

@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.sdk.config import save_context
 from sokovan.sdk.errors import InvalidSetting, NotLoggedIn
-from sokovan.sdk.settings import Settings, resolve
+from sokovan.sdk.settings import ClientSettings, resolve
 
 LAB = "https://lab.example"
 
@@ -25,7 +25,7 @@ class Home:
         """What the project's file says."""
         (self.project / ".sokovan.toml").write_text(text, encoding="utf-8")
 
-    def settings(self, flags: dict[str, str | None] | None = None, **variables: str) -> Settings:
+    def settings(self, flags: dict[str, str | None] | None = None, **variables: str) -> ClientSettings:
         """The settings deep in the project."""
         return resolve(flags, environment={**self.environment, **variables}, folder=self.project / "deep")
 

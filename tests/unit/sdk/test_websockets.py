@@ -9,7 +9,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 from websockets.http11 import Response
 
-from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.errors import NotFound, UnexpectedAnswer, Unreachable
 from sokovan.sdk.websockets import connecting, refusal, socket_options
 
@@ -27,7 +27,7 @@ def test_an_answer_of_somebody_else_is_told_apart() -> None:
 
 
 def test_whatever_goes_wrong_on_the_way_is_told_with_the_address() -> None:
-    endpoint = Endpoint("http://x", "t")
+    endpoint = ServerEndpoint("http://x", "t")
     with pytest.raises(Unreachable, match=r"to http://x is lost: \[Errno 111\]"), connecting(endpoint):
         raise ConnectionRefusedError(111, "refused")
     with pytest.raises(UnexpectedAnswer), connecting(endpoint):
@@ -35,6 +35,6 @@ def test_whatever_goes_wrong_on_the_way_is_told_with_the_address() -> None:
 
 
 def test_a_socket_carries_the_key_and_goes_through_no_proxy() -> None:
-    options = socket_options(Endpoint("http://x", "t"))
+    options = socket_options(ServerEndpoint("http://x", "t"))
     assert options["additional_headers"]["Authorization"] == "Bearer t"
     assert options["proxy"] is None

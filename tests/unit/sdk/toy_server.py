@@ -8,9 +8,9 @@ from typing import Any
 import httpx2
 import msgspec
 
-from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.endpoint import ServerEndpoint
 
-ENDPOINT = Endpoint("http://sokovan.test", "sk-AK.secret")
+ENDPOINT = ServerEndpoint("http://sokovan.test", "sk-AK.secret")
 Answer = httpx2.Response | Exception
 JSON = "application/json"
 

@@ -12,7 +12,7 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
-from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.endpoint import ServerEndpoint
 
 PROBLEM = {"type": "", "title": "", "status": 409, "detail": "kernel 0 is pending", "code": "conflict", "hint": "wait"}
 
@@ -55,14 +55,14 @@ class ToySocket:
 
 
 @contextmanager
-def toy_socket(token: str = "good") -> Iterator[tuple[ToySocket, Endpoint]]:  # noqa: S107  # not a password of anybody
+def toy_socket(token: str = "good") -> Iterator[tuple[ToySocket, ServerEndpoint]]:  # noqa: S107  # not a password of anybody
     """The server, and where it is."""
     toy = ToySocket()
     with serve(toy.converse, "127.0.0.1", 0, process_request=toy.answer) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield toy, Endpoint(f"http://127.0.0.1:{server.socket.getsockname()[1]}", token)
+            yield toy, ServerEndpoint(f"http://127.0.0.1:{server.socket.getsockname()[1]}", token)
         finally:
             server.shutdown()
             thread.join()

@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.schema import migration
 from sokovan.testing.known_schema import bring_to_newest
 
 WHOLE = sa.text("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name")

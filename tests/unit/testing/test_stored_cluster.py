@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import NotFound
+from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
@@ -83,10 +83,10 @@ def test_specs_and_assignments_name_kernels_by_their_session() -> None:
 
 async def test_a_refusal_is_the_error_and_its_absence_is_one() -> None:
     async with StoredCluster.open() as cluster:
-        error = await refusal(cluster.session("nobody"), NotFound)
+        error = await refusal(cluster.session("nobody"), ObjectNotFound)
         assert error.name == "nobody"
         await cluster.submit("s1")
         with pytest.raises(AssertionError, match="NotFound was not raised"):
-            await refusal(cluster.session("s1"), NotFound)
-        with pytest.raises(NotFound):
+            await refusal(cluster.session("s1"), ObjectNotFound)
+        with pytest.raises(ObjectNotFound):
             await refusal(cluster.session("nobody"), LookupError)

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.sql.schema.tables import AGENT_SLOTS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.agent.journal.records import KernelKey
+from sokovan.agent.journal_records import KernelKey
 from sokovan.domain.ids import KernelId
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 

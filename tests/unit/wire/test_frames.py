@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sokovan.wire import frames
-from sokovan.wire.frames import Answer, GoneWord, Heartbeat, Hello, KernelEntry, Request, StopKernel, Welcome
+from sokovan.wire.frames import Heartbeat, Hello, KernelEntry, KernelGone, Request, Response, StopKernel, Welcome
 
 
 def decoded(content: object) -> frames.Frame:
@@ -47,7 +47,7 @@ def test_a_frame_out_of_its_bounds_is_refused(content: object) -> None:
 
 def test_asks_and_replies_say_which_they_are() -> None:
     request = Request(number=1, incarnation=2, allowed_ms=500, ask=StopKernel("k1", 1, 3.0))
-    answer = Answer(1, GoneWord(gone=True, exit_code=137, detail={"reason": "out-of-memory"}))
+    answer = Response(1, KernelGone(gone=True, exit_code=137, detail={"reason": "out-of-memory"}))
 
     assert decoded(msgspec.to_builtins(request)) == request
     assert decoded(msgspec.to_builtins(answer)) == answer

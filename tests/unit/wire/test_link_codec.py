@@ -11,26 +11,26 @@ from hypothesis import strategies as st
 
 from sokovan.wire.frames import (
     PROTOCOL,
-    Answer,
     Ask,
     CreateKernel,
     DeviceEntry,
     Done,
     ForgetKernel,
     Frame,
-    GoneWord,
     Heartbeat,
     Hello,
-    ImageWord,
+    HelloRefused,
+    ImageStatus,
     KernelEntry,
-    LogWord,
+    KernelGone,
+    LogData,
     PrepareImage,
-    Problem,
     ReadLog,
-    Refusal,
     Reply,
     ReportNow,
     Request,
+    RequestFailed,
+    Response,
     StopKernel,
     Welcome,
 )
@@ -42,7 +42,7 @@ DEEP = b"\x91" * 100_000 + b"\x01"
 COUNTS = st.integers(0, 2**62)
 WORDS = st.text(max_size=8)
 KEYS = {"kernel_id": WORDS, "attempt": COUNTS}
-IMAGES = st.builds(ImageWord, image=WORDS, state=WORDS, detail=WORDS)
+IMAGES = st.builds(ImageStatus, image=WORDS, state=WORDS, detail=WORDS)
 ASKS: st.SearchStrategy[Ask] = st.one_of(
     st.builds(CreateKernel, **KEYS, slots=st.dictionaries(WORDS, COUNTS), processes_max=COUNTS, log_bytes_max=COUNTS),
     st.builds(StopKernel, **KEYS, grace_s=st.floats(0, 60)),
@@ -51,7 +51,7 @@ ASKS: st.SearchStrategy[Ask] = st.one_of(
     st.builds(ReadLog, **KEYS, offset=COUNTS, limit=COUNTS),
 )
 REPLIES: st.SearchStrategy[Reply] = st.one_of(
-    st.just(Done()), st.builds(GoneWord), IMAGES, st.builds(LogWord, offset=COUNTS)
+    st.just(Done()), st.builds(KernelGone), IMAGES, st.builds(LogData, offset=COUNTS)
 )
 KERNELS = st.builds(KernelEntry, kernel_id=WORDS, attempt=COUNTS, exit_code=st.none() | st.integers(-255, 255))
 FRAMES: st.SearchStrategy[Frame] = st.one_of(
@@ -63,7 +63,7 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
         kernels_max=st.none() | COUNTS,
     ),
     st.builds(Welcome, incarnation=st.integers(1, 2**62), heartbeat_s=st.floats(0.01, 3600)),
-    st.builds(Refusal),
+    st.builds(HelloRefused),
     st.builds(
         Heartbeat,
         incarnation=COUNTS,
@@ -73,8 +73,8 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
         load=st.dictionaries(WORDS, COUNTS),
     ),
     st.builds(Request, number=COUNTS, incarnation=COUNTS, allowed_ms=COUNTS, ask=ASKS),
-    st.builds(Answer, number=COUNTS, reply=REPLIES),
-    st.builds(Problem, number=COUNTS),
+    st.builds(Response, number=COUNTS, reply=REPLIES),
+    st.builds(RequestFailed, number=COUNTS),
     st.builds(ReportNow),
 )
 
@@ -155,4 +155,4 @@ def test_a_message_of_the_error_quotes_little_of_a_huge_frame() -> None:
 
 
 def test_bytes_of_a_log_travel_as_they_are() -> None:
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(LogWord(0, b"\xff\x00")), type=LogWord).data == b"\xff\x00"
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(LogData(0, b"\xff\x00")), type=LogData).data == b"\xff\x00"

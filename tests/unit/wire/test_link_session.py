@@ -9,34 +9,34 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from sokovan.wire.frames import (
-    Answer,
     Done,
     ForgetKernel,
     Frame,
     Heartbeat,
     Hello,
-    Problem,
-    Refusal,
+    HelloRefused,
     ReportNow,
     Request,
+    RequestFailed,
+    Response,
     Welcome,
 )
 from sokovan.wire.link_session import (
     BUSY,
     AgentEnd,
-    Asked,
-    Ended,
-    Greeted,
-    Heard,
+    HeartbeatReceived,
+    HelloReceived,
     LinkBusy,
+    LinkEnded,
+    LinkEstablished,
     LinkNotOpen,
+    LinkOverloaded,
     LinkPhase,
     ManagerEnd,
     ManagerEvent,
-    Nudged,
-    Opened,
-    Overfull,
-    Settled,
+    ReportRequested,
+    RequestReceived,
+    RequestSettled,
 )
 
 HELLO = Hello(agent_id="a1", software="1")
@@ -51,9 +51,9 @@ def manager_end(**options: int) -> ManagerEnd:
 
 def opened(*, in_flight_max: int = 4) -> tuple[ManagerEnd, AgentEnd]:
     manager, agent = manager_end(in_flight_max=in_flight_max), AgentEnd(in_flight_max=in_flight_max)
-    assert manager.received(agent.greet(HELLO), now_ms=0) == (Greeted(HELLO),)
+    assert manager.received(agent.greet(HELLO), now_ms=0) == (HelloReceived(HELLO),)
     frame = manager.welcome(WELCOME, now_ms=0, silence_ms=10_000)
-    assert agent.received(frame, now_ms=0) == (Opened(WELCOME),)
+    assert agent.received(frame, now_ms=0) == (LinkEstablished(WELCOME),)
     return manager, agent
 
 
@@ -65,14 +65,16 @@ def test_a_request_is_answered_by_its_number() -> None:
     manager, agent = opened()
     first, second = asked(manager), asked(manager)
     for request in (first, second):
-        assert agent.received(request, now_ms=0) == (Asked(request),)
+        assert agent.received(request, now_ms=0) == (RequestReceived(request),)
 
     late = agent.answer(second.number, Done(), now_ms=1)
     assert late is not None
-    assert manager.received(late, now_ms=2) == (Settled(second.number, Answer(second.number, Done())),)
+    assert manager.received(late, now_ms=2) == (RequestSettled(second.number, Response(second.number, Done())),)
     problem = agent.problem(first.number, "no-room", "full", now_ms=3)
     assert problem is not None
-    assert manager.received(problem, now_ms=3) == (Settled(first.number, Problem(first.number, "no-room", "full")),)
+    assert manager.received(problem, now_ms=3) == (
+        RequestSettled(first.number, RequestFailed(first.number, "no-room", "full")),
+    )
     assert manager.in_flight == 0
 
 
@@ -95,8 +97,8 @@ def test_an_answer_after_the_deadline_is_dropped_on_both_ends() -> None:
 
     assert manager.next_due_ms == 100
     assert manager.expire(now_ms=99) == ()
-    assert manager.expire(now_ms=100) == (Settled(request.number, None),)
-    assert manager.received(Answer(request.number, Done()), now_ms=101) == ()
+    assert manager.expire(now_ms=100) == (RequestSettled(request.number, None),)
+    assert manager.received(Response(request.number, Done()), now_ms=101) == ()
     assert agent.answer(request.number, Done(), now_ms=100) is None
 
 
@@ -105,14 +107,14 @@ def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
     request = asked(manager)
     manager.abandon(request.number)
 
-    assert manager.received(Answer(request.number, Done()), now_ms=0) == ()
+    assert manager.received(Response(request.number, Done()), now_ms=0) == ()
 
 
 def test_a_request_that_comes_twice_is_done_once() -> None:
     manager, agent = opened()
     request = asked(manager)
 
-    assert agent.received(request, now_ms=0) == (Asked(request),)
+    assert agent.received(request, now_ms=0) == (RequestReceived(request),)
     assert agent.received(request, now_ms=0) == ()
 
 
@@ -133,11 +135,11 @@ def test_an_agent_that_is_asked_too_much_at_once_says_so_and_recovers() -> None:
     agent.received(WELCOME, now_ms=0)
     first, second, third = (Request(number=number, incarnation=1, allowed_ms=50, ask=ASK) for number in (1, 2, 3))
 
-    assert agent.received(first, now_ms=0) == (Asked(first),)
+    assert agent.received(first, now_ms=0) == (RequestReceived(first),)
     [full] = agent.received(second, now_ms=1)
-    assert isinstance(full, Overfull)
+    assert isinstance(full, LinkOverloaded)
     assert full.problem.code == BUSY
-    assert agent.received(third, now_ms=51) == (Asked(third),), "what was too late takes no room"
+    assert agent.received(third, now_ms=51) == (RequestReceived(third),), "what was too late takes no room"
 
 
 def test_a_link_without_hello_does_not_stay() -> None:
@@ -145,7 +147,7 @@ def test_a_link_without_hello_does_not_stay() -> None:
 
     assert manager.next_due_ms == 1000
     [ended] = manager.expire(now_ms=1000)
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, LinkEnded)
     assert manager.phase is LinkPhase.CLOSED
 
 
@@ -163,19 +165,19 @@ def test_a_silent_agent_is_hung_up_on_and_a_beating_one_is_not() -> None:
     manager, _ = opened()
     request = asked(manager, allowed_ms=60_000)
 
-    assert manager.received(BEAT, now_ms=9_000) == (Heard(BEAT),)
+    assert manager.received(BEAT, now_ms=9_000) == (HeartbeatReceived(BEAT),)
     assert manager.expire(now_ms=18_999) == ()
     settled, ended = manager.expire(now_ms=19_000)
-    assert settled == Settled(request.number, None)
-    assert isinstance(ended, Ended)
+    assert settled == RequestSettled(request.number, None)
+    assert isinstance(ended, LinkEnded)
 
 
 def test_a_refused_agent_hears_why() -> None:
     manager, agent = manager_end(), AgentEnd()
     manager.received(agent.greet(HELLO), now_ms=0)
-    refusal = Refusal(code="superseded", message="another a1 is here", final=True)
+    refusal = HelloRefused(code="superseded", message="another a1 is here", final=True)
 
-    assert agent.received(manager.refuse(refusal), now_ms=0) == (Ended("another a1 is here", refusal),)
+    assert agent.received(manager.refuse(refusal), now_ms=0) == (LinkEnded("another a1 is here", refusal),)
     assert (manager.phase, agent.phase) == (LinkPhase.CLOSED, LinkPhase.CLOSED)
 
 
@@ -193,26 +195,26 @@ def test_nothing_is_asked_before_the_link_is_open_or_after_it_has_closed() -> No
         agent.greet(HELLO)
 
 
-@pytest.mark.parametrize("frame", [BEAT, WELCOME, Answer(1, Done())])
+@pytest.mark.parametrize("frame", [BEAT, WELCOME, Response(1, Done())])
 def test_a_link_that_does_not_begin_with_hello_ends(frame: Frame) -> None:
     [ended] = manager_end().received(frame, now_ms=0)
 
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, LinkEnded)
 
 
-@pytest.mark.parametrize("frame", [HELLO, BEAT, Answer(1, Done()), WELCOME])
+@pytest.mark.parametrize("frame", [HELLO, BEAT, Response(1, Done()), WELCOME])
 def test_an_agent_hangs_up_on_frames_that_a_manager_never_sends(frame: Frame) -> None:
     _, agent = opened()
     [ended] = agent.received(frame, now_ms=0)
 
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, LinkEnded)
     assert agent.received(BEAT, now_ms=0) == ()
 
 
 def test_a_nudge_asks_for_a_heartbeat() -> None:
     _, agent = opened()
 
-    assert agent.received(ReportNow(), now_ms=0) == (Nudged(),)
+    assert agent.received(ReportNow(), now_ms=0) == (ReportRequested(),)
 
 
 class Exchange(RuleBasedStateMachine):
@@ -224,7 +226,7 @@ class Exchange(RuleBasedStateMachine):
         self.now_ms = 0
         self.requests: list[Request] = []
         self.answers: list[Frame] = []
-        self.settled: dict[int, Answer | Problem | None] = {}
+        self.settled: dict[int, Response | RequestFailed | None] = {}
 
     @rule()
     def ask(self) -> None:
@@ -259,7 +261,7 @@ class Exchange(RuleBasedStateMachine):
 
     def settle(self, events: Iterable[ManagerEvent]) -> None:
         for event in events:
-            if isinstance(event, Settled):
+            if isinstance(event, RequestSettled):
                 assert event.number not in self.settled
                 assert event.outcome is None or event.outcome.number == event.number
                 self.settled[event.number] = event.outcome

@@ -8,9 +8,18 @@ from dataclasses import dataclass
 
 from sokovan.adapters.agentlink.duplex import Duplex
 from sokovan.ports.environment import Clock
-from sokovan.wire.frames import Answer, Ask, Frame, Heartbeat, Hello, Problem, Refusal, ReportNow, Welcome
+from sokovan.wire.frames import Ask, Frame, Heartbeat, Hello, HelloRefused, ReportNow, RequestFailed, Response, Welcome
 from sokovan.wire.link_codec import MalformedFrame, decode, encode
-from sokovan.wire.link_session import IN_FLIGHT_MAX, Ended, Greeted, Heard, LinkPhase, ManagerEnd, ManagerEvent, Settled
+from sokovan.wire.link_session import (
+    IN_FLIGHT_MAX,
+    HeartbeatReceived,
+    HelloReceived,
+    LinkEnded,
+    LinkPhase,
+    ManagerEnd,
+    ManagerEvent,
+    RequestSettled,
+)
 
 WATCH_S = 0.5
 
@@ -49,7 +58,7 @@ class AgentConnection:
             greeting_ms=round(limits.greeting_s * 1000),
             in_flight_max=limits.in_flight_max,
         )
-        self._waiting: dict[int, asyncio.Future[Answer | Problem | None]] = {}
+        self._waiting: dict[int, asyncio.Future[Response | RequestFailed | None]] = {}
         self._sending = asyncio.Lock()
         self._latest: Heartbeat | None = None
         self._beaten = asyncio.Event()
@@ -87,7 +96,7 @@ class AgentConnection:
         self.incarnation = welcome.incarnation
         await self._send(frame)
 
-    async def refuse(self, refusal: Refusal) -> None:
+    async def refuse(self, refusal: HelloRefused) -> None:
         """End the link with a word why."""
         if self._session.phase is not LinkPhase.CLOSED:
             frame = self._session.refuse(refusal)
@@ -102,7 +111,7 @@ class AgentConnection:
         latest, self._latest = self._latest, None
         return latest
 
-    async def ask(self, ask: Ask, *, incarnation: int, allowed_s: float) -> Answer | Problem | None:
+    async def ask(self, ask: Ask, *, incarnation: int, allowed_s: float) -> Response | RequestFailed | None:
         """What the agent says; None if nothing came in time.
 
         Raises LinkNotOpen, LinkBusy, MalformedFrame.
@@ -110,7 +119,7 @@ class AgentConnection:
         request = self._session.ask(
             ask, incarnation=incarnation, now_ms=self._clock.monotonic_ms(), allowed_ms=round(allowed_s * 1000)
         )
-        answer: asyncio.Future[Answer | Problem | None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Response | RequestFailed | None] = asyncio.get_running_loop().create_future()
         self._waiting[request.number] = answer
         try:
             await self._send(request)
@@ -142,7 +151,7 @@ class AgentConnection:
             try:
                 self._take(self._session.received(decode(content), now_ms=self._clock.monotonic_ms()))
             except MalformedFrame as problem:
-                await self.refuse(Refusal(code=problem.code, message=str(problem), final=True))
+                await self.refuse(HelloRefused(code=problem.code, message=str(problem), final=True))
 
     async def _watch(self) -> None:
         while self._session.phase is not LinkPhase.CLOSED:
@@ -153,16 +162,16 @@ class AgentConnection:
     def _take(self, events: Iterable[ManagerEvent]) -> None:
         for event in events:
             match event:
-                case Greeted():
+                case HelloReceived():
                     self._hello.set_result(event.hello)
-                case Heard():
+                case HeartbeatReceived():
                     self._latest = event.heartbeat
                     self._beaten.set()
-                case Settled():
+                case RequestSettled():
                     waiting = self._waiting.get(event.number)
                     if waiting is not None and not waiting.done():
                         waiting.set_result(event.outcome)
-                case Ended():
+                case LinkEnded():
                     self._end(event.reason)
 
     def _end(self, reason: str) -> None:

@@ -13,25 +13,25 @@ from sokovan.adapters.agentlink import translation
 from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits
 from sokovan.adapters.agentlink.duplex import Duplex, Stream
 from sokovan.adapters.agentlink.execution import LinkedExecution
-from sokovan.adapters.agentlink.streams import AwaitedStreams
+from sokovan.adapters.agentlink.streams import PendingStreams
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageReport
+from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import Execution, Launch, LogPart
+from sokovan.ports.runtime import KernelExecution, Launch, LogPart
 from sokovan.wire import frames
 from sokovan.wire.link_codec import MalformedFrame
 from sokovan.wire.link_session import BUSY, LinkBusy, LinkNotOpen
 
 # Takes an agent in, or says why not: it checks the credential, enrols the agent, and gives its incarnation.
-Admit: TypeAlias = Callable[[frames.Hello, str], Awaitable[frames.Welcome | frames.Refusal]]
+Admit: TypeAlias = Callable[[frames.Hello, str], Awaitable[frames.Welcome | frames.HelloRefused]]
 # Hears what an agent holds.
 Heard: TypeAlias = Callable[[AgentId, AgentState, tuple[ImageReport, ...]], Awaitable[None]]
 
 SUPERSEDED = "superseded"
 UNAVAILABLE = "unavailable"
 
-W = TypeVar("W", frames.Done, frames.GoneWord, frames.ImageWord, frames.LogWord)
+W = TypeVar("W", frames.Done, frames.KernelGone, frames.ImageStatus, frames.LogData)
 
 
 def _say_nothing(_line: str) -> None:
@@ -57,7 +57,7 @@ class LinkedAgents:
         self._limits = limits or LinkLimits()
         self._links: dict[AgentId, AgentConnection] = {}
         self._unadmitted: set[AgentConnection] = set()
-        self.streams = AwaitedStreams()
+        self.streams = PendingStreams()
 
     async def serve(self, duplex: Duplex, token: str) -> str:
         """Keep a link for as long as it lasts; why it ended. The caller then hangs up."""
@@ -95,7 +95,7 @@ class LinkedAgents:
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
         """See the port."""
         return translation.image_of(
-            await self._ask(agent_id, incarnation, frames.PrepareImage(image), frames.ImageWord)
+            await self._ask(agent_id, incarnation, frames.PrepareImage(image), frames.ImageStatus)
         )
 
     async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
@@ -104,10 +104,10 @@ class LinkedAgents:
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
-    ) -> Gone:
+    ) -> GoneProof:
         """See the port."""
         ask = frames.StopKernel(kernel_id, attempt, grace_s)
-        return translation.gone_of(await self._ask(agent_id, incarnation, ask, frames.GoneWord))
+        return translation.gone_of(await self._ask(agent_id, incarnation, ask, frames.KernelGone))
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
         """See the port."""
@@ -118,11 +118,11 @@ class LinkedAgents:
     ) -> LogPart:
         """See the port."""
         ask = frames.ReadLog(kernel_id, attempt, offset, limit)
-        return translation.log_of(await self._ask(agent_id, 0, ask, frames.LogWord))
+        return translation.log_of(await self._ask(agent_id, 0, ask, frames.LogData))
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
-    ) -> Execution:
+    ) -> KernelExecution:
         """See the port."""
         ask = frames.OpenStream(
             stream_id="", kernel_id=kernel_id, attempt=attempt, command=tuple(command), terminal=terminal
@@ -153,7 +153,7 @@ class LinkedAgents:
         verdict = await self._verdict(hello, token)
         if isinstance(verdict, frames.Welcome):
             verdict = self._placed(agent_id, connection, verdict, token)
-        if isinstance(verdict, frames.Refusal):
+        if isinstance(verdict, frames.HelloRefused):
             await connection.refuse(verdict)
             return
         try:
@@ -164,22 +164,22 @@ class LinkedAgents:
             if self._links.get(agent_id) is connection:
                 del self._links[agent_id]
 
-    async def _verdict(self, hello: frames.Hello, token: str) -> frames.Welcome | frames.Refusal:
+    async def _verdict(self, hello: frames.Hello, token: str) -> frames.Welcome | frames.HelloRefused:
         try:
             async with asyncio.timeout(self._limits.admission_s):
                 return await self._admit(hello, token)
         except Exception as problem:  # noqa: BLE001  # a store that is away must not look like a refusal for good
             self._tell(f"agent {hello.agent_id} could not be admitted: {problem!r}")
-            return frames.Refusal(code=UNAVAILABLE, message="the manager cannot admit agents now")
+            return frames.HelloRefused(code=UNAVAILABLE, message="the manager cannot admit agents now")
 
     def _placed(
         self, agent_id: AgentId, connection: AgentConnection, welcome: frames.Welcome, token: str
-    ) -> frames.Welcome | frames.Refusal:
+    ) -> frames.Welcome | frames.HelloRefused:
         """Make this the link of the agent, unless a later incarnation is here."""
         older = self._links.get(agent_id)
         if older is not None and older.incarnation > welcome.incarnation:
             message = f"incarnation {older.incarnation} of this agent is here, this is {welcome.incarnation}"
-            return frames.Refusal(code=SUPERSEDED, message=message, final=True)
+            return frames.HelloRefused(code=SUPERSEDED, message=message, final=True)
         connection.incarnation, connection.token = welcome.incarnation, token
         self._unadmitted.discard(connection)
         self._links[agent_id] = connection
@@ -213,9 +213,9 @@ class LinkedAgents:
         match outcome:
             case None:
                 raise AgentUnreachable(agent_id=agent_id, problem=connection.ended or "it did not answer in time")
-            case frames.Problem() if outcome.code == BUSY:
+            case frames.RequestFailed() if outcome.code == BUSY:
                 raise AgentUnreachable(agent_id=agent_id, problem=outcome.message)
-            case frames.Problem():
+            case frames.RequestFailed():
                 words = f"{outcome.message} [{outcome.code}]"
                 raise AgentRefused(agent_id=agent_id, problem=words, reason=outcome.code)
         if not isinstance(outcome.reply, expected):

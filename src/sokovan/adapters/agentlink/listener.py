@@ -39,7 +39,7 @@ _logger.addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
-class Doorway:
+class LinkEndpoint:
     """What a request must be like to come in.
 
     `names` are those that this manager goes by; an address can be nobody else's name.
@@ -172,7 +172,7 @@ async def serve_links(
     `names` are further ones that agents dial this manager by. `known` says whether a
     credential may be one at all; it must take as long for any.
     """
-    door = Doorway(agents, frozenset(name.lower() for name in ("localhost", host, *names)), known)
+    door = LinkEndpoint(agents, frozenset(name.lower() for name in ("localhost", host, *names)), known)
     async with serve(
         partial(_handle, agents),
         host,

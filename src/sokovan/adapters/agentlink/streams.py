@@ -23,7 +23,7 @@ class StreamCall:
     left: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class AwaitedStreams:
+class PendingStreams:
     """The calls that are open. Each is taken up once, or given up."""
 
     def __init__(self) -> None:

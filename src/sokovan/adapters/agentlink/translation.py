@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.ports.agent_gateway import Gone, ImageReport, ImageState
+from sokovan.ports.agent_gateway import GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.ports.runtime import Launch, LogPart
 from sokovan.wire import frames
@@ -30,17 +30,17 @@ def create_of(launch: Launch) -> frames.CreateKernel:
     )
 
 
-def gone_of(word: frames.GoneWord) -> Gone:
+def gone_of(word: frames.KernelGone) -> GoneProof:
     """An agent's word on a kernel that was to end."""
-    return Gone(word.gone, word.exit_code, word.detail)
+    return GoneProof(word.gone, word.exit_code, word.detail)
 
 
-def log_of(word: frames.LogWord) -> LogPart:
+def log_of(word: frames.LogData) -> LogPart:
     """A piece of output."""
     return LogPart(word.offset, word.data, word.end)
 
 
-def image_of(word: frames.ImageWord) -> ImageReport:
+def image_of(word: frames.ImageStatus) -> ImageReport:
     """News of an image; a state that this release does not know is told as a failure."""
     try:
         return ImageReport(word.image, ImageState(word.state), word.detail)
@@ -62,6 +62,6 @@ def state_of(agent_id: AgentId, heartbeat: frames.Heartbeat) -> AgentState:
     )
 
 
-def images_of(words: Iterable[frames.ImageWord]) -> tuple[ImageReport, ...]:
+def images_of(words: Iterable[frames.ImageStatus]) -> tuple[ImageReport, ...]:
     """News of all images."""
     return tuple(image_of(word) for word in words)

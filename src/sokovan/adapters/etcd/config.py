@@ -11,7 +11,7 @@ from etcd3aio.kv import KVService, prefix_range_end
 
 from sokovan.adapters.etcd.access import EtcdAccess
 from sokovan.adapters.etcd.connection import EtcdConnection
-from sokovan.adapters.etcd.keys import GUARD, PREFIX, Pair, Step, Stored, checked_prefix, guard_with, steps, tokens
+from sokovan.adapters.etcd.keys import GUARD, PREFIX, KeyChange, Pair, Stored, checked_prefix, guard_with, steps, tokens
 from sokovan.adapters.etcd.watching import EtcdWatch
 from sokovan.ports.config import ConfigConflict, ConfigTree, ConfigUnavailable, ConfigValue, UnreadableConfig
 from sokovan.ports.environment import Clock
@@ -73,7 +73,7 @@ class EtcdConfig:
         """Return when something changed, or when that can no longer be known."""
         await self._connection.changed_below(self._prefix, self._end, after=revision)
 
-    async def _settled(self, before: Stored, plan: Sequence[Step], token: str) -> Stored:
+    async def _settled(self, before: Stored, plan: Sequence[KeyChange], token: str) -> Stored:
         """What is stored after the change. Raises ConfigConflict; ConfigUnavailable if nobody answers."""
         try:
             answer: Any = await self._connection.insist(
@@ -93,7 +93,7 @@ class EtcdConfig:
     async def _range(self, store: KVService) -> Any:
         return await store.get(self._prefix, range_end=self._end, timeout=self._limit_s)
 
-    async def _transaction(self, store: KVService, before: Stored, plan: Sequence[Step], token: str) -> Any:
+    async def _transaction(self, store: KVService, before: Stored, plan: Sequence[KeyChange], token: str) -> Any:
         guard = self._key(GUARD)
         compare = [self._nothing_newer(store, before.at)]
         if before.guard:
@@ -113,7 +113,7 @@ class EtcdConfig:
         compare.mod_revision = revision + 1
         return compare
 
-    def _operation(self, store: KVService, step: Step) -> Any:
+    def _operation(self, store: KVService, step: KeyChange) -> Any:
         key = self._key(step.key)
         if step.is_below:
             return store.txn_op_delete(key, range_end=prefix_range_end(key))

@@ -36,7 +36,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class KeyChange:
     """One part of a change: set a key, remove it (None), or remove all below it."""
 
     key: str
@@ -102,7 +102,7 @@ def guard_with(guard: bytes, token: str) -> str:
     return " ".join([*tokens(guard), token][-TOKENS_KEPT:])
 
 
-def steps(stored: Stored, changes: Mapping[str, ConfigValue | None]) -> list[Step]:
+def steps(stored: Stored, changes: Mapping[str, ConfigValue | None]) -> list[KeyChange]:
     """What turns the stored configuration into the changed one.
 
     Empty if nothing differs. Raises InvalidName, UnreadableConfig.
@@ -114,7 +114,7 @@ def steps(stored: Stored, changes: Mapping[str, ConfigValue | None]) -> list[Ste
     for name in changes:
         section, entry = section_and_entry(name)
         entries.setdefault(section, []).append(entry)
-    found: list[Step] = []
+    found: list[KeyChange] = []
     for section, touched in entries.items():
         if not _same(before.get(section), after.get(section)):
             found += _section_steps(section, touched, after.get(section), keys)
@@ -149,14 +149,14 @@ def decoded(value: bytes, *, key: str) -> ConfigValue:
 
 def _section_steps(
     section: str, touched: Sequence[str | None], value: ConfigValue | None, keys: Iterable[str]
-) -> list[Step]:
+) -> list[KeyChange]:
     """One entry is written by itself; anything more replaces the section and all below it."""
     entry = touched[0] if len(touched) == 1 else None
     if entry is not None and isinstance(value, dict) and entry in value:
         key = f"{section}/{entry}"
-        return [Step(key, encoded(value[entry], key=f"{section}.{entry}"))]
-    below = [Step(f"{section}/", is_below=True)] if any(key.startswith(f"{section}/") for key in keys) else []
-    return [Step(section, None if value is None else encoded(value, key=section)), *below]
+        return [KeyChange(key, encoded(value[entry], key=f"{section}.{entry}"))]
+    below = [KeyChange(f"{section}/", is_below=True)] if any(key.startswith(f"{section}/") for key in keys) else []
+    return [KeyChange(section, None if value is None else encoded(value, key=section)), *below]
 
 
 def _applied(values: Mapping[str, ConfigValue], changes: Mapping[str, ConfigValue | None]) -> dict[str, ConfigValue]:

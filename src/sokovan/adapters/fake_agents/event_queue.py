@@ -13,7 +13,7 @@ from sokovan.ports.environment import Clock
 Act: TypeAlias = Callable[[], None]
 
 
-class Timetable:
+class EventQueue:
     """Acts by the time they are due; of equal times, the one that was put in first."""
 
     def __init__(self, clock: Clock) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Self
 
-from sokovan.adapters.fake_agents.machine import KILLED, PretendKernel
+from sokovan.adapters.fake_agents.machine import KILLED, FakeKernel
 from sokovan.adapters.fake_agents.script import SHELLS, conduct_of
 from sokovan.ports.environment import Clock
 
@@ -14,7 +14,7 @@ from sokovan.ports.environment import Clock
 ECHOES = SHELLS | {"cat"}
 
 
-class PretendExecution:
+class FakeExecution:
     """Execution port without anything behind it.
 
     `found` gives the kernel that it runs in, or raises what the port says; `words` are
@@ -23,7 +23,7 @@ class PretendExecution:
 
     def __init__(
         self,
-        found: Callable[[], PretendKernel],
+        found: Callable[[], FakeKernel],
         clock: Clock,
         command: Sequence[str],
         *,
@@ -64,7 +64,7 @@ class PretendExecution:
             return KILLED
         return await asyncio.shield(self._ending)
 
-    async def _run(self, kernel: PretendKernel) -> int:
+    async def _run(self, kernel: FakeKernel) -> int:
         acting = asyncio.ensure_future(self._act())
         over = asyncio.ensure_future(kernel.over.wait())
         both: set[asyncio.Future[Any]] = {acting, over}

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from sokovan.adapters.fake_agents.event_queue import Timetable
-from sokovan.adapters.fake_agents.execution import PretendExecution
-from sokovan.adapters.fake_agents.machine import KILLED, TERMINATED, Key, Phase, PretendKernel, PretendMachine
+from sokovan.adapters.fake_agents.event_queue import EventQueue
+from sokovan.adapters.fake_agents.execution import FakeExecution
+from sokovan.adapters.fake_agents.machine import KILLED, TERMINATED, FakeAgent, FakeKernel, FakePhase, Key
 from sokovan.adapters.fake_agents.script import WORK_S, conduct_of
 from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.records import Device
-from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageReport, ImageState
+from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import Execution, Launch, LogPart
+from sokovan.ports.runtime import KernelExecution, Launch, LogPart
 
 # Takes an agent in, with its devices and the kernels it answers for, and gives its incarnation.
 Admit: TypeAlias = Callable[[AgentInfo, Sequence[Device], Sequence[tuple[KernelId, int]]], Awaitable[int]]
@@ -41,7 +41,7 @@ def pretended_words(agent_id: AgentId, command: Sequence[str]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class FakeAgentTiming:
     """How the agents act: how long things take them, and what their kernels say."""
 
     start_s: float = 0.05
@@ -55,7 +55,7 @@ def _say_nothing(_line: str) -> None:
     """Where nobody listens."""
 
 
-class PretendFleet:
+class FakeFleet:
     """The AgentGateway port for agents that there are not.
 
     What they hold is lost with this object, as if every machine had lost its power.
@@ -68,15 +68,15 @@ class PretendFleet:
         *,
         admit: Admit,
         heard: Heard,
-        manner: Manner | None = None,
+        manner: FakeAgentTiming | None = None,
         tell: Callable[[str], None] = _say_nothing,
     ) -> None:
         self._clock, self._admit, self._heard, self._tell = clock, admit, heard, tell
-        self._manner = manner or Manner()
+        self._manner = manner or FakeAgentTiming()
         devices = shape.devices()
-        self._machines = {info.agent_id: PretendMachine(info, devices) for info in shape.agents()}
-        self._timetable = Timetable(clock)
-        self._changed: dict[AgentId, PretendMachine] = {}
+        self._machines = {info.agent_id: FakeAgent(info, devices) for info in shape.agents()}
+        self._timetable = EventQueue(clock)
+        self._changed: dict[AgentId, FakeAgent] = {}
 
     async def run(self) -> None:
         """Enrol every agent, and act until cancelled."""
@@ -110,7 +110,7 @@ class PretendFleet:
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
-    ) -> Gone:
+    ) -> GoneProof:
         """See the port; a pretended kernel does as it is told."""
         machine, key = self._machine(agent_id), Key(kernel_id, attempt)
         gone = machine.stop(incarnation, key)
@@ -136,26 +136,26 @@ class PretendFleet:
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
-    ) -> Execution:
+    ) -> KernelExecution:
         """See the port."""
         del terminal  # there is none, and what is typed is repeated all the same
         found = partial(self._running, agent_id, Key(kernel_id, attempt))
-        return PretendExecution(found, self._clock, command, words=self._manner.words(agent_id, command))
+        return FakeExecution(found, self._clock, command, words=self._manner.words(agent_id, command))
 
-    def _running(self, agent_id: AgentId, key: Key) -> PretendKernel:
+    def _running(self, agent_id: AgentId, key: Key) -> FakeKernel:
         """A kernel to run a command in; one that is about to start will do."""
         kernel = self._machine(agent_id).kernels.get(key)
-        if kernel is None or kernel.phase is Phase.EXITED:
+        if kernel is None or kernel.phase is FakePhase.EXITED:
             raise AgentRefused(agent_id=agent_id, problem=f"kernel {key.kernel_id} does not run [runtime-failure]")
         return kernel
 
-    def _machine(self, agent_id: AgentId) -> PretendMachine:
+    def _machine(self, agent_id: AgentId) -> FakeAgent:
         machine = self._machines.get(agent_id)
         if machine is None or machine.incarnation == 0:
             raise AgentUnreachable(agent_id=agent_id, problem="it is not among the pretended agents")
         return machine
 
-    async def _enrol(self, waiting: deque[PretendMachine]) -> None:
+    async def _enrol(self, waiting: deque[FakeAgent]) -> None:
         while waiting:
             machine = waiting.popleft()
             try:
@@ -177,17 +177,17 @@ class PretendFleet:
                 await self._speak(machine)
             await self._timetable.wait()
 
-    async def _speak(self, machine: PretendMachine) -> None:
+    async def _speak(self, machine: FakeAgent) -> None:
         try:
             await self._heard(machine.state(), ())
         except Exception as problem:  # noqa: BLE001  # the next heartbeat says it all again
             self._tell(f"a heartbeat of agent {machine.info.agent_id} was lost: {problem!r}")
 
-    def _beat(self, machine: PretendMachine) -> None:
+    def _beat(self, machine: FakeAgent) -> None:
         self._note(machine)
         self._timetable.after(self._manner.beat_s, partial(self._beat, machine))
 
-    def _start(self, machine: PretendMachine, key: Key) -> None:
+    def _start(self, machine: FakeAgent, key: Key) -> None:
         if not machine.start(key):
             return
         self._note(machine)
@@ -195,10 +195,10 @@ class PretendFleet:
         if conduct.lasts_s is not None:
             self._timetable.after(conduct.lasts_s, partial(self._end, machine, key, conduct.exit_code))
 
-    def _end(self, machine: PretendMachine, key: Key, exit_code: int) -> None:
+    def _end(self, machine: FakeAgent, key: Key, exit_code: int) -> None:
         if machine.end(key, exit_code):
             self._note(machine)
 
-    def _note(self, machine: PretendMachine) -> None:
+    def _note(self, machine: FakeAgent) -> None:
         self._changed[machine.info.agent_id] = machine
         self._timetable.nudge()

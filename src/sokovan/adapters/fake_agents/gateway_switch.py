@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.ports.agent_gateway import AgentGateway, Gone, ImageReport
-from sokovan.ports.runtime import Execution, Launch, LogPart
+from sokovan.ports.agent_gateway import AgentGateway, GoneProof, ImageReport
+from sokovan.ports.runtime import KernelExecution, Launch, LogPart
 
 
 class GatewaySwitch:
@@ -29,7 +29,7 @@ class GatewaySwitch:
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
-    ) -> Gone:
+    ) -> GoneProof:
         """See the port."""
         return await self._of(agent_id).stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
 
@@ -45,7 +45,7 @@ class GatewaySwitch:
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
-    ) -> Execution:
+    ) -> KernelExecution:
         """See the port."""
         return self._of(agent_id).execute(agent_id, kernel_id, attempt, command, terminal=terminal)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import NamedTuple
 
-from sokovan.adapters.fake_agents.script import Conduct
+from sokovan.adapters.fake_agents.script import KernelScript
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import KernelId
 from sokovan.domain.records import Device
-from sokovan.ports.agent_gateway import AgentRefused, Gone
+from sokovan.ports.agent_gateway import AgentRefused, GoneProof
 from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.ports.runtime import Launch, LogPart
 
@@ -20,7 +20,7 @@ TERMINATED = 143
 KILLED = 137
 
 
-class Phase(StrEnum):
+class FakePhase(StrEnum):
     """Where a pretended kernel is."""
 
     ASKED = auto()
@@ -36,32 +36,32 @@ class Key(NamedTuple):
 
 
 @dataclass(slots=True)
-class PretendKernel:
+class FakeKernel:
     """One kernel, as far as there is one; `over` is set when it has ended."""
 
     launch: Launch
-    conduct: Conduct
-    phase: Phase = Phase.ASKED
+    conduct: KernelScript
+    phase: FakePhase = FakePhase.ASKED
     exit_code: int | None = None
     stopped: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class PretendMachine:
+class FakeAgent:
     """What an agent holds; every method is one step, and none waits."""
 
     def __init__(self, info: AgentInfo, devices: tuple[Device, ...]) -> None:
         self.info, self.devices = info, devices
         self.incarnation = 0
         self.sequence = 0
-        self.kernels: dict[Key, PretendKernel] = {}
+        self.kernels: dict[Key, FakeKernel] = {}
         self._tombstones: dict[Key, int | None] = {}
         self._latest: dict[KernelId, int] = {}
         self._used: Counter[str] = Counter()
         self._units = {device.device_id: device.units for device in devices}
         self._taken: Counter[str] = Counter()
 
-    def create(self, incarnation: int, launch: Launch, conduct: Conduct) -> bool:
+    def create(self, incarnation: int, launch: Launch, conduct: KernelScript) -> bool:
         """Take a kernel; whether it is new. Raises AgentRefused."""
         self.require(incarnation)
         key = Key(launch.kernel_id, launch.attempt)
@@ -73,7 +73,7 @@ class PretendMachine:
         if held is not None:
             return False
         self._require_room(key, launch)
-        self.kernels[key] = PretendKernel(launch, conduct)
+        self.kernels[key] = FakeKernel(launch, conduct)
         self._latest[key.kernel_id] = key.attempt
         self._used.update(launch.slots)
         self._taken.update(_devices(launch))
@@ -82,33 +82,33 @@ class PretendMachine:
     def start(self, key: Key) -> bool:
         """A kernel that was asked for runs now; whether it does."""
         kernel = self.kernels.get(key)
-        if kernel is None or kernel.phase is not Phase.ASKED:
+        if kernel is None or kernel.phase is not FakePhase.ASKED:
             return False
-        kernel.phase = Phase.RUNNING
+        kernel.phase = FakePhase.RUNNING
         return True
 
     def end(self, key: Key, exit_code: int) -> bool:
         """A kernel is over; whether it was not before."""
         kernel = self.kernels.get(key)
-        if kernel is None or kernel.phase is Phase.EXITED:
+        if kernel is None or kernel.phase is FakePhase.EXITED:
             return False
-        kernel.phase, kernel.exit_code = Phase.EXITED, exit_code
+        kernel.phase, kernel.exit_code = FakePhase.EXITED, exit_code
         self._used.subtract(kernel.launch.slots)
         self._taken.subtract(_devices(kernel.launch))
         kernel.over.set()
         return True
 
-    def stop(self, incarnation: int, key: Key) -> Gone:
+    def stop(self, incarnation: int, key: Key) -> GoneProof:
         """Whether a kernel is gone; one that is not is to end. Raises AgentRefused."""
         self.require(incarnation)
         kernel = self.kernels.get(key)
-        if kernel is not None and kernel.phase is not Phase.EXITED:
+        if kernel is not None and kernel.phase is not FakePhase.EXITED:
             kernel.stopped = True
-            return Gone(gone=False, detail={"phase": kernel.phase})
+            return GoneProof(gone=False, detail={"phase": kernel.phase})
         if key not in self._tombstones:
             self._tombstones[key] = kernel.exit_code if kernel is not None else None
             self._latest[key.kernel_id] = max(key.attempt, self._latest.get(key.kernel_id, 0))
-        return Gone(gone=True, exit_code=self._tombstones[key])
+        return GoneProof(gone=True, exit_code=self._tombstones[key])
 
     def forget(self, incarnation: int, key: Key) -> bool:
         """Drop what is kept of an ended kernel; whether there was. Raises AgentRefused."""
@@ -116,7 +116,7 @@ class PretendMachine:
         kernel = self.kernels.get(key)
         if kernel is None:
             return False
-        if kernel.phase is not Phase.EXITED:
+        if kernel.phase is not FakePhase.EXITED:
             raise self._refusal("not-over", f"{_words(key)} is not over: {kernel.phase}")
         self._tombstones.setdefault(key, kernel.exit_code)
         del self.kernels[key]
@@ -127,16 +127,16 @@ class PretendMachine:
         kernel = self.kernels.get(key)
         if kernel is None:
             raise self._refusal("runtime-failure", f"{_words(key)} is not here")
-        said = b"" if kernel.phase is Phase.ASKED else text
+        said = b"" if kernel.phase is FakePhase.ASKED else text
         piece = said[max(0, offset) :][: max(0, limit)]
         at_end = max(0, offset) + len(piece) >= len(said)
-        return LogPart(offset, piece, end=kernel.phase is Phase.EXITED and at_end)
+        return LogPart(offset, piece, end=kernel.phase is FakePhase.EXITED and at_end)
 
     def state(self) -> AgentState:
         """Everything that the agent holds, as the next heartbeat says it."""
         self.sequence += 1
         reports = (
-            KernelReport(key.kernel_id, key.attempt, kernel.phase is Phase.RUNNING, kernel.exit_code)
+            KernelReport(key.kernel_id, key.attempt, kernel.phase is FakePhase.RUNNING, kernel.exit_code)
             for key, kernel in self.kernels.items()
         )
         return AgentState(self.info.agent_id, self.incarnation, self.sequence, tuple(reports))
@@ -151,7 +151,7 @@ class PretendMachine:
         if latest > key.attempt:
             raise self._refusal("outdated-attempt", f"{_words(key)} comes after attempt {latest}")
         before = self.kernels.get(Key(key.kernel_id, latest))
-        if before is not None and before.phase is not Phase.EXITED:
+        if before is not None and before.phase is not FakePhase.EXITED:
             raise self._refusal("attempt-live", f"attempt {latest} of kernel {key.kernel_id} is not over")
         for slot, amount in launch.slots.items():
             if self._used[slot] + amount > self.info.available_slots[slot]:

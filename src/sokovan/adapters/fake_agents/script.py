@@ -16,14 +16,14 @@ _ENDLESS = frozenset({"infinity", "inf"})
 _FAILED = 1
 
 
-class Conduct(NamedTuple):
+class KernelScript(NamedTuple):
     """What a command does: lasts so long (None: for ever), ends with this code."""
 
     lasts_s: float | None
     exit_code: int = 0
 
 
-def conduct_of(command: Sequence[str], *, work_s: float = WORK_S) -> Conduct:
+def conduct_of(command: Sequence[str], *, work_s: float = WORK_S) -> KernelScript:
     """How a command goes: `sleep`, `exit`, `true`, `false`, and shells as one expects.
 
     Any other is work, takes `work_s`, and succeeds.
@@ -38,35 +38,35 @@ def conduct_of(command: Sequence[str], *, work_s: float = WORK_S) -> Conduct:
     program, *arguments = command or ("",)
     name = program.rpartition("/")[2]
     if not name or (name in SHELLS and not arguments):
-        return Conduct(None)
+        return KernelScript(None)
     if name in SHELLS and len(arguments) > 1 and arguments[0] == "-c":
         return _script(arguments[1], work_s)
     return _simple(name, arguments, work_s)
 
 
-def _simple(name: str, arguments: Sequence[str], work_s: float) -> Conduct:
+def _simple(name: str, arguments: Sequence[str], work_s: float) -> KernelScript:
     match name:
         case "sleep":
             return _sleep(arguments)
         case "exit":
-            return Conduct(0.0, int(arguments[0]) & 0xFF if arguments and arguments[0].isdigit() else 0)
+            return KernelScript(0.0, int(arguments[0]) & 0xFF if arguments and arguments[0].isdigit() else 0)
         case "true" | "echo" | ":":
-            return Conduct(0.0)
+            return KernelScript(0.0)
         case "false":
-            return Conduct(0.0, _FAILED)
-    return Conduct(work_s)
+            return KernelScript(0.0, _FAILED)
+    return KernelScript(work_s)
 
 
-def _sleep(arguments: Sequence[str]) -> Conduct:
+def _sleep(arguments: Sequence[str]) -> KernelScript:
     if any(argument in _ENDLESS for argument in arguments):
-        return Conduct(None)
+        return KernelScript(None)
     spans = [_SPAN.fullmatch(argument) for argument in arguments]
     if not spans or None in spans:
-        return Conduct(0.0, _FAILED)
-    return Conduct(sum(float(span[1]) * _UNITS[span[2]] for span in spans if span is not None))
+        return KernelScript(0.0, _FAILED)
+    return KernelScript(sum(float(span[1]) * _UNITS[span[2]] for span in spans if span is not None))
 
 
-def _script(text: str, work_s: float) -> Conduct:
+def _script(text: str, work_s: float) -> KernelScript:
     """A script of simple commands, one after the other."""
     total_s, exit_code = 0.0, 0
     for words in _statements(text):
@@ -77,7 +77,7 @@ def _script(text: str, work_s: float) -> Conduct:
         total_s, exit_code = total_s + step.lasts_s, step.exit_code
         if name == "exit":
             break
-    return Conduct(total_s, exit_code)
+    return KernelScript(total_s, exit_code)
 
 
 def _statements(text: str) -> Iterator[list[str]]:

@@ -10,14 +10,14 @@ import asyncio
 import socket
 from collections.abc import Collection
 
-from sokovan.adapters.process.layout import Places, opened
+from sokovan.adapters.process.layout import KernelLayout, opened
 from sokovan.adapters.process.shim.request_listener import address
 
 
-class Ends:
+class ExitWatcher:
     """Lines to the shims of kernels that run, while somebody waits for an end."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: KernelLayout) -> None:
         self._places = places
         self._lines: dict[str, socket.socket] = {}
         self._missed: set[str] = set()

@@ -22,7 +22,7 @@ _BOOT = "from sokovan.adapters.process.shim.fork_server import main; main()"
 _READ_BYTES = 4096
 
 
-class Nursery:
+class ForkServer:
     """Starts shims by copies of one process, which is started when first needed.
 
     One that is gone is started anew; where none can be had, each shim starts by itself.
@@ -117,5 +117,5 @@ def _started() -> socket.socket:
 
 
 # One for all runtimes of this process.
-NURSERY = Nursery()
+NURSERY = ForkServer()
 atexit.register(NURSERY.close)

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from sokovan.adapters.process.layout import Places, remove_tree, sync_folder
+from sokovan.adapters.process.layout import KernelLayout, remove_tree, sync_folder
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import ImageUnavailable
 
@@ -34,10 +34,10 @@ _INSTALLER_VARIABLES = re.compile(
 )
 
 
-class Images:
+class ProcessImages:
     """What kernels can be started from, and how it is made ready."""
 
-    def __init__(self, places: Places, clock: Clock, requirements: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, places: KernelLayout, clock: Clock, requirements: Mapping[str, Sequence[str]]) -> None:
         self._places = places
         self._clock = clock
         self._requirements = {name: tuple(lines) for name, lines in requirements.items()}

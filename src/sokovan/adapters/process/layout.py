@@ -37,7 +37,7 @@ def folder_name(kernel_id: KernelId, attempt: int) -> str:
     return f"{name}-{attempt}"
 
 
-class Places:
+class KernelLayout:
     """The folders below a runtime's root."""
 
     def __init__(self, root: Path) -> None:

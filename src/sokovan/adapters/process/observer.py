@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from sokovan.adapters.process.launch.environment import marks_of
-from sokovan.adapters.process.layout import LAUNCH, Places, locked_if_free, opened
-from sokovan.adapters.process.orphan_processes import Remains
+from sokovan.adapters.process.layout import LAUNCH, KernelLayout, locked_if_free, opened
+from sokovan.adapters.process.orphan_processes import OrphanProcesses
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.main import LOG, STATE
 from sokovan.adapters.process.shim.processes import Process, boot_id, is_alive, look_up
@@ -36,7 +36,7 @@ Record = Mapping[str, Any]
 class Observer:
     """Looks at kernels; EXITED from here is a proof that nothing of it runs."""
 
-    places: Places
+    places: KernelLayout
     clock: Clock
     # Ends are final: what is over need not be read again, and most kernels that are kept are over.
     over: dict[str, Observation] = field(default_factory=dict, compare=False, repr=False)
@@ -129,7 +129,7 @@ class Observer:
         kernel_id, attempt = _identity(folder.name, launch)
         groups = _groups(launch)
         marks = marks_of(kernel_id, attempt, root=self.places.root)
-        left = Remains(marks, groups=groups, state=state).end()
+        left = OrphanProcesses(marks, groups=groups, state=state).end()
         if left:
             return {**state, "stopping_ms": self.clock.now_ms(), "reason": f"does not die: pid {left[0].pid}"}
         groups.remove()

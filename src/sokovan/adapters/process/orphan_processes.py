@@ -16,7 +16,7 @@ END_LIMIT_S = 5.0
 _PAUSE_S = 0.01
 
 
-class Remains:
+class OrphanProcesses:
     """The processes of one kernel, without its shim to ask.
 
     Marks: its control groups, its variables, the pipe it speaks into, its session, and

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sokovan.adapters.process.execution import ProcessExecution
-from sokovan.adapters.process.exit_watcher import Ends
-from sokovan.adapters.process.images import Images
+from sokovan.adapters.process.exit_watcher import ExitWatcher
+from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import BUBBLEWRAP, Confinement, confinement
 from sokovan.adapters.process.launch.starter import Starter
-from sokovan.adapters.process.layout import Places, folder_name, opened
+from sokovan.adapters.process.layout import KernelLayout, folder_name, opened
 from sokovan.adapters.process.observer import Observer
 from sokovan.adapters.process.shim.log_ring import read_from
 from sokovan.adapters.process.shim.main import LOG
@@ -21,7 +21,7 @@ from sokovan.adapters.process.stopper import Stopper
 from sokovan.adapters.process.threads import Threads, Work
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import Execution, KernelState, Launch, LogPart, Observation, RuntimeFailure
+from sokovan.ports.runtime import KernelExecution, KernelState, Launch, LogPart, Observation, RuntimeFailure
 
 STONE_AGE_MS = 7 * 24 * 3600 * 1000
 
@@ -46,16 +46,16 @@ class ProcessRuntime:
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise RuntimeFailure("kernels run as processes on Linux only", hint="use the Docker runtime here")
-        self._places = Places(root.absolute())
+        self._places = KernelLayout(root.absolute())
         try:
             self._places.prepare()
         except OSError as error:
             raise RuntimeFailure(f"{root} cannot be used for kernels: {error}") from error
         self._clock = clock
-        self._images = Images(self._places, clock, requirements or {})
+        self._images = ProcessImages(self._places, clock, requirements or {})
         self._observer = Observer(self._places, clock)
         self._stopper = Stopper(self._places, self._observer)
-        self._ends = Ends(self._places)
+        self._ends = ExitWatcher(self._places)
         self._hidden = tuple(Path(os.path.realpath(folder)) for folder in (root, *hidden))
         self._bubblewrap = bubblewrap
         self._threads = Threads()
@@ -130,7 +130,7 @@ class ProcessRuntime:
             at, piece, total = read_from(log, max(0, offset), max(0, limit))
         return LogPart(at, piece, end=ended and at + len(piece) >= total)
 
-    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> Execution:
+    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
         """Run a further command inside a running kernel."""
         folder = self._places.folder(kernel_id, attempt)
         return ProcessExecution(folder, command, terminal=terminal, threads=self._threads)

@@ -10,7 +10,7 @@ import signal
 import time
 from dataclasses import dataclass
 
-from sokovan.adapters.process.layout import Places
+from sokovan.adapters.process.layout import KernelLayout
 from sokovan.adapters.process.observer import Observer
 from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.shim_client import ShimSilent, request_stop
@@ -27,7 +27,7 @@ _PAUSE_S = 0.01
 class Stopper:
     """Ends kernels; blocking for seconds at the most, for a thread."""
 
-    places: Places
+    places: KernelLayout
     observer: Observer
 
     def stop(self, name: str, grace_s: float) -> None:

@@ -33,7 +33,7 @@ TOGETHER_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
-class RetryRule:
+class TransactionRetry:
     """How long a unit of work is tried again before the database counts as away."""
 
     give_up_s: float = 10.0
@@ -47,10 +47,10 @@ Work = Callable[[SqlUnitOfWork], Awaitable[R]]
 class SqlStore:
     """Facts on SQLite or PostgreSQL."""
 
-    def __init__(self, database: Database, *, ids: IdSource, retry: RetryRule | None = None) -> None:
+    def __init__(self, database: Database, *, ids: IdSource, retry: TransactionRetry | None = None) -> None:
         self.database = database
         self._ids = ids
-        self._retry = retry or RetryRule()
+        self._retry = retry or TransactionRetry()
         self.outbox = SqlOutbox(database)
         self._groups: dict[Together[Any, Any], GroupCommit[None, Any, Any]] = {}
 

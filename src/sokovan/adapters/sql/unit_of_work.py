@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from sokovan.adapters.sql.repositories.agents import SqlFleet
+from sokovan.adapters.sql.repositories.agents import SqlAgents
 from sokovan.adapters.sql.repositories.audit_log import SqlAuditTrail
 from sokovan.adapters.sql.repositories.catalog import SqlCatalog
 from sokovan.adapters.sql.repositories.credentials import SqlCredentials
@@ -34,9 +34,9 @@ class SqlUnitOfWork:
         return SqlSessions(self.transaction)
 
     @cached_property
-    def fleet(self) -> SqlFleet:
+    def fleet(self) -> SqlAgents:
         """See the port."""
-        return SqlFleet(self.transaction)
+        return SqlAgents(self.transaction)
 
     @cached_property
     def ledger(self) -> SqlLedger:

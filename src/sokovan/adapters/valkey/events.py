@@ -45,7 +45,7 @@ def decoded(body: bytes) -> Event | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StreamPosition:
     """Where a consumer stands: keys, names, and when others are given up."""
 
     stream: str
@@ -83,7 +83,7 @@ class ValkeyEventBus:
 
     async def subscribe(self, *, group: str, consumer: str) -> Subscription:
         """A place in `group`; a new group begins with what is published from now on."""
-        place = Place(self._stream, f"{self._stream}:{group}", group, consumer, self._redeliver_after_ms)
+        place = StreamPosition(self._stream, f"{self._stream}:{group}", group, consumer, self._redeliver_after_ms)
         subscription = ValkeySubscription(Link(self._url, deadline_s=self._deadline_s), place)
         await subscription.join()
         self._subscriptions = [*(known for known in self._subscriptions if not known.closed), subscription]
@@ -99,7 +99,7 @@ class ValkeyEventBus:
 class ValkeySubscription:
     """One consumer's place in a group of the stream, on a connection of its own."""
 
-    def __init__(self, link: Link, place: Place) -> None:
+    def __init__(self, link: Link, place: StreamPosition) -> None:
         self._link = link
         self._place = place
         self._epoch: bytes | None = None

@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from sokovan.agent.link.manager_link import ManagerAddress, dialled
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import Execution, KernelRuntime
+from sokovan.ports.runtime import KernelExecution, KernelRuntime
 from sokovan.wire.exec_messages import PIECE_BYTES_MAX, CommandEnded, InputEnded, Resized, word_of, word_text
 from sokovan.wire.frames import STREAM_PATH, OpenStream
 from sokovan.wire.link_codec import MalformedFrame
@@ -55,7 +55,7 @@ class CommandStreams:
         finally:
             self._open -= 1
 
-    async def _pump(self, execution: Execution, socket: ClientConnection) -> None:
+    async def _pump(self, execution: KernelExecution, socket: ClientConnection) -> None:
         """Both ways until the command has ended, or the manager has hung up."""
         both = {asyncio.ensure_future(self._say(execution, socket)), asyncio.ensure_future(_hear(execution, socket))}
         try:
@@ -68,7 +68,7 @@ class CommandStreams:
                 task.cancel()
             await asyncio.gather(*both, return_exceptions=True)
 
-    async def _say(self, execution: Execution, socket: ClientConnection) -> None:
+    async def _say(self, execution: KernelExecution, socket: ClientConnection) -> None:
         moved = asyncio.Event()
         output = asyncio.ensure_future(_send_output(execution, socket, moved))
         try:
@@ -86,14 +86,14 @@ class CommandStreams:
             await asyncio.gather(output, return_exceptions=True)
 
 
-async def _send_output(execution: Execution, socket: ClientConnection, moved: asyncio.Event) -> None:
+async def _send_output(execution: KernelExecution, socket: ClientConnection, moved: asyncio.Event) -> None:
     async for piece in execution.output():
         for start in range(0, len(piece), PIECE_BYTES_MAX):
             await socket.send(piece[start : start + PIECE_BYTES_MAX])
             moved.set()
 
 
-async def _hear(execution: Execution, socket: ClientConnection) -> None:
+async def _hear(execution: KernelExecution, socket: ClientConnection) -> None:
     async for content in socket:
         if isinstance(content, bytes):
             await execution.write(content)

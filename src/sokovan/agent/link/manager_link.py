@@ -20,9 +20,16 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from sokovan.agent.link.backoff import Backoff, Redialling
 from sokovan.domain.errors import InvalidInput
 from sokovan.ports.environment import Clock
-from sokovan.wire.frames import LINK_PATH, Frame, Heartbeat, Hello, Refusal, Reply, Request, Welcome
+from sokovan.wire.frames import LINK_PATH, Frame, Heartbeat, Hello, HelloRefused, Reply, Request, Welcome
 from sokovan.wire.link_codec import FRAME_BYTES_MAX, MalformedFrame, decode, encode
-from sokovan.wire.link_session import AgentEnd, Asked, Ended, Nudged, Opened, Overfull
+from sokovan.wire.link_session import (
+    AgentEnd,
+    LinkEnded,
+    LinkEstablished,
+    LinkOverloaded,
+    ReportRequested,
+    RequestReceived,
+)
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_S = 10.0
@@ -76,7 +83,7 @@ def dialled(address: ManagerAddress, path: str) -> connect:
     )
 
 
-class LinkDuty(Protocol):
+class LinkHandler(Protocol):
     """The agent, as its links see it."""
 
     def hello(self) -> Hello:
@@ -104,7 +111,9 @@ class ManagerLink:
     `number` is the duty's own, one for each time that the link opens.
     """
 
-    def __init__(self, address: ManagerAddress, duty: LinkDuty, clock: Clock, *, chance: Callable[[], float]) -> None:
+    def __init__(
+        self, address: ManagerAddress, duty: LinkHandler, clock: Clock, *, chance: Callable[[], float]
+    ) -> None:
         self.number = 0
         self.address, self._duty, self._clock, self._chance = address, duty, clock, chance
         self._session = AgentEnd()
@@ -136,7 +145,7 @@ class ManagerLink:
         self._beat_wanted = True
         self._wake.set()
 
-    async def _one_link(self) -> tuple[int | None, Refusal | None]:
+    async def _one_link(self) -> tuple[int | None, HelloRefused | None]:
         """From dialling to the end; when it opened, and how it was refused."""
         self._session, self._answers, self._beat_wanted = AgentEnd(), deque(), False
         opened_ms: int | None = None
@@ -158,15 +167,15 @@ class ManagerLink:
             self._duty.tell(f"{self.address.url}: {str(problem) or type(problem).__name__}")
         return opened_ms, None
 
-    async def _greet(self, socket: ClientConnection) -> Ended | None:
+    async def _greet(self, socket: ClientConnection) -> LinkEnded | None:
         async with asyncio.timeout(OPEN_S):
             await socket.send(encode(self._session.greet(self._duty.hello())))
             [event] = self._heard(await socket.recv(decode=False))
-        if isinstance(event, Opened):
+        if isinstance(event, LinkEstablished):
             self._beat_s = event.welcome.heartbeat_s
             self._duty.opened(self, event.welcome)
             return None
-        return event if isinstance(event, Ended) else Ended(f"an unexpected {type(event).__name__}")
+        return event if isinstance(event, LinkEnded) else LinkEnded(f"an unexpected {type(event).__name__}")
 
     async def _talk(self, socket: ClientConnection) -> None:
         both = {asyncio.ensure_future(self._listen(socket)), asyncio.ensure_future(self._speak(socket))}
@@ -187,13 +196,13 @@ class ManagerLink:
                 return
             for event in self._heard(content):
                 match event:
-                    case Asked():
+                    case RequestReceived():
                         self._duty.asked(self, event.request)
-                    case Overfull():
+                    case LinkOverloaded():
                         self._queue(event.problem)
-                    case Nudged():
+                    case ReportRequested():
                         self.beat()
-                    case Ended():
+                    case LinkEnded():
                         self._duty.tell(f"{self.address.url}: {event.reason}")
                         return
                     case _:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from sokovan import __version__
 from sokovan.agent.inventory import Inventory
-from sokovan.agent.journal.records import KernelKey
-from sokovan.agent.kernel_table import Holdings, Token, reports
-from sokovan.agent.messages import CreateAsked, Event, ForgetAsked, PrepareAsked, StopAsked
+from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.kernel_table import KernelTable, Token, reports
+from sokovan.agent.messages import CreateRequested, Event, ForgetRequested, PrepareRequested, StopRequested
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.session import Mount
-from sokovan.ports.agent_gateway import Gone, ImageReport
+from sokovan.ports.agent_gateway import GoneProof, ImageReport
 from sokovan.ports.runtime import Launch, LogPart
 from sokovan.wire import frames
 
@@ -24,13 +24,13 @@ def event_of(request: frames.Request, token: Token) -> Event | None:
     incarnation, ask = request.incarnation, request.ask
     match ask:
         case frames.CreateKernel():
-            return CreateAsked(token, incarnation, launch_of(ask))
+            return CreateRequested(token, incarnation, launch_of(ask))
         case frames.StopKernel():
-            return StopAsked(token, incarnation, key_of(ask), ask.grace_s)
+            return StopRequested(token, incarnation, key_of(ask), ask.grace_s)
         case frames.ForgetKernel():
-            return ForgetAsked(token, incarnation, key_of(ask))
+            return ForgetRequested(token, incarnation, key_of(ask))
         case frames.PrepareImage():
-            return PrepareAsked(token, incarnation, ask.image)
+            return PrepareRequested(token, incarnation, ask.image)
     return None
 
 
@@ -58,25 +58,25 @@ def launch_of(ask: frames.CreateKernel) -> Launch:
     )
 
 
-def reply_of(word: Gone | ImageReport | LogPart | None) -> frames.Reply:
+def reply_of(word: GoneProof | ImageReport | LogPart | None) -> frames.Reply:
     """An answer in the words of the link."""
     match word:
         case None:
             return frames.Done()
-        case Gone():
-            return frames.GoneWord(word.gone, word.exit_code, dict(word.detail))
+        case GoneProof():
+            return frames.KernelGone(word.gone, word.exit_code, dict(word.detail))
         case ImageReport():
             return image_word(word)
         case LogPart():
-            return frames.LogWord(word.offset, word.data, word.end)
+            return frames.LogData(word.offset, word.data, word.end)
 
 
-def image_word(report: ImageReport) -> frames.ImageWord:
+def image_word(report: ImageReport) -> frames.ImageStatus:
     """News of an image in the words of the link."""
-    return frames.ImageWord(report.image, report.state.value, report.detail[:DETAIL_MAX])
+    return frames.ImageStatus(report.image, report.state.value, report.detail[:DETAIL_MAX])
 
 
-def hello_of(inventory: Inventory, holdings: Holdings) -> frames.Hello:
+def hello_of(inventory: Inventory, holdings: KernelTable) -> frames.Hello:
     """How this machine presents itself, with all that it answers for."""
     return frames.Hello(
         agent_id=inventory.agent_id,
@@ -93,7 +93,7 @@ def hello_of(inventory: Inventory, holdings: Holdings) -> frames.Hello:
     )
 
 
-def kernel_entries(holdings: Holdings) -> tuple[frames.KernelEntry, ...]:
+def kernel_entries(holdings: KernelTable) -> tuple[frames.KernelEntry, ...]:
     """Every kernel of the agent, in the words of the link."""
     return tuple(
         frames.KernelEntry(
@@ -103,7 +103,7 @@ def kernel_entries(holdings: Holdings) -> tuple[frames.KernelEntry, ...]:
     )
 
 
-def heartbeat_of(holdings: Holdings, *, sequence: int, load: Mapping[str, int]) -> frames.Heartbeat:
+def heartbeat_of(holdings: KernelTable, *, sequence: int, load: Mapping[str, int]) -> frames.Heartbeat:
     """Everything that the agent holds, in the words of the link."""
     return frames.Heartbeat(
         incarnation=holdings.incarnation,

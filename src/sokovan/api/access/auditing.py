@@ -6,9 +6,8 @@ from collections import Counter
 
 from starlette.requests import HTTPConnection
 
-from sokovan.api.access.authentication import Asker
+from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
 from sokovan.api.access.request_limits import Buckets
-from sokovan.api.middleware import asker_of
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.audit import AuditEntry
@@ -20,7 +19,9 @@ TEXT_MAX = 200
 DENIED_PER_MINUTE = 60
 
 
-def audit_entry(asker: Asker, action: str, target: str, *, outcome: str = DONE, **detail: str) -> AuditEntry:
+def audit_entry(
+    asker: AuthenticatedPrincipal, action: str, target: str, *, outcome: str = DONE, **detail: str
+) -> AuditEntry:
     """One line for the trail; `action` is a kind and a verb, as `queue.put`."""
     return AuditEntry(
         who=asker.user,
@@ -49,7 +50,7 @@ class Auditor:
 
     async def denied(self, request: HTTPConnection, error: SokovanError) -> None:
         """A call that would have changed something, by somebody who may not."""
-        asker = asker_of(request.scope)
+        asker = principal_of(request.scope)
         if self._lines.take(asker.access_key):
             self._unwritten[asker.access_key] += 1
             return

@@ -14,6 +14,9 @@ import secrets  # noqa: TID251  # a token that could be made again would be no s
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from starlette.types import Scope
+
+from sokovan.api.errors import Unauthenticated
 from sokovan.domain.access import Standing
 from sokovan.domain.ids import AccessKey
 from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Owner
@@ -29,6 +32,8 @@ REMEMBERED_MAX = 10_000
 REFUSED_KEPT_S = 1.0
 _TOKEN = re.compile(r"sk-([A-Za-z0-9][A-Za-z0-9_\-]{0,127})\.([A-Za-z0-9_\-]{43})", re.ASCII)
 _SCHEME = "bearer "
+# Key of the principal in the scope of a request.
+PRINCIPAL = "sokovan.principal"
 
 
 def new_token(access_key: AccessKey) -> str:
@@ -50,7 +55,7 @@ def token_of(authorization: str | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class AuthenticatedPrincipal:
     """Who makes a request, and which one it is."""
 
     principal: Principal
@@ -142,3 +147,11 @@ class Authenticator:
         self._refused.clear()  # one of them may be let in again
         for digest in [d for d, (found, _) in self._remembered.items() if found.user.name == name]:
             del self._remembered[digest]
+
+
+def principal_of(scope: Scope) -> AuthenticatedPrincipal:
+    """The authenticated principal of this request. Raises Unauthenticated if there is none."""
+    principal = scope.get(PRINCIPAL)
+    if not isinstance(principal, AuthenticatedPrincipal):
+        raise Unauthenticated
+    return principal

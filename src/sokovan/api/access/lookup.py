@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sokovan.api.access.authentication import Asker
+from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.errors import AmbiguousName, Forbidden
-from sokovan.domain.access import NOBODYS, Act, Answer, Belonging, Kind, judged, may_at_all, sessions_of
-from sokovan.domain.errors import NotFound, quoted
+from sokovan.domain.access import (
+    NOBODYS,
+    AccessDecision,
+    Action,
+    Belonging,
+    ObjectKind,
+    judged,
+    may_at_all,
+    sessions_of,
+)
+from sokovan.domain.errors import ObjectNotFound, quoted
 from sokovan.domain.ids import AgentId, is_name
 from sokovan.domain.records import AgentRecord, KernelRecord, SessionRecord
 from sokovan.domain.tenancy import Role
@@ -15,7 +24,7 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 
 
-def seen_by(asker: Asker, wanted: SessionFilter | None = None) -> SessionFilter | None:
+def seen_by(asker: AuthenticatedPrincipal, wanted: SessionFilter | None = None) -> SessionFilter | None:
     """A filter narrowed to what the caller may see; None if that leaves nothing."""
     wanted = wanted or SessionFilter()
     scope = sessions_of(asker.standing)
@@ -26,7 +35,7 @@ def seen_by(asker: Asker, wanted: SessionFilter | None = None) -> SessionFilter 
     return replace(wanted, user=scope.user or wanted.user, domain=scope.domain or wanted.domain)
 
 
-async def session_named(unit: UnitOfWork, ref: str, asker: Asker) -> SessionRecord:
+async def session_named(unit: UnitOfWork, ref: str, asker: AuthenticatedPrincipal) -> SessionRecord:
     """The session that a text means to the caller: one of his own before another's.
 
     Raises NotFound, AmbiguousName.
@@ -42,10 +51,10 @@ async def session_named(unit: UnitOfWork, ref: str, asker: Asker) -> SessionReco
             raise AmbiguousName(f"{quoted(ref)} may be {names}, or others")
         if found:
             return found[0]
-    raise NotFound(what="session", name=ref)
+    raise ObjectNotFound(what="session", name=ref)
 
 
-async def read_session(store: Store, ref: str, asker: Asker) -> SessionRecord:
+async def read_session(store: Store, ref: str, asker: AuthenticatedPrincipal) -> SessionRecord:
     """Like `session_named`, in a read of its own."""
     return await store.read(lambda unit: session_named(unit, ref, asker))
 
@@ -53,7 +62,7 @@ async def read_session(store: Store, ref: str, asker: Asker) -> SessionRecord:
 async def agent_named(unit: UnitOfWork, name: str) -> AgentRecord:
     """The agent of this name. Raises NotFound."""
     if not is_name(name):
-        raise NotFound(what="agent", name=name)
+        raise ObjectNotFound(what="agent", name=name)
     return await unit.fleet.get(AgentId(name))
 
 
@@ -61,25 +70,27 @@ def kernel_at(record: SessionRecord, index: int) -> KernelRecord:
     """The kernel of a session by its index. Raises NotFound."""
     found = next((kernel for kernel in record.kernels if kernel.index == index), None)
     if found is None:
-        raise NotFound(what="kernel", name=f"{record.session_id}/{index}")
+        raise ObjectNotFound(what="kernel", name=f"{record.session_id}/{index}")
     return found
 
 
-def require(asker: Asker, act: Act, kind: Kind, belonging: Belonging = NOBODYS, *, name: str) -> None:
+def require(
+    asker: AuthenticatedPrincipal, act: Action, kind: ObjectKind, belonging: Belonging = NOBODYS, *, name: str
+) -> None:
     """Raises Forbidden, or NotFound for what the caller may not even see."""
     answer = judged(asker.standing, act, kind, belonging)
-    if answer is Answer.HIDDEN:
-        raise NotFound(what=words(kind), name=name)
-    if answer is Answer.FORBIDDEN:
+    if answer is AccessDecision.HIDDEN:
+        raise ObjectNotFound(what=words(kind), name=name)
+    if answer is AccessDecision.FORBIDDEN:
         raise Forbidden(f"user {asker.user} may not {act} {words(kind)} {quoted(name)}")
 
 
-def require_at_all(asker: Asker, act: Act, kind: Kind) -> None:
+def require_at_all(asker: AuthenticatedPrincipal, act: Action, kind: ObjectKind) -> None:
     """Raises Forbidden where the caller's role does this with no object at all."""
     if not may_at_all(asker.standing, act, kind):
         raise Forbidden(f"the role {asker.standing.role} may not {act} a {words(kind)}")
 
 
-def words(kind: Kind) -> str:
+def words(kind: ObjectKind) -> str:
     """A kind as people say it."""
-    return "resource policy" if kind is Kind.POLICY else kind.value.replace("_", " ")
+    return "resource policy" if kind is ObjectKind.POLICY else kind.value.replace("_", " ")

@@ -9,16 +9,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.auditing import audit_entry
+from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import agent_named, require_at_all
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.agent_actions import asked_move
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
-from sokovan.api.middleware import asker_of
 from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
-from sokovan.domain.access import Act, Kind
+from sokovan.domain.access import Action, ObjectKind
 from sokovan.domain.records import AgentRecord
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.storage import UnitOfWork
@@ -83,8 +83,8 @@ class AgentRoutes:
 
     async def change(self, request: Request, name: Name) -> Response:
         """Drain a machine, take that back, or declare it gone; administrators only."""
-        asker = asker_of(request.scope)
-        require_at_all(asker, Act.CHANGE, Kind.AGENT)
+        asker = principal_of(request.scope)
+        require_at_all(asker, Action.CHANGE, ObjectKind.AGENT)
         body = body_of(request, AgentChange)
         trigger, goal, change = asked_move(body, asker.user)
 
@@ -101,4 +101,4 @@ class AgentRoutes:
 
     def _view(self, request: Request, record: AgentRecord, state: AgentState | None) -> AgentView:
         connected = self._parts.gateway.connected(record.info.agent_id)
-        return agent_view(record, state, connected=connected, seen_as=asker_of(request.scope).standing.role)
+        return agent_view(record, state, connected=connected, seen_as=principal_of(request.scope).standing.role)

@@ -10,22 +10,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.auditing import audit_entry
-from sokovan.api.access.authentication import Asker
+from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
 from sokovan.api.access.lookup import require, require_at_all, words
 from sokovan.api.context import ApiContext
-from sokovan.api.middleware import asker_of
 from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
-from sokovan.domain.access import NOBODYS, Act, Belonging, Kind, may
-from sokovan.domain.errors import Conflict, NotFound
+from sokovan.domain.access import NOBODYS, Action, Belonging, ObjectKind, may
+from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import is_name
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.ports.storage import UnitOfWork
 
 # Whoever names none gets the one of this name, so there must be one.
 USUAL = "default"
-ALWAYS_THERE = frozenset({Kind.DOMAIN, Kind.GROUP, Kind.QUEUE, Kind.SCALING_GROUP})
+ALWAYS_THERE = frozenset({ObjectKind.DOMAIN, ObjectKind.GROUP, ObjectKind.QUEUE, ObjectKind.SCALING_GROUP})
 
 Item = TypeVar("Item")
 Body = TypeVar("Body")
@@ -36,7 +35,7 @@ def nobodys(_item: object) -> Belonging:
     return NOBODYS
 
 
-async def nothing_more(_unit: UnitOfWork, _asker: Asker, _item: object, _before: object) -> None:
+async def nothing_more(_unit: UnitOfWork, _asker: AuthenticatedPrincipal, _item: object, _before: object) -> None:
     """For what needs no further leave."""
 
 
@@ -50,15 +49,15 @@ class Resource(Generic[Item, Body]):
     """
 
     path: str
-    kind: Kind
+    kind: ObjectKind
     item: type[Item]
     body: type[Body]
     page: Callable[..., Any]
     view: Callable[[Item], Body]
     made: Callable[[Body, Item | None], Item]
     belongs: Callable[[Item], Belonging] = nobodys
-    permit: Callable[[UnitOfWork, Asker, Item | None, Item | None], Awaitable[None]] = nothing_more
-    holders: Callable[[UnitOfWork, Asker], Awaitable[Callable[[Item], Belonging]]] | None = None
+    permit: Callable[[UnitOfWork, AuthenticatedPrincipal, Item | None, Item | None], Awaitable[None]] = nothing_more
+    holders: Callable[[UnitOfWork, AuthenticatedPrincipal], Awaitable[Callable[[Item], Belonging]]] | None = None
     key: Callable[[Item], str] = lambda item: str(getattr(item, "name", ""))
 
 
@@ -85,19 +84,19 @@ class CatalogRoutes(Generic[Item, Body]):
 
     async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
         """List those that the caller may see, by name."""
-        asker, of = asker_of(request.scope), self._resource
+        asker, of = principal_of(request.scope), self._resource
 
         async def work(unit: UnitOfWork) -> tuple[Sequence[Item], Callable[[Item], Belonging]]:
             return await _all(unit, of.item), await self._whose(unit, asker)
 
         every, whose = await self._parts.store.read(work)
-        seen = [item for item in every if may(asker.standing, Act.SEE, of.kind, whose(item))]
+        seen = [item for item in every if may(asker.standing, Action.SEE, of.kind, whose(item))]
         page, following = page_by_name(seen, of.key, limit=limit, cursor=cursor)
         return json_response(of.page(items=[of.view(item) for item in page], next=following))
 
     async def show(self, request: Request, name: Name) -> Response:
         """Show one."""
-        asker = asker_of(request.scope)
+        asker = principal_of(request.scope)
         item = await self._parts.store.read(lambda unit: self._seen(unit, asker, name))
         return json_response(self._resource.view(item))
 
@@ -106,22 +105,22 @@ class CatalogRoutes(Generic[Item, Body]):
         body: Any = body_of(request, self._resource.body)
         if body.name != name:
             raise InvalidRequest([Problem("name", "is not the name in the path")])
-        return await self._put(asker_of(request.scope), body, name)
+        return await self._put(principal_of(request.scope), body, name)
 
     async def remove(self, request: Request, name: Name) -> Response:
         """Remove one that nothing refers to; administrators only."""
-        return await self._remove(asker_of(request.scope), name)
+        return await self._remove(principal_of(request.scope), name)
 
-    async def _put(self, asker: Asker, body: Body, key: str) -> Response:
+    async def _put(self, asker: AuthenticatedPrincipal, body: Body, key: str) -> Response:
         of = self._resource
-        require_at_all(asker, Act.CHANGE, of.kind)
+        require_at_all(asker, Action.CHANGE, of.kind)
 
         async def work(unit: UnitOfWork) -> tuple[Item, bool]:
             before = await self._found(unit, key)
             if before is not None:
-                require(asker, Act.CHANGE, of.kind, of.belongs(before), name=key)
+                require(asker, Action.CHANGE, of.kind, of.belongs(before), name=key)
             item = of.made(body, before)
-            require(asker, Act.CHANGE, of.kind, of.belongs(item), name=key)
+            require(asker, Action.CHANGE, of.kind, of.belongs(item), name=key)
             await of.permit(unit, asker, item, before)
             await _put(unit, item)
             await unit.audit.append(audit_entry(asker, f"{of.kind}.put", key))
@@ -131,13 +130,13 @@ class CatalogRoutes(Generic[Item, Body]):
         await self._settled(key)
         return json_response(of.view(item), status=201 if is_new else 200)
 
-    async def _remove(self, asker: Asker, key: str) -> Response:
+    async def _remove(self, asker: AuthenticatedPrincipal, key: str) -> Response:
         of = self._resource
-        require_at_all(asker, Act.CHANGE, of.kind)
+        require_at_all(asker, Action.CHANGE, of.kind)
 
         async def work(unit: UnitOfWork) -> None:
             item = await self._seen(unit, asker, key)
-            require(asker, Act.CHANGE, of.kind, of.belongs(item), name=key)
+            require(asker, Action.CHANGE, of.kind, of.belongs(item), name=key)
             _require_dispensable(of.kind, key)
             await of.permit(unit, asker, None, item)
             await _remove(unit, of.item, key)
@@ -149,19 +148,19 @@ class CatalogRoutes(Generic[Item, Body]):
 
     async def _settled(self, key: str) -> None:
         """Let those know who decide by it."""
-        if self._resource.kind is Kind.USER:
+        if self._resource.kind is ObjectKind.USER:
             self._authenticator.forget_user(key)
         await self._parts.hints.set("sessions")
 
-    async def _seen(self, unit: UnitOfWork, asker: Asker, key: str) -> Item:
+    async def _seen(self, unit: UnitOfWork, asker: AuthenticatedPrincipal, key: str) -> Item:
         item = await self._found(unit, key)
         if item is None:
-            raise NotFound(what=words(self._resource.kind), name=key)
+            raise ObjectNotFound(what=words(self._resource.kind), name=key)
         whose = await self._whose(unit, asker)
-        require(asker, Act.SEE, self._resource.kind, whose(item), name=key)
+        require(asker, Action.SEE, self._resource.kind, whose(item), name=key)
         return item
 
-    async def _whose(self, unit: UnitOfWork, asker: Asker) -> Callable[[Item], Belonging]:
+    async def _whose(self, unit: UnitOfWork, asker: AuthenticatedPrincipal) -> Callable[[Item], Belonging]:
         of = self._resource
         return of.belongs if of.holders is None else await of.holders(unit, asker)
 
@@ -171,11 +170,11 @@ class CatalogRoutes(Generic[Item, Body]):
             return None
         try:
             return await _get(unit, self._resource.item, key)
-        except NotFound:
+        except ObjectNotFound:
             return None
 
 
-def _require_dispensable(kind: Kind, key: str) -> None:
+def _require_dispensable(kind: ObjectKind, key: str) -> None:
     """Raises Conflict for what everything else counts on."""
     if kind in ALWAYS_THERE and key == USUAL:
         hint = "change it instead; what names no other one belongs to it"

@@ -13,20 +13,20 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sokovan.api.access.auditing import audit_entry
-from sokovan.api.access.authentication import Asker
+from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
 from sokovan.api.access.lookup import kernel_at, read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import BodyTooLarge, ExecFailed
-from sokovan.api.middleware import POLICY_VIOLATION, asker_of
+from sokovan.api.middleware import POLICY_VIOLATION
 from sokovan.api.problems import problem_of
 from sokovan.api.routes.exec_frames import NORMAL, next_message, read_request, read_size, say_last
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN
-from sokovan.domain.errors import Conflict, NotFound, SokovanError, StoreUnavailable
+from sokovan.domain.errors import Conflict, ObjectNotFound, SokovanError, StoreUnavailable
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.records import KernelRecord
 from sokovan.ports.agent_gateway import AgentRefused
-from sokovan.ports.runtime import Execution
+from sokovan.ports.runtime import KernelExecution
 from sokovan.wire.api.execution import frames_of
 
 PATH = "/api/v1/sessions/{ref}/kernels/{index:int}/exec"
@@ -46,11 +46,11 @@ class ExecSocket:
 
     async def run(self, websocket: WebSocket) -> None:
         """One command, from its first message to its exit code."""
-        asker = asker_of(websocket.scope)
+        asker = principal_of(websocket.scope)
         self._streams.hub.require_room(asker.access_key)
         try:
             found = await self._running(asker, websocket.path_params["ref"], websocket.path_params["index"])
-        except NotFound as error:
+        except ObjectNotFound as error:
             await self._auditor.denied(websocket, error)
             raise
         await websocket.accept()
@@ -67,7 +67,7 @@ class ExecSocket:
         else:
             await say_last(websocket, {"exit_code": code}, NORMAL)
 
-    async def _running(self, asker: Asker, ref: str, index: int) -> tuple[KernelRecord, AgentId]:
+    async def _running(self, asker: AuthenticatedPrincipal, ref: str, index: int) -> tuple[KernelRecord, AgentId]:
         record = await read_session(self._parts.store, ref, asker)
         kernel = kernel_at(record, index)
         if kernel.status is not KernelStatus.RUNNING or kernel.agent_id is None:
@@ -75,7 +75,9 @@ class ExecSocket:
             raise Conflict(f"kernel {kernel.kernel_id} is {kernel.status}", hint=hint)
         return kernel, kernel.agent_id
 
-    async def _executed(self, websocket: WebSocket, asker: Asker, kernel: KernelRecord, agent_id: AgentId) -> int:
+    async def _executed(
+        self, websocket: WebSocket, asker: AuthenticatedPrincipal, kernel: KernelRecord, agent_id: AgentId
+    ) -> int:
         async with asyncio.timeout(FIRST_MESSAGE_S):
             wanted = read_request(await next_message(websocket))
         # The program alone: what follows it may be a secret.
@@ -89,7 +91,7 @@ class ExecSocket:
                 await execution.resize(rows=wanted.rows, columns=wanted.columns)
             return await self._conversed(websocket, asker, execution)
 
-    async def _conversed(self, websocket: WebSocket, asker: Asker, execution: Execution) -> int:
+    async def _conversed(self, websocket: WebSocket, asker: AuthenticatedPrincipal, execution: KernelExecution) -> int:
         """Carry input and output until the command ends, the client leaves, or the key is revoked."""
         said = asyncio.create_task(_carry_output(websocket, execution))
         others = [asyncio.create_task(_carry_input(websocket, execution)), asyncio.create_task(self._guard(asker))]
@@ -105,7 +107,7 @@ class ExecSocket:
                 task.cancel()
             await asyncio.gather(said, *others, return_exceptions=True)
 
-    async def _guard(self, asker: Asker) -> None:
+    async def _guard(self, asker: AuthenticatedPrincipal) -> None:
         """Raises once the key is revoked, or the server stops."""
         with self._streams.hub.listening(asker.access_key) as listener:
             while not self._streams.hub.closing:
@@ -115,13 +117,13 @@ class ExecSocket:
         raise StoreUnavailable("the server stops")
 
 
-async def _carry_output(websocket: WebSocket, execution: Execution) -> None:
+async def _carry_output(websocket: WebSocket, execution: KernelExecution) -> None:
     async for content in execution.output():
         for frame in frames_of(content):
             await websocket.send_bytes(frame)
 
 
-async def _carry_input(websocket: WebSocket, execution: Execution) -> None:
+async def _carry_input(websocket: WebSocket, execution: KernelExecution) -> None:
     """Raises WebSocketDisconnect when the client leaves."""
     while True:
         message = await next_message(websocket)

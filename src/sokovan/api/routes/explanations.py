@@ -8,12 +8,12 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import read_session, seen_by, session_named
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.explanations import plan_view, waiting_view, why_view
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import history_view
-from sokovan.api.middleware import asker_of
 from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.routes.parameters import Ref, SessionChoice
 from sokovan.ports.storage import UnitOfWork
@@ -48,22 +48,22 @@ class ExplanationRoutes:
     async def plan(self, request: Request) -> Response:
         """Ask what the scheduler would do with a session; nothing is stored."""
         wanted = session_request(body_of(request, SessionBody))
-        planned = await self._parts.controller.plan(wanted, asker_of(request.scope).caller)
+        planned = await self._parts.controller.plan(wanted, principal_of(request.scope).caller)
         return json_response(plan_view(planned))
 
     async def waiting(self, request: Request, query: Annotated[SessionChoice, Query()]) -> Response:
         """Tell what waits, by reason, with how much it waits for."""
-        scope = seen_by(asker_of(request.scope), query.filter())
+        scope = seen_by(principal_of(request.scope), query.filter())
         return json_response(waiting_view(await self._parts.controller.waiting(scope) if scope is not None else ()))
 
     async def why(self, request: Request, ref: Ref) -> Response:
         """Tell why a session is where it is, and what would help."""
-        record = await read_session(self._parts.store, ref, asker_of(request.scope))
+        record = await read_session(self._parts.store, ref, principal_of(request.scope))
         return json_response(why_view(await self._parts.controller.why(record.session_id)))
 
     async def history(self, request: Request, ref: Ref) -> Response:
         """Tell the story of a session and of its kernels."""
-        asker = asker_of(request.scope)
+        asker = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> HistoryView:
             record = await session_named(unit, ref, asker)

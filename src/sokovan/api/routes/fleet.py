@@ -8,7 +8,7 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sokovan.api.access.authentication import Asker
+from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.fleet import (
     image_of,
@@ -22,7 +22,7 @@ from sokovan.api.operations import Operation, body_of
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
 from sokovan.api.scaling_group_policy import require_runnable
-from sokovan.domain.access import Kind
+from sokovan.domain.access import ObjectKind
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -32,11 +32,11 @@ from sokovan.scheduling.registry import PluginRegistry
 from sokovan.wire.api.fleet import ImageBody, ImagePage, QueueBody, QueuePage, ScalingGroupBody, ScalingGroupPage
 
 QUEUES = Resource(
-    path="queues", kind=Kind.QUEUE, item=Queue, body=QueueBody, page=QueuePage, view=queue_view, made=queue_of
+    path="queues", kind=ObjectKind.QUEUE, item=Queue, body=QueueBody, page=QueuePage, view=queue_view, made=queue_of
 )
 IMAGES = Resource(
     path="images",
-    kind=Kind.IMAGE,
+    kind=ObjectKind.IMAGE,
     item=Image,
     body=ImageBody,
     page=ImagePage,
@@ -70,7 +70,7 @@ class ImageRoutes(CatalogRoutes[Image, ImageBody]):
         """Remove one; administrators only."""
         return await super().remove(request, await self._key(name, architecture))
 
-    async def _put(self, asker: Asker, body: ImageBody, key: str) -> Response:
+    async def _put(self, asker: AuthenticatedPrincipal, body: ImageBody, key: str) -> Response:
         return await super()._put(asker, body, f"{key} {body.architecture}")
 
     async def _key(self, name: str, architecture: str | None) -> str:
@@ -84,13 +84,15 @@ class ImageRoutes(CatalogRoutes[Image, ImageBody]):
 def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGroupBody]:
     """Pools, whose scheduling must be one that can be run with these plugins."""
 
-    async def permit(_unit: UnitOfWork, _asker: Asker, group: ScalingGroup | None, _before: object) -> None:
+    async def permit(
+        _unit: UnitOfWork, _asker: AuthenticatedPrincipal, group: ScalingGroup | None, _before: object
+    ) -> None:
         if group is not None:
             require_runnable(group, plugins)
 
     return Resource(
         path="scaling-groups",
-        kind=Kind.SCALING_GROUP,
+        kind=ObjectKind.SCALING_GROUP,
         item=ScalingGroup,
         body=ScalingGroupBody,
         page=ScalingGroupPage,

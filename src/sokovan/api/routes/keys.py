@@ -6,16 +6,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.auditing import audit_entry
-from sokovan.api.access.authentication import Asker, new_token, token_digest
+from sokovan.api.access.authentication import AuthenticatedPrincipal, new_token, principal_of, token_digest
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import Forbidden
 from sokovan.api.mapping.tenancy import key_view, new_key_view
-from sokovan.api.middleware import asker_of
 from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
-from sokovan.domain.access import Act, Belonging, Kind, may, may_act_for
-from sokovan.domain.errors import Conflict, NotFound
+from sokovan.domain.access import Action, Belonging, ObjectKind, may, may_act_for
+from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey, is_name
 from sokovan.domain.tenancy import Keypair, Role, User
 from sokovan.ports.storage import UnitOfWork
@@ -48,7 +47,7 @@ class KeyRoutes:
 
     async def create(self, request: Request) -> Response:
         """Make a key for oneself, or for a user of the domain one administers."""
-        asker = asker_of(request.scope)
+        asker = principal_of(request.scope)
         body = body_of(request, KeyRequest)
         access_key = AccessKey(self._parts.ids.new("AK"))
         token = new_token(access_key)
@@ -68,14 +67,19 @@ class KeyRoutes:
 
     async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
         """List one's own keys, or those of the users whom one administers."""
-        standing = asker_of(request.scope).standing
+        standing = principal_of(request.scope).standing
 
         async def work(unit: UnitOfWork) -> list[Keypair]:
             domains = {user.name: user.domain for user in await unit.catalog.all(User)}
             return [
                 keypair
                 for keypair in await unit.catalog.all(Keypair)
-                if may(standing, Act.SEE, Kind.KEY, Belonging(domain=domains.get(keypair.user, ""), user=keypair.user))
+                if may(
+                    standing,
+                    Action.SEE,
+                    ObjectKind.KEY,
+                    Belonging(domain=domains.get(keypair.user, ""), user=keypair.user),
+                )
             ]
 
         seen = await self._parts.store.read(work)
@@ -84,16 +88,16 @@ class KeyRoutes:
 
     async def remove(self, request: Request, access_key: Name) -> Response:
         """Revoke a key: it opens nothing within five seconds, open streams included."""
-        asker = asker_of(request.scope)
+        asker = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> None:
             if not is_name(access_key):
-                raise NotFound(what="key", name=access_key)
+                raise ObjectNotFound(what="key", name=access_key)
             try:
                 keypair = await unit.catalog.get(Keypair, access_key)
                 user = await unit.catalog.get(User, keypair.user)
-            except NotFound:
-                raise NotFound(what="key", name=access_key) from None
+            except ObjectNotFound:
+                raise ObjectNotFound(what="key", name=access_key) from None
             _require_own(asker, user, name=access_key)
             await unit.credentials.remove([keypair.access_key])
             await unit.catalog.remove(Keypair, access_key)
@@ -106,7 +110,7 @@ class KeyRoutes:
 
 async def _user(unit: UnitOfWork, name: str) -> User:
     if not is_name(name):
-        raise NotFound(what="user", name=name)
+        raise ObjectNotFound(what="user", name=name)
     return await unit.catalog.get(User, name)
 
 
@@ -117,17 +121,17 @@ async def _require_few(unit: UnitOfWork, user: User) -> None:
         raise Conflict(f"user {user.name} has {count} keys", hint="revoke those that are not used any more")
 
 
-def _require_own(asker: Asker, user: User, *, name: str = "") -> None:
+def _require_own(asker: AuthenticatedPrincipal, user: User, *, name: str = "") -> None:
     """Raises NotFound for a user who cannot be seen, Forbidden for one who is above."""
     belonging = Belonging(domain=user.domain, user=user.name)
-    if not may(asker.standing, Act.CHANGE, Kind.KEY, belonging):
-        raise NotFound(what="key" if name else "user", name=name or user.name)
+    if not may(asker.standing, Action.CHANGE, ObjectKind.KEY, belonging):
+        raise ObjectNotFound(what="key" if name else "user", name=name or user.name)
     # With a key of somebody above, one would be that somebody.
     if not may_act_for(asker.standing, user.name, user.role):
         raise Forbidden(f"user {user.name} is {user.role}, which is more than {asker.standing.role}")
 
 
-def _policy_for(asker: Asker, wanted: str | None) -> str | None:
+def _policy_for(asker: AuthenticatedPrincipal, wanted: str | None) -> str | None:
     """The limits of a new key: those of the key that makes it bind it as well."""
     if asker.standing.role is Role.ADMIN:
         return wanted

@@ -8,14 +8,14 @@ from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import kernel_at, read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import LogGone
-from sokovan.api.middleware import asker_of
 from sokovan.api.operations import EVENT_STREAM, Operation, json_response
 from sokovan.api.routes.parameters import INDEX_MAX, Index, Ref
 from sokovan.api.streaming.kernel_logs import OFFSET_MAX, PIECE, PIECE_MAX, TAIL_MAX, KernelLogs, log_chunk
-from sokovan.api.streaming.log_streams import Follower, read_places
+from sokovan.api.streaming.log_streams import LogStream, read_places
 from sokovan.domain.errors import Conflict
 from sokovan.domain.records import KernelRecord
 from sokovan.ports.runtime import LogPart
@@ -31,7 +31,7 @@ class LogRoutes:
         parts = context.parts
         self._store, self._streams = parts.store, context.streams
         self._logs = KernelLogs(parts.gateway)
-        self._follower = Follower(parts.store, self._logs, clock=parts.clock, limits=context.settings.streams)
+        self._follower = LogStream(parts.store, self._logs, clock=parts.clock, limits=context.settings.streams)
 
     def operations(self) -> list[Operation]:
         """Every operation of this resource."""
@@ -58,7 +58,7 @@ class LogRoutes:
         tail: Annotated[int | None, Query(ge=0, le=TAIL_MAX, description="The last lines; no offset then.")] = None,
     ) -> Response:
         """Read a piece of a kernel's output; `end` says that there will be no more."""
-        record = await read_session(self._store, ref, asker_of(request.scope))
+        record = await read_session(self._store, ref, principal_of(request.scope))
         kernel = kernel_at(record, index)
         begin = offset if tail is None else await self._logs.tail(kernel, tail)
         part = await self._logs.read(kernel, offset=begin, limit=limit)
@@ -78,7 +78,7 @@ class LogRoutes:
 
         The id of an event says how far each kernel was read: with `Last-Event-ID` it goes on there.
         """
-        asker = asker_of(request.scope)
+        asker = principal_of(request.scope)
         record = await read_session(self._store, ref, asker)
         chosen = [kernel_at(record, kernel)] if kernel is not None else list(record.kernels)
         if len(chosen) > FOLLOWED_MAX:

@@ -10,11 +10,11 @@ from pydantic import Field, field_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import read_session, seen_by, session_named
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import kernel_view, session_view
-from sokovan.api.middleware import asker_of
 from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX, cursor_of, number_of
 from sokovan.api.pending_reasons import viewed
@@ -91,7 +91,7 @@ class SessionRoutes:
         with another body, 422.
         """
         wanted = session_request(body_of(request, SessionBody))
-        caller = asker_of(request.scope).caller
+        caller = principal_of(request.scope).caller
         submission = await self._parts.controller.submit(wanted, caller, key=idempotency_key)
         record = submission.session
         headers = {"Location": f"/api/v1/sessions/{record.session_id}"}
@@ -99,7 +99,7 @@ class SessionRoutes:
 
     async def list(self, request: Request, query: Annotated[SessionQuery, Query()]) -> Response:
         """List sessions, the newest first."""
-        asker = asker_of(request.scope)
+        asker = principal_of(request.scope)
         wanted = query.filter()
         if query.mine and wanted.user not in {"", asker.user}:
             return json_response(SessionPage(items=[]))
@@ -120,7 +120,7 @@ class SessionRoutes:
 
     async def show(self, request: Request, ref: Ref) -> Response:
         """Show one session."""
-        asker = asker_of(request.scope)
+        asker = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> SessionView:
             [view] = await viewed(unit, [await session_named(unit, ref, asker)])
@@ -138,7 +138,7 @@ class SessionRoutes:
     ) -> Response:
         """Ask a session to end; it does so soon after."""
         record = await self._found(request, ref)
-        caller = asker_of(request.scope).caller
+        caller = principal_of(request.scope).caller
         marked = await self._parts.controller.mark_for_termination(
             record.session_id, caller, forced=forced, reason=reason
         )
@@ -147,7 +147,7 @@ class SessionRoutes:
     async def cancel(self, request: Request, ref: Ref) -> Response:
         """Withdraw a session that still waits; one that has started is not touched."""
         record = await self._found(request, ref)
-        cancelled = await self._parts.controller.cancel(record.session_id, asker_of(request.scope).caller)
+        cancelled = await self._parts.controller.cancel(record.session_id, principal_of(request.scope).caller)
         return json_response(session_view(cancelled))
 
     async def kernels(self, request: Request, ref: Ref) -> Response:
@@ -156,4 +156,4 @@ class SessionRoutes:
         return json_response([kernel_view(one, record.spec.kernels[one.index]) for one in record.kernels])
 
     async def _found(self, request: Request, ref: str) -> SessionRecord:
-        return await read_session(self._parts.store, ref, asker_of(request.scope))
+        return await read_session(self._parts.store, ref, principal_of(request.scope))

@@ -10,12 +10,13 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from sokovan import __version__
+from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import require
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.tenancy import whoami_view
-from sokovan.api.middleware import OPEN_PATH, asker_of
+from sokovan.api.middleware import OPEN_PATH
 from sokovan.api.operations import Operation, json_response
-from sokovan.domain.access import Act, Kind
+from sokovan.domain.access import Action, ObjectKind
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import SokovanError
 from sokovan.wire.api.system import HealthView
@@ -70,7 +71,7 @@ class SystemRoutes:
 
     async def metrics(self, request: Request) -> Response:
         """Give the figures for Prometheus; administrators only."""
-        require(asker_of(request.scope), Act.SEE, Kind.SYSTEM, name="metrics")
+        require(principal_of(request.scope), Action.SEE, ObjectKind.SYSTEM, name="metrics")
         return Response(self._parts.metrics(), media_type=FIGURES)
 
     async def openapi(self) -> Response:
@@ -79,7 +80,7 @@ class SystemRoutes:
 
     async def whoami(self, request: Request) -> Response:
         """Say who the caller is, as the server sees it."""
-        principal = asker_of(request.scope).principal
+        principal = principal_of(request.scope).principal
         return json_response(whoami_view(principal.user, principal.keypair))
 
     async def _looked(self) -> HealthView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sokovan.api.access.authentication import Asker
+from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import Forbidden
 from sokovan.api.mapping.tenancy import (
@@ -20,8 +20,8 @@ from sokovan.api.mapping.tenancy import (
 from sokovan.api.operations import Operation
 from sokovan.api.policy_holders import held_policies
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
-from sokovan.domain.access import Belonging, Kind, may_act_for, may_grant
-from sokovan.domain.errors import Conflict, NotFound
+from sokovan.domain.access import Belonging, ObjectKind, may_act_for, may_grant
+from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.tenancy import Domain, Group, Role, User
 from sokovan.ports.storage import UnitOfWork
@@ -37,7 +37,7 @@ from sokovan.wire.api.tenancy import (
 )
 
 
-async def permit_user(unit: UnitOfWork, asker: Asker, user: User | None, before: User | None) -> None:
+async def permit_user(unit: UnitOfWork, asker: AuthenticatedPrincipal, user: User | None, before: User | None) -> None:
     """Refuse to raise anybody above oneself, to touch who is above, to lose oneself.
 
     Raises Forbidden, NotFound, Conflict.
@@ -56,20 +56,22 @@ async def permit_user(unit: UnitOfWork, asker: Asker, user: User | None, before:
         group = await unit.catalog.get(Group, name)
         # To whoever is in the domain, a group of another one is not there.
         if group.domain != user.domain:
-            raise NotFound(what="group", name=name)
+            raise ObjectNotFound(what="group", name=name)
 
 
-async def permit_group(_unit: UnitOfWork, asker: Asker, group: Group | None, before: Group | None) -> None:
+async def permit_group(
+    _unit: UnitOfWork, asker: AuthenticatedPrincipal, group: Group | None, before: Group | None
+) -> None:
     """Refuse to move a group into another domain: its members and sessions would stay."""
     if group is not None and before is not None and group.domain != before.domain:
         raise Conflict(f"group {group.name} is in domain {before.domain}", hint="make a new group in the other domain")
     if group is not None and not may_grant(asker.standing, Role.USER, group.domain):
-        raise NotFound(what="domain", name=group.domain)
+        raise ObjectNotFound(what="domain", name=group.domain)
 
 
 DOMAINS = Resource(
     path="domains",
-    kind=Kind.DOMAIN,
+    kind=ObjectKind.DOMAIN,
     item=Domain,
     body=DomainBody,
     page=DomainPage,
@@ -79,7 +81,7 @@ DOMAINS = Resource(
 )
 GROUPS = Resource(
     path="groups",
-    kind=Kind.GROUP,
+    kind=ObjectKind.GROUP,
     item=Group,
     body=GroupBody,
     page=GroupPage,
@@ -90,7 +92,7 @@ GROUPS = Resource(
 )
 USERS = Resource(
     path="users",
-    kind=Kind.USER,
+    kind=ObjectKind.USER,
     item=User,
     body=UserBody,
     page=UserPage,
@@ -101,7 +103,7 @@ USERS = Resource(
 )
 POLICIES = Resource(
     path="policies",
-    kind=Kind.POLICY,
+    kind=ObjectKind.POLICY,
     item=ResourcePolicy,
     body=PolicyBody,
     page=PolicyPage,

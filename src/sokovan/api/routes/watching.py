@@ -6,18 +6,17 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sokovan.api.access.authentication import Asker
+from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
 from sokovan.api.access.lookup import read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.events import event_view, missed_view
 from sokovan.api.mapping.sessions import is_final
-from sokovan.api.middleware import asker_of
 from sokovan.api.operations import EVENT_STREAM, Operation
 from sokovan.api.pending_reasons import viewed
 from sokovan.api.routes.parameters import Ref
-from sokovan.api.streaming.event_hub import Listener
+from sokovan.api.streaming.event_hub import EventListener
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN, Source, sse
-from sokovan.api.streaming.visibility import Sight
+from sokovan.api.streaming.visibility import EventVisibility
 from sokovan.domain.ids import SessionId
 from sokovan.domain.records import SessionRecord
 from sokovan.ports.storage import UnitOfWork
@@ -51,7 +50,7 @@ class WatchRoutes:
 
         Server-sent events `session`; a `problem` is the last one where something went wrong.
         """
-        asker = asker_of(request.scope)
+        asker = principal_of(request.scope)
         record = await read_session(self._parts.store, ref, asker)
         session_id = record.session_id
         return self._streams.response(asker, lambda ear: self._changes(ear, session_id), session_id=session_id)
@@ -61,10 +60,10 @@ class WatchRoutes:
 
         Server-sent events `change` with an EventView; `resync` says that some were missed.
         """
-        asker = asker_of(request.scope)
+        asker = principal_of(request.scope)
         return self._streams.response(asker, lambda ear: self._happenings(ear, asker))
 
-    async def _changes(self, listener: Listener, session_id: SessionId) -> Source:
+    async def _changes(self, listener: EventListener, session_id: SessionId) -> Source:
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, SessionView]:
             record = await unit.sessions.get(session_id)
             [view] = await viewed(unit, [record])
@@ -86,8 +85,8 @@ class WatchRoutes:
             while not listener.heard and self._parts.clock.monotonic_ms() < due_ms:
                 yield UNTIL_WOKEN
 
-    async def _happenings(self, listener: Listener, asker: Asker) -> Source:
-        sight = Sight(self._parts.store, asker)
+    async def _happenings(self, listener: EventListener, asker: AuthenticatedPrincipal) -> Source:
+        sight = EventVisibility(self._parts.store, asker)
         # The client hears at once that it is connected: from here on nothing is missed unless `resync` says so.
         yield CONNECTED
         while True:

@@ -27,7 +27,7 @@ RECEIVE_S = 5.0
 RETRY_AFTER_S = 5.0
 
 
-class Listener:
+class EventListener:
     """One stream's ear: woken by what concerns it, and by the passing of time.
 
     With a session, only the wake-up counts. Without one every event is kept, up to
@@ -70,8 +70,8 @@ class EventHub:
 
     def __init__(self, events: EventBus, *, clock: Clock, ids: IdSource, limits: StreamLimits) -> None:
         self._events, self._clock, self._ids, self._limits = events, clock, ids, limits
-        self._holders: dict[Listener, str] = {}
-        self._by_session: dict[SessionId | None, set[Listener]] = {}
+        self._holders: dict[EventListener, str] = {}
+        self._by_session: dict[SessionId | None, set[EventListener]] = {}
         self.closing = False
 
     @asynccontextmanager
@@ -113,10 +113,10 @@ class EventHub:
             )
 
     @contextmanager
-    def listening(self, key: str, session_id: SessionId | None = None) -> Iterator[Listener]:
+    def listening(self, key: str, session_id: SessionId | None = None) -> Iterator[EventListener]:
         """An ear for one stream. Raises StreamsFull."""
         self.require_room(key)
-        listener = Listener(session_id, queue_max=self._limits.queue_max)
+        listener = EventListener(session_id, queue_max=self._limits.queue_max)
         self._holders[listener] = key
         self._by_session.setdefault(session_id, set()).add(listener)
         try:

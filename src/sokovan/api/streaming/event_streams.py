@@ -17,12 +17,12 @@ import msgspec
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from sokovan.api.access.authentication import Asker, Authenticator
+from sokovan.api.access.authentication import AuthenticatedPrincipal, Authenticator
 from sokovan.api.errors import Unauthenticated
 from sokovan.api.operations import EVENT_STREAM
 from sokovan.api.problems import problem_of
 from sokovan.api.settings import StreamLimits
-from sokovan.api.streaming.event_hub import EventHub, Listener
+from sokovan.api.streaming.event_hub import EventHub, EventListener
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.ports.environment import Clock
@@ -48,13 +48,17 @@ class Streams:
         self.hub, self.limits, self._authenticator, self._clock = hub, limits, authenticator, clock
 
     def response(
-        self, asker: Asker, source: Callable[[Listener], Source], *, session_id: SessionId | None = None
+        self,
+        asker: AuthenticatedPrincipal,
+        source: Callable[[EventListener], Source],
+        *,
+        session_id: SessionId | None = None,
     ) -> EventStream:
         """The answer that streams this source. Raises StreamsFull."""
         self.hub.require_room(asker.access_key)
         return EventStream(self._kept(asker, source, session_id))
 
-    async def pause(self, listener: Listener, seconds: float) -> None:
+    async def pause(self, listener: EventListener, seconds: float) -> None:
         """Until the listener is woken, or for so long."""
         if math.isinf(seconds):
             await listener.woken.wait()
@@ -68,14 +72,14 @@ class Streams:
                 await asyncio.gather(*waits, return_exceptions=True)
         listener.woken.clear()
 
-    async def require_key(self, asker: Asker) -> None:
+    async def require_key(self, asker: AuthenticatedPrincipal) -> None:
         """Raises Unauthenticated once the key is revoked, or its user is not what he was."""
         found = await self._authenticator.still(asker.digest)
         if found is None or found.user != asker.principal.user:
             raise Unauthenticated
 
     async def _kept(
-        self, asker: Asker, source: Callable[[Listener], Source], session_id: SessionId | None
+        self, asker: AuthenticatedPrincipal, source: Callable[[EventListener], Source], session_id: SessionId | None
     ) -> AsyncGenerator[bytes, None]:
         try:
             with self.hub.listening(asker.access_key, session_id) as listener:
@@ -88,7 +92,9 @@ class Streams:
             _logger.exception("stream %s failed", asker.request_id)
             yield sse("problem", problem_of(error, asker.request_id))
 
-    async def _guarded(self, asker: Asker, listener: Listener, source: Source) -> AsyncGenerator[bytes, None]:
+    async def _guarded(
+        self, asker: AuthenticatedPrincipal, listener: EventListener, source: Source
+    ) -> AsyncGenerator[bytes, None]:
         limits = self.limits
         began_s = said_s = checked_s = self._now_s()
         async with aclosing(source):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sokovan.api.errors import LogGone
 from sokovan.api.settings import StreamLimits
-from sokovan.api.streaming.event_hub import Listener
+from sokovan.api.streaming.event_hub import EventListener
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN, Source, sse
 from sokovan.api.streaming.kernel_logs import OFFSET_MAX, KernelLogs, log_chunk
 from sokovan.domain.ids import SessionId
@@ -51,14 +51,20 @@ class Reading:
     silent_since_ms: int | None = None
 
 
-class Follower:
+class LogStream:
     """Reads on until every kernel has said its last word."""
 
     def __init__(self, store: Store, logs: KernelLogs, *, clock: Clock, limits: StreamLimits) -> None:
         self._store, self._logs, self._clock, self._limits = store, logs, clock, limits
 
     async def lines(
-        self, listener: Listener, record: SessionRecord, wanted: int | None, begin: Mapping[int, int], *, follow: bool
+        self,
+        listener: EventListener,
+        record: SessionRecord,
+        wanted: int | None,
+        begin: Mapping[int, int],
+        *,
+        follow: bool,
     ) -> Source:
         """LogChunks of the kernels wanted, from the offsets in `begin` on."""
         readings: dict[int, Reading] = {}

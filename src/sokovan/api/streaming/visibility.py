@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from sokovan.api.access.authentication import Asker
+from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.access.lookup import seen_by
 from sokovan.api.mapping.events import SHARED, event_view, session_of
 from sokovan.domain.events import Event
@@ -18,10 +18,10 @@ KNOWN_MAX = 10_000
 ASKED_AT_ONCE = 200
 
 
-class Sight:
+class EventVisibility:
     """What one caller sees; whose a session is, is looked up once."""
 
-    def __init__(self, store: Store, asker: Asker) -> None:
+    def __init__(self, store: Store, asker: AuthenticatedPrincipal) -> None:
         self._store, self._asker = store, asker
         self._known: OrderedDict[SessionId, bool] = OrderedDict()
 

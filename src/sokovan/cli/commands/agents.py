@@ -15,7 +15,7 @@ from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import talk
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_one
-from sokovan.sdk.environment import RealSurroundings
+from sokovan.sdk.environment import SystemEnvironment
 from sokovan.wire.api.fleet import AgentView
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
 
 def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
     """The columns of a list of machines."""
-    now_s = RealSurroundings().wall_s()
+    now_s = SystemEnvironment().wall_s()
     return [
         Column("name", lambda agent: agent.id),
         Column("state", lambda agent: agent.status.upper()),

@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter
 
 from sokovan.cli.output import as_json, say, talk
 from sokovan.cli.rendering import Form, checked_form, plain
-from sokovan.sdk.settings import Settings, resolve
+from sokovan.sdk.settings import ClientSettings, resolve
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -27,7 +27,7 @@ class Server:
     context: Annotated[str | None, Parameter(help="The context to use; see sokovan context ls.")] = None
     url: Annotated[str | None, Parameter(help="The address of the server; its key comes from SOKOVAN_TOKEN.")] = None
 
-    def settings(self) -> Settings:
+    def settings(self) -> ClientSettings:
         """What this client goes by, with these flags."""
         return resolve({"context": self.context, "url": self.url})
 

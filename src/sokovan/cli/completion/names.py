@@ -9,8 +9,8 @@ from typing import Any
 
 from sokovan.cli.completion.name_cache import Name, NameMemory, cache_folder
 from sokovan.sdk.config import config_path, read_config
-from sokovan.sdk.environment import RealSurroundings
-from sokovan.sdk.settings import Settings, resolve
+from sokovan.sdk.environment import SystemEnvironment
+from sokovan.sdk.settings import ClientSettings, resolve
 
 # Nobody who pressed Tab waits longer for a server.
 BUDGET_S = 0.3
@@ -29,7 +29,7 @@ def names_of(kind: str, prefix: str, flags: Mapping[str, str | None]) -> list[Na
     memory = NameMemory.of(cache_folder(os.environ), kind, url=url, token=token)
     kept = memory.recall()
     found = _matching(kept, prefix)
-    if found and memory.is_fresh(RealSurroundings().wall_s()):
+    if found and memory.is_fresh(SystemEnvironment().wall_s()):
         return found
     told = within(BUDGET_S, _question(kind, settings))
     if told is None:
@@ -57,13 +57,13 @@ def within(seconds: float, ask: Callable[[], list[Name]]) -> list[Name] | None:
     return answers[0] if answers else None
 
 
-def _question(kind: str, settings: Settings) -> Callable[[], list[Name]]:
+def _question(kind: str, settings: ClientSettings) -> Callable[[], list[Name]]:
     """What is left is the server's part: loading our own does not count against its time."""
     from sokovan.sdk.core.retrying import RetryRule  # noqa: PLC0415  # loads only here, too
-    from sokovan.sdk.endpoint import Endpoint  # noqa: PLC0415  # loads only here, too
+    from sokovan.sdk.endpoint import ServerEndpoint  # noqa: PLC0415  # loads only here, too
     from sokovan.sdk.sync.connection import Connection  # noqa: PLC0415  # the HTTP client loads only here
 
-    endpoint = Endpoint(*settings.credentials(), timeout_s=BUDGET_S, connect_s=BUDGET_S)
+    endpoint = ServerEndpoint(*settings.credentials(), timeout_s=BUDGET_S, connect_s=BUDGET_S)
     connection, call = Connection(endpoint, rule=RetryRule(attempts_max=1)), _listing(kind)
 
     def ask() -> list[Name]:

@@ -10,7 +10,7 @@ from sokovan.cli.exit_codes import FAILED, OK
 from sokovan.cli.local.db import status_of
 from sokovan.cli.output import as_json, complain, say, talk
 from sokovan.domain.errors import SokovanError, quoted
-from sokovan.entrypoints.audit import AuditReport, Finding, audited, chosen
+from sokovan.entrypoints.audit import AuditFinding, AuditReport, audited, chosen
 from sokovan.entrypoints.database import store_address
 
 _INDENT = " " * 5
@@ -33,7 +33,7 @@ def audit(store: str | None, *, json: bool, only: str | None) -> int:
     return OK if report.holds else FAILED
 
 
-def _show(finding: Finding) -> None:
+def _show(finding: AuditFinding) -> None:
     law = finding.invariant
     if finding.holds:
         say(f"{law.id:<4} pass  {law.title}")

@@ -9,7 +9,7 @@ from sokovan.cli.exit_codes import FAILED, OK, USAGE
 from sokovan.cli.output import as_json, complain, say, table, talk
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.plain_values import plain
-from sokovan.entrypoints.simulate import Outcome, read_all, replayed, save_snapshots, simulated
+from sokovan.entrypoints.simulate import SimulationOutcome, read_all, replayed, save_snapshots, simulated
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.trace import Verdict
 
@@ -53,7 +53,7 @@ def _replay(files: list[str], *, json: bool, explain: bool) -> int:
     return OK
 
 
-def _show(outcomes: list[Outcome], *, explain: bool) -> None:
+def _show(outcomes: list[SimulationOutcome], *, explain: bool) -> None:
     rows = []
     for outcome in outcomes:
         result = "FAIL" if outcome.differences else "ok"
@@ -97,7 +97,7 @@ def _lines(verdict: Verdict) -> list[str]:
     return lines
 
 
-def _object(outcome: Outcome, *, explain: bool) -> dict[str, Any]:
+def _object(outcome: SimulationOutcome, *, explain: bool) -> dict[str, Any]:
     world = outcome.world
     answer: dict[str, Any] = {
         "scenario": outcome.scenario.name,

@@ -9,26 +9,26 @@ from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, checked_name
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.agent_registry import AgentRegistry, Arrival, Rejection
-from sokovan.wire.frames import Hello, Refusal, Welcome
+from sokovan.orchestrator.agent_registry import AgentRegistry, AgentRejection, Arrival
+from sokovan.wire.frames import Hello, HelloRefused, Welcome
 
 HEARTBEAT_S = 2.0
 
 
-def admission(registry: AgentRegistry, token: str) -> Callable[[Hello, str], Awaitable[Welcome | Refusal]]:
+def admission(registry: AgentRegistry, token: str) -> Callable[[Hello, str], Awaitable[Welcome | HelloRefused]]:
     """Takes agents in that show `token`, and refuses in words those that it does not."""
     is_token = known_token(token)
 
-    async def admit(hello: Hello, given: str) -> Welcome | Refusal:
+    async def admit(hello: Hello, given: str) -> Welcome | HelloRefused:
         if not is_token(given):
-            return Refusal(code="unauthorized", message="this credential opens nothing here", final=True)
+            return HelloRefused(code="unauthorized", message="this credential opens nothing here", final=True)
         try:
             arrival = arrival_of(hello)
         except InvalidInput as error:
-            return Refusal(code=error.code, message=error.message, final=True)
+            return HelloRefused(code=error.code, message=error.message, final=True)
         verdict = await registry.admit(arrival)
-        if isinstance(verdict, Rejection):
-            return Refusal(code=verdict.code, message=verdict.message, final=verdict.final)
+        if isinstance(verdict, AgentRejection):
+            return HelloRefused(code=verdict.code, message=verdict.message, final=verdict.final)
         return Welcome(incarnation=verdict.incarnation, heartbeat_s=HEARTBEAT_S, draining=verdict.draining)
 
     return admit

@@ -8,7 +8,7 @@ from typing import Any
 from sokovan.api.access.authentication import new_token, token_digest
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import NotFound
+from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AccessKey, QueueName, ScalingGroupName
 from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Domain, Group, Keypair, Role, User
 from sokovan.ports.environment import IdSource
@@ -25,7 +25,7 @@ class AdminKey:
     fresh: bool
 
 
-async def furnish(store: Store) -> None:
+async def bootstrap(store: Store) -> None:
     """Put the defaults there that are missing; what an administrator changed stays."""
 
     async def work(unit: UnitOfWork) -> None:
@@ -61,6 +61,6 @@ async def admin_key(store: Store, kept: str | None, *, ids: IdSource, pepper: by
 async def _has(unit: UnitOfWork, kind: Any, name: str) -> bool:
     try:
         await unit.catalog.get(kind, name)
-    except NotFound:
+    except ObjectNotFound:
         return False
     return True

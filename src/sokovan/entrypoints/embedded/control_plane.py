@@ -15,13 +15,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from sokovan.entrypoints.embedded.loop_proxy import (
-    AgentStatesAcross,
-    Crossing,
-    EventsAcross,
-    GatewayAcross,
-    HintsAcross,
+    AgentStatesProxy,
+    EventsProxy,
+    GatewayProxy,
+    HintsProxy,
+    LoopProxy,
 )
-from sokovan.entrypoints.embedded.manager_runtime import Plant, PlantWish, plant_at_work
+from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, ManagerRuntime, plant_at_work
 
 STOP_LIMIT_S = 30.0
 
@@ -30,10 +30,10 @@ STOP_LIMIT_S = 30.0
 class ManagerPorts:
     """What the API needs of the manager, and where agents dial it."""
 
-    hints: HintsAcross
-    events: EventsAcross
-    agents: AgentStatesAcross
-    gateway: GatewayAcross
+    hints: HintsProxy
+    events: EventsProxy
+    agents: AgentStatesProxy
+    gateway: GatewayProxy
     link_port: int
     agent: str
     nudge: Callable[[], None]
@@ -42,7 +42,7 @@ class ManagerPorts:
 class ControlPlane:
     """The manager's thread: started, used by crossing over, stopped."""
 
-    def __init__(self, wish: PlantWish) -> None:
+    def __init__(self, wish: ManagerOptions) -> None:
         self._wish = wish
         self._ready: Future[ManagerPorts] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -78,8 +78,8 @@ class ControlPlane:
             await self._stopping.wait()
 
 
-def _ports(plant: Plant, loop: asyncio.AbstractEventLoop) -> ManagerPorts:
-    crossing = Crossing(loop)
+def _ports(plant: ManagerRuntime, loop: asyncio.AbstractEventLoop) -> ManagerPorts:
+    crossing = LoopProxy(loop)
 
     def nudge() -> None:
         # A manager that has ended publishes no more; what was written is written all the same.
@@ -87,10 +87,10 @@ def _ports(plant: Plant, loop: asyncio.AbstractEventLoop) -> ManagerPorts:
             loop.call_soon_threadsafe(plant.written)
 
     return ManagerPorts(
-        hints=HintsAcross(crossing, plant.hints),
-        events=EventsAcross(crossing, plant.events),
-        agents=AgentStatesAcross(crossing, plant.agents),
-        gateway=GatewayAcross(crossing, plant.gateway),
+        hints=HintsProxy(crossing, plant.hints),
+        events=EventsProxy(crossing, plant.events),
+        agents=AgentStatesProxy(crossing, plant.agents),
+        gateway=GatewayProxy(crossing, plant.gateway),
         link_port=plant.link_port,
         agent=plant.agent,
         nudge=nudge,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from sokovan.adapters.fake_agents.fleet import PretendFleet
+from sokovan.adapters.fake_agents.fleet import FakeFleet
 from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.topology import HyperNode
@@ -18,7 +18,7 @@ from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import AgentRecord, Change, Device
-from sokovan.orchestrator.agent_registry import IDENTITY_LABEL, AgentRegistry, Arrival, Rejection
+from sokovan.orchestrator.agent_registry import IDENTITY_LABEL, AgentRegistry, AgentRejection, Arrival
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.storage import Store, UnitOfWork
@@ -32,16 +32,16 @@ _BATCH = 128
 IDENTITY = "pretended"
 
 
-class PretendedEnrolment:
+class FakeEnrolment:
     """Takes in the agents of one fleet; when all are there, they stand in racks."""
 
     def __init__(self, registry: AgentRegistry, store: Store, shape: FleetShape) -> None:
         self._registry, self._store, self._shape = registry, store, shape
         self._admitted: set[AgentId] = set()
 
-    def fleet(self, clock: Clock) -> PretendFleet:
+    def fleet(self, clock: Clock) -> FakeFleet:
         """The fleet whose agents are taken in here."""
-        return PretendFleet(
+        return FakeFleet(
             clock,
             self._shape,
             admit=self.admit,
@@ -62,7 +62,7 @@ class PretendedEnrolment:
             kernels=tuple(kernels),
         )
         verdict = await self._registry.admit(arrival)
-        if isinstance(verdict, Rejection):
+        if isinstance(verdict, AgentRejection):
             raise Conflict(verdict.message)
         self._admitted.add(info.agent_id)
         if len(self._admitted) == self._shape.count:

@@ -12,11 +12,11 @@ from typing import Self, TypeVar
 
 from sokovan.domain.events import Event
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.ports.agent_gateway import AgentGateway, Gone, ImageReport
+from sokovan.ports.agent_gateway import AgentGateway, GoneProof, ImageReport
 from sokovan.ports.agent_states import AgentState, AgentStateCache
 from sokovan.ports.events import BusUnavailable, Delivery, EventBus, Subscription
 from sokovan.ports.hints import Hints
-from sokovan.ports.runtime import Execution, Launch, LogPart
+from sokovan.ports.runtime import KernelExecution, Launch, LogPart
 
 R = TypeVar("R")
 
@@ -28,7 +28,7 @@ class ManagerGone(BusUnavailable):
     hint = "look into the log of the server for the reason, and start it again; what was stored is safe"
 
 
-class Crossing:
+class LoopProxy:
     """The way into another event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -66,10 +66,10 @@ class Crossing:
             raise ManagerGone("the manager has ended") from error
 
 
-class HintsAcross:
+class HintsProxy:
     """The Hints port of another loop."""
 
-    def __init__(self, crossing: Crossing, hints: Hints) -> None:
+    def __init__(self, crossing: LoopProxy, hints: Hints) -> None:
         self._crossing, self._hints = crossing, hints
         self._on_their_way: set[str] = set()
 
@@ -101,10 +101,10 @@ class HintsAcross:
         """See the port. The other side closes what is its own."""
 
 
-class SubscriptionAcross:
+class SubscriptionProxy:
     """A subscription of another loop."""
 
-    def __init__(self, crossing: Crossing, subscription: Subscription) -> None:
+    def __init__(self, crossing: LoopProxy, subscription: Subscription) -> None:
         self._crossing, self._subscription = crossing, subscription
 
     async def receive(self, *, limit: int, wait_s: float) -> Delivery:
@@ -120,10 +120,10 @@ class SubscriptionAcross:
         await self._crossing.call(self._subscription.close)
 
 
-class EventsAcross:
+class EventsProxy:
     """The EventBus port of another loop."""
 
-    def __init__(self, crossing: Crossing, events: EventBus) -> None:
+    def __init__(self, crossing: LoopProxy, events: EventBus) -> None:
         self._crossing, self._events = crossing, events
 
     async def publish(self, events: Sequence[Event]) -> None:
@@ -133,16 +133,16 @@ class EventsAcross:
     async def subscribe(self, *, group: str, consumer: str) -> Subscription:
         """See the port."""
         found = await self._crossing.call(lambda: self._events.subscribe(group=group, consumer=consumer))
-        return SubscriptionAcross(self._crossing, found)
+        return SubscriptionProxy(self._crossing, found)
 
     async def close(self) -> None:
         """See the port. The other side closes what is its own."""
 
 
-class AgentStatesAcross:
+class AgentStatesProxy:
     """The AgentStateCache port of another loop."""
 
-    def __init__(self, crossing: Crossing, states: AgentStateCache) -> None:
+    def __init__(self, crossing: LoopProxy, states: AgentStateCache) -> None:
         self._crossing, self._states = crossing, states
 
     async def put(self, state: AgentState, *, ttl_s: float) -> bool:
@@ -165,12 +165,12 @@ class AgentStatesAcross:
         """See the port. The other side closes what is its own."""
 
 
-class ExecutionAcross:
+class ExecutionProxy:
     """An execution of another loop."""
 
-    def __init__(self, crossing: Crossing, execution: Callable[[], Execution]) -> None:
+    def __init__(self, crossing: LoopProxy, execution: Callable[[], KernelExecution]) -> None:
         self._crossing, self._make = crossing, execution
-        self._execution: Execution | None = None
+        self._execution: KernelExecution | None = None
 
     async def __aenter__(self) -> Self:
         """See the port."""
@@ -205,16 +205,16 @@ class ExecutionAcross:
         return await self._crossing.call(self._entered.wait)
 
     @property
-    def _entered(self) -> Execution:
+    def _entered(self) -> KernelExecution:
         if self._execution is None:
             raise RuntimeError("the execution was not entered")
         return self._execution
 
 
-class GatewayAcross:
+class GatewayProxy:
     """The AgentGateway port of another loop."""
 
-    def __init__(self, crossing: Crossing, gateway: AgentGateway) -> None:
+    def __init__(self, crossing: LoopProxy, gateway: AgentGateway) -> None:
         self._crossing, self._gateway = crossing, gateway
 
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
@@ -227,7 +227,7 @@ class GatewayAcross:
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
-    ) -> Gone:
+    ) -> GoneProof:
         """See the port."""
         return await self._crossing.call(
             lambda: self._gateway.stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
@@ -247,9 +247,9 @@ class GatewayAcross:
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
-    ) -> Execution:
+    ) -> KernelExecution:
         """See the port."""
-        return ExecutionAcross(
+        return ExecutionProxy(
             self._crossing, lambda: self._gateway.execute(agent_id, kernel_id, attempt, command, terminal=terminal)
         )
 

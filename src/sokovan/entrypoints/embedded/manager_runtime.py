@@ -27,15 +27,15 @@ from sokovan.entrypoints.allocators import allocator_named
 from sokovan.entrypoints.embedded.agent_links import admission, known_token
 from sokovan.entrypoints.embedded.background_tasks import tend, tend_agent
 from sokovan.entrypoints.embedded.event_publisher import EVENTS_HINT, Publisher
-from sokovan.entrypoints.embedded.fake_agents import PretendedEnrolment, lose_leftovers
-from sokovan.entrypoints.embedded.notifying_store import TellingStore
-from sokovan.entrypoints.embedded.store_audit import Watchman
+from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, lose_leftovers
+from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
+from sokovan.entrypoints.embedded.store_audit import StoreAuditor
 from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.orchestrator.agent_registry import AgentRegistry
 from sokovan.orchestrator.coordinator import Coordinator
 from sokovan.orchestrator.orchestrator import SokovanOrchestrator
 from sokovan.orchestrator.periodic_tasks import TaskFailure
-from sokovan.orchestrator.sessions.config import CoordinatorParts, Pace
+from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.ports.agent_gateway import AgentGateway
 from sokovan.ports.environment import Telemetry
@@ -47,7 +47,7 @@ from sokovan.scheduling.snapshot import SystemSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlantWish:
+class ManagerOptions:
     """What the manager is to be made of.
 
     `agent` is the agent of this machine, without an address yet; `pretended` are agents
@@ -63,11 +63,11 @@ class PlantWish:
     tell: Callable[[str], None]
     agent: Callable[[str], AgentOptions] | None = None
     pretended: FleetShape | None = None
-    pace: Pace
+    pace: Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plant:
+class ManagerRuntime:
     """The manager at work."""
 
     hints: InProcessHints
@@ -79,7 +79,7 @@ class Plant:
     written: Callable[[], None]
 
 
-async def plant_at_work(wish: PlantWish, stack: AsyncExitStack) -> Plant:
+async def plant_at_work(wish: ManagerOptions, stack: AsyncExitStack) -> ManagerRuntime:
     """Put the manager together and start it; `stack` takes it down again."""
     clock = SystemClock()
     ids = SortableIds(clock)
@@ -88,14 +88,14 @@ async def plant_at_work(wish: PlantWish, stack: AsyncExitStack) -> Plant:
     store = SqlStore(database, ids=ids)
     hints, events, states = InProcessHints(clock), InProcessEventBus(clock), InProcessAgentStates(clock)
     written = _teller(hints)
-    telling = TellingStore(store, written)
+    telling = NotifyingStore(store, written)
     await lose_leftovers(telling, wish.pretended)
     registry = AgentRegistry(telling, states, hints=hints, clock=clock)
     linked = LinkedAgents(clock, admit=admission(registry, wish.agent_token), heard=registry.heard, tell=wish.tell)
-    enrolment = PretendedEnrolment(registry, telling, wish.pretended) if wish.pretended else None
+    enrolment = FakeEnrolment(registry, telling, wish.pretended) if wish.pretended else None
     gateway = _with_pretended(wish, stack, linked, enrolment)
     listener = await _listen(wish, stack, linked)
-    parts = CoordinatorParts(
+    parts = Dependencies(
         store=telling,
         leases=SqlLeases(store),
         hints=hints,
@@ -111,10 +111,10 @@ async def plant_at_work(wish: PlantWish, stack: AsyncExitStack) -> Plant:
         failed=lambda name, error: wish.tell(f"handler {name}: {error!r}"),
     )
     coordinator = ScheduleCoordinator(parts, holder=ids.new("manager"), pace=wish.pace)
-    coordinators = (coordinator, Publisher(store.outbox, events), Watchman(store, wish.telemetry, wish.tell))
+    coordinators = (coordinator, Publisher(store.outbox, events), StoreAuditor(store, wish.telemetry, wish.tell))
     await _start_orchestrator(wish, stack, coordinators, clock=clock, hints=hints)
     agent = await _start_agent(wish, stack, linked, listener.port)
-    return Plant(
+    return ManagerRuntime(
         hints=hints,
         events=events,
         agents=states,
@@ -132,7 +132,7 @@ async def decide_aside(
     return await asyncio.to_thread(schedule, snapshot, profile, registry)
 
 
-async def _listen(wish: PlantWish, stack: AsyncExitStack, linked: LinkedAgents) -> LinkListener:
+async def _listen(wish: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents) -> LinkListener:
     """Open the door for agents at the wished port, or at the next one. Raises OSError."""
     door = partial(serve_links, linked, host=wish.link_host, known=known_token(wish.agent_token))
     for port in range(wish.link_port, wish.link_port + wish.link_tries - 1 if wish.link_port else 0):
@@ -155,7 +155,7 @@ def _teller(hints: InProcessHints) -> Callable[[], None]:
 
 
 async def _start_orchestrator(
-    wish: PlantWish,
+    wish: ManagerOptions,
     stack: AsyncExitStack,
     coordinators: tuple[Coordinator, ...],
     *,
@@ -172,7 +172,7 @@ async def _start_orchestrator(
 
 
 def _with_pretended(
-    wish: PlantWish, stack: AsyncExitStack, linked: LinkedAgents, enrolment: PretendedEnrolment | None
+    wish: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents, enrolment: FakeEnrolment | None
 ) -> AgentGateway:
     """The way to agents, with the pretended ones beside the real ones."""
     if enrolment is None:
@@ -182,7 +182,7 @@ def _with_pretended(
     return GatewaySwitch(linked, fleet)
 
 
-async def _start_agent(wish: PlantWish, stack: AsyncExitStack, linked: LinkedAgents, port: int) -> str:
+async def _start_agent(wish: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents, port: int) -> str:
     """Run the agent of this machine, if there is to be one; what there is to say about it."""
     if wish.agent is None:
         return ""

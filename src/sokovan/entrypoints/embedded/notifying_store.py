@@ -11,7 +11,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class TellingStore:
+class NotifyingStore:
     """The Store port, with a word after every commit: events may wait in the outbox."""
 
     def __init__(self, store: Store, written: Callable[[], None]) -> None:

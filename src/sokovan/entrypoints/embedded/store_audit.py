@@ -12,7 +12,7 @@ from sokovan.ports.environment import Telemetry
 EVERY_S = 300.0
 
 
-class Watchman:
+class StoreAuditor:
     """A coordinator without a lease: looking twice does no harm."""
 
     def __init__(self, store: SqlStore, telemetry: Telemetry, tell: Callable[[str], None]) -> None:

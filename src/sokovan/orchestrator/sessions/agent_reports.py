@@ -15,7 +15,7 @@ from sokovan.ports.agent_states import AgentState, KernelReport
 
 
 @dataclass(slots=True)
-class News:
+class ReportDiff:
     """What is new in a set of reports.
 
     `spoke` are agents of which there is a newer report; `reborn` those that speak for
@@ -35,15 +35,15 @@ class _Known:
     heard_ms: int
 
 
-class Reports:
+class AgentReports:
     """The reports as of the last look."""
 
     def __init__(self) -> None:
         self._known: dict[AgentId, _Known] = {}
 
-    def take_in(self, states: Mapping[AgentId, AgentState], *, now_ms: int) -> News:
+    def take_in(self, states: Mapping[AgentId, AgentState], *, now_ms: int) -> ReportDiff:
         """Keep what is fresh, and tell what is new. `now_ms` is of a monotonic clock."""
-        news = News()
+        news = ReportDiff()
         for agent_id, state in states.items():
             before = self._known.get(agent_id)
             if before is not None and _mark(state) == _mark(before.state):

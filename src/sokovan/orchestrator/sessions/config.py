@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sokovan.domain.lifecycle.retry import RetryPolicy
-from sokovan.orchestrator.agent_requests import ErrandLimits
+from sokovan.orchestrator.agent_requests import AgentRequestLimits
 from sokovan.orchestrator.coordinator import LEASE_TTL_S
-from sokovan.orchestrator.image_reports import ImageNews
+from sokovan.orchestrator.image_reports import ImageReports
 from sokovan.orchestrator.sessions.handlers.garbage_collection import Retention
-from sokovan.orchestrator.sessions.handlers.heartbeats import Patience
-from sokovan.orchestrator.sessions.handlers.lost_agents import Brake
+from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatTimeouts
+from sokovan.orchestrator.sessions.handlers.lost_agents import MassFailureGuard
 from sokovan.orchestrator.sessions.handlers.start import Launches
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
@@ -30,7 +30,7 @@ def _say_nothing(_handler: str, _error: Exception) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Timing:
     """How often the coordinator works, and how long things may take."""
 
     apart_s: float = 0.02
@@ -39,15 +39,15 @@ class Pace:
     handler_s: float = 60.0
     lease_ttl_s: float = LEASE_TTL_S
     lost_s: float = 60.0
-    patience: Patience = field(default_factory=Patience)
-    brake: Brake = field(default_factory=Brake)
+    patience: HeartbeatTimeouts = field(default_factory=HeartbeatTimeouts)
+    brake: MassFailureGuard = field(default_factory=MassFailureGuard)
     retention: Retention = field(default_factory=Retention)
-    errands: ErrandLimits = field(default_factory=ErrandLimits)
+    errands: AgentRequestLimits = field(default_factory=AgentRequestLimits)
     quarantine: RetryPolicy = field(default_factory=RetryPolicy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorParts:
+class Dependencies:
     """Everything that reaches beyond the coordinator.
 
     `images` is shared with whoever hears heartbeats. `failed` hears of a kind of work
@@ -64,7 +64,7 @@ class CoordinatorParts:
     clock: Clock
     ids: IdSource
     telemetry: Telemetry
-    images: ImageNews = field(default_factory=ImageNews)
+    images: ImageReports = field(default_factory=ImageReports)
     decide: Decide = decide_in_thread
     launches: Launches = launches
     failed: Callable[[str, Exception], None] = _say_nothing

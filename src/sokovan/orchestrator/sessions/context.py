@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, SessionId
-from sokovan.orchestrator.agent_requests import Answer, Errands
+from sokovan.orchestrator.agent_requests import AgentReply, AgentRequests
 from sokovan.orchestrator.handler import DeadlinePassed
 from sokovan.orchestrator.quarantine import Quarantine
-from sokovan.orchestrator.sessions.agent_reports import News, Reports
-from sokovan.orchestrator.sessions.session_cache import LiveSessions
-from sokovan.orchestrator.sessions.session_cache_reader import LiveReader
+from sokovan.orchestrator.sessions.agent_reports import AgentReports, ReportDiff
+from sokovan.orchestrator.sessions.session_cache import SessionCache
+from sokovan.orchestrator.sessions.session_cache_reader import SessionCacheReader
 from sokovan.orchestrator.sessions.session_writer import SessionWriter, by_coordinator
 from sokovan.ports.agent_gateway import AgentGateway, AgentUnreachable
 from sokovan.ports.environment import Clock, Telemetry
@@ -23,7 +23,7 @@ _TOLD_AT = 3
 
 
 @dataclass(slots=True)
-class Round:
+class Cycle:
     """What one round looks at.
 
     `long` says that everything is compared, not only what changed. `agents` are the
@@ -31,25 +31,25 @@ class Round:
     """
 
     long: bool = False
-    news: News = field(default_factory=News)
+    news: ReportDiff = field(default_factory=ReportDiff)
     agents: Mapping[AgentId, AgentInfo] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Workbench:
+class HandlerContext:
     """What handlers work with."""
 
-    live: LiveSessions
-    reader: LiveReader
+    live: SessionCache
+    reader: SessionCacheReader
     writer: SessionWriter
-    reports: Reports
-    errands: Errands
+    reports: AgentReports
+    errands: AgentRequests
     quarantine: Quarantine
     gateway: AgentGateway
     clock: Clock
     telemetry: Telemetry
 
-    async def unanswered(self, handler: str, answer: Answer, session_id: SessionId) -> None:
+    async def unanswered(self, handler: str, answer: AgentReply, session_id: SessionId) -> None:
         """A request failed: it is repeated, and the session hears why."""
         error = answer.error
         if error is None:

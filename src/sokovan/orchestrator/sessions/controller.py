@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sokovan.domain.access import Act, Belonging, Kind, Standing, may
-from sokovan.domain.errors import Conflict, NotFound
+from sokovan.domain.access import Action, Belonging, ObjectKind, Standing, may
+from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import DETAIL_MAX, Change, SessionRecord
 from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
 from sokovan.orchestrator.sessions.explain.plan import DryRuns, DryRunUnavailable, planned_session
-from sokovan.orchestrator.sessions.explain.why import Inquiries
+from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.orchestrator.sessions.intake.requests import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.submissions import Submission, Submissions
 from sokovan.ports.environment import Clock, IdSource
@@ -43,7 +43,7 @@ class SchedulingController:
     ) -> None:
         self._store, self._hints, self._dry_runs = store, hints, dry_runs
         self._submissions = Submissions(store, ids=ids, clock=clock, names=names)
-        self._inquiries = Inquiries(store, dry_runs)
+        self._inquiries = WhyService(store, dry_runs)
 
     async def enqueue(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> SessionRecord:
         """Store a session, PENDING; see `submit`."""
@@ -127,8 +127,8 @@ async def _own(unit: UnitOfWork, session_id: SessionId, caller: Caller) -> Sessi
     owner, asks = session.spec.owner, caller.owner
     standing = Standing(user=asks.user, domain=asks.domain, role=caller.role, groups=caller.groups)
     belonging = Belonging(domain=owner.domain, user=owner.user, group=owner.group)
-    if not may(standing, Act.CHANGE, Kind.SESSION, belonging):
-        raise NotFound(what="session", name=session_id)
+    if not may(standing, Action.CHANGE, ObjectKind.SESSION, belonging):
+        raise ObjectNotFound(what="session", name=session_id)
     return session
 
 

@@ -18,9 +18,9 @@ from sokovan.orchestrator.agent_registry import SESSIONS_HINT
 from sokovan.orchestrator.coordinator import Leadership
 from sokovan.orchestrator.handler import DeadlinePassed, Handler, within
 from sokovan.orchestrator.periodic_tasks import TaskSpec
-from sokovan.orchestrator.sessions.config import CoordinatorParts, Pace
-from sokovan.orchestrator.sessions.context import Round
-from sokovan.orchestrator.sessions.session_writer import Plan, Step, by_coordinator
+from sokovan.orchestrator.sessions.config import Dependencies, Timing
+from sokovan.orchestrator.sessions.context import Cycle
+from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionStep, by_coordinator
 from sokovan.orchestrator.sessions.workshop import Workshop
 from sokovan.ports.storage import Fence
 
@@ -31,8 +31,8 @@ HANDLER_FAILED = "handler-failed"
 class ScheduleCoordinator:
     """The coordinator of sessions. Of any number of them, one works at a time."""
 
-    def __init__(self, parts: CoordinatorParts, *, holder: str, pace: Pace | None = None) -> None:
-        self._parts, self._pace = parts, pace or Pace()
+    def __init__(self, parts: Dependencies, *, holder: str, pace: Timing | None = None) -> None:
+        self._parts, self._pace = parts, pace or Timing()
         self.leadership = Leadership(
             parts.leases, name=LEASE, holder=holder, clock=parts.clock, ttl_s=self._pace.lease_ttl_s
         )
@@ -104,7 +104,7 @@ class ScheduleCoordinator:
         await self._heed_casualties()
         return again or shop.errands.waiting > 0 or bool(shop.live.doubtful)
 
-    async def _look(self, *, long: bool) -> Round:
+    async def _look(self, *, long: bool) -> Cycle:
         """Sessions first, then what agents report: what is in neither was lost by nobody."""
         shop = self._shop
         await shop.reader.refresh()
@@ -116,9 +116,9 @@ class ScheduleCoordinator:
             # Kernels that were taken over belong to the new incarnation since.
             shop.live.doubt(session for agent_id in news.reborn for session in shop.live.sessions_on(agent_id))
             await shop.reader.refresh()
-        return Round(long=long, news=news, agents=await shop.scheduler.agents())
+        return Cycle(long=long, news=news, agents=await shop.scheduler.agents())
 
-    async def _look_again(self, seen: Round) -> bool:
+    async def _look_again(self, seen: Cycle) -> bool:
         """What happened during the round: quick kernels have begun, or even ended."""
         shop = self._shop
         news = shop.reports.take_in(await self._parts.agents.fresh(), now_ms=self._parts.clock.monotonic_ms())
@@ -126,10 +126,10 @@ class ScheduleCoordinator:
             return False
         moved = False
         for handler in shop.crew.again:
-            moved |= await self._run(handler, Round(news=news, agents=seen.agents))
+            moved |= await self._run(handler, Cycle(news=news, agents=seen.agents))
         return moved
 
-    async def _run(self, handler: Handler[Round], seen: Round) -> bool:
+    async def _run(self, handler: Handler[Cycle], seen: Cycle) -> bool:
         """One kind of work; if it fails or hangs, the others have their turn all the same."""
         try:
             return await within(handler.handle(seen), self._pace.handler_s, clock=self._parts.clock)
@@ -152,7 +152,7 @@ class ScheduleCoordinator:
             if session is None or not casualty.hopeless:
                 await writer.note([session_id], change)
                 continue
-            plan = Plan(session, tuple(step for step in _given_up(session, change) if step.kernels))
+            plan = SessionMoves(session, tuple(step for step in _given_up(session, change) if step.kernels))
             if plan.steps:
                 await writer.move(casualty.handler, [plan])
 
@@ -173,8 +173,8 @@ class ScheduleCoordinator:
         return max(0.0, self._pace.long_cycle_s - passed_ms / 1000)
 
 
-def _given_up(session: SessionRecord, change: Change) -> tuple[Step, ...]:
+def _given_up(session: SessionRecord, change: Change) -> tuple[SessionStep, ...]:
     """End a session that cannot be handled, as far as its table allows."""
     alive = tuple(kernel.kernel_id for kernel in session.kernels if kernel.status in ALIVE)
     waiting = tuple(kernel.kernel_id for kernel in session.kernels if kernel.status is KernelStatus.PENDING)
-    return Step(KernelTrigger.FAILED, change, alive), Step(KernelTrigger.WITHDRAWN, change, waiting)
+    return SessionStep(KernelTrigger.FAILED, change, alive), SessionStep(KernelTrigger.WITHDRAWN, change, waiting)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.handler import Handler
-from sokovan.orchestrator.sessions.config import CoordinatorParts, Pace
-from sokovan.orchestrator.sessions.context import Round, Workbench
-from sokovan.orchestrator.sessions.handlers.deadlines import EndOverdue
+from sokovan.orchestrator.sessions.config import Dependencies, Timing
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
+from sokovan.orchestrator.sessions.handlers.deadlines import EnforceDeadlines
 from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
-from sokovan.orchestrator.sessions.handlers.garbage_collection import ClearLeftovers
-from sokovan.orchestrator.sessions.handlers.heartbeats import NoticeSilence
-from sokovan.orchestrator.sessions.handlers.housekeeping import KeepHouse
+from sokovan.orchestrator.sessions.handlers.garbage_collection import GarbageCollector
+from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatMonitor
+from sokovan.orchestrator.sessions.handlers.housekeeping import Housekeeping
 from sokovan.orchestrator.sessions.handlers.lost_agents import EndLostSessions
 from sokovan.orchestrator.sessions.handlers.prepare import PrepareImages
 from sokovan.orchestrator.sessions.handlers.schedule import ScheduleSessions
 from sokovan.orchestrator.sessions.handlers.start import StartKernels
-from sokovan.orchestrator.sessions.handlers.sweep import Sweep
+from sokovan.orchestrator.sessions.handlers.sweep import PeriodicSweep
 from sokovan.orchestrator.sessions.handlers.terminate import TerminateSessions
 from sokovan.orchestrator.sessions.handlers.watch import WatchKernels
 from sokovan.orchestrator.sessions.scheduler import Scheduler
@@ -29,22 +29,22 @@ class Crew:
     """
 
     def __init__(
-        self, parts: CoordinatorParts, pace: Pace, bench: Workbench, *, batches: BatchWriter, scheduler: Scheduler
+        self, parts: Dependencies, pace: Timing, bench: HandlerContext, *, batches: BatchWriter, scheduler: Scheduler
     ) -> None:
-        self._silence = NoticeSilence(bench, batches, patience=pace.patience)
+        self._silence = HeartbeatMonitor(bench, batches, patience=pace.patience)
         self._lost = EndLostSessions(bench, batches, parts.ids, lost_s=pace.lost_s, brake=pace.brake)
-        self._overdue = EndOverdue(bench, scheduler.scaling_groups)
-        self._leftovers = ClearLeftovers(bench, parts.store, retention=pace.retention)
+        self._overdue = EnforceDeadlines(bench, scheduler.scaling_groups)
+        self._leftovers = GarbageCollector(bench, parts.store, retention=pace.retention)
         self._dependencies = WithdrawDependents(bench, parts.store)
         self._watch, terminate = WatchKernels(bench), TerminateSessions(bench)
-        self._sweep = Sweep(
+        self._sweep = PeriodicSweep(
             bench,
-            (self._silence, self._lost, self._overdue, self._leftovers, KeepHouse(bench, parts.store)),
+            (self._silence, self._lost, self._overdue, self._leftovers, Housekeeping(bench, parts.store)),
             every_s=pace.sweep_s,
             handler_s=pace.handler_s,
             failed=parts.failed,
         )
-        self.first: tuple[Handler[Round], ...] = (
+        self.first: tuple[Handler[Cycle], ...] = (
             self._watch,
             self._sweep,
             terminate,
@@ -53,7 +53,7 @@ class Crew:
             PrepareImages(bench, parts.images),
             StartKernels(bench, parts.launches),
         )
-        self.again: tuple[Handler[Round], ...] = (self._watch, terminate, self._dependencies)
+        self.again: tuple[Handler[Cycle], ...] = (self._watch, terminate, self._dependencies)
 
     def moved(self, session: SessionRecord) -> None:
         """A session is another than it was."""

@@ -14,7 +14,7 @@ from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
 from sokovan.domain.slot_notation import format_amount
-from sokovan.orchestrator.sessions.session_writer import Step, by_report
+from sokovan.orchestrator.sessions.session_writer import SessionStep, by_report
 from sokovan.ports.runtime import OUT_OF_MEMORY
 
 COMPLETED = "completed"
@@ -49,7 +49,7 @@ def deciding(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[Ke
     return failed or (tuple(exits) if over else ())
 
 
-def ending(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[Step, ...]:
+def ending(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[SessionStep, ...]:
     """The steps by which kernels that have exited leave; none if the session goes on."""
     decisive = deciding(session, exits)
     if not decisive:
@@ -59,7 +59,7 @@ def ending(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[Step
     return _exited(first, exits, *_reason(first, exits)), *leaving(session, rest)
 
 
-def leaving(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[Step, ...]:
+def leaving(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[SessionStep, ...]:
     """The steps of kernels whose end decides nothing; it is told all the same."""
     here = [kernel for kernel in session.kernels if kernel.kernel_id in exits]
     full = _full(here, exits)
@@ -67,9 +67,11 @@ def leaving(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[Ste
     return _exited(full, exits, OUT_OF_MEMORY, _said(full, exits)), _exited(others, exits, EXITED)
 
 
-def _exited(kernels: Collection[KernelRecord], exits: Mapping[KernelId, Exit], code: str, detail: str = "") -> Step:
+def _exited(
+    kernels: Collection[KernelRecord], exits: Mapping[KernelId, Exit], code: str, detail: str = ""
+) -> SessionStep:
     ids = tuple(kernel.kernel_id for kernel in kernels)
-    return Step(KernelTrigger.EXITED, by_report(code, detail), ids, {one: exits[one].code for one in ids})
+    return SessionStep(KernelTrigger.EXITED, by_report(code, detail), ids, {one: exits[one].code for one in ids})
 
 
 def _reason(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.orchestrator.agent_requests import said
-from sokovan.orchestrator.sessions.verdict_cache import VerdictBook
+from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.ports.allocation import AllocationContext, AllocationError, Assignment, SchedulingAllocator, assignments_of
 from sokovan.ports.environment import Clock
 from sokovan.ports.snapshots import SnapshotSource
@@ -60,7 +60,7 @@ class Scheduler:
         self,
         snapshots: SnapshotSource,
         allocator: SchedulingAllocator,
-        verdicts: VerdictBook,
+        verdicts: VerdictCache,
         *,
         clock: Clock,
         decide: Decide = decide_in_thread,

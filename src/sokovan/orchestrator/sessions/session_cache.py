@@ -52,7 +52,7 @@ def settled(session: SessionRecord) -> bool:
     return session.status in SESSION.terminal and not any(one.status in HOLDS_SLOTS for one in session.kernels)
 
 
-class LiveSessions:
+class SessionCache:
     """The copy. `moved` hears of each session that changed, as it was and as it is.
 
     `now_ms` is the store's time when the copy was last brought up to date; `doubtful`

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.orchestrator.sessions.session_cache import LiveSessions
+from sokovan.orchestrator.sessions.session_cache import SessionCache
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 
@@ -15,10 +15,10 @@ PAGE = 500
 _LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
 
 
-class LiveReader:
+class SessionCacheReader:
     """Keeps a copy up to date. Changes are found by marks, never by events."""
 
-    def __init__(self, live: LiveSessions, store: Store) -> None:
+    def __init__(self, live: SessionCache, store: Store) -> None:
         self._live, self._store = live, store
         self._mark: int | None = None
 

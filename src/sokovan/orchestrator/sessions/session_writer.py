@@ -18,9 +18,9 @@ from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import DETAIL_MAX, Change, KernelMove, KernelRecord, SessionRecord
-from sokovan.orchestrator.batch_writer import BatchWriter, Written
+from sokovan.orchestrator.batch_writer import BatchWriter, WriteResult
 from sokovan.orchestrator.quarantine import Quarantine
-from sokovan.orchestrator.sessions.session_cache import LiveSessions
+from sokovan.orchestrator.sessions.session_cache import SessionCache
 from sokovan.ports.repositories.ledger import UnprovenFree
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
@@ -41,7 +41,7 @@ def by_report(code: str = "", detail: str = "") -> Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SessionStep:
     """Kernels of one session that take the same trigger for the same reason."""
 
     trigger: KernelTrigger
@@ -59,11 +59,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SessionMoves:
     """The steps that a session takes in one transaction; the first tells its end."""
 
     session: SessionRecord
-    steps: tuple[Step, ...]
+    steps: tuple[SessionStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,14 @@ class Freeing:
 class SessionWriter:
     """Writes what handlers decide, and keeps the copy of sessions up to date."""
 
-    def __init__(self, batches: BatchWriter, live: LiveSessions, quarantine: Quarantine) -> None:
+    def __init__(self, batches: BatchWriter, live: SessionCache, quarantine: Quarantine) -> None:
         self._batches, self._live, self._quarantine = batches, live, quarantine
 
     def decide(
-        self, handler: str, sessions: Iterable[SessionRecord], decide: Callable[[SessionRecord], Sequence[Step]]
-    ) -> list[Plan]:
+        self, handler: str, sessions: Iterable[SessionRecord], decide: Callable[[SessionRecord], Sequence[SessionStep]]
+    ) -> list[SessionMoves]:
         """The plans for these sessions; one whose decision fails is set aside, alone."""
-        plans: list[Plan] = []
+        plans: list[SessionMoves] = []
         for session in sessions:
             if not self._quarantine.admits(session.session_id):
                 continue
@@ -95,10 +95,10 @@ class SessionWriter:
                 self._quarantine.failed(session.session_id, handler=handler, error=error)
                 continue
             if steps:
-                plans.append(Plan(session, steps))
+                plans.append(SessionMoves(session, steps))
         return plans
 
-    async def move(self, handler: str, plans: Sequence[Plan]) -> list[SessionRecord]:
+    async def move(self, handler: str, plans: Sequence[SessionMoves]) -> list[SessionRecord]:
         """Take the steps; the sessions that moved, as they are now."""
         if not plans:
             return []
@@ -153,7 +153,9 @@ class SessionWriter:
 
         await self._batches.write(list(session_ids), work)
 
-    def _learn(self, handler: str, written: Written[_T, SessionRecord], session_of: Callable[[_T], SessionId]) -> None:
+    def _learn(
+        self, handler: str, written: WriteResult[_T, SessionRecord], session_of: Callable[[_T], SessionId]
+    ) -> None:
         for record in written.results:
             self._live.put(record)
             self._quarantine.recovered(record.session_id)
@@ -163,7 +165,7 @@ class SessionWriter:
                 self._quarantine.failed(session_of(item), handler=handler, error=error)
 
 
-async def _take_steps(unit: UnitOfWork, plans: Sequence[Plan]) -> Sequence[SessionRecord]:
+async def _take_steps(unit: UnitOfWork, plans: Sequence[SessionMoves]) -> Sequence[SessionRecord]:
     now = {plan.session.session_id: plan.session for plan in plans}
     for number in range(max(len(plan.steps) for plan in plans)):
         moves: dict[Change, list[KernelMove]] = {}

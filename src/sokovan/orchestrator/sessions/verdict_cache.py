@@ -30,7 +30,7 @@ class _Told:
     written_ms: int
 
 
-class VerdictBook:
+class VerdictCache:
     """Stores why sessions wait; a new reason is a line of history, and an event."""
 
     def __init__(self, batches: BatchWriter, clock: Clock) -> None:

@@ -6,35 +6,35 @@ from collections.abc import Awaitable, Callable
 
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.records import SessionRecord
-from sokovan.orchestrator.agent_requests import Errands
+from sokovan.orchestrator.agent_requests import AgentRequests
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.quarantine import Quarantine
-from sokovan.orchestrator.sessions.agent_reports import Reports
-from sokovan.orchestrator.sessions.config import CoordinatorParts, Pace
-from sokovan.orchestrator.sessions.context import Workbench
+from sokovan.orchestrator.sessions.agent_reports import AgentReports
+from sokovan.orchestrator.sessions.config import Dependencies, Timing
+from sokovan.orchestrator.sessions.context import HandlerContext
 from sokovan.orchestrator.sessions.crew import Crew
 from sokovan.orchestrator.sessions.scheduler import Scheduler
-from sokovan.orchestrator.sessions.session_cache import LiveSessions
-from sokovan.orchestrator.sessions.session_cache_reader import LiveReader
+from sokovan.orchestrator.sessions.session_cache import SessionCache
+from sokovan.orchestrator.sessions.session_cache_reader import SessionCacheReader
 from sokovan.orchestrator.sessions.session_writer import SessionWriter
-from sokovan.orchestrator.sessions.verdict_cache import VerdictBook
+from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 
 
 class Workshop:
     """What one term of leadership works with. `clear` ends the term."""
 
-    def __init__(self, parts: CoordinatorParts, pace: Pace, *, wake: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, parts: Dependencies, pace: Timing, *, wake: Callable[[], Awaitable[None]]) -> None:
         self._telemetry = parts.telemetry
-        self.live = LiveSessions(self._moved)
-        self.reader = LiveReader(self.live, parts.store)
+        self.live = SessionCache(self._moved)
+        self.reader = SessionCacheReader(self.live, parts.store)
         self.batches = BatchWriter(parts.store)
         self.quarantine = Quarantine(parts.clock, policy=pace.quarantine)
-        self.errands = Errands(parts.clock, wake=wake, limits=pace.errands)
-        self.reports = Reports()
+        self.errands = AgentRequests(parts.clock, wake=wake, limits=pace.errands)
+        self.reports = AgentReports()
         self.writer = SessionWriter(self.batches, self.live, self.quarantine)
-        verdicts = VerdictBook(self.batches, parts.clock)
+        verdicts = VerdictCache(self.batches, parts.clock)
         self.scheduler = Scheduler(parts.snapshots, parts.allocator, verdicts, clock=parts.clock, decide=parts.decide)
-        bench = Workbench(
+        bench = HandlerContext(
             live=self.live,
             reader=self.reader,
             writer=self.writer,

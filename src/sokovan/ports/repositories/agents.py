@@ -13,7 +13,7 @@ from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Makeup:
+class AgentProfile:
     """What a scaling group's agents are.
 
     How many have which architecture, and the slots that any of them has.
@@ -23,7 +23,7 @@ class Makeup:
     slots: frozenset[str] = frozenset()
 
 
-class Fleet(Protocol):
+class AgentRepository(Protocol):
     """Every agent that ever joined, with what it has and what is taken."""
 
     async def enrol(
@@ -49,7 +49,7 @@ class Fleet(Protocol):
     async def all(self, *, scaling_group: str = "", after: str = "", limit: int | None = None) -> Sequence[AgentRecord]:
         """Every agent (of a scaling group), by id; or the first `limit` after an id."""
 
-    async def makeup(self) -> Mapping[str, Makeup]:
+    async def makeup(self) -> Mapping[str, AgentProfile]:
         """What each scaling group is made of; agents that have left do not count."""
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:

@@ -16,7 +16,7 @@ CatalogItem = Domain | Group | User | Keypair | ResourcePolicy | ScalingGroup | 
 Item = TypeVar("Item", Domain, Group, User, Keypair, ResourcePolicy, ScalingGroup, Queue, HyperNode, Image)
 
 
-class Catalog(Protocol):
+class CatalogRepository(Protocol):
     """Small tables that are written seldom and read whole."""
 
     async def put(self, *items: CatalogItem) -> None:

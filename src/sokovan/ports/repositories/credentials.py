@@ -18,7 +18,7 @@ class Principal:
     user: User
 
 
-class Credentials(Protocol):
+class CredentialRepository(Protocol):
     """Tokens of keypairs, as keyed digests: a copy of the store opens nothing."""
 
     async def put(self, access_key: AccessKey, digest: str) -> None:

@@ -13,7 +13,7 @@ from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.route import Endpoint, RouteSpec
 
 
-class Deployments(Protocol):
+class DeploymentRepository(Protocol):
     """Deployments. Scaling writes how many are wanted, never a difference."""
 
     async def create(self, spec: DeploymentSpec, change: Change) -> DeploymentRecord:
@@ -38,7 +38,7 @@ class Deployments(Protocol):
         """The story of a deployment."""
 
 
-class Routes(Protocol):
+class RouteRepository(Protocol):
     """Routes and the endpoints behind them."""
 
     async def create(self, spec: RouteSpec, change: Change) -> RouteRecord:

@@ -45,7 +45,7 @@ class SessionFilter:
     name: str = ""
 
 
-class Sessions(Protocol):
+class SessionRepository(Protocol):
     """Sessions with their kernels. A session's status follows from its kernels."""
 
     async def enqueue(

@@ -26,7 +26,7 @@ class StoredVerdict:
     times: int = 1
 
 
-class Verdicts(Protocol):
+class VerdictRepository(Protocol):
     """One verdict per session that waits; a session that started has none."""
 
     async def put(self, verdicts: Sequence[StoredVerdict]) -> None:

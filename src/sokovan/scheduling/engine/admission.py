@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from sokovan.domain.slots import ResourceSlot
-from sokovan.scheduling.engine.owner_ledger import Entry, Ledger, PendingLines
-from sokovan.scheduling.engine.pending_session import Failure, Job
+from sokovan.scheduling.engine.pending_session import Failure, PendingSession
 from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.usage.owner_ledger import Entry, OwnerLedger, PendingLines
 from sokovan.scheduling.extensions import Extensions, PluginFailed
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Check, Code
@@ -27,18 +27,18 @@ class Rules(Protocol):
     def concerned(self, session: SessionWorkload, entry: Entry) -> tuple[Any, ...]:
         """The rules that have something to say of this session."""
 
-    def objections(self, job: Job, request: ResourceSlot) -> list[tuple[Code, Check]]:
+    def objections(self, job: PendingSession, request: ResourceSlot) -> list[tuple[Code, Check]]:
         """What they object to the session taking this; nothing if they agree."""
 
 
-class Admission:
+class SessionAdmission:
     """Says no to sessions that may not be considered, and why."""
 
-    def __init__(self, rules: Rules, ledger: Ledger, pending: PendingLines, extensions: Extensions) -> None:
+    def __init__(self, rules: Rules, ledger: OwnerLedger, pending: PendingLines, extensions: Extensions) -> None:
         self._rules, self._ledger, self._pending, self._extensions = rules, ledger, pending, extensions
         self._asks_plugins = bool(extensions.at("session_valid"))
 
-    def hopeless(self, job: Job) -> Failure | None:
+    def hopeless(self, job: PendingSession) -> Failure | None:
         """Why a session could not run even if the cluster were empty."""
         if job.single and job.runs[0].shape.ever_total and job.minimum == 1:
             return None
@@ -55,7 +55,7 @@ class Admission:
         short = min(waiting, key=lambda shape: shape.ever_total - waiting[shape])
         return Failure(_why_never(waiting, need), shape=short)
 
-    def objection(self, job: Job) -> Failure | None:
+    def objection(self, job: PendingSession) -> Failure | None:
         """What validators and plugins have against the session's next turn."""
         session = job.session
         if self._asks_plugins:
@@ -73,7 +73,7 @@ class Admission:
         job.objection = _refused(found) if found else None
         return None if found and self._bar(job) else job.objection
 
-    def examine(self, job: Job) -> None:
+    def examine(self, job: PendingSession) -> None:
         """Ask the rules about a session that was never tried, for its verdict."""
         if job.entry is not None:
             return
@@ -85,7 +85,7 @@ class Admission:
             said = {check.name: check for check in objection.checks}
             job.checks = tuple(said.pop(check.name, check) for check in job.checks) + tuple(said.values())
 
-    def _bar(self, job: Job) -> bool:
+    def _bar(self, job: PendingSession) -> bool:
         """Keep out of a growing or elastic session the kernels that alone pass a limit; True if some are left."""
         need = job.need()
         if need >= job.waiting:
@@ -96,14 +96,14 @@ class Admission:
         job.barred = frozenset(barred)
         return sum(len(run.kernels) for run in job.runs if run.shape not in barred) >= need
 
-    def over_limit(self, job: Job, slots: ResourceSlot) -> Failure | None:
+    def over_limit(self, job: PendingSession, slots: ResourceSlot) -> Failure | None:
         """What the rules say of the very slots that a turn would take."""
         if not job.rules:
             return None
         found = self._rules.objections(job, slots)
         return _refused(found) if found else None
 
-    def count(self, job: Job, slots: Sequence[tuple[ResourceSlot, int]]) -> None:
+    def count(self, job: PendingSession, slots: Sequence[tuple[ResourceSlot, int]]) -> None:
         """Count what a session takes from now on against its owner."""
         first = job.starts and not job.placed and not job.reserved
         entry = job.entry if job.entry is not None else self._ledger.entry(job.session.owner)
@@ -112,7 +112,7 @@ class Admission:
             self._pending.leave(job.session)
 
 
-def _too_few_kernels(job: Job) -> str:
+def _too_few_kernels(job: PendingSession) -> str:
     """Where a session demands more kernels to start together than it has, if so."""
     session = job.session
     there = job.have + job.waiting

@@ -27,7 +27,7 @@ _OWN_SHARD = 1 << (_PENALTY_SHIFT + 9)
 _FEW = 6
 
 
-class Choice(Protocol):
+class AgentChoice(Protocol):
     """How the engine asks for an agent; -1 means that there is none."""
 
     fills: bool  # choosing an agent makes it no less attractive: equal kernels fill one after another

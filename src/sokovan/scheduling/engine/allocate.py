@@ -14,26 +14,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.scheduling.engine.admission import Admission
+from sokovan.scheduling.engine.admission import SessionAdmission
 from sokovan.scheduling.engine.gang import Trial
-from sokovan.scheduling.engine.pending_session import NOBODY, Failure, Job
-from sokovan.scheduling.engine.placement import Floor, Turn
-from sokovan.scheduling.engine.queues.queue_order import Lanes, Line
-from sokovan.scheduling.engine.queues.queue_usage import QueueNode
+from sokovan.scheduling.engine.pending_session import NOBODY, Failure, PendingSession
+from sokovan.scheduling.engine.placement import CycleContext, PlacementAttempt
+from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap
 from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.usage.queue_usage import QueueNode
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.trace import Code
 
 Seat = tuple[str, str]
-Waiting = Line | Lanes
+Waiting = SessionHeap | QueueOrder
 
 # The points at which a plugin may have a say in the turn of a session of one kernel.
 _TURN_POINTS = ("allocatable", "pre_predicate", "session_ready", "session_pipelined")
 
 
 @dataclass(slots=True)
-class Outcome:
+class AllocateOutcome:
     """What a cycle has decided so far."""
 
     placements: list[Placement] = field(default_factory=list)
@@ -44,21 +44,23 @@ class Outcome:
 class Allocate:
     """Serves the queues of one cycle."""
 
-    def __init__(self, floor: Floor, admission: Admission, outcome: Outcome, lanes: Callable[[], Waiting]) -> None:
+    def __init__(
+        self, floor: CycleContext, admission: SessionAdmission, outcome: AllocateOutcome, lanes: Callable[[], Waiting]
+    ) -> None:
         self._floor, self._admission, self._outcome = floor, admission, outcome
         self._make_lanes = lanes
         self._asks_overused = bool(floor.extensions.at("overused"))
         self._roomy: dict[Shape, bool] = {}
         self._asks_nobody = not any(floor.extensions.at(point) for point in _TURN_POINTS)
 
-    def run(self, jobs: Sequence[Job], *, first: Sequence[Job] = ()) -> None:
+    def run(self, jobs: Sequence[PendingSession], *, first: Sequence[PendingSession] = ()) -> None:
         """Serve sessions that hold a reservation first, then all others by queue."""
         # An earlier cycle promised them room, so they do not wait for their queue's turn; their limits still hold.
         growing = [job for job in first if not self._refused(job) and self._turn(job) and job.runs]
         self._serve([*growing, *jobs])
         self._lend([*first, *jobs])
 
-    def _lend(self, jobs: Iterable[Job]) -> None:
+    def _lend(self, jobs: Iterable[PendingSession]) -> None:
         """Where room would stand idle, let a queue pass what it deserves by its last session.
 
         Otherwise two queues whose sessions are larger than their shares would keep each
@@ -69,7 +71,7 @@ class Allocate:
         self._serve([job for job in over if not (job.placed or job.reserved) and not self._short_of_room(job)])
         self._floor.book.lends = False
 
-    def _short_of_room(self, job: Job) -> bool:
+    def _short_of_room(self, job: PendingSession) -> bool:
         """Whether lending cannot help: a session of one kernel that its queue still refuses, or that fits nowhere.
 
         Whoever waits with thousands of its like is not given a turn to find that out.
@@ -85,7 +87,7 @@ class Allocate:
             job.failure = Failure(None, shape=shape)
         return not self._roomy[shape]
 
-    def _serve(self, jobs: Iterable[Job]) -> None:
+    def _serve(self, jobs: Iterable[PendingSession]) -> None:
         """Give the sessions of each queue their turns, queue by queue."""
         lanes: dict[str, Waiting] = {}
         nodes: dict[str, QueueNode] = {}
@@ -131,20 +133,20 @@ class Allocate:
             return Failure(Code.PLUGIN_FAILED, str(failed))
         return None
 
-    def _refused(self, job: Job) -> bool:
+    def _refused(self, job: PendingSession) -> bool:
         try:
             job.failure = self._admission.objection(job)
         except PluginFailed as failed:
             job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
         return job.failure is not None
 
-    def _turn(self, job: Job) -> bool:
+    def _turn(self, job: PendingSession) -> bool:
         """One turn; True if the session got something and may come back for more."""
         turn = None
         try:
             if job.single and self._asks_nobody and self._take_one(job):
                 return False
-            turn = Turn(job, self._floor)
+            turn = PlacementAttempt(job, self._floor)
             found = turn.take()
         except PluginFailed as failed:
             if turn is not None:
@@ -166,7 +168,7 @@ class Allocate:
                 return False
         return self._keep(job, trial, shapes)
 
-    def _take_one(self, job: Job) -> bool:
+    def _take_one(self, job: PendingSession) -> bool:
         """The turn of a session of one kernel, with nothing tentative built for it: most turns are such.
 
         False leaves it to the general way, which also looks at room that is being
@@ -198,7 +200,7 @@ class Allocate:
         job.runs = []
         return True
 
-    def _keep(self, job: Job, trial: Trial, shapes: Counter[Shape]) -> bool:
+    def _keep(self, job: PendingSession, trial: Trial, shapes: Counter[Shape]) -> bool:
         """Count what was found against owner, queue and session; True if it starts now."""
         self._admission.count(job, [(shape.slots, count) for shape, count in shapes.items()])
         for shape, count in shapes.items():
@@ -211,7 +213,7 @@ class Allocate:
             self._record_domain(job)
         return ready
 
-    def _count(self, job: Job, trial: Trial, *, ready: bool) -> None:
+    def _count(self, job: PendingSession, trial: Trial, *, ready: bool) -> None:
         ids, session_id = self._floor.workspace.ids, job.session.session_id
         if ready:
             # What is placed starts; what is reserved beside it waits for its room.
@@ -229,7 +231,7 @@ class Allocate:
             job.reserved += len(held)
         self._advance(job, trial)
 
-    def _advance(self, job: Job, trial: Trial) -> None:
+    def _advance(self, job: PendingSession, trial: Trial) -> None:
         """Kernels that have a place are no longer waiting, and count from now on."""
         for run, _, agent in trial.placed:
             job.agents.append(agent)
@@ -251,7 +253,7 @@ class Allocate:
             run.kernels = [kernel for kernel in run.kernels if kernel.kernel_id not in gone]
         job.runs = [run for run in job.runs if run.kernels]
 
-    def _record_domain(self, job: Job) -> None:
+    def _record_domain(self, job: PendingSession) -> None:
         workspace = self._floor.workspace
         domain = workspace.tree.domain_of(workspace.ids[agent] for agent in job.agents if agent >= 0)
         if domain is not None:

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.session import TopologyMode
-from sokovan.scheduling.engine.admission import Admission
-from sokovan.scheduling.engine.allocate import Outcome
+from sokovan.scheduling.engine.admission import SessionAdmission
+from sokovan.scheduling.engine.allocate import AllocateOutcome
 from sokovan.scheduling.engine.gang import Span, Trial
-from sokovan.scheduling.engine.pending_session import Failure, Job
-from sokovan.scheduling.engine.placement import Floor, place_best_effort
+from sokovan.scheduling.engine.pending_session import Failure, PendingSession
+from sokovan.scheduling.engine.placement import CycleContext, place_best_effort
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.trace import Code
@@ -25,10 +25,10 @@ from sokovan.scheduling.trace import Code
 class Backfill:
     """Places best-effort kernels."""
 
-    def __init__(self, floor: Floor, admission: Admission, outcome: Outcome) -> None:
+    def __init__(self, floor: CycleContext, admission: SessionAdmission, outcome: AllocateOutcome) -> None:
         self._floor, self._admission, self._outcome = floor, admission, outcome
 
-    def run(self, jobs: Iterable[Job]) -> None:
+    def run(self, jobs: Iterable[PendingSession]) -> None:
         """Serve the best-effort kernels of every session that is not refused."""
         able = [job for job in jobs if job.best_effort]
         for job in sorted(able, key=lambda job: (-job.session.priority, job.rank)):
@@ -43,7 +43,7 @@ class Backfill:
             except PluginFailed as failed:
                 job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
 
-    def _serve(self, job: Job) -> None:
+    def _serve(self, job: PendingSession) -> None:
         trial = Trial(job, self._floor.workspace, self._floor.choice, self._floor.book)
         start = trial.mark()
         try:
@@ -52,7 +52,7 @@ class Backfill:
             trial.back(start)
             raise
 
-    def _search(self, job: Job, trial: Trial) -> None:
+    def _search(self, job: PendingSession, trial: Trial) -> None:
         start = trial.mark()
         runs = sorted(job.best_effort, key=lambda run: -run.kernels[0].priority)
         most = 0
@@ -69,7 +69,7 @@ class Backfill:
         if job.failure is None:
             job.failure = self._why(job, most)
 
-    def _spans(self, job: Job) -> list[Span]:
+    def _spans(self, job: PendingSession) -> list[Span]:
         """Where the kernels may go: anywhere, or for a hard session the domains that are close enough."""
         topology = job.session.topology
         if topology is None or topology.mode is TopologyMode.SOFT:
@@ -79,14 +79,14 @@ class Backfill:
         return [domains.span(name) for tier in tiers for name in tier.names]
 
     @staticmethod
-    def _why(job: Job, most: int) -> Failure:
+    def _why(job: PendingSession, most: int) -> Failure:
         if not most and job.session.topology is None:
             return Failure(None, shape=job.best_effort[0].shape)
         close = " close together" if job.session.topology is not None else ""
         text = f"{most} of {len(job.best_effort)} kernels that ask for nothing find a place{close}"
         return Failure(Code.BEST_EFFORT, f"{text}, {job.minimum} must run")
 
-    def _keep(self, job: Job, trial: Trial) -> None:
+    def _keep(self, job: PendingSession, trial: Trial) -> None:
         self._admission.count(job, ())
         trial.statement.commit()
         for run, kernel, agent in trial.placed:

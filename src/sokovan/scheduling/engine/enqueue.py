@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sokovan.scheduling.engine.pending_session import Failure, Job
-from sokovan.scheduling.engine.queues.queue_usage import QueueBook, QueueNode, Refusal
+from sokovan.scheduling.engine.pending_session import Failure, PendingSession
+from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueRefusal, QueueUsage
 from sokovan.scheduling.trace import Code
 
 
 class Enqueue:
     """Lets sessions in as far as capability allows."""
 
-    def __init__(self, book: QueueBook, slots: tuple[str, ...]) -> None:
+    def __init__(self, book: QueueUsage, slots: tuple[str, ...]) -> None:
         self._book, self._slots = book, slots
         self._let_in: dict[str, list[int]] = {}
 
-    def run(self, jobs: Iterable[Job]) -> None:
+    def run(self, jobs: Iterable[PendingSession]) -> None:
         """Look at every session that has not begun; the others are in already."""
         for job in sorted(jobs, key=lambda job: (-job.session.priority, job.rank)):
             if job.failure is not None or job.agents:
@@ -33,7 +33,7 @@ class Enqueue:
             else:
                 job.failure = Failure(Code.QUEUE_LIMIT, f"not let in: {refusal.sentence()}")
 
-    def _minimum(self, job: Job) -> list[int]:
+    def _minimum(self, job: PendingSession) -> list[int]:
         row, need = [0] * len(self._slots), max(0, job.minimum - job.have)
         for run in job.runs:
             count = min(need, len(run.kernels))
@@ -42,13 +42,15 @@ class Enqueue:
                 row[column] += amount * count
         return row
 
-    def _refusal(self, node: QueueNode, asked: list[int]) -> Refusal | None:
+    def _refusal(self, node: QueueNode, asked: list[int]) -> QueueRefusal | None:
         for above in node.chain():
             waiting = self._let_in.get(above.name, [0] * len(self._slots))
             for column, amount in enumerate(asked):
                 used = above.allocated[column] + waiting[column]
                 if amount and used + amount > above.limit[column]:
-                    return Refusal(Code.QUEUE_LIMIT, above.name, self._slots[column], amount, used, above.limit[column])
+                    return QueueRefusal(
+                        Code.QUEUE_LIMIT, above.name, self._slots[column], amount, used, above.limit[column]
+                    )
         return None
 
     def _count(self, node: QueueNode, asked: list[int]) -> None:

@@ -15,12 +15,12 @@ from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import SessionId
 from sokovan.domain.slot_notation import format_slots
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.scheduling.engine.cluster_totals import Stock
-from sokovan.scheduling.engine.pending_session import Failure, Job
-from sokovan.scheduling.engine.placement import Floor
-from sokovan.scheduling.engine.queues.queue_usage import QueueBook
+from sokovan.scheduling.engine.pending_session import Failure, PendingSession
+from sokovan.scheduling.engine.placement import CycleContext
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.engine.topology_search import Domains, Tier
+from sokovan.scheduling.engine.topology_search import Tier, TopologySearch
+from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
+from sokovan.scheduling.engine.usage.queue_usage import QueueUsage
 from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
 from sokovan.scheduling.trace import MEANING, Advice, Check, Code, Funnel, Verdict
 
@@ -42,15 +42,15 @@ class Report(NamedTuple):
 class Explainer:
     """Writes the verdicts of one cycle."""
 
-    def __init__(self, workspace: Workspace, book: QueueBook, floor: Floor) -> None:
+    def __init__(self, workspace: Workspace, book: QueueUsage, floor: CycleContext) -> None:
         self._workspace, self._book = workspace, book
         self._domains = floor.domains
         self._plugged = floor.plugged
-        self._stock = Stock(workspace)
+        self._stock = ClusterTotals(workspace)
         self._reports: dict[Shape, Report] = {}
         self._templates: dict[tuple[str, Failure], Verdict] = {}
 
-    def verdicts(self, jobs: Iterable[Job], *, notes: tuple[Check, ...] = ()) -> list[Verdict]:
+    def verdicts(self, jobs: Iterable[PendingSession], *, notes: tuple[Check, ...] = ()) -> list[Verdict]:
         """A verdict for every session, with what it waits behind."""
         lines: dict[str, list[SessionId]] = {}
         ordered = sorted(jobs, key=lambda job: (-job.session.priority, job.rank))
@@ -69,7 +69,7 @@ class Explainer:
                 line.append(name)
         return verdicts
 
-    def _told(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
+    def _told(self, job: PendingSession, notes: tuple[Check, ...]) -> Verdict:
         """What a session that waits is told; sessions of one kernel that fail alike share it."""
         failure = job.failure
         if failure is None or failure.shape is None or not job.single or failure.checks:
@@ -79,7 +79,7 @@ class Explainer:
             self._templates[key] = self._pending(job, notes)
         return self._templates[key]
 
-    def _placed(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
+    def _placed(self, job: PendingSession, notes: tuple[Check, ...]) -> Verdict:
         kernels = len(job.session.kernels)
         if kernels == 1:
             summary = f"placed on {self._workspace.ids[job.agents[-1]]}"
@@ -97,7 +97,7 @@ class Explainer:
             kernels_placed=job.placed,
         )
 
-    def _reserved(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
+    def _reserved(self, job: PendingSession, notes: tuple[Check, ...]) -> Verdict:
         summary = f"waits for room that is being released; {job.reserved} places are held for it"
         return Verdict(
             job.session.session_id,
@@ -108,7 +108,7 @@ class Explainer:
             kernels_fit=job.reserved,
         )
 
-    def _pending(self, job: Job, notes: tuple[Check, ...]) -> Verdict:
+    def _pending(self, job: PendingSession, notes: tuple[Check, ...]) -> Verdict:
         failure = job.failure
         if failure is None:
             code = Code.NOT_TRIED if job.runs else Code.BEST_EFFORT
@@ -143,7 +143,7 @@ class Explainer:
             return own, Check("room", "short", self._stock.free(refusal.slot))
         return (Check(_question(code), "no" if failure.shape is None else "short", summary),)
 
-    def _cause(self, job: Job, failure: Failure) -> tuple[Code, str]:
+    def _cause(self, job: PendingSession, failure: Failure) -> tuple[Code, str]:
         if failure.shape is None:
             return failure.code or Code.NOT_ENOUGH_FREE, failure.text
         report, shape = self._report(failure.shape), failure.shape
@@ -161,7 +161,7 @@ class Explainer:
             return self._not_close(job, shape)
         return self._no_room(job, shape, report)
 
-    def _hopeless(self, job: Job, shape: Shape, report: Report, code: Code | None) -> tuple[Code, str]:
+    def _hopeless(self, job: PendingSession, shape: Shape, report: Report, code: Code | None) -> tuple[Code, str]:
         funnel, slots = report.funnel, _asks(shape)
         if not funnel.all:
             return Code.NO_NODES, "the scaling group has no agents"
@@ -181,7 +181,7 @@ class Explainer:
         text = f"an empty cluster holds {shape.ever_total} kernels of {slots}, {job.need()} must start together"
         return Code.NEVER_FITS, text
 
-    def _not_taking(self, job: Job, shape: Shape, report: Report) -> str:
+    def _not_taking(self, job: PendingSession, shape: Shape, report: Report) -> str:
         """What is said where agents that take no work at the moment would be needed."""
         slots, stock = _asks(shape), self._stock
         if shape.alive_total:
@@ -190,7 +190,7 @@ class Explainer:
         alive = f" ({report.funnel.alive} are alive)" if stock.answers else f": {stock.away}"
         return f"no agent that could hold {slots} takes new work{alive}"
 
-    def _no_room(self, job: Job, shape: Shape, report: Report) -> tuple[Code, str]:
+    def _no_room(self, job: PendingSession, shape: Shape, report: Report) -> tuple[Code, str]:
         slots = _asks(shape)
         if self._plugged and len(job.runs) == 1 and report.kernels_fit >= job.need():
             text = f"{slots} would fit, but the selector or a plugin keeps it from every agent that has room"
@@ -205,7 +205,7 @@ class Explainer:
         text = f"insufficient resources: {slots} fits no agent now; best candidate {report.best_agent} lacks {lacks}"
         return Code.NOT_ENOUGH_FREE, text
 
-    def _not_close(self, job: Job, shape: Shape) -> tuple[Code, str]:
+    def _not_close(self, job: PendingSession, shape: Shape) -> tuple[Code, str]:
         domains = self._domains
         if domains is None:
             return Code.TOPOLOGY_NO_ROOM, "no part of the network that is close enough has room"
@@ -223,7 +223,7 @@ class Explainer:
         return Code.TOPOLOGY_NO_ROOM, text
 
     @staticmethod
-    def _tiers(job: Job, domains: Domains) -> list[Tier]:
+    def _tiers(job: PendingSession, domains: TopologySearch) -> list[Tier]:
         topology = job.session.topology or next((p.topology for p in job.parts if p.topology), None)
         return domains.tiers(domains.bounds(topology), inside=ROOT, agents=job.agents)
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sokovan.scheduling.engine.agent_choice import Choice
-from sokovan.scheduling.engine.pending_session import NOBODY, Job, Run
-from sokovan.scheduling.engine.queues.queue_usage import QueueBook, Refusal
+from sokovan.scheduling.engine.agent_choice import AgentChoice
+from sokovan.scheduling.engine.pending_session import NOBODY, KernelBatch, PendingSession
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.statement import Statement
+from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal, QueueUsage
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.snapshot import KernelWorkload
 
@@ -44,12 +44,12 @@ class Mark(NamedTuple):
 class Trial:
     """The tentative placement of one session in one turn."""
 
-    def __init__(self, job: Job, workspace: Workspace, choice: Choice, book: QueueBook) -> None:
+    def __init__(self, job: PendingSession, workspace: Workspace, choice: AgentChoice, book: QueueUsage) -> None:
         self.job, self.workspace, self.choice, self.book = job, workspace, choice, book
         self.statement = Statement(workspace)
-        self.placed: list[tuple[Run, KernelWorkload, int]] = []
-        self.reserved: list[tuple[Run, KernelWorkload, int]] = []
-        self.refusal: Refusal | None = None
+        self.placed: list[tuple[KernelBatch, KernelWorkload, int]] = []
+        self.reserved: list[tuple[KernelBatch, KernelWorkload, int]] = []
+        self.refusal: QueueRefusal | None = None
         self.short: Shape | None = None  # the first shape that found no room
         self.may_reserve = True
         # Shapes that found no room on any agent while nothing was placed tentatively: room only shrinks in a cycle.
@@ -76,7 +76,7 @@ class Trial:
         """Whether the session would run once what is reserved is released."""
         return self._enough([*self.placed, *self.reserved])
 
-    def fill(self, runs: list[Run], span: Span) -> None:
+    def fill(self, runs: list[KernelBatch], span: Span) -> None:
         """Place kernels in their order until the session is ready, or cannot be.
 
         Groups that have a minimum get it first, so that the surplus of one does not
@@ -94,7 +94,7 @@ class Trial:
             if got and self.ready():
                 return
 
-    def _fill_groups(self, runs: list[Run], span: Span) -> bool:
+    def _fill_groups(self, runs: list[KernelBatch], span: Span) -> bool:
         """Place the minimum of every group; False if one cannot have it."""
         for group, least in sorted(self.job.session.group_minimums.items()):
             lacking = least - self.job.group_have[group]
@@ -105,7 +105,7 @@ class Trial:
                 return False
         return True
 
-    def _fill_run(self, run: Run, kernels: list[KernelWorkload], span: Span, *, whole: bool = False) -> int:
+    def _fill_run(self, run: KernelBatch, kernels: list[KernelWorkload], span: Span, *, whole: bool = False) -> int:
         """Place these kernels now, and reserve for the others as far as that is of use."""
         allowed = self._allowed(run, kernels)
         got = self.place(run, kernels[:allowed], span)
@@ -114,14 +114,14 @@ class Trial:
             got += self.reserve(run, kernels[got:useful], span)
         return got
 
-    def _unused(self, run: Run) -> list[KernelWorkload]:
+    def _unused(self, run: KernelBatch) -> list[KernelWorkload]:
         """The kernels of a run that this trial has not placed or reserved for yet."""
         if not self.job.session.group_minimums:
             return run.kernels
         used = sum(1 for other, _, _ in (*self.placed, *self.reserved) if other is run)
         return run.kernels[used:]
 
-    def fill_exactly(self, runs: list[Run], count: int, span: Span) -> bool:
+    def fill_exactly(self, runs: list[KernelBatch], count: int, span: Span) -> bool:
         """Place `count` kernels of these runs; False (with some placed) if it fails."""
         for run in runs:
             count -= self._fill_run(run, run.kernels[:count], span, whole=True)
@@ -129,7 +129,7 @@ class Trial:
                 return True
         return False
 
-    def place(self, run: Run, kernels: list[KernelWorkload], span: Span) -> int:
+    def place(self, run: KernelBatch, kernels: list[KernelWorkload], span: Span) -> int:
         """Place as many of these equal kernels as there is room for now."""
         if not kernels:
             return 0
@@ -159,7 +159,7 @@ class Trial:
         if self.misfits is not None and everywhere and not self.statement.checkpoint():
             self.misfits.add(shape)
 
-    def reserve(self, run: Run, kernels: list[KernelWorkload], span: Span) -> int:
+    def reserve(self, run: KernelBatch, kernels: list[KernelWorkload], span: Span) -> int:
         """Hold room that is being released for as many of these kernels as fit."""
         if not self.workspace.releases:
             return 0
@@ -174,7 +174,7 @@ class Trial:
             got += 1
         return got
 
-    def _later(self, run: Run, kernel: KernelWorkload, span: Span) -> int:
+    def _later(self, run: KernelBatch, kernel: KernelWorkload, span: Span) -> int:
         place = run.nominated
         if self._nominable(run, kernel, span):
             room = self.workspace.future[place][run.shape.columns]
@@ -182,13 +182,13 @@ class Trial:
                 return place
         return self.choice.later(run.shape, span.low, span.high, kernel)
 
-    def _nominable(self, run: Run, kernel: KernelWorkload, span: Span) -> bool:
+    def _nominable(self, run: KernelBatch, kernel: KernelWorkload, span: Span) -> bool:
         """Whether the nominated agent may be used at all: inside the span, and nothing but room against it."""
         agent = run.nominated
         inside = agent != NOBODY and span.low <= agent < span.high
         return inside and bool(run.shape.eligible[agent]) and self.choice.allows(kernel, agent)
 
-    def _place_nominated(self, run: Run, kernel: KernelWorkload, span: Span) -> bool:
+    def _place_nominated(self, run: KernelBatch, kernel: KernelWorkload, span: Span) -> bool:
         """The nominated agent is tried first, where it fits now."""
         agent = run.nominated
         if not self._nominable(run, kernel, span) or not self._room(run.shape, agent):
@@ -198,7 +198,7 @@ class Trial:
         self.placed.append((run, kernel, agent))
         return True
 
-    def _place_many(self, run: Run, kernels: list[KernelWorkload], span: Span) -> int:
+    def _place_many(self, run: KernelBatch, kernels: list[KernelWorkload], span: Span) -> int:
         """Fill agents in the order of their keys; the same answer as one by one, in array operations."""
         shape, low = run.shape, span.low
         keys = self.choice.keys(shape)[low : span.high]
@@ -225,7 +225,7 @@ class Trial:
         pairs = shape.pairs_held if self.workspace.held else shape.pairs
         return int(max(0, min(row[column] // amount for column, amount in pairs)))
 
-    def _allowed(self, run: Run, kernels: list[KernelWorkload]) -> int:
+    def _allowed(self, run: KernelBatch, kernels: list[KernelWorkload]) -> int:
         """How many of these kernels the queue lets in, on top of what this trial holds."""
         count = len(kernels)
         extra = self._held_row() if self.placed or self.reserved else None
@@ -246,7 +246,7 @@ class Trial:
                 row[column] += amount * count
         return row
 
-    def _enough(self, kernels: list[tuple[Run, KernelWorkload, int]]) -> bool:
+    def _enough(self, kernels: list[tuple[KernelBatch, KernelWorkload, int]]) -> bool:
         job = self.job
         if job.best_effort:
             # Those that ask for nothing were counted from the beginning.
@@ -257,11 +257,11 @@ class Trial:
             return True
         return job.ready(len(kernels), Counter(r.group for r, _, _ in kernels), Counter(r.part for r, _, _ in kernels))
 
-    def _missing(self, counted: list[tuple[Run, KernelWorkload, int]]) -> int:
+    def _missing(self, counted: list[tuple[KernelBatch, KernelWorkload, int]]) -> int:
         """How many kernels are of use until the session is ready; one, if it was ready before."""
         return max(self.job.minimum - self.job.have - len(counted), 0 if counted else 1)
 
-    def _can_go_on(self, rest: list[Run]) -> bool:
+    def _can_go_on(self, rest: list[KernelBatch]) -> bool:
         """Whether the kernels of the runs to come could still make the session ready."""
         more = ((run, kernel, NOBODY) for run in rest for kernel in self._unused(run))
         return self._enough([*self.placed, *self.reserved, *more])

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from sokovan.domain.session import TopologyConstraint
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.scheduling.engine.owner_ledger import Entry
-from sokovan.scheduling.engine.queues.queue_usage import QueueNode, Refusal
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.usage.owner_ledger import Entry
+from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueRefusal
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 from sokovan.scheduling.trace import Check, Code
@@ -33,10 +33,10 @@ class Failure(NamedTuple):
     shape: Shape | None = None
     closeness: bool = False
     checks: tuple[Check, ...] = ()
-    refusal: Refusal | None = None  # what a queue said; put into words only if somebody reads it
+    refusal: QueueRefusal | None = None  # what a queue said; put into words only if somebody reads it
 
 
-class Run:
+class KernelBatch:
     """Kernels of one shape and group that stand next to each other in the order."""
 
     __slots__ = ("best_effort", "group", "kernels", "nominated", "part", "shape")
@@ -74,7 +74,7 @@ class Outlook:
 
 
 @dataclass(slots=True)
-class Part:
+class KernelGroupState:
     """A kernel group of a partition: ready with `size` kernels, close by its own rule."""
 
     partition: int
@@ -85,7 +85,7 @@ class Part:
     agents: list[int] = field(default_factory=list)
 
 
-class Job:
+class PendingSession:
     """A session in the running cycle; `have` counts what runs or is placed."""
 
     # Defaults of the class: there are many sessions, and most of them never change these.
@@ -106,14 +106,14 @@ class Job:
         self.session, self.node = session, node
         self.minimum = session.gang_size
         self.agents: list[int] = []
-        self.parts: list[Part] = []
+        self.parts: list[KernelGroupState] = []
         kernels, table = session.kernels, outlook.table
         if len(kernels) == 1 and not session.partitions and kernels[0].agent is None and kernels[0].slots:
             # The common case, spelt out: most sessions are one kernel that waits.
             kernel = kernels[0]
-            self.runs = [Run(table.of(kernel), [kernel], nominated=outlook.nominated(kernel))]
+            self.runs = [KernelBatch(table.of(kernel), [kernel], nominated=outlook.nominated(kernel))]
             self.have = 0
-            self.best_effort: list[Run] = []
+            self.best_effort: list[KernelBatch] = []
             self.group_have = Counter[str]() if session.group_minimums else _NO_GROUPS
             bound = session.topology is not None or session.group_minimums or self.runs[0].nominated != NOBODY
             self.single = not bound
@@ -166,7 +166,7 @@ class Job:
             for number, partition in enumerate(self.session.partitions)
         )
 
-    def stands(self, found: Sequence[Run], lacking: Sequence[Run]) -> bool:
+    def stands(self, found: Sequence[KernelBatch], lacking: Sequence[KernelBatch]) -> bool:
         """Whether the session would run with what is found and without what is lacking.
 
         Kernels that ask for nothing count from the beginning; the ones that have found
@@ -201,7 +201,7 @@ class Job:
                 self._count(kernel, part, outlook.table.workspace)
             elif kernel.agent is None:
                 # It asks for nothing, so it counts as being there; whoever relies on it finds it a place.
-                run = Run(outlook.table.of(kernel), [kernel], nominated=outlook.nominated(kernel), part=part)
+                run = KernelBatch(outlook.table.of(kernel), [kernel], nominated=outlook.nominated(kernel), part=part)
                 self.best_effort.append(run)
                 self._count_in(run)
         self.have = len(self.agents) + len(self.best_effort)
@@ -215,7 +215,7 @@ class Job:
             self.parts[part].have += 1
             self.parts[part].agents.append(agent)
 
-    def _count_in(self, run: Run) -> None:
+    def _count_in(self, run: KernelBatch) -> None:
         self.group_have[run.group] += 1
         if run.part != NOBODY:
             self.parts[run.part].have += 1
@@ -228,22 +228,22 @@ class Job:
                 key = (number, value)
                 if key not in by_value:
                     by_value[key] = len(self.parts)
-                    self.parts.append(Part(number, value, partition.size, partition.topology))
+                    self.parts.append(KernelGroupState(number, value, partition.size, partition.topology))
                 return by_value[key]
         return NOBODY
 
 
-def _runs(waiting: Iterable[tuple[int, KernelWorkload, int]], outlook: Outlook) -> list[Run]:
+def _runs(waiting: Iterable[tuple[int, KernelWorkload, int]], outlook: Outlook) -> list[KernelBatch]:
     """Kernels in the order in which they are placed: priority, then larger first, then as listed."""
     shaped = [(kernel, outlook.table.of(kernel), part, index) for index, kernel, part in waiting]
     extra = outlook.kernel_key
     shaped.sort(key=lambda item: (extra(item[0]) if extra else (), -item[0].priority, -item[1].size, item[3]))
-    runs: list[Run] = []
+    runs: list[KernelBatch] = []
     for kernel, shape, part, _ in shaped:
         place = outlook.nominated(kernel)
         last = runs[-1] if runs else None
         if last is not None and outlook.alike and last.takes(kernel, shape, part=part, nominated=place):
             last.kernels.append(kernel)
         else:
-            runs.append(Run(shape, [kernel], nominated=place, part=part))
+            runs.append(KernelBatch(shape, [kernel], nominated=place, part=part))
     return runs

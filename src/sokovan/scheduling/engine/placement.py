@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.session import TopologyMode
-from sokovan.scheduling.engine.agent_choice import Choice
+from sokovan.scheduling.engine.agent_choice import AgentChoice
 from sokovan.scheduling.engine.gang import Span, Trial
-from sokovan.scheduling.engine.pending_session import NOBODY, Failure, Job, Run
-from sokovan.scheduling.engine.queues.queue_usage import QueueBook
+from sokovan.scheduling.engine.pending_session import NOBODY, Failure, KernelBatch, PendingSession
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.engine.topology_search import Demand, Domains, Tier
+from sokovan.scheduling.engine.topology_search import Demand, Tier, TopologySearch
+from sokovan.scheduling.engine.usage.queue_usage import QueueUsage
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions, GangView
 from sokovan.scheduling.snapshot import KernelWorkload
@@ -21,28 +21,28 @@ from sokovan.scheduling.trace import Code
 
 
 @dataclass(slots=True)
-class Floor:
+class CycleContext:
     """Where turns take place: workspace, choice of agents, queues, plugins."""
 
     workspace: Workspace
-    choice: Choice
-    book: QueueBook
+    choice: AgentChoice
+    book: QueueUsage
     extensions: Extensions
-    domains: Domains | None = None
+    domains: TopologySearch | None = None
     misfits: set[Shape] | None = field(default_factory=set)
     plugged: bool = False  # whether a plugin or a selector of others may keep kernels from agents
 
-    def close(self) -> Domains:
+    def close(self) -> TopologySearch:
         """The HyperNodes, looked at when the first session asks for closeness."""
         if self.domains is None:
-            self.domains = Domains(self.workspace)
+            self.domains = TopologySearch(self.workspace)
         return self.domains
 
 
-class Turn:
+class PlacementAttempt:
     """One attempt for one session; afterwards `trial` holds what was found."""
 
-    def __init__(self, job: Job, floor: Floor) -> None:
+    def __init__(self, job: PendingSession, floor: CycleContext) -> None:
         self._job, self._floor = job, floor
         self._grows = job.grows()
         self.trial = Trial(job, floor.workspace, floor.choice, floor.book)
@@ -67,7 +67,7 @@ class Turn:
             self.failure = self.failure or self._why()
         return found
 
-    def _unopposed(self) -> list[Run]:
+    def _unopposed(self) -> list[KernelBatch]:
         """The kernels that neither a limit of the owner nor a plugin keeps out of this turn."""
         extensions, job = self._floor.extensions, self._job
         runs = [run for run in job.runs if run.shape not in job.barred] if job.barred else job.runs
@@ -281,7 +281,7 @@ class Turn:
         others = sum(count for part, count in self._left().items() if part != index)
         return missing - others
 
-    def _fill_exactly(self, runs: list[Run], count: int, span: Span, *, part: int) -> bool:
+    def _fill_exactly(self, runs: list[KernelBatch], count: int, span: Span, *, part: int) -> bool:
         mark = self.trial.mark()
         if self.trial.fill_exactly(runs, count, span):
             point = "group_pipelined" if len(self.trial.reserved) > mark.reserved else "group_ready"
@@ -290,17 +290,17 @@ class Turn:
         self.trial.back(mark)
         return False
 
-    def _rest_of(self, index: int) -> list[Run]:
+    def _rest_of(self, index: int) -> list[KernelBatch]:
         used = {kernel.kernel_id for _, kernel, _ in (*self.trial.placed, *self.trial.reserved)}
         rest = []
         for run in self._runs:
             kernels = [kernel for kernel in run.kernels if kernel.kernel_id not in used] if run.part == index else []
             if kernels:
-                rest.append(Run(run.shape, kernels, nominated=run.nominated, part=run.part))
+                rest.append(KernelBatch(run.shape, kernels, nominated=run.nominated, part=run.part))
         return rest
 
 
-def place_best_effort(run: Run, trial: Trial, floor: Floor, span: Span) -> int:
+def place_best_effort(run: KernelBatch, trial: Trial, floor: CycleContext, span: Span) -> int:
     """Place a kernel that asks for nothing, close to its group by a hard rule."""
     part = None if run.part == NOBODY else trial.job.parts[run.part]
     if part is None or part.topology is None or part.topology.mode is TopologyMode.SOFT:
@@ -315,7 +315,7 @@ def place_best_effort(run: Run, trial: Trial, floor: Floor, span: Span) -> int:
     return 0
 
 
-def _first(runs: Sequence[Run], count: int) -> list[tuple[Shape, int]]:
+def _first(runs: Sequence[KernelBatch], count: int) -> list[tuple[Shape, int]]:
     """The shapes of the first `count` kernels of these runs."""
     shapes: Counter[Shape] = Counter()
     for run in runs:

@@ -39,7 +39,7 @@ class Tier(NamedTuple):
     highs: Ints
 
 
-class Domains:
+class TopologySearch:
     """Answers where a demand could go, tier by tier."""
 
     def __init__(self, workspace: Workspace) -> None:

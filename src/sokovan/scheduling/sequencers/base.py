@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sokovan.domain.slots import ResourceSlot
-from sokovan.scheduling.engine.owner_ledger import Ledger
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 
 
@@ -21,7 +21,7 @@ class SequencingContext:
 
     snapshot: SystemSnapshot
     capacity: ResourceSlot
-    ledger: Ledger
+    ledger: OwnerLedger
 
 
 class WorkloadSequencer(ABC):

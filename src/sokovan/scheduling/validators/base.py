@@ -19,7 +19,7 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.policy import Scope
 from sokovan.domain.slot_notation import format_amount
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.scheduling.engine.owner_ledger import Account, Ledger, PendingLines
+from sokovan.scheduling.engine.usage.owner_ledger import Account, OwnerLedger, PendingLines
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 
@@ -95,7 +95,7 @@ class ValidationContext:
     """
 
     snapshot: SystemSnapshot
-    ledger: Ledger
+    ledger: OwnerLedger
     pending: PendingLines
     request: ResourceSlot = NO_SLOTS
     starts: bool = True

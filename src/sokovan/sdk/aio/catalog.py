@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core import catalog_calls
-from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, POLICIES, QUEUES, SCALING_GROUPS, USERS, Kind
+from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, POLICIES, QUEUES, SCALING_GROUPS, USERS, CatalogKind
 from sokovan.sdk.core.paging import Paging
 from sokovan.wire.api.fleet import AgentView, ImageBody
 from sokovan.wire.api.sessions import HistoryLine
@@ -21,7 +21,7 @@ B = TypeVar("B")
 class AsyncCatalog(Generic[B]):
     """Named objects of one kind that are read and written whole."""
 
-    def __init__(self, connection: AsyncConnection, kind: Kind[B]) -> None:
+    def __init__(self, connection: AsyncConnection, kind: CatalogKind[B]) -> None:
         self._connection, self._kind = connection, kind
 
     def list(self) -> AsyncIterator[B]:
@@ -41,7 +41,7 @@ class AsyncCatalog(Generic[B]):
         await self._connection.send(self._kind.delete(name))
 
 
-class AsyncImages:
+class AsyncImageCatalog:
     """Images, each for one architecture."""
 
     def __init__(self, connection: AsyncConnection) -> None:

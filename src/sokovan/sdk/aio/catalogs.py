@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sokovan.sdk.aio.connection import AsyncConnection
 
 if TYPE_CHECKING:
-    from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncImages, AsyncKeys
+    from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncImageCatalog, AsyncKeys
     from sokovan.wire.api.fleet import QueueBody, ScalingGroupBody
     from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, UserBody
 
@@ -27,11 +27,11 @@ class AsyncCatalogs:
         return AsyncAgents(self._connection)
 
     @cached_property
-    def images(self) -> AsyncImages:
+    def images(self) -> AsyncImageCatalog:
         """What kernels start from."""
-        from sokovan.sdk.aio.catalog import AsyncImages  # noqa: PLC0415  # see the module
+        from sokovan.sdk.aio.catalog import AsyncImageCatalog  # noqa: PLC0415  # see the module
 
-        return AsyncImages(self._connection)
+        return AsyncImageCatalog(self._connection)
 
     @cached_property
     def keys(self) -> AsyncKeys:

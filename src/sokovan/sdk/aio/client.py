@@ -19,7 +19,7 @@ from sokovan.sdk.aio.handle import AsyncSessionHandle
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.core import system_calls as calls
 from sokovan.sdk.core.followers import EventFollower
-from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.preferences import completed, endpoint_for
 from sokovan.sdk.requesting import RunOptions, session_body
 from sokovan.wire.api.system import EventView, HealthView
@@ -58,7 +58,7 @@ class AsyncClient(AsyncCatalogs):
         await self.close()
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ServerEndpoint:
         """Where the server is."""
         return self._connection.endpoint
 

@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 
 from sokovan.sdk.core import exec_frames, session_calls
 from sokovan.sdk.core.exec_frames import Finished, Terminal
-from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.websockets import connecting, lost, socket_options
 from sokovan.wire.api.execution import frames_of
 
@@ -19,7 +19,7 @@ from sokovan.wire.api.execution import frames_of
 class AsyncExecution:
     """The command: iterate over its output, send it input, then ask for its exit code."""
 
-    def __init__(self, endpoint: Endpoint, socket: ClientConnection) -> None:
+    def __init__(self, endpoint: ServerEndpoint, socket: ClientConnection) -> None:
         self._endpoint, self._socket = endpoint, socket
         self._exit_code: int | None = None
 
@@ -76,7 +76,7 @@ class AsyncExecution:
 
 
 async def execute(
-    endpoint: Endpoint, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None
+    endpoint: ServerEndpoint, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None
 ) -> AsyncExecution:
     """Start a command inside a kernel."""
     address = endpoint.socket_url + session_calls.execution(ref, kernel)

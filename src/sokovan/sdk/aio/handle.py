@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
-from sokovan.sdk.core.followers import LogWish
+from sokovan.sdk.core.followers import LogOptions
 from sokovan.sdk.core.log_lines import LineReader, LogLine
 from sokovan.sdk.core.states import ENDED, has_settled, needs_explaining, state_of, where
 from sokovan.wire.api.sessions import SessionView
@@ -70,7 +70,7 @@ class AsyncSessionHandle:
     ) -> AsyncIterator[LogLine]:
         """Its output, line by line; with `follow` until it ends, all of it or the kernel."""
         reader = LineReader()
-        wish = LogWish(follow=follow, tail=tail, kernel=kernel).of(self.view)
+        wish = LogOptions(follow=follow, tail=tail, kernel=kernel).of(self.view)
         async for piece in self._sessions.logs(self.id, wish):
             for line in reader.feed(piece):
                 yield line

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core import session_calls
 from sokovan.sdk.core.exec_frames import Terminal
-from sokovan.sdk.core.followers import LogFollower, LogPiece, LogWish, SessionFollower
+from sokovan.sdk.core.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.retrying import READS, STREAMS, OnTrouble
 from sokovan.sdk.core.session_calls import Wanted
@@ -82,10 +82,10 @@ class AsyncSessions:
         return await self._connection.send(session_calls.history(ref))
 
     async def logs(
-        self, ref: str, wish: LogWish | None = None, *, on_trouble: OnTrouble | None = None
+        self, ref: str, wish: LogOptions | None = None, *, on_trouble: OnTrouble | None = None
     ) -> AsyncIterator[LogPiece]:
         """The output of a session's kernels, piece by piece."""
-        wish = wish or LogWish()
+        wish = wish or LogOptions()
         if wish.needs_size:
             view = await self.get(ref)
             ref, wish = view.id, wish.of(view)

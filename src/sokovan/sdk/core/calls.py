@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from sokovan.sdk.errors import InvalidName
+from sokovan.sdk.errors import InvalidContextName
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -66,5 +66,5 @@ def _is_default(body: object, one: Any) -> bool:
 def _segment(name: str) -> str:
     # An escaped ".." is still a step upwards to whoever reads the path.
     if not name or len(name) > REF_MAX or any(step in {"", ".", ".."} for step in name.split("/")):
-        raise InvalidName(f"{name[:REF_MAX]!r} cannot be the name of anything")
+        raise InvalidContextName(f"{name[:REF_MAX]!r} cannot be the name of anything")
     return quote(name, safe="/:@+")

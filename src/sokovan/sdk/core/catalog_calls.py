@@ -36,7 +36,7 @@ B = TypeVar("B")
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[B]):
+class CatalogKind(Generic[B]):
     """A kind of named object that is read and written whole."""
 
     path: str
@@ -61,13 +61,13 @@ class Kind(Generic[B]):
         return Call(method="DELETE", path=place(self.path, name), answer=Nothing, query=query(wanted), repeatable=False)
 
 
-SCALING_GROUPS = Kind("scaling-groups", ScalingGroupBody, ScalingGroupPage)
-QUEUES = Kind("queues", QueueBody, QueuePage)
-IMAGES = Kind("images", ImageBody, ImagePage)
-DOMAINS = Kind("domains", DomainBody, DomainPage)
-GROUPS = Kind("groups", GroupBody, GroupPage)
-USERS = Kind("users", UserBody, UserPage)
-POLICIES = Kind("policies", PolicyBody, PolicyPage)
+SCALING_GROUPS = CatalogKind("scaling-groups", ScalingGroupBody, ScalingGroupPage)
+QUEUES = CatalogKind("queues", QueueBody, QueuePage)
+IMAGES = CatalogKind("images", ImageBody, ImagePage)
+DOMAINS = CatalogKind("domains", DomainBody, DomainPage)
+GROUPS = CatalogKind("groups", GroupBody, GroupPage)
+USERS = CatalogKind("users", UserBody, UserPage)
+POLICIES = CatalogKind("policies", PolicyBody, PolicyPage)
 
 
 def agents(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[AgentPage]:

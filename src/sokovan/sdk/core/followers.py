@@ -22,7 +22,7 @@ PROBLEM, RESYNC = "problem", "resync"
 MISSED = EventView(object="stream", id="", before=None, after="", trigger=RESYNC, at="")
 
 
-class Follower(Protocol[T_co]):
+class StreamFollower(Protocol[T_co]):
     """What is asked for, and what has been seen of it."""
 
     def call(self) -> Call[object]:
@@ -74,7 +74,7 @@ class LogPiece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogWish:
+class LogOptions:
     """Which part of the output, and whether to go on.
 
     `seen` is how far each kernel was read before; it goes on there. `size` is how many
@@ -93,7 +93,7 @@ class LogWish:
         """Whether somebody should look first how many kernels there are."""
         return self.follow and self.kernel is None and self.size is None
 
-    def of(self, view: SessionView) -> LogWish:
+    def of(self, view: SessionView) -> LogOptions:
         """The same wish, for a session that was looked at."""
         return replace(self, size=view.size)
 
@@ -101,7 +101,7 @@ class LogWish:
 class LogFollower:
     """The output of a session's kernels, by byte offsets."""
 
-    def __init__(self, ref: str, wish: LogWish) -> None:
+    def __init__(self, ref: str, wish: LogOptions) -> None:
         self._ref, self._wish = ref, wish
         self._places = dict(wish.seen)
         self._ended: set[int] = set()

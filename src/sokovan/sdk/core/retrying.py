@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sokovan.sdk.environment import Surroundings
+from sokovan.sdk.environment import ClientEnvironment
 from sokovan.sdk.errors import ApiProblem, ClientProblem, StillWaiting, Unreachable
 
 # The server did nothing, and says that it may be asked again.
@@ -51,7 +51,9 @@ def may_repeat(problem: ClientProblem, *, repeatable: bool) -> bool:
 class Attempts:
     """The attempts at one thing so far."""
 
-    def __init__(self, rule: RetryRule, surroundings: Surroundings, *, on_trouble: OnTrouble | None = None) -> None:
+    def __init__(
+        self, rule: RetryRule, surroundings: ClientEnvironment, *, on_trouble: OnTrouble | None = None
+    ) -> None:
         self._rule, self._surroundings, self._on_trouble = rule, surroundings, on_trouble
         self.succeeded()
 
@@ -75,10 +77,10 @@ class Attempts:
         return wait
 
 
-class Deadline:
+class CallDeadline:
     """How long somebody is willing to wait; None is for ever."""
 
-    def __init__(self, timeout_s: float | None, surroundings: Surroundings) -> None:
+    def __init__(self, timeout_s: float | None, surroundings: ClientEnvironment) -> None:
         self._surroundings = surroundings
         self._at_s = None if timeout_s is None else surroundings.now_s() + timeout_s
 

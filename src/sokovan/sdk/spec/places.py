@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from sokovan.sdk.errors import InvalidSpec
+from sokovan.sdk.errors import InvalidSpecFile
 
 # A spec is written by hand; what is larger is a mistake or an attack.
 TEXT_MAX = 1024 * 1024
@@ -28,11 +28,11 @@ class Place:
     column: int
     text: str = ""
 
-    def wrong(self, problem: str, *, hint: str = "") -> InvalidSpec:
+    def wrong(self, problem: str, *, hint: str = "") -> InvalidSpecFile:
         """The error that shows this place."""
         shown = self.text[:_SHOWN_MAX].rstrip()
         pointer = f"\n  | {shown}\n  | {' ' * (self.column - 1)}^" if shown and self.column <= _SHOWN_MAX else ""
-        return InvalidSpec(f"{self.file}:{self.line}:{self.column}: {problem}{pointer}", hint=hint)
+        return InvalidSpecFile(f"{self.file}:{self.line}:{self.column}: {problem}{pointer}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

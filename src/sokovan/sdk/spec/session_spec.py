@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from sokovan.sdk.errors import InvalidSetting, InvalidSpec
+from sokovan.sdk.errors import InvalidSetting, InvalidSpecFile
 from sokovan.sdk.requesting import read_mount, slots_of, words_of
 from sokovan.sdk.spec import fields
 from sokovan.sdk.spec.fields import Field, schema_of
 from sokovan.sdk.spec.places import Node, read_documents
-from sokovan.sdk.spec.spec_document import Written
+from sokovan.sdk.spec.spec_document import SpecDocument
 from sokovan.wire.api.bodies import Amount
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
@@ -150,14 +150,14 @@ def read_specs(text: str, file: str) -> list[SessionBody]:
     return [spec.body for spec in read_written(text, file)]
 
 
-def read_written(text: str, file: str) -> list[Written]:
+def read_written(text: str, file: str) -> list[SpecDocument]:
     """Every session of a file, each with its document. Raises InvalidSpec."""
     documents = read_documents(text, file)
     if not documents:
-        raise InvalidSpec(f"{file}: there is nothing in it", hint="sokovan init NAME writes a spec to begin with")
+        raise InvalidSpecFile(f"{file}: there is nothing in it", hint="sokovan init NAME writes a spec to begin with")
     if len(documents) > SPECS_MAX:
-        raise InvalidSpec(f"{file}: it holds more than {SPECS_MAX} documents")
-    return [Written(_session(node), node) for node in documents]
+        raise InvalidSpecFile(f"{file}: it holds more than {SPECS_MAX} documents")
+    return [SpecDocument(_session(node), node) for node in documents]
 
 
 def _session(node: Node) -> SessionBody:

@@ -20,7 +20,7 @@ _HUMP = re.compile(r"[A-Z]")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SpecDocument:
     """What is asked for, and where it is written."""
 
     body: SessionBody

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
 from sokovan.sdk.core import catalog_calls
-from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, POLICIES, QUEUES, SCALING_GROUPS, USERS, Kind
+from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, POLICIES, QUEUES, SCALING_GROUPS, USERS, CatalogKind
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.fleet import AgentView, ImageBody
@@ -21,7 +21,7 @@ B = TypeVar("B")
 class Catalog(Generic[B]):
     """Named objects of one kind that are read and written whole."""
 
-    def __init__(self, connection: Connection, kind: Kind[B]) -> None:
+    def __init__(self, connection: Connection, kind: CatalogKind[B]) -> None:
         self._connection, self._kind = connection, kind
 
     def list(self) -> Iterator[B]:
@@ -41,7 +41,7 @@ class Catalog(Generic[B]):
         self._connection.send(self._kind.delete(name))
 
 
-class Images:
+class ImageCatalog:
     """Images, each for one architecture."""
 
     def __init__(self, connection: Connection) -> None:

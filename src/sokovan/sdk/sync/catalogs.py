@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sokovan.sdk.sync.connection import Connection
 
 if TYPE_CHECKING:
-    from sokovan.sdk.sync.catalog import Agents, Catalog, Images, Keys
+    from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys
     from sokovan.wire.api.fleet import QueueBody, ScalingGroupBody
     from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, UserBody
 
@@ -27,11 +27,11 @@ class Catalogs:
         return Agents(self._connection)
 
     @cached_property
-    def images(self) -> Images:
+    def images(self) -> ImageCatalog:
         """What kernels start from."""
-        from sokovan.sdk.sync.catalog import Images  # noqa: PLC0415  # see the module
+        from sokovan.sdk.sync.catalog import ImageCatalog  # noqa: PLC0415  # see the module
 
-        return Images(self._connection)
+        return ImageCatalog(self._connection)
 
     @cached_property
     def keys(self) -> Keys:

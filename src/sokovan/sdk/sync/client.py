@@ -17,7 +17,7 @@ import httpx2
 
 from sokovan.sdk.core import system_calls as calls
 from sokovan.sdk.core.followers import EventFollower
-from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.preferences import completed, endpoint_for
 from sokovan.sdk.requesting import RunOptions, session_body
 from sokovan.sdk.sync.catalogs import Catalogs
@@ -60,7 +60,7 @@ class Client(Catalogs):
         self.close()
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ServerEndpoint:
         """Where the server is."""
         return self._connection.endpoint
 

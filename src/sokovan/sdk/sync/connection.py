@@ -9,12 +9,12 @@ import httpx2
 
 from sokovan.sdk.core.answers import interpret, problem_of
 from sokovan.sdk.core.calls import Call
-from sokovan.sdk.core.followers import Follower
+from sokovan.sdk.core.followers import StreamFollower
 from sokovan.sdk.core.paging import Paging
-from sokovan.sdk.core.retrying import STREAMS, Attempts, Deadline, OnTrouble, RetryRule
+from sokovan.sdk.core.retrying import STREAMS, Attempts, CallDeadline, OnTrouble, RetryRule
 from sokovan.sdk.core.server_events import EventReader, ServerEvent
-from sokovan.sdk.endpoint import Endpoint, outlasts, reaching
-from sokovan.sdk.environment import RealSurroundings, Surroundings
+from sokovan.sdk.endpoint import ServerEndpoint, outlasts, reaching
+from sokovan.sdk.environment import ClientEnvironment, SystemEnvironment
 from sokovan.sdk.errors import ClientProblem, Unreachable
 from sokovan.sdk.request_log import RequestLine
 
@@ -26,14 +26,14 @@ class Connection:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: ServerEndpoint,
         *,
         transport: httpx2.BaseTransport | None = None,
         rule: RetryRule | None = None,
-        surroundings: Surroundings | None = None,
+        surroundings: ClientEnvironment | None = None,
     ) -> None:
         self.endpoint = endpoint
-        self.surroundings = surroundings or RealSurroundings()
+        self.surroundings = surroundings or SystemEnvironment()
         self._rule = rule or RetryRule()
         self._http = httpx2.Client(transport=transport, **endpoint.http_options())
 
@@ -58,14 +58,14 @@ class Connection:
 
     def follow(
         self,
-        follower: Follower[T],
+        follower: StreamFollower[T],
         *,
         timeout_s: float | None = None,
         rule: RetryRule = STREAMS,
         on_trouble: OnTrouble | None = None,
     ) -> Iterator[T]:
         """What a stream brings, over broken connections, until it is over or time is up."""
-        deadline = Deadline(timeout_s, self.surroundings)
+        deadline = CallDeadline(timeout_s, self.surroundings)
         attempts = Attempts(rule, self.surroundings, on_trouble=on_trouble)
         while True:
             try:
@@ -90,7 +90,7 @@ class Connection:
             line.answered(answer.status_code, answer.headers)
         return interpret(call, status=answer.status_code, headers=answer.headers, content=answer.content)
 
-    def _events(self, follower: Follower[T], deadline: Deadline) -> Iterator[ServerEvent]:
+    def _events(self, follower: StreamFollower[T], deadline: CallDeadline) -> Iterator[ServerEvent]:
         """The events of one connection, which is left when a further read could pass the deadline."""
         call, reader = follower.call(), EventReader()
         options = self.endpoint.stream_options(call, deadline.left_s())

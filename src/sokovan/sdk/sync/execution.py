@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 
 from sokovan.sdk.core import exec_frames, session_calls
 from sokovan.sdk.core.exec_frames import Finished, Terminal
-from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.websockets import connecting, lost, socket_options
 from sokovan.wire.api.execution import frames_of
 
@@ -24,7 +24,13 @@ class Execution:
     """
 
     def __init__(
-        self, endpoint: Endpoint, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None
+        self,
+        endpoint: ServerEndpoint,
+        ref: str,
+        command: Sequence[str],
+        *,
+        kernel: int = 0,
+        terminal: Terminal | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._exit_code: int | None = None

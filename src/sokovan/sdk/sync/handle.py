@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sokovan.sdk.core.followers import LogWish
+from sokovan.sdk.core.followers import LogOptions
 from sokovan.sdk.core.log_lines import LineReader, LogLine
 from sokovan.sdk.core.states import ENDED, has_settled, needs_explaining, state_of, where
 from sokovan.sdk.sync.sessions import Kernels, Sessions
@@ -68,7 +68,7 @@ class SessionHandle:
     def logs(self, *, follow: bool = False, tail: int | None = None, kernel: int | None = None) -> Iterator[LogLine]:
         """Its output, line by line; with `follow` until it ends, all of it or the kernel."""
         reader = LineReader()
-        wish = LogWish(follow=follow, tail=tail, kernel=kernel).of(self.view)
+        wish = LogOptions(follow=follow, tail=tail, kernel=kernel).of(self.view)
         for piece in self._sessions.logs(self.id, wish):
             yield from reader.feed(piece)
         yield from reader.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.ports.agent_gateway import AgentGateway, AgentRefused, AgentUnreachable, Gone, ImageState
+from sokovan.ports.agent_gateway import AgentGateway, AgentRefused, AgentUnreachable, GoneProof, ImageState
 from sokovan.ports.runtime import Launch
 from sokovan.testing.clock import Elapse, until
 from sokovan.testing.contracts import expect
@@ -35,13 +35,13 @@ class GatewaySubject:
         """Have a kernel created."""
         await self.gateway.create_kernel(self.agent_id, self.incarnation, launch)
 
-    async def stop(self, launch: Launch, *, attempt: int = 1) -> Gone:
+    async def stop(self, launch: Launch, *, attempt: int = 1) -> GoneProof:
         """Ask once for the end of a kernel."""
         return await self.gateway.stop_kernel(self.agent_id, self.incarnation, launch.kernel_id, attempt, grace_s=1.0)
 
-    async def end(self, launch: Launch) -> Gone:
+    async def end(self, launch: Launch) -> GoneProof:
         """Ask for the end of a kernel until it is gone."""
-        said: list[Gone] = []
+        said: list[GoneProof] = []
 
         async def is_gone() -> bool:
             said.append(await self.stop(launch))

@@ -6,7 +6,7 @@ import asyncio
 
 from sokovan.domain.ids import KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable
-from sokovan.ports.runtime import Execution, Launch
+from sokovan.ports.runtime import KernelExecution, Launch
 from sokovan.testing.clock import outcome
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.agent_gateway import NOBODY, GatewaySubject
@@ -18,11 +18,11 @@ FAILING = ("false",)
 ENDED = frozenset({143, 137})
 
 
-def _run(subject: GatewaySubject, launch: Launch, *command: str, terminal: bool = False) -> Execution:
+def _run(subject: GatewaySubject, launch: Launch, *command: str, terminal: bool = False) -> KernelExecution:
     return subject.gateway.execute(subject.agent_id, launch.kernel_id, launch.attempt, command, terminal=terminal)
 
 
-async def _heard(execution: Execution) -> bytes:
+async def _heard(execution: KernelExecution) -> bytes:
     return b"".join([piece async for piece in execution.output()])
 
 

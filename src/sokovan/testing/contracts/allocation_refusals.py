@@ -23,7 +23,7 @@ from sokovan.ports.allocation import (
     AllocationError,
     AllocationRefused,
     Assignment,
-    DependencyUnmet,
+    DependencyChanged,
     IncompleteGang,
     QuotaPassed,
     SessionNotWaiting,
@@ -319,12 +319,12 @@ async def who_depends_on_a_session_waits_for_its_success(cluster: StoredCluster)
     good, bad, cancelled = await sessions(cluster, 3, ONE_CPU)
     names = {one: (await sessions(cluster, 1, ONE_CPU, dependencies=(one,)))[0] for one in (good, bad, cancelled)}
     [both] = await sessions(cluster, 1, ONE_CPU, dependencies=(good, bad))
-    await refused(cluster, assignment(names[good], agent), DependencyUnmet)
+    await refused(cluster, assignment(names[good], agent), DependencyChanged)
     await finished(cluster, good, agent, exit_code=0)
     await finished(cluster, bad, agent, exit_code=1)
     await cluster.stop(cancelled)
     for name in (names[bad], names[cancelled], both):
-        await refused(cluster, assignment(name, agent), DependencyUnmet)
+        await refused(cluster, assignment(name, agent), DependencyChanged)
     expect(not (await cluster.place(names[good], agent)).refused, "a success did not let the next one start")
 
 
@@ -336,7 +336,7 @@ async def a_dependency_that_is_ending_well_has_not_ended(cluster: StoredCluster)
     await cluster.place(first, agent)
     await cluster.start(first)
     await cluster.move(first, KernelTrigger.EXITED, BY_AGENT, exit_code=0)
-    await refused(cluster, assignment(second, agent), DependencyUnmet)
+    await refused(cluster, assignment(second, agent), DependencyChanged)
 
 
 CHECKS: tuple[Check, ...] = (

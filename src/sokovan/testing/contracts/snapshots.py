@@ -13,7 +13,7 @@ from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
-from sokovan.domain.errors import NotFound
+from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
@@ -120,7 +120,7 @@ async def a_snapshot_stands_still_until_it_is_refreshed(cluster: StoredCluster) 
 
 async def what_was_rolled_back_is_not_seen(cluster: StoredCluster) -> None:
     """Not by the next refresh, and not later."""
-    await refusal(cluster.submit("s1", dependencies=(SessionId("nobody"),)), NotFound)
+    await refusal(cluster.submit("s1", dependencies=(SessionId("nobody"),)), ObjectNotFound)
     await cluster.submit("s2")
     expect([one.session_id for one in (await seen(cluster.snapshots)).sessions] == ["s2"], "something else is seen")
 
@@ -130,10 +130,10 @@ async def an_unknown_scaling_group_is_not_found(cluster: StoredCluster) -> None:
     await cluster.put(*[ScalingGroup(name=ScalingGroupName(name)) for name in ("z", "B", "a")])
     await cluster.snapshots.refresh()
     expect(list(cluster.snapshots.scaling_groups()) == ["B", "a", "default", "z"], "the list is wrong")
-    await refusal(cluster.snapshots.snapshot(ScalingGroupName("nobody")), NotFound)
+    await refusal(cluster.snapshots.snapshot(ScalingGroupName("nobody")), ObjectNotFound)
     await cluster.store.run(lambda unit: unit.catalog.remove(ScalingGroup, "z"))
     await cluster.snapshots.refresh()
-    await refusal(cluster.snapshots.snapshot(ScalingGroupName("z")), NotFound)
+    await refusal(cluster.snapshots.snapshot(ScalingGroupName("z")), ObjectNotFound)
 
 
 async def a_scaling_group_shows_its_own(cluster: StoredCluster) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from sokovan.domain.cluster.topology import HyperNode
-from sokovan.domain.errors import Conflict, FencedOut, InvalidTopology, NotFound
+from sokovan.domain.errors import Conflict, FencedOut, InvalidTopology, ObjectNotFound
 from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, NoticeIssued, SessionMoved
 from sokovan.domain.ids import SessionId
 from sokovan.ports.leases import Lease
@@ -65,7 +65,7 @@ async def is_there(cluster: StoredCluster, name: str) -> bool:
     """Whether a session of this name is stored."""
     try:
         await cluster.session(name)
-    except NotFound:
+    except ObjectNotFound:
         return False
     return True
 
@@ -137,7 +137,7 @@ async def a_read_sees_one_state(cluster: StoredCluster) -> None:
 async def _listed(unit: UnitOfWork, name: str) -> bool:
     try:
         await unit.sessions.get(SessionId(name))
-    except NotFound:
+    except ObjectNotFound:
         return False
     return True
 

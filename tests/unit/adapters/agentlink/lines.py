@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sokovan.wire.frames import Frame, Heartbeat, Hello, Refusal, Welcome
+from sokovan.wire.frames import Frame, Heartbeat, Hello, HelloRefused, Welcome
 from sokovan.wire.link_codec import decode, encode
 
 HELLO = Hello(agent_id="a1", software="1")
@@ -57,12 +57,12 @@ class Door:
     def __init__(self) -> None:
         self.incarnation = 1
         self.heartbeat_s = 5.0
-        self.verdict: Refusal | None = None
+        self.verdict: HelloRefused | None = None
         self.open = asyncio.Event()
         self.open.set()
         self.tokens: list[str] = []
 
-    async def admit(self, _hello: Hello, token: str) -> Welcome | Refusal:
+    async def admit(self, _hello: Hello, token: str) -> Welcome | HelloRefused:
         self.tokens.append(token)
         await self.open.wait()
         return self.verdict or Welcome(incarnation=self.incarnation, heartbeat_s=self.heartbeat_s)

@@ -11,14 +11,14 @@ from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits
 from sokovan.testing.clock import VirtualClock
 from sokovan.wire.frames import (
     PROTOCOL,
-    Answer,
     Done,
     ForgetKernel,
     Heartbeat,
-    Problem,
-    Refusal,
+    HelloRefused,
     ReportNow,
     Request,
+    RequestFailed,
+    Response,
     Welcome,
 )
 from sokovan.wire.link_session import LinkBusy, LinkNotOpen
@@ -43,7 +43,7 @@ class Rig:
         await self.connection.welcome(WELCOME)
         assert await self.line.hears() == WELCOME
 
-    def ask(self) -> asyncio.Future[Answer | Problem | None]:
+    def ask(self) -> asyncio.Future[Response | RequestFailed | None]:
         return asyncio.ensure_future(self.connection.ask(ASK, incarnation=1, allowed_s=2))
 
 
@@ -60,9 +60,9 @@ async def test_a_request_is_answered(rig: Rig) -> None:
     asked = rig.ask()
     request = await rig.line.hears()
     assert isinstance(request, Request)
-    rig.line.says(Answer(request.number, Done()))
+    rig.line.says(Response(request.number, Done()))
 
-    assert await asked == Answer(request.number, Done())
+    assert await asked == Response(request.number, Done())
 
 
 async def test_a_request_that_nobody_answers_ends_without_an_answer(rig: Rig) -> None:
@@ -136,7 +136,7 @@ async def test_an_agent_of_another_protocol_hears_that(rig: Rig) -> None:
     rig.line.says_bytes(bytes((PROTOCOL + 1,)) + b"whatever")
     refusal = await rig.line.hears()
 
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, HelloRefused)
     assert (refusal.code, refusal.final) == ("unknown-protocol", True)
     assert "protocol 2" in refusal.message
     await rig.task

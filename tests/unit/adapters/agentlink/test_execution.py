@@ -16,7 +16,7 @@ from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, ImageRep
 from sokovan.ports.agent_states import AgentState
 from sokovan.testing.clock import VirtualClock
 from sokovan.wire.exec_messages import PIECE_BYTES_MAX, CommandEnded, InputEnded, Resized, word_of, word_text
-from sokovan.wire.frames import Answer, Done, OpenStream, Problem, Request, Welcome
+from sokovan.wire.frames import Done, OpenStream, Request, RequestFailed, Response, Welcome
 from tests.unit.adapters.agentlink.lines import HELLO, Door, Line, Pipe
 
 A1 = AgentId("a1")
@@ -132,7 +132,7 @@ async def test_an_agent_is_asked_for_a_stream_and_brings_it(rig: Rig) -> None:
     assert rig.agents.streams.is_awaited(ask.stream_id, "secret")
     pipe = Pipe()
     serving = asyncio.ensure_future(rig.agents.streams.serve(ask.stream_id, pipe))
-    rig.line.says(Answer(request.number, Done()))
+    rig.line.says(Response(request.number, Done()))
     await entering
     pipe.to_manager.put_nowait(word_text(CommandEnded(0)))
     assert await execution.wait() == 0
@@ -143,7 +143,7 @@ async def test_an_agent_is_asked_for_a_stream_and_brings_it(rig: Rig) -> None:
 async def test_an_agent_that_refuses_leaves_nothing_open(rig: Rig) -> None:
     entering = asyncio.ensure_future(rig.agents.execute(A1, KernelId("k1"), 1, ["x"], terminal=False).__aenter__())
     request, ask = await rig.asked()
-    rig.line.says(Problem(request.number, "runtime-failure", "no such kernel"))
+    rig.line.says(RequestFailed(request.number, "runtime-failure", "no such kernel"))
     with pytest.raises(AgentRefused, match="no such kernel"):
         await entering
     assert not rig.agents.streams.is_awaited(ask.stream_id, "secret")
@@ -152,7 +152,7 @@ async def test_an_agent_that_refuses_leaves_nothing_open(rig: Rig) -> None:
 async def test_an_agent_that_does_not_dial_is_waited_for_no_longer_than_allowed(rig: Rig) -> None:
     entering = asyncio.ensure_future(rig.agents.execute(A1, KernelId("k1"), 1, ["x"], terminal=False).__aenter__())
     request, ask = await rig.asked()
-    rig.line.says(Answer(request.number, Done()))
+    rig.line.says(Response(request.number, Done()))
     with pytest.raises(AgentUnreachable, match="did not dial"):
         await entering
     assert not rig.agents.streams.is_awaited(ask.stream_id, "secret")

@@ -10,20 +10,20 @@ import pytest
 from sokovan.adapters.agentlink.connection import LinkLimits
 from sokovan.adapters.agentlink.linked_agents import SUPERSEDED, UNAVAILABLE, LinkedAgents
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, Gone, ImageReport
+from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport
 from sokovan.ports.agent_states import AgentState
 from sokovan.testing.clock import VirtualClock
 from sokovan.wire.frames import (
-    Answer,
     Done,
     Frame,
-    GoneWord,
     Heartbeat,
-    ImageWord,
-    Problem,
-    Refusal,
+    HelloRefused,
+    ImageStatus,
+    KernelGone,
     ReportNow,
     Request,
+    RequestFailed,
+    Response,
     Welcome,
 )
 from tests.unit.adapters.agentlink.lines import HELLO, Door, Line
@@ -61,7 +61,7 @@ class Rig:
         line.says(HELLO)
         return line, await line.hears(), link
 
-    def stops(self) -> asyncio.Future[Gone]:
+    def stops(self) -> asyncio.Future[GoneProof]:
         return asyncio.ensure_future(self.agents.stop_kernel(A1, 1, K1, 1, grace_s=1.0))
 
 
@@ -75,13 +75,13 @@ async def rig() -> AsyncIterator[Rig]:
     await asyncio.gather(*made.links, return_exceptions=True)
 
 
-async def answered(line: Line, reply: Done | GoneWord | Problem) -> Request:
+async def answered(line: Line, reply: Done | KernelGone | RequestFailed) -> Request:
     request = await line.hears()
     assert isinstance(request, Request)
     line.says(
-        Problem(request.number, reply.code, reply.message)
-        if isinstance(reply, Problem)
-        else Answer(request.number, reply)
+        RequestFailed(request.number, reply.code, reply.message)
+        if isinstance(reply, RequestFailed)
+        else Response(request.number, reply)
     )
     return request
 
@@ -101,7 +101,7 @@ async def test_an_agent_that_is_admitted_is_connected_until_it_hangs_up(rig: Rig
 
 
 async def test_an_agent_that_is_refused_hears_why_and_has_no_link(rig: Rig) -> None:
-    rig.door.verdict = Refusal(code="unauthorized", message="no", final=True)
+    rig.door.verdict = HelloRefused(code="unauthorized", message="no", final=True)
     _, word, link = await rig.dials()
 
     assert word == rig.door.verdict
@@ -113,14 +113,14 @@ async def test_a_door_that_breaks_or_hangs_is_not_a_refusal_for_good(rig: Rig) -
     rig.door.open.clear()
     _, word, _ = await rig.dials()
 
-    assert isinstance(word, Refusal)
+    assert isinstance(word, HelloRefused)
     assert (word.code, word.final) == (UNAVAILABLE, False)
     assert "could not be admitted" in rig.told[0]
 
 
 async def test_heartbeats_are_heard_with_everything_in_them(rig: Rig) -> None:
     line, _, _ = await rig.dials()
-    line.says(Heartbeat(incarnation=1, sequence=1, images=(ImageWord("python", "ready"),), load={"load_milli": 5}))
+    line.says(Heartbeat(incarnation=1, sequence=1, images=(ImageStatus("python", "ready"),), load={"load_milli": 5}))
     await rig.clock.advance(0)
 
     assert [(state.agent_id, state.sequence, state.load) for state in rig.heard] == [("a1", 1, {"load_milli": 5})]
@@ -167,7 +167,7 @@ async def test_a_later_incarnation_takes_the_place_of_an_earlier_one(rig: Rig) -
     assert "has taken over" in await first
     assert rig.agents.incarnation(A1) == 2
     stopping = rig.stops()
-    await answered(line, GoneWord(gone=True))
+    await answered(line, KernelGone(gone=True))
     assert (await stopping).gone
 
 
@@ -185,7 +185,7 @@ async def test_an_earlier_incarnation_is_refused_while_a_later_one_is_here(rig: 
     rig.door.incarnation = 4
     _, word, _ = await rig.dials()
 
-    assert isinstance(word, Refusal)
+    assert isinstance(word, HelloRefused)
     assert (word.code, word.final) == (SUPERSEDED, True)
     assert rig.agents.incarnation(A1) == 5
 
@@ -193,23 +193,25 @@ async def test_an_earlier_incarnation_is_refused_while_a_later_one_is_here(rig: 
 async def test_requests_and_answers_find_each_other(rig: Rig) -> None:
     line, _, _ = await rig.dials()
     stopping = rig.stops()
-    request = await answered(line, GoneWord(gone=True, exit_code=3))
+    request = await answered(line, KernelGone(gone=True, exit_code=3))
     assert (request.incarnation, request.allowed_ms) == (1, 2000)
 
-    assert await stopping == Gone(gone=True, exit_code=3)
+    assert await stopping == GoneProof(gone=True, exit_code=3)
 
 
 async def test_a_refusal_of_the_agent_is_told_in_its_words(rig: Rig) -> None:
     line, _, _ = await rig.dials()
     stopping = rig.stops()
-    await answered(line, Problem(0, "no-room", "not enough cpu"))
+    await answered(line, RequestFailed(0, "no-room", "not enough cpu"))
 
     with pytest.raises(AgentRefused, match=r"not enough cpu \[no-room\]"):
         await stopping
 
 
-@pytest.mark.parametrize("reply", [Problem(0, "busy", "256 requests are open"), Done()])
-async def test_an_agent_that_is_too_busy_or_talks_nonsense_may_be_asked_again(rig: Rig, reply: Problem | Done) -> None:
+@pytest.mark.parametrize("reply", [RequestFailed(0, "busy", "256 requests are open"), Done()])
+async def test_an_agent_that_is_too_busy_or_talks_nonsense_may_be_asked_again(
+    rig: Rig, reply: RequestFailed | Done
+) -> None:
     line, _, _ = await rig.dials()
     stopping = rig.stops()
     await answered(line, reply)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from sokovan.adapters.agentlink.streams import AwaitedStreams
+from sokovan.adapters.agentlink.streams import PendingStreams
 from tests.unit.adapters.agentlink.lines import Pipe
 
 
 async def test_a_stream_is_handed_over_and_held_until_it_is_left() -> None:
-    streams, pipe = AwaitedStreams(), Pipe()
+    streams, pipe = PendingStreams(), Pipe()
     call = streams.call("secret")
     serving = asyncio.ensure_future(streams.serve(call.stream_id, pipe))
     assert await call.arrived is pipe
@@ -19,7 +19,7 @@ async def test_a_stream_is_handed_over_and_held_until_it_is_left() -> None:
 
 
 async def test_only_the_credential_that_was_asked_may_bring_it() -> None:
-    streams = AwaitedStreams()
+    streams = PendingStreams()
     call, other = streams.call("secret"), streams.call("öther")
     assert call.stream_id != other.stream_id
     assert streams.is_awaited(call.stream_id, "secret")
@@ -29,7 +29,7 @@ async def test_only_the_credential_that_was_asked_may_bring_it() -> None:
 
 
 async def test_a_stream_that_nobody_waits_for_is_not_taken() -> None:
-    streams = AwaitedStreams()
+    streams = PendingStreams()
     call = streams.call("secret")
     streams.leave(call)
     assert not streams.is_awaited(call.stream_id, "secret")
@@ -38,4 +38,4 @@ async def test_a_stream_that_nobody_waits_for_is_not_taken() -> None:
 
 
 async def test_a_credential_is_not_shown_by_accident() -> None:
-    assert "secret" not in repr(AwaitedStreams().call("secret"))
+    assert "secret" not in repr(PendingStreams().call("secret"))

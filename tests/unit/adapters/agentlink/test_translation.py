@@ -6,11 +6,11 @@ from sokovan.adapters.agentlink.translation import create_of, gone_of, image_of,
 from sokovan.agent.link.translation import heartbeat_of, launch_of, reply_of
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.session import Mount
-from sokovan.ports.agent_gateway import Gone, ImageReport, ImageState
+from sokovan.ports.agent_gateway import GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.ports.runtime import KernelState, Launch, LogPart
-from sokovan.wire.frames import GoneWord, ImageWord, KernelEntry, LogWord
 from sokovan.wire.frames import Heartbeat as HeartbeatFrame
+from sokovan.wire.frames import ImageStatus, KernelEntry, KernelGone, LogData
 from tests.unit.agent.stories import Story, key, launch, seen
 
 FULL = Launch(
@@ -35,15 +35,15 @@ def test_a_launch_arrives_as_it_was_sent() -> None:
 
 
 def test_words_of_an_agent_arrive_as_they_were_said() -> None:
-    for word in (Gone(gone=True, exit_code=137, detail={"reason": "oom"}), Gone(gone=False)):
+    for word in (GoneProof(gone=True, exit_code=137, detail={"reason": "oom"}), GoneProof(gone=False)):
         sent = reply_of(word)
-        assert isinstance(sent, GoneWord)
+        assert isinstance(sent, KernelGone)
         assert gone_of(sent) == word
     part = reply_of(LogPart(5, b"\xff\x00", end=True))
-    assert isinstance(part, LogWord)
+    assert isinstance(part, LogData)
     assert log_of(part) == LogPart(5, b"\xff\x00", end=True)
     image = reply_of(ImageReport("python", ImageState.PULLING, "1 of 2"))
-    assert isinstance(image, ImageWord)
+    assert isinstance(image, ImageStatus)
     assert image_of(image) == ImageReport("python", ImageState.PULLING, "1 of 2")
 
 
@@ -71,6 +71,6 @@ def test_every_kernel_of_a_heartbeat_is_told() -> None:
 
 
 def test_a_state_of_an_image_that_nobody_knows_is_told_as_a_failure() -> None:
-    [report] = images_of([ImageWord("python", "thawing", "slowly")])
+    [report] = images_of([ImageStatus("python", "thawing", "slowly")])
 
     assert report == ImageReport("python", ImageState.FAILED, "thawing: slowly")

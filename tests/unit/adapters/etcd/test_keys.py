@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sokovan.adapters.etcd.keys import (
     GUARD,
     TOKENS_KEPT,
+    KeyChange,
     Pair,
-    Step,
     Stored,
     checked_prefix,
     decoded,
@@ -152,7 +152,7 @@ def _asked(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return after
 
 
-def _carry_out(keys: dict[str, str], step: Step) -> None:
+def _carry_out(keys: dict[str, str], step: KeyChange) -> None:
     if step.is_below:
         for key in [key for key in keys if key.startswith(step.key)]:
             del keys[key]
@@ -162,7 +162,7 @@ def _carry_out(keys: dict[str, str], step: Step) -> None:
         keys[step.key] = step.value
 
 
-def _no_key_twice(plan: list[Step]) -> None:
+def _no_key_twice(plan: list[KeyChange]) -> None:
     """Etcd refuses a transaction that touches one key twice."""
     single = [step.key for step in plan if not step.is_below]
     assert len(set(single)) == len(single)
@@ -170,18 +170,21 @@ def _no_key_twice(plan: list[Step]) -> None:
 
 
 def test_one_entry_is_written_by_itself() -> None:
-    assert steps(stored({"a": {"x": 1}}), {"a.y": [1]}) == [Step("a/y", "[1]")]
+    assert steps(stored({"a": {"x": 1}}), {"a.y": [1]}) == [KeyChange("a/y", "[1]")]
 
 
 def test_an_entry_is_removed_from_wherever_it_is_written() -> None:
-    assert steps(stored({"a": {"x": 1, "y": 2}}), {"a.y": None}) == [Step("a", '{"x": 1}')]
-    assert steps(stored({"a/x": 1, "a/y": 2}), {"a.y": None}) == [Step("a", '{"x": 1}'), Step("a/", is_below=True)]
-    assert steps(stored({"a/y": 2}), {"a.y": None}) == [Step("a"), Step("a/", is_below=True)]
+    assert steps(stored({"a": {"x": 1, "y": 2}}), {"a.y": None}) == [KeyChange("a", '{"x": 1}')]
+    assert steps(stored({"a/x": 1, "a/y": 2}), {"a.y": None}) == [
+        KeyChange("a", '{"x": 1}'),
+        KeyChange("a/", is_below=True),
+    ]
+    assert steps(stored({"a/y": 2}), {"a.y": None}) == [KeyChange("a"), KeyChange("a/", is_below=True)]
 
 
 def test_changes_that_change_nothing_need_no_step() -> None:
     assert steps(stored({"a": {"x": 1}}), {"a.x": 1, "b": None, "c.d": None}) == []
-    assert steps(stored({"a": {"x": 1}}), {"a.x": True}) == [Step("a/x", "true")]
+    assert steps(stored({"a": {"x": 1}}), {"a.x": True}) == [KeyChange("a/x", "true")]
 
 
 def test_many_entries_of_one_section_are_few_steps() -> None:

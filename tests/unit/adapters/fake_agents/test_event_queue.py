@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from sokovan.adapters.fake_agents.event_queue import Timetable
+from sokovan.adapters.fake_agents.event_queue import EventQueue
 from sokovan.testing.clock import VirtualClock
 
 
@@ -15,7 +15,7 @@ def nothing() -> None:
 
 async def test_acts_come_in_the_order_of_their_times_and_then_of_their_coming() -> None:
     clock, done = VirtualClock(), list[str]()
-    timetable = Timetable(clock)
+    timetable = EventQueue(clock)
     for seconds, name in ((2.0, "c"), (1.0, "a"), (1.0, "b")):
         timetable.after(seconds, partial(done.append, name))
     assert list(timetable.due()) == []
@@ -31,7 +31,7 @@ async def test_acts_come_in_the_order_of_their_times_and_then_of_their_coming() 
 
 async def test_who_waits_is_woken_when_something_is_due_or_put_in_before_that() -> None:
     clock = VirtualClock()
-    timetable = Timetable(clock)
+    timetable = EventQueue(clock)
     waiting = asyncio.ensure_future(timetable.wait())
     await clock.advance(100)
     assert not waiting.done()
@@ -55,7 +55,7 @@ async def test_who_waits_is_woken_when_something_is_due_or_put_in_before_that() 
 
 async def test_a_nudge_is_not_lost_while_nobody_waits() -> None:
     clock = VirtualClock()
-    timetable = Timetable(clock)
+    timetable = EventQueue(clock)
     timetable.after(10.0, nothing)
     timetable.nudge()
     await asyncio.wait_for(timetable.wait(), 5)

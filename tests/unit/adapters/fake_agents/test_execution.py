@@ -6,21 +6,21 @@ import asyncio
 
 import pytest
 
-from sokovan.adapters.fake_agents.execution import PretendExecution
-from sokovan.adapters.fake_agents.machine import KILLED, PretendKernel
-from sokovan.adapters.fake_agents.script import Conduct
+from sokovan.adapters.fake_agents.execution import FakeExecution
+from sokovan.adapters.fake_agents.machine import KILLED, FakeKernel
+from sokovan.adapters.fake_agents.script import KernelScript
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import Launch
 from sokovan.testing.clock import VirtualClock
 
 
-def kernel() -> PretendKernel:
-    return PretendKernel(Launch(KernelId("k"), 1, SessionId("s"), "host", ("sleep", "infinity")), Conduct(None))
+def kernel() -> FakeKernel:
+    return FakeKernel(Launch(KernelId("k"), 1, SessionId("s"), "host", ("sleep", "infinity")), KernelScript(None))
 
 
 async def test_a_shell_says_what_it_is_and_repeats_what_it_hears() -> None:
-    async with PretendExecution(kernel, VirtualClock(), ["/bin/bash"], words=b"pretended\n") as command:
+    async with FakeExecution(kernel, VirtualClock(), ["/bin/bash"], words=b"pretended\n") as command:
         await command.write(b"ls\n")
         await command.write(b"")
         assert [piece async for piece in command.output()] == [b"pretended\n", b"ls\n"]
@@ -29,13 +29,13 @@ async def test_a_shell_says_what_it_is_and_repeats_what_it_hears() -> None:
 
 
 async def test_a_command_says_that_it_is_only_pretended() -> None:
-    async with PretendExecution(kernel, VirtualClock(), ["true"], words=b"pretended\n") as command:
+    async with FakeExecution(kernel, VirtualClock(), ["true"], words=b"pretended\n") as command:
         assert [piece async for piece in command.output()] == [b"pretended\n"]
         assert await command.wait() == 0
 
 
 async def test_what_repeats_its_input_says_nothing_else() -> None:
-    async with PretendExecution(kernel, VirtualClock(), ["cat"], words=b"pretended\n") as command:
+    async with FakeExecution(kernel, VirtualClock(), ["cat"], words=b"pretended\n") as command:
         await command.write(b"a")
         await command.write(b"")
         assert [piece async for piece in command.output()] == [b"a"]
@@ -43,7 +43,7 @@ async def test_what_repeats_its_input_says_nothing_else() -> None:
 
 async def test_a_command_takes_its_time() -> None:
     clock = VirtualClock()
-    async with PretendExecution(kernel, clock, ["sh", "-c", "sleep 3; exit 4"]) as command:
+    async with FakeExecution(kernel, clock, ["sh", "-c", "sleep 3; exit 4"]) as command:
         waiting = asyncio.ensure_future(command.wait())
         await clock.advance(2)
         assert not waiting.done()
@@ -55,16 +55,16 @@ async def test_a_command_takes_its_time() -> None:
 async def test_a_command_ends_with_its_kernel(words: list[str]) -> None:
     host = kernel()
 
-    async with PretendExecution(lambda: host, VirtualClock(), words) as command:
+    async with FakeExecution(lambda: host, VirtualClock(), words) as command:
         host.over.set()
         assert await command.wait() == KILLED
 
 
 async def test_a_command_that_was_refused_was_never_there() -> None:
-    def found() -> PretendKernel:
+    def found() -> FakeKernel:
         raise AgentRefused(agent_id=AgentId("a"), problem="no")
 
-    command = PretendExecution(found, VirtualClock(), ["cat"])
+    command = FakeExecution(found, VirtualClock(), ["cat"])
     with pytest.raises(AgentRefused):
         await command.__aenter__()
     assert await command.wait() == KILLED

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sokovan.adapters.fake_agents.fleet import Manner, PretendFleet
+from sokovan.adapters.fake_agents.fleet import FakeAgentTiming, FakeFleet
 from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentUnreachable
@@ -26,12 +26,12 @@ class Rig:
     def __init__(self, count: int = 9) -> None:
         self.clock, self.listening = VirtualClock(), Listening()
         self.told: list[str] = []
-        self.fleet = PretendFleet(
+        self.fleet = FakeFleet(
             self.clock,
             FleetShape(count=count, gpus=8),
             admit=self.listening.admit,
             heard=self.listening.hear,
-            manner=Manner(start_s=0.05, beat_s=5.0),
+            manner=FakeAgentTiming(start_s=0.05, beat_s=5.0),
             tell=self.told.append,
         )
         self.task = asyncio.ensure_future(self.fleet.run())

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sokovan.adapters.fake_agents.fleet import PretendFleet
+from sokovan.adapters.fake_agents.fleet import FakeFleet
 from sokovan.adapters.fake_agents.gateway_switch import GatewaySwitch
 from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.domain.ids import AgentId, KernelId, SessionId
@@ -25,7 +25,7 @@ class Rig:
     def __init__(self) -> None:
         self.clock, self.heard = VirtualClock(), Listening()
         self.first, self.second = (
-            PretendFleet(self.clock, FleetShape(count=count, gpus=1), admit=self.heard.admit, heard=self.heard.hear)
+            FakeFleet(self.clock, FleetShape(count=count, gpus=1), admit=self.heard.admit, heard=self.heard.hear)
             for count in (1, 2)
         )
         self.switch = GatewaySwitch(self.first, self.second)

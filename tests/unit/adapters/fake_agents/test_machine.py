@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from sokovan.adapters.fake_agents.machine import Key, PretendMachine
-from sokovan.adapters.fake_agents.script import Conduct
+from sokovan.adapters.fake_agents.machine import FakeAgent, Key
+from sokovan.adapters.fake_agents.script import KernelScript
 from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import Launch
 
 SHAPE = FleetShape(count=1, gpus=2)
-RUNS = Conduct(None)
+RUNS = KernelScript(None)
 K1 = Key(KernelId("k1"), 1)
 
 
@@ -23,13 +23,13 @@ def launch(name: str = "k1", attempt: int = 1, **changes: Any) -> Launch:
 
 
 @pytest.fixture
-async def machine() -> PretendMachine:
-    made = PretendMachine(SHAPE.agents()[0], SHAPE.devices())
+async def machine() -> FakeAgent:
+    made = FakeAgent(SHAPE.agents()[0], SHAPE.devices())
     made.incarnation = 3
     return made
 
 
-async def test_slots_are_taken_until_the_end_and_then_free(machine: PretendMachine) -> None:
+async def test_slots_are_taken_until_the_end_and_then_free(machine: FakeAgent) -> None:
     whole = {"cpu": 64_000}
     assert machine.create(3, launch(slots=whole), RUNS)
     with pytest.raises(AgentRefused, match="not enough cpu"):
@@ -39,7 +39,7 @@ async def test_slots_are_taken_until_the_end_and_then_free(machine: PretendMachi
     assert machine.create(3, launch("k2", slots=whole), RUNS)
 
 
-async def test_a_device_is_for_one_kernel(machine: PretendMachine) -> None:
+async def test_a_device_is_for_one_kernel(machine: FakeAgent) -> None:
     machine.create(3, launch(devices={"cuda.device": ("gpu0",)}), RUNS)
     for devices in (("gpu0",), ("gpu1", "gpu1"), ("gpu2",)):
         with pytest.raises(AgentRefused, match="no-room"):
@@ -49,7 +49,7 @@ async def test_a_device_is_for_one_kernel(machine: PretendMachine) -> None:
     machine.create(3, launch("k3", devices={"cuda.device": ("gpu0",)}), RUNS)
 
 
-async def test_an_attempt_that_is_behind_is_refused(machine: PretendMachine) -> None:
+async def test_an_attempt_that_is_behind_is_refused(machine: FakeAgent) -> None:
     machine.create(3, launch(attempt=2), RUNS)
     with pytest.raises(AgentRefused, match="outdated-attempt"):
         machine.create(3, launch(attempt=1), RUNS)
@@ -61,7 +61,7 @@ async def test_an_attempt_that_is_behind_is_refused(machine: PretendMachine) -> 
         machine.create(3, launch("k9", attempt=4), RUNS)
 
 
-async def test_one_that_is_stopped_before_it_runs_never_runs(machine: PretendMachine) -> None:
+async def test_one_that_is_stopped_before_it_runs_never_runs(machine: FakeAgent) -> None:
     machine.create(3, launch(), RUNS)
     assert not machine.stop(3, K1).gone
     with pytest.raises(AgentRefused, match="stopping"):
@@ -72,7 +72,7 @@ async def test_one_that_is_stopped_before_it_runs_never_runs(machine: PretendMac
     assert (gone.gone, gone.exit_code) == (True, 143)
 
 
-async def test_a_heartbeat_lists_everything_and_is_numbered(machine: PretendMachine) -> None:
+async def test_a_heartbeat_lists_everything_and_is_numbered(machine: FakeAgent) -> None:
     for name in ("k1", "k2", "k3"):
         machine.create(3, launch(name), RUNS)
     machine.start(K1)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.process.exit_watcher import Ends
-from sokovan.adapters.process.layout import Places, folder_name, opened
+from sokovan.adapters.process.exit_watcher import ExitWatcher
+from sokovan.adapters.process.layout import KernelLayout, folder_name, opened
 from sokovan.adapters.process.shim.state_files import read_record
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelState
@@ -91,9 +91,9 @@ async def test_who_gives_up_leaves_no_lines_behind(tmp_path: Path) -> None:
 
 
 async def test_a_kernel_that_ends_before_it_can_be_listened_to_is_told_once(tmp_path: Path) -> None:
-    places = Places(tmp_path)
+    places = KernelLayout(tmp_path)
     places.prepare()
-    ends = Ends(places)
+    ends = ExitWatcher(places)
     told = asyncio.ensure_future(ends.next())
     await SystemClock().sleep(0)
     ends.follow([NAME])

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from sokovan.adapters.process import fork_server as module
-from sokovan.adapters.process.fork_server import Nursery
+from sokovan.adapters.process.fork_server import ForkServer
 from sokovan.adapters.process.shim import processes
 from sokovan.ports.runtime import RuntimeFailure
 from tests.kernels import until
 
 
 @pytest.fixture
-def nursery() -> Iterator[Nursery]:
-    made = Nursery()
+def nursery() -> Iterator[ForkServer]:
+    made = ForkServer()
     yield made
     made.close()
 
@@ -40,7 +40,7 @@ def plan(folder: Path, **changes: Any) -> dict[str, Any]:
     return {**made, **changes}
 
 
-def started(nursery: Nursery, folder: Path, **changes: Any) -> None:
+def started(nursery: ForkServer, folder: Path, **changes: Any) -> None:
     folder.mkdir(exist_ok=True)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
     try:
@@ -49,7 +49,7 @@ def started(nursery: Nursery, folder: Path, **changes: Any) -> None:
         os.close(lock)
 
 
-def own(nursery: Nursery, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+def own(nursery: ForkServer, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     """The process of this nursery, found by a mark: other tests may have theirs."""
     mark = f"nursery-of-{folder}"
     monkeypatch.setattr(module, "_BOOT", f"{module._BOOT}  # {mark}")
@@ -59,7 +59,7 @@ def own(nursery: Nursery, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     return pid
 
 
-def test_many_kernels_start_at_once(nursery: Nursery, tmp_path: Path) -> None:
+def test_many_kernels_start_at_once(nursery: ForkServer, tmp_path: Path) -> None:
     threads = [threading.Thread(target=started, args=(nursery, tmp_path / str(number))) for number in range(8)]
     for thread in threads:
         thread.start()
@@ -68,7 +68,7 @@ def test_many_kernels_start_at_once(nursery: Nursery, tmp_path: Path) -> None:
     assert all('"started_ms"' in (tmp_path / str(number) / "state.json").read_text() for number in range(8))
 
 
-def test_the_reason_of_a_kernel_that_cannot_start_is_told(nursery: Nursery, tmp_path: Path) -> None:
+def test_the_reason_of_a_kernel_that_cannot_start_is_told(nursery: ForkServer, tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match="not on PATH"):
         started(nursery, tmp_path, environment={"PATH": "/there/is/nothing"})
     with pytest.raises(RuntimeFailure, match="No such file"):
@@ -78,12 +78,12 @@ def test_the_reason_of_a_kernel_that_cannot_start_is_told(nursery: Nursery, tmp_
     started(nursery, tmp_path)
 
 
-def test_a_plan_may_be_long(nursery: Nursery, tmp_path: Path) -> None:
+def test_a_plan_may_be_long(nursery: ForkServer, tmp_path: Path) -> None:
     started(nursery, tmp_path, environment={"PATH": "/usr/bin:/bin", "LONG": "x" * 100_000, "LONGER": "y" * 100_000})
     assert '"started_ms"' in (tmp_path / "state.json").read_text()
 
 
-def test_a_kernel_starts_from_a_process_with_many_open_files(nursery: Nursery, tmp_path: Path) -> None:
+def test_a_kernel_starts_from_a_process_with_many_open_files(nursery: ForkServer, tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     opened = [os.open(os.devnull, os.O_RDONLY)]
@@ -99,7 +99,7 @@ def test_a_kernel_starts_from_a_process_with_many_open_files(nursery: Nursery, t
 
 
 def test_a_nursery_that_was_killed_is_started_anew(
-    nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nursery: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.kill(own(nursery, tmp_path / "first", monkeypatch), signal.SIGKILL)
     for name in ("second", "third"):
@@ -108,7 +108,7 @@ def test_a_nursery_that_was_killed_is_started_anew(
 
 
 def test_a_request_that_is_lost_with_its_nursery_is_made_up_for(
-    nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nursery: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forgetful = "import os, socket; os.fork() and os._exit(0); socket.socket(fileno=0).recv(9)"
     monkeypatch.setattr(module, "_BOOT", forgetful)
@@ -117,7 +117,7 @@ def test_a_request_that_is_lost_with_its_nursery_is_made_up_for(
 
 
 def test_where_there_is_no_nursery_each_shim_starts_by_itself(
-    nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nursery: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_BOOT", "raise SystemExit(1)")
     started(nursery, tmp_path)
@@ -125,7 +125,7 @@ def test_where_there_is_no_nursery_each_shim_starts_by_itself(
 
 
 def test_a_shim_that_says_nothing_is_not_waited_for_for_ever(
-    nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nursery: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deaf = "import os, signal; os.fork() and os._exit(0); signal.alarm(20); signal.pause()"
     with monkeypatch.context() as patch:
@@ -137,7 +137,7 @@ def test_a_shim_that_says_nothing_is_not_waited_for_for_ever(
 
 
 async def test_a_nursery_ends_when_its_runtime_is_gone(
-    nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nursery: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = own(nursery, tmp_path, monkeypatch)
     nursery.close()

@@ -11,36 +11,36 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.process.images import Images
-from sokovan.adapters.process.layout import Places
+from sokovan.adapters.process.images import ProcessImages
+from sokovan.adapters.process.layout import KernelLayout
 from sokovan.ports.runtime import ImageUnavailable
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    made = Places(tmp_path / "root")
+def places(tmp_path: Path) -> KernelLayout:
+    made = KernelLayout(tmp_path / "root")
     made.prepare()
     return made
 
 
-def images(places: Places, **requirements: tuple[str, ...]) -> Images:
-    return Images(places, SystemClock(), requirements)
+def images(places: KernelLayout, **requirements: tuple[str, ...]) -> ProcessImages:
+    return ProcessImages(places, SystemClock(), requirements)
 
 
-def test_the_machine_itself_is_always_ready(places: Places) -> None:
+def test_the_machine_itself_is_always_ready(places: KernelLayout) -> None:
     assert images(places).is_ready("host")
     assert images(places).programs("host") == ()
 
 
 @pytest.mark.parametrize("image", ["", "python:3.12", "venv:", "venv:../x", "venv:a/b", "venv:.x", "venv:none", "Host"])
-def test_what_is_not_known_here_is_unavailable(places: Places, image: str) -> None:
+def test_what_is_not_known_here_is_unavailable(places: KernelLayout, image: str) -> None:
     with pytest.raises(ImageUnavailable):
         images(places).is_ready(image)
     with pytest.raises(ImageUnavailable):
         images(places).programs(image)
 
 
-def test_another_list_of_requirements_is_another_folder(places: Places) -> None:
+def test_another_list_of_requirements_is_another_folder(places: KernelLayout) -> None:
     (places.images / "a.txt").write_text("x==1\n")
     first = images(places).folder("venv:a")
     (places.images / "a.txt").write_text("x==2\n")
@@ -51,7 +51,7 @@ def test_another_list_of_requirements_is_another_folder(places: Places) -> None:
         images(places).programs("venv:a")
 
 
-async def test_an_installation_that_is_given_up_leaves_nothing(places: Places) -> None:
+async def test_an_installation_that_is_given_up_leaves_nothing(places: KernelLayout) -> None:
     started = asyncio.Event()
     slow = images(places, slow=())
     preparing = asyncio.ensure_future(slow.prepare("venv:slow", lambda _line: started.set()))
@@ -62,14 +62,14 @@ async def test_an_installation_that_is_given_up_leaves_nothing(places: Places) -
 
 
 async def test_half_an_installation_of_a_killed_agent_is_made_anew(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    places: KernelLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run(
-        _self: Images, _image: str, command: Sequence[str], _progress: Callable[[str], None], **_lock: int
+        _self: ProcessImages, _image: str, command: Sequence[str], _progress: Callable[[str], None], **_lock: int
     ) -> None:
         os.mkdir(command[-1])  # noqa: PTH102  # a stand-in for the installer, in no hurry
 
-    monkeypatch.setattr(Images, "_run", run)
+    monkeypatch.setattr(ProcessImages, "_run", run)
     made = images(places, plain=())
     folder = made.folder("venv:plain")
     assert folder is not None
@@ -82,14 +82,16 @@ async def test_half_an_installation_of_a_killed_agent_is_made_anew(
     await made.prepare("venv:plain", lambda line: pytest.fail(f"a ready image was made again: {line}"))
 
 
-async def test_a_program_that_fails_tells_its_last_lines(places: Places) -> None:
+async def test_a_program_that_fails_tells_its_last_lines(places: KernelLayout) -> None:
     script = "import sys\nfor n in range(100):\n    print('line', n)\nprint('x' * 200000)\nsys.exit(3)"
     with pytest.raises(ImageUnavailable, match="line 99") as caught:
         await images(places)._run("venv:x", [sys.executable, "-c", script], lambda _line: None)
     assert "line 50" not in caught.value.problem
 
 
-async def test_secrets_of_the_agent_do_not_reach_the_installer(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_secrets_of_the_agent_do_not_reach_the_installer(
+    places: KernelLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOKOVAN_TOKEN", "secret")
     monkeypatch.setenv("PYTHONPATH", "/of/the/agent")
     monkeypatch.setenv("PIP_INDEX_URL", "https://packages.example")
@@ -101,7 +103,7 @@ async def test_secrets_of_the_agent_do_not_reach_the_installer(places: Places, m
     assert "PYTHONPATH" not in lines[0]
 
 
-async def test_an_installer_that_outlives_its_agent_keeps_the_next_one_waiting(places: Places) -> None:
+async def test_an_installer_that_outlives_its_agent_keeps_the_next_one_waiting(places: KernelLayout) -> None:
     slow = images(places, slow=())
     folder = slow.folder("venv:slow")
     assert folder is not None

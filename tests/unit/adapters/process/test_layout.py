@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sokovan.adapters.process.layout import (
     DISCARDED,
     UNFINISHED,
-    Places,
+    KernelLayout,
     folder_name,
     locked_if_free,
     open_lock,
@@ -25,8 +25,8 @@ IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._\-/:@+]{0,127}", fullmatch=True)
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    made = Places(tmp_path / "root")
+def places(tmp_path: Path) -> KernelLayout:
+    made = KernelLayout(tmp_path / "root")
     made.prepare()
     return made
 
@@ -51,11 +51,11 @@ def test_ids_that_differ_in_their_tail_only_have_folders_of_their_own() -> None:
     assert len(names) == 3
 
 
-def test_folders_are_private(places: Places) -> None:
+def test_folders_are_private(places: KernelLayout) -> None:
     assert {folder.stat().st_mode & 0o777 for folder in (places.root, places.kernels, places.venvs)} == {0o700}
 
 
-def test_a_lock_is_held_by_one_and_told_to_others(places: Places) -> None:
+def test_a_lock_is_held_by_one_and_told_to_others(places: KernelLayout) -> None:
     folder = places.kernels / "k-1"
     folder.mkdir()
     lock = open_lock(folder, wait=False)
@@ -68,21 +68,21 @@ def test_a_lock_is_held_by_one_and_told_to_others(places: Places) -> None:
         assert not free
 
 
-def test_stones_stay_for_their_time(places: Places) -> None:
+def test_stones_stay_for_their_time(places: KernelLayout) -> None:
     places.lay_stone("old-1", 1_000)
     places.lay_stone("new-1", 9_000)
     places.clear_stones(older_than_ms=5_000)
     assert (places.is_forgotten("old-1"), places.is_forgotten("new-1")) == (False, True)
 
 
-def test_what_is_discarded_is_out_of_sight_and_gone(places: Places) -> None:
+def test_what_is_discarded_is_out_of_sight_and_gone(places: KernelLayout) -> None:
     (places.kernels / "k-1" / "work").mkdir(parents=True)
     places.discard("k-1")
     places.discard("k-1")
     assert list(places.kernels.iterdir()) == []
 
 
-def test_leftovers_of_a_killed_runtime_are_removed_unless_somebody_works_on_them(places: Places) -> None:
+def test_leftovers_of_a_killed_runtime_are_removed_unless_somebody_works_on_them(places: KernelLayout) -> None:
     for name in (f"{DISCARDED}1", f"{UNFINISHED}given-up", f"{UNFINISHED}under-way", "k-1"):
         (places.kernels / name).mkdir()
         os.utime(places.kernels / name, (1, 1))

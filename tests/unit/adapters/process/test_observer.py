@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sokovan.adapters.process.layout import Places, folder_name, open_lock, opened
+from sokovan.adapters.process.layout import KernelLayout, folder_name, open_lock, opened
 from sokovan.adapters.process.observer import Observer
-from sokovan.adapters.process.orphan_processes import Remains
+from sokovan.adapters.process.orphan_processes import OrphanProcesses
 from sokovan.adapters.process.shim.processes import boot_id, look_up
 from sokovan.adapters.process.shim.state_files import write_record
 from sokovan.domain.ids import KernelId
@@ -20,7 +20,7 @@ from sokovan.testing.clock import EPOCH_MS, VirtualClock
 
 @pytest.fixture
 def observer(tmp_path: Path) -> Observer:
-    places = Places(tmp_path)
+    places = KernelLayout(tmp_path)
     places.prepare()
     return Observer(places, VirtualClock())
 
@@ -85,7 +85,7 @@ def test_a_kernel_without_its_shim_has_ended(observer: Observer, change: dict[st
 
 def test_what_cannot_be_killed_is_not_told_to_have_ended(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
     own = look_up(os.getpid())
-    monkeypatch.setattr(Remains, "end", lambda _self: [own])
+    monkeypatch.setattr(OrphanProcesses, "end", lambda _self: [own])
     found = seen(observer, {**own_shim(), "started_ms": 5, "shim_start": 1})
     assert (found.state, found.reason) == (KernelState.STOPPING, f"does not die: pid {os.getpid()}")
 
@@ -94,7 +94,7 @@ def test_what_runs_without_a_record_and_cannot_be_killed_is_not_told_to_have_end
     observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = look_up(os.getpid())
-    monkeypatch.setattr(Remains, "end", lambda _self: [own])
+    monkeypatch.setattr(OrphanProcesses, "end", lambda _self: [own])
     assert seen(observer, None).state is KernelState.STOPPING
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sokovan.adapters.process.orphan_processes import Remains
+from sokovan.adapters.process.orphan_processes import OrphanProcesses
 from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 
@@ -39,8 +39,8 @@ def process(
             child.kill()
 
 
-def remains(**state: object) -> Remains:
-    return Remains(MARKS, groups=ControlGroups(0, {}), state=state)
+def remains(**state: object) -> OrphanProcesses:
+    return OrphanProcesses(MARKS, groups=ControlGroups(0, {}), state=state)
 
 
 def numbers(found: list[processes.Process]) -> set[int]:
@@ -72,7 +72,7 @@ def test_a_process_is_found_by_its_control_group(tmp_path: Path) -> None:
     with process() as member:
         (tmp_path / "cgroup.procs").write_text(f"{member.pid}\n")
         groups = ControlGroups(1, {"pids": str(tmp_path)})
-        assert numbers(Remains(MARKS, groups=groups, state={}).found()) == {member.pid}
+        assert numbers(OrphanProcesses(MARKS, groups=groups, state={}).found()) == {member.pid}
 
 
 def test_a_shim_that_lives_is_among_what_remains_of_a_start_that_was_given_up() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.process.layout import opened
-from sokovan.adapters.process.shim.request_listener import MESSAGE_MAX, Listener
+from sokovan.adapters.process.shim.request_listener import MESSAGE_MAX, RequestListener
 from sokovan.adapters.process.shim_client import ShimSilent, ask, connected, request_stop
 from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure
 
@@ -22,7 +22,7 @@ def shim(folder: Path, answer: dict[str, object] | None) -> Iterator[list[dict[s
     """Somebody who hears one message and gives one answer, or hangs up."""
     heard: list[dict[str, object]] = []
     with opened(folder) as handle:
-        listener = Listener(handle)
+        listener = RequestListener(handle)
 
         def serve() -> None:
             os.set_blocking(listener.fileno(), True)

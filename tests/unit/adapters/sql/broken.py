@@ -16,7 +16,7 @@ import pytest
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.invariants.auditor import Finding, audit
+from sokovan.adapters.sql.invariants.auditor import AuditFinding, audit
 from sokovan.adapters.sql.store import SqlStore
 
 
@@ -37,7 +37,7 @@ class Break:
         texts = [self.sql] if isinstance(self.sql, str) else self.sql
         return [statement for text in texts for statement in text.split(";")]
 
-    def check(self, found: Sequence[Finding]) -> None:
+    def check(self, found: Sequence[AuditFinding]) -> None:
         """Exactly this law must fail, and name the row."""
         by_law = {finding.invariant.id: finding for finding in found}
         failed = [law for law, finding in by_law.items() if not finding.holds]
@@ -71,7 +71,7 @@ def _store(file: Path) -> SqlStore:
     return SqlStore(Database(DatabaseSettings(f"sqlite:///{file}"), clock=clock), ids=SortableIds(clock))
 
 
-async def findings(file: Path) -> Sequence[Finding]:
+async def findings(file: Path) -> Sequence[AuditFinding]:
     """What the laws say of the store in a file."""
     store = _store(file)
     try:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from sokovan.adapters.sql.allocation.verification import AgentFacts, Facts
-from sokovan.adapters.sql.repositories.sessions.session_rows import KernelState, SessionState, slots_text
+from sokovan.adapters.sql.allocation.verification import LockedAgent, LockedState
+from sokovan.adapters.sql.repositories.sessions.session_rows import KernelRow, SessionRow, slots_text
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
@@ -17,7 +17,7 @@ from sokovan.domain.slots import ResourceSlot
 OWNER = {"access_key": "k", "user": "u", "group": "g", "domain": "d"}
 
 
-def kernel_state(name: str, *, slots: dict[str, int] | None = None, **options: Any) -> KernelState:
+def kernel_state(name: str, *, slots: dict[str, int] | None = None, **options: Any) -> KernelRow:
     """A kernel that waits, unless told otherwise."""
     values: dict[str, Any] = {
         "kernel_id": KernelId(name),
@@ -36,12 +36,12 @@ def kernel_state(name: str, *, slots: dict[str, int] | None = None, **options: A
         "architecture": "x86_64",
         "require_text": msgspec.json.encode(options.pop("require", {})).decode(),
     }
-    return KernelState(**{**values, **options})
+    return KernelRow(**{**values, **options})
 
 
 def session_state(
-    name: str, *kernels: KernelState, status: SessionStatus = SessionStatus.PENDING, goal: Goal = Goal.RUN, **row: Any
-) -> SessionState:
+    name: str, *kernels: KernelRow, status: SessionStatus = SessionStatus.PENDING, goal: Goal = Goal.RUN, **row: Any
+) -> SessionRow:
     """A session with these kernels; what it is asked of its row can be given by name."""
     values = {
         "session_id": name,
@@ -56,8 +56,8 @@ def session_state(
         **OWNER,
     }
     stored: Any = SimpleNamespace(**{**values, **row})
-    by_id: dict[str, KernelState] = {kernel.kernel_id: kernel for kernel in kernels}
-    return SessionState(
+    by_id: dict[str, KernelRow] = {kernel.kernel_id: kernel for kernel in kernels}
+    return SessionRow(
         row=stored,
         session_id=SessionId(name),
         status=status,
@@ -69,7 +69,7 @@ def session_state(
     )
 
 
-def agent_facts(**options: Any) -> AgentFacts:
+def agent_facts(**options: Any) -> LockedAgent:
     """An agent with room for ten cpu, unless told otherwise."""
     values: dict[str, Any] = {
         "alive": True,
@@ -80,10 +80,10 @@ def agent_facts(**options: Any) -> AgentFacts:
         "places": None,
         "scaling_group": "default",
     }
-    return AgentFacts(**{**values, **options})
+    return LockedAgent(**{**values, **options})
 
 
-def facts(*sessions: SessionState, **options: Any) -> Facts:
+def facts(*sessions: SessionRow, **options: Any) -> LockedState:
     """What is locked: these sessions, and agent a1, unless told otherwise."""
     values: dict[str, Any] = {
         "agents": {AgentId("a1"): agent_facts()},
@@ -92,4 +92,4 @@ def facts(*sessions: SessionState, **options: Any) -> Facts:
         "limits": {},
         "unmet": (),
     }
-    return Facts(**{**values, **options})
+    return LockedState(**{**values, **options})

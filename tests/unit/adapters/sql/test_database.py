@@ -15,7 +15,7 @@ from sokovan.adapters.sql.database import (
     lost_connection,
     wants_another_try,
 )
-from sokovan.adapters.sql.store import RetryRule
+from sokovan.adapters.sql.store import TransactionRetry
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -177,7 +177,7 @@ def test_two_threads_write_to_one_file_in_turns(tmp_path: Path) -> None:
 
     async def write(prefix: str) -> None:
         # Nobody is told that the file is busy, although neither would wait for it.
-        async with StoredCluster.open(url, retry=RetryRule(give_up_s=0)) as cluster:
+        async with StoredCluster.open(url, retry=TransactionRetry(give_up_s=0)) as cluster:
             for number in range(30):
                 await cluster.submit(f"{prefix}{number}")
 

@@ -15,10 +15,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.schema import migration
 from sokovan.adapters.sql.schema.tables import OUTBOX
-from sokovan.adapters.sql.store import RetryRule, SqlStore
+from sokovan.adapters.sql.store import SqlStore, TransactionRetry
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.domain.events import NoticeIssued
@@ -28,7 +28,7 @@ from sokovan.testing.clock import VirtualClock
 from sokovan.testing.contracts.storage import published
 from sokovan.testing.stored_cluster import StoredCluster
 
-QUICK = RetryRule(give_up_s=0.2, pause_first_s=0.001, pause_max_s=0.01)
+QUICK = TransactionRetry(give_up_s=0.2, pause_first_s=0.001, pause_max_s=0.01)
 
 
 class FlakyDatabase(Database):
@@ -152,7 +152,7 @@ async def test_an_address_where_nobody_answers_is_unavailable(unused_tcp_port: i
 
 async def test_a_busy_database_is_asked_again_with_growing_pauses() -> None:
     clock = VirtualClock()
-    async with StoredCluster.open(clock=clock, retry=RetryRule(give_up_s=5)) as cluster:
+    async with StoredCluster.open(clock=clock, retry=TransactionRetry(give_up_s=5)) as cluster:
         tries: list[int] = []
 
         async def work(unit: SqlUnitOfWork) -> str:

@@ -12,7 +12,17 @@ from sokovan.agent.link.bulk import LOG_BYTES_MAX, BulkService
 from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import LogPart
-from sokovan.wire.frames import Answer, ForgetKernel, Frame, LogWord, OpenStream, Problem, ReadLog, Request, Welcome
+from sokovan.wire.frames import (
+    ForgetKernel,
+    Frame,
+    LogData,
+    OpenStream,
+    ReadLog,
+    Request,
+    RequestFailed,
+    Response,
+    Welcome,
+)
 from sokovan.wire.link_session import AgentEnd
 from tests.integration.tiny_runtime import TinyRuntime
 from tests.unit.agent.link.test_manager_link import HELLO, Duty
@@ -71,7 +81,7 @@ async def runtime(tmp_path: Path) -> Runtime:
 async def test_output_is_read_and_never_more_than_fits_a_frame(runtime: Runtime) -> None:
     link = Link()
     await BulkService(runtime).serve(link, link.takes(reading("k1", limit=1 << 40)))
-    assert link.sent == [Answer(1, LogWord(3, b"x" * 10))]
+    assert link.sent == [Response(1, LogData(3, b"x" * 10))]
     assert runtime.limit == LOG_BYTES_MAX
 
 
@@ -80,7 +90,7 @@ async def test_who_asked_hears_what_went_wrong(runtime: Runtime, kernel_id: str,
     link = Link()
     await BulkService(runtime).serve(link, link.takes(reading(kernel_id)))
     [problem] = link.sent
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, RequestFailed)
     assert (problem.number, problem.code) == (1, code)
 
 
@@ -90,7 +100,7 @@ async def test_a_command_that_cannot_be_run_is_told(runtime: Runtime) -> None:
     request = link.takes(Request(number=1, incarnation=0, allowed_ms=5000, ask=ask))
     await BulkService(runtime).serve(link, request)
     [problem] = link.sent
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, RequestFailed)
     assert "runs no further commands" in problem.message
 
 

@@ -15,7 +15,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from sokovan.agent.link.command_streams import STREAMS_MAX, CommandStreams, StreamUnavailable
 from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import Execution, RuntimeFailure
+from sokovan.ports.runtime import KernelExecution, RuntimeFailure
 from sokovan.wire.exec_messages import CommandEnded, InputEnded, Resized, word_of, word_text
 from sokovan.wire.frames import STREAM_PATH, OpenStream
 from tests.integration.tiny_runtime import TinyRuntime
@@ -65,7 +65,7 @@ class Runtime(TinyRuntime):
         self.command = command
         self.asked: list[tuple[str, int, tuple[str, ...], bool]] = []
 
-    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> Execution:
+    def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
         self.asked.append((kernel_id, attempt, tuple(command), terminal))
         return self.command
 

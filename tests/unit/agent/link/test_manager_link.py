@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
-from websockets.http11 import Response
+from websockets.http11 import Response as HttpResponse
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.link.backoff import Backoff
@@ -23,16 +23,16 @@ from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink, UnsafeA
 from sokovan.wire.frames import (
     LINK_PATH,
     PROTOCOL,
-    Answer,
     Done,
     ForgetKernel,
     Frame,
     Heartbeat,
     Hello,
-    Problem,
-    Refusal,
+    HelloRefused,
     ReportNow,
     Request,
+    RequestFailed,
+    Response,
     Welcome,
 )
 from sokovan.wire.link_codec import decode, encode
@@ -154,10 +154,10 @@ async def test_a_request_is_answered_or_refused() -> None:
         rig.link.answer(1, Done())
         rig.link.answer(1, Done())
         rig.link.problem(2, "x", "nobody asked")
-        await comes_true(lambda: rig.far.of(Answer))
+        await comes_true(lambda: rig.far.of(Response))
 
-        assert rig.far.of(Answer) == [Answer(1, Done())]
-        assert rig.far.of(Problem) == []
+        assert rig.far.of(Response) == [Response(1, Done())]
+        assert rig.far.of(RequestFailed) == []
 
 
 async def test_heartbeats_come_by_the_clock_and_when_something_changed() -> None:
@@ -208,7 +208,7 @@ async def test_a_manager_that_is_not_there_is_dialled_until_it_is() -> None:
 
 async def test_a_refusal_is_told_and_tried_again_later() -> None:
     def refusing(far: Far) -> None:
-        far.first = Refusal(code="draining", message="come back later")
+        far.first = HelloRefused(code="draining", message="come back later")
 
     async with linked(refusing) as rig:
         await comes_true(lambda: rig.duty.hellos >= 3)
@@ -250,7 +250,7 @@ async def test_what_is_not_answered_on_one_link_is_not_answered_on_the_next() ->
         rig.link.beat()
         await comes_true(lambda: rig.far.of(Heartbeat))
 
-        assert rig.far.of(Answer) == []
+        assert rig.far.of(Response) == []
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +307,7 @@ def test_plaintext_is_a_decision_that_somebody_writes_down() -> None:
 async def test_a_door_that_stays_shut_says_why() -> None:
     duty = Duty()
 
-    def shut(socket: ServerConnection, _request: object) -> Response:
+    def shut(socket: ServerConnection, _request: object) -> HttpResponse:
         return socket.respond(HTTPStatus.UNAUTHORIZED, "this credential opens nothing here\n")
 
     async def nobody_comes(_socket: ServerConnection) -> None:

@@ -19,7 +19,7 @@ from sokovan.agent.link.translation import (
     launch_of,
     reply_of,
 )
-from sokovan.agent.messages import CreateAsked, ForgetAsked, PrepareAsked, StopAsked
+from sokovan.agent.messages import CreateRequested, ForgetRequested, PrepareRequested, StopRequested
 from sokovan.domain.ids import AgentId
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
@@ -39,10 +39,10 @@ def asked(ask: frames.Ask) -> frames.Request:
 @pytest.mark.parametrize(
     ("ask", "event"),
     [
-        (CREATE, CreateAsked(TOKEN, 3, launch_of(CREATE))),
-        (frames.StopKernel("k1", 2, 1.5), StopAsked(TOKEN, 3, key("k1", 2), 1.5)),
-        (frames.ForgetKernel("k1", 2), ForgetAsked(TOKEN, 3, key("k1", 2))),
-        (frames.PrepareImage("python"), PrepareAsked(TOKEN, 3, "python")),
+        (CREATE, CreateRequested(TOKEN, 3, launch_of(CREATE))),
+        (frames.StopKernel("k1", 2, 1.5), StopRequested(TOKEN, 3, key("k1", 2), 1.5)),
+        (frames.ForgetKernel("k1", 2), ForgetRequested(TOKEN, 3, key("k1", 2))),
+        (frames.PrepareImage("python"), PrepareRequested(TOKEN, 3, "python")),
         (frames.ReadLog("k1", 2, 0, 10), None),
     ],
 )

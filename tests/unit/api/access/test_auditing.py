@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from sokovan.api.access.auditing import DENIED_PER_MINUTE, TEXT_MAX, audit_entry
-from sokovan.api.access.authentication import Asker
+from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.domain.ids import AccessKey
 from sokovan.domain.tenancy import Keypair, User
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.testing.clock import VirtualClock
 from tests.unit.api.little_api import LittleApi, little_api, member
 
-ASKER = Asker(Principal(Keypair(AccessKey("AK-1"), "alice"), User("alice", "north")), "digest", "req-9", "10.0.0.1")
+ASKER = AuthenticatedPrincipal(
+    Principal(Keypair(AccessKey("AK-1"), "alice"), User("alice", "north")), "digest", "req-9", "10.0.0.1"
+)
 
 
 def test_a_line_says_who_did_what_from_where_with_which_request() -> None:

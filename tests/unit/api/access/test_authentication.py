@@ -9,7 +9,7 @@ import pytest
 
 from sokovan.api.access.authentication import (
     REFUSED_KEPT_S,
-    Asker,
+    AuthenticatedPrincipal,
     Authenticator,
     new_token,
     token_digest,
@@ -115,11 +115,11 @@ async def test_a_token_of_another_pepper_or_with_another_key_in_it_opens_nothing
 
 def test_an_asker_is_seen_by_the_rules_and_by_the_controller_alike() -> None:
     user = User("alice", "north", groups=("lab", "shop"), role=Role.DOMAIN_ADMIN)
-    asker = Asker(Principal(Keypair(KEY, "alice"), user), "digest")
+    asker = AuthenticatedPrincipal(Principal(Keypair(KEY, "alice"), user), "digest")
     assert (asker.standing.user, asker.standing.domain, asker.standing.role) == ("alice", "north", Role.DOMAIN_ADMIN)
     assert (asker.caller.owner.group, asker.caller.owner.access_key) == ("lab", KEY)
     assert asker.caller.groups == asker.standing.groups == ("lab", "shop")
-    lonely = Asker(Principal(Keypair(KEY, "alice"), User("alice", "north")), "digest")
+    lonely = AuthenticatedPrincipal(Principal(Keypair(KEY, "alice"), User("alice", "north")), "digest")
     assert lonely.caller.owner.group == "default"
 
 

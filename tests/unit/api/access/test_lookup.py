@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.api.access.authentication import Asker
+from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.access.lookup import kernel_at, read_session, require, require_at_all, seen_by, words
 from sokovan.api.errors import AmbiguousName, Forbidden
-from sokovan.domain.access import Act, Belonging, Kind
-from sokovan.domain.errors import NotFound
+from sokovan.domain.access import Action, Belonging, ObjectKind
+from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AccessKey
 from sokovan.domain.tenancy import Keypair, Owner, Role, User
 from sokovan.ports.repositories.credentials import Principal
@@ -16,8 +16,8 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import StoredCluster
 
 
-def asker(user: str, role: Role = Role.USER, domain: str = "north") -> Asker:
-    return Asker(Principal(Keypair(AccessKey("AK-1"), user), User(user, domain, role=role)), "digest")
+def asker(user: str, role: Role = Role.USER, domain: str = "north") -> AuthenticatedPrincipal:
+    return AuthenticatedPrincipal(Principal(Keypair(AccessKey("AK-1"), user), User(user, domain, role=role)), "digest")
 
 
 ALICE, STEWARD, ADMIN = asker("alice"), asker("sam", Role.DOMAIN_ADMIN), asker("root", Role.ADMIN, "default")
@@ -40,14 +40,14 @@ async def test_a_session_is_found_by_id_name_and_beginning_by_whoever_may_see_it
         for name, user, domain in (("s-1", "alice", "north"), ("s-2", "bob", "north"), ("t-3", "carl", "south")):
             await cluster.submit(name, name="train", owner=Owner(user=user, domain=domain))
 
-        async def found(ref: str, who: Asker) -> str:
+        async def found(ref: str, who: AuthenticatedPrincipal) -> str:
             return (await read_session(cluster.store, ref, who)).session_id
 
         assert [await found(ref, ALICE) for ref in ("s-1", "train", "tra", "s")] == ["s-1"] * 4
         assert await found("s-2", STEWARD) == "s-2"
         assert await found("t-3", ADMIN) == "t-3"
         for ref, who in (("s-2", ALICE), ("t-3", STEWARD), ("nothing", ADMIN), ("a\x00b", ADMIN), ("", ALICE)):
-            with pytest.raises(NotFound):
+            with pytest.raises(ObjectNotFound):
                 await found(ref, who)
         with pytest.raises(AmbiguousName, match=r"s-1|s-2"):
             await found("s-", STEWARD)
@@ -60,26 +60,26 @@ async def test_an_administrator_means_his_own_session_by_a_name_that_others_have
         record = await read_session(cluster.store, "train", ADMIN)
         assert record.session_id == "s-1"
         assert kernel_at(record, 0).kernel_id == "s-1.0"
-        with pytest.raises(NotFound, match="s-1/7"):
+        with pytest.raises(ObjectNotFound, match="s-1/7"):
             kernel_at(record, 7)
 
 
 def test_what_may_not_be_seen_is_not_there_and_what_may_not_be_done_is_forbidden() -> None:
-    require(ALICE, Act.SEE, Kind.QUEUE, name="q")
+    require(ALICE, Action.SEE, ObjectKind.QUEUE, name="q")
     with pytest.raises(Forbidden, match="queue 'q'"):
-        require(ALICE, Act.CHANGE, Kind.QUEUE, name="q")
-    with pytest.raises(NotFound, match="user 'bob'"):
-        require(ALICE, Act.SEE, Kind.USER, Belonging(domain="north", user="bob"), name="bob")
+        require(ALICE, Action.CHANGE, ObjectKind.QUEUE, name="q")
+    with pytest.raises(ObjectNotFound, match="user 'bob'"):
+        require(ALICE, Action.SEE, ObjectKind.USER, Belonging(domain="north", user="bob"), name="bob")
 
 
 def test_what_a_role_never_does_is_refused_before_anything_is_looked_up() -> None:
-    require_at_all(STEWARD, Act.CHANGE, Kind.USER)
+    require_at_all(STEWARD, Action.CHANGE, ObjectKind.USER)
     with pytest.raises(Forbidden, match="domain-admin may not change a scaling group"):
-        require_at_all(STEWARD, Act.CHANGE, Kind.SCALING_GROUP)
+        require_at_all(STEWARD, Action.CHANGE, ObjectKind.SCALING_GROUP)
 
 
 def test_kinds_are_said_as_people_say_them() -> None:
-    assert [words(kind) for kind in (Kind.POLICY, Kind.SCALING_GROUP, Kind.KEY)] == [
+    assert [words(kind) for kind in (ObjectKind.POLICY, ObjectKind.SCALING_GROUP, ObjectKind.KEY)] == [
         "resource policy",
         "scaling group",
         "key",

@@ -11,7 +11,7 @@ from sokovan.domain.events import AgentEnrolled
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.orchestrator.batch_writer import BatchWriter
-from sokovan.orchestrator.sessions.verdict_cache import VerdictBook
+from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.ports.events import Delivery
 from sokovan.scheduling.trace import Code, Verdict
 from sokovan.testing.clock import VirtualClock
@@ -72,7 +72,7 @@ async def test_a_watcher_sees_the_present_state_each_change_and_the_end(api: Lit
 
 async def test_a_watcher_hears_a_new_reason_as_soon_as_it_is_written(api: LittleApi) -> None:
     await api.submit("hopeless", NORTH)
-    book = VerdictBook(BatchWriter(api.cluster.store), VirtualClock())
+    book = VerdictCache(BatchWriter(api.cluster.store), VirtualClock())
     async with api.stream("/sessions/hopeless/events", user=NORTH) as stream:
         assert await status_of(stream) == "pending"
         await book.tell(ScalingGroupName("default"), [Verdict(SessionId("hopeless"), Code.NEVER_FITS, "too large")])

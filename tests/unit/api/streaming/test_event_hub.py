@@ -11,7 +11,7 @@ from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.api.errors import StreamsFull
 from sokovan.api.settings import StreamLimits
-from sokovan.api.streaming.event_hub import EventHub, Listener
+from sokovan.api.streaming.event_hub import EventHub, EventListener
 from sokovan.domain.events import AgentEnrolled, Event, SessionMoved, VerdictsChanged
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -51,7 +51,7 @@ def test_a_new_reason_wakes_who_watches_one_of_the_sessions_and_does_not_drown_t
 
 
 def test_a_slow_listener_loses_events_and_is_told_so_once() -> None:
-    listener = Listener(None, queue_max=2)
+    listener = EventListener(None, queue_max=2)
     for session_id in (S1, S2, S1, S2):
         listener.tell(moved(session_id))
     events, lost = listener.take()

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from sokovan.api.access.authentication import Asker, token_digest
+from sokovan.api.access.authentication import AuthenticatedPrincipal, token_digest
 from sokovan.api.app import close_streams
-from sokovan.api.streaming.event_hub import EventHub, Listener
+from sokovan.api.streaming.event_hub import EventHub, EventListener
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN, Source, Streams, sse
 from sokovan.domain.errors import Conflict
 from sokovan.domain.tenancy import Role, User
@@ -32,17 +32,17 @@ def hub_of(api: LittleApi) -> EventHub:
     return hub
 
 
-async def asker_of(api: LittleApi, user: str) -> Asker:
+async def principal_of(api: LittleApi, user: str) -> AuthenticatedPrincipal:
     digest = token_digest(api.tokens[user], PEPPER)
     principal = await api.cluster.store.read(lambda unit: unit.credentials.find(digest))
     assert principal is not None
-    return Asker(principal, digest, "req-1")
+    return AuthenticatedPrincipal(principal, digest, "req-1")
 
 
 async def said(api: LittleApi, source: Any) -> list[str]:
     """Everything that a source says, alive signs left out."""
     streams: Streams = api.app.state.context.streams
-    response = streams.response(await asker_of(api, ADMIN), source)
+    response = streams.response(await principal_of(api, ADMIN), source)
     parts = [part async for part in response.body_iterator]
     return [part.decode() for part in parts if isinstance(part, bytes) and not part.startswith(b":")]
 
@@ -97,7 +97,7 @@ async def test_one_key_has_so_many_streams_and_no_more(api: LittleApi) -> None:
 
 
 async def test_an_error_is_the_last_event(api: LittleApi) -> None:
-    async def source(_ear: Listener) -> Source:
+    async def source(_ear: EventListener) -> Source:
         yield b"event: a\ndata: 1\n\n"
         raise Conflict("no more")
 
@@ -108,7 +108,7 @@ async def test_an_error_is_the_last_event(api: LittleApi) -> None:
 
 
 async def test_a_defect_is_told_without_its_inside(api: LittleApi) -> None:
-    async def source(_ear: Listener) -> Source:
+    async def source(_ear: EventListener) -> Source:
         yield b"event: a\ndata: 1\n\n"
         raise ZeroDivisionError("secret")
 
@@ -118,7 +118,7 @@ async def test_a_defect_is_told_without_its_inside(api: LittleApi) -> None:
 
 
 async def test_a_source_that_waits_is_woken_by_time_alone(api: LittleApi) -> None:
-    async def source(_ear: Listener) -> Source:
+    async def source(_ear: EventListener) -> Source:
         yield 0.001
         yield UNTIL_WOKEN
         yield b"event: a\ndata: 1\n\n"

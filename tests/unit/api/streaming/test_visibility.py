@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.api.access.authentication import Asker
-from sokovan.api.streaming.visibility import Sight
+from sokovan.api.access.authentication import AuthenticatedPrincipal
+from sokovan.api.streaming.visibility import EventVisibility
 from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, NoticeIssued, SessionMoved
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
@@ -18,8 +18,8 @@ ENROLLED = AgentEnrolled(at_ms=0, agent_id=AgentId("a1"), incarnation=1)
 NOTICE = NoticeIssued(at_ms=0, topic="quota", about="south")
 
 
-def asker(user: str, role: Role = Role.USER, domain: str = "north") -> Asker:
-    return Asker(Principal(Keypair(AccessKey("AK-1"), user), User(user, domain, role=role)), "digest")
+def asker(user: str, role: Role = Role.USER, domain: str = "north") -> AuthenticatedPrincipal:
+    return AuthenticatedPrincipal(Principal(Keypair(AccessKey("AK-1"), user), User(user, domain, role=role)), "digest")
 
 
 def about(name: str) -> tuple[Event, Event]:
@@ -48,12 +48,14 @@ def about(name: str) -> tuple[Event, Event]:
         (asker("root", Role.ADMIN), ["a", "b", "c"]),
     ],
 )
-async def test_sessions_and_kernels_are_heard_of_by_whoever_sees_them(who: Asker, seen: list[str]) -> None:
+async def test_sessions_and_kernels_are_heard_of_by_whoever_sees_them(
+    who: AuthenticatedPrincipal, seen: list[str]
+) -> None:
     async with StoredCluster.open() as cluster:
         for name, user, domain in (("a", "alice", "north"), ("b", "bob", "north"), ("c", "carl", "south")):
             await cluster.submit(name, owner=Owner(user=user, domain=domain))
         events = [*about("a"), ENROLLED, *about("b"), *about("c"), *about("unknown")]
-        told = await Sight(cluster.store, who).of(events)
+        told = await EventVisibility(cluster.store, who).of(events)
         wanted = [
             one for name in (*seen, *(["unknown"] if who.standing.role is Role.ADMIN else [])) for one in about(name)
         ]
@@ -63,14 +65,14 @@ async def test_sessions_and_kernels_are_heard_of_by_whoever_sees_them(who: Asker
 
 async def test_what_is_about_others_in_words_is_for_administrators() -> None:
     async with StoredCluster.open() as cluster:
-        assert await Sight(cluster.store, asker("alice")).of([NOTICE]) == []
-        assert await Sight(cluster.store, asker("root", Role.ADMIN)).of([NOTICE]) == [NOTICE]
+        assert await EventVisibility(cluster.store, asker("alice")).of([NOTICE]) == []
+        assert await EventVisibility(cluster.store, asker("root", Role.ADMIN)).of([NOTICE]) == [NOTICE]
 
 
 async def test_whose_a_session_is_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("a", owner=Owner(user="alice", domain="north"))
-        sight = Sight(cluster.store, asker("alice"))
+        sight = EventVisibility(cluster.store, asker("alice"))
         assert len(await sight.of(about("a"))) == 2
         monkeypatch.setattr(cluster.store, "read", None)
         assert len(await sight.of(about("a"))) == 2

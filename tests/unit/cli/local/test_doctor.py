@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from sokovan.entrypoints.doctor import Finding
+from sokovan.entrypoints.doctor import DoctorFinding
 from tests.unit.cli.canned_server import Sokovan
 
-FINE = Finding("python", ok=True, detail="3.11.7")
-NOTE = Finding("sandbox", ok=None, detail="none", hint="install bubblewrap")
-LACK = Finding("disk", ok=False, detail="0.1 GiB free", hint="make room")
+FINE = DoctorFinding("python", ok=True, detail="3.11.7")
+NOTE = DoctorFinding("sandbox", ok=None, detail="none", hint="install bubblewrap")
+LACK = DoctorFinding("disk", ok=False, detail="0.1 GiB free", hint="make room")
 
 
-def found(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> None:
+def found(monkeypatch: pytest.MonkeyPatch, *findings: DoctorFinding) -> None:
     """What the examination finds."""
     monkeypatch.setattr("sokovan.entrypoints.doctor.examine", lambda: list(findings))
 

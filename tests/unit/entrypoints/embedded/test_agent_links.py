@@ -11,7 +11,7 @@ from sokovan.domain.ids import AgentId
 from sokovan.entrypoints.embedded.agent_links import admission, arrival_of
 from sokovan.orchestrator.agent_registry import AgentRegistry
 from sokovan.testing.stored_cluster import StoredCluster
-from sokovan.wire.frames import DeviceEntry, Hello, KernelEntry, Refusal, Welcome
+from sokovan.wire.frames import DeviceEntry, Hello, HelloRefused, KernelEntry, Welcome
 
 KEY = "an-agent-key"
 
@@ -47,7 +47,7 @@ async def test_an_agent_with_the_key_is_enrolled_with_what_it_has() -> None:
 async def test_a_wrong_key_is_refused_for_good_and_enrols_nobody() -> None:
     async with StoredCluster.open() as cluster:
         refusal = await admission(registry(cluster), KEY)(hello(), "another")
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, HelloRefused)
         assert (refusal.code, refusal.final) == ("unauthorized", True)
         assert await cluster.store.read(lambda unit: unit.fleet.all()) == []
 
@@ -58,7 +58,7 @@ async def test_an_older_process_of_the_same_agent_is_refused_for_good() -> None:
         await admit(hello(), KEY)
         await admit(hello(), KEY)
         refusal = await admit(hello(incarnation=1), KEY)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, HelloRefused)
         assert (refusal.code, refusal.final) == ("superseded", True)
 
 
@@ -68,7 +68,7 @@ async def test_an_older_process_of_the_same_agent_is_refused_for_good() -> None:
 async def test_nonsense_is_refused_in_words(changes: dict[str, object]) -> None:
     async with StoredCluster.open() as cluster:
         refusal = await admission(registry(cluster), KEY)(hello(**changes), KEY)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, HelloRefused)
         assert refusal.final
         assert refusal.message
 
@@ -78,7 +78,7 @@ async def test_a_second_machine_of_the_same_name_is_refused_for_good() -> None:
         admit = admission(registry(cluster), KEY)
         await admit(hello(identity="first"), KEY)
         refusal = await admit(hello(identity="second"), KEY)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, HelloRefused)
         assert (refusal.code, refusal.final) == ("name-taken", True)
 
 

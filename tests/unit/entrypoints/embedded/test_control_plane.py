@@ -11,19 +11,19 @@ import pytest
 from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.prometheus import PrometheusTelemetry
+from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.schema import migration
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded import control_plane
 from sokovan.entrypoints.embedded.control_plane import ControlPlane
-from sokovan.entrypoints.embedded.manager_runtime import Plant, PlantWish, plant_at_work
-from sokovan.orchestrator.sessions.config import Pace
+from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, ManagerRuntime, plant_at_work
+from sokovan.orchestrator.sessions.config import Timing
 from sokovan.testing.stored_cluster import StoredCluster
 
 
-def wish(url: str, **changes: object) -> PlantWish:
+def wish(url: str, **changes: object) -> ManagerOptions:
     given: dict[str, object] = {
         "database": DatabaseSettings(url),
         "agent_token": "an-agent-key",
@@ -31,10 +31,10 @@ def wish(url: str, **changes: object) -> PlantWish:
         "link_port": 0,
         "telemetry": PrometheusTelemetry(),
         "tell": lambda _line: None,
-        "pace": Pace(),
+        "pace": Timing(),
         **changes,
     }
-    return PlantWish(**given)  # type: ignore[arg-type]  # a test names the few fields that matter to it
+    return ManagerOptions(**given)  # type: ignore[arg-type]  # a test names the few fields that matter to it
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ async def test_the_end_of_a_manager_that_had_begun_is_told(url: str, monkeypatch
     async def fail() -> None:
         raise ZeroDivisionError("inside")
 
-    async def frail(wanted: PlantWish, stack: AsyncExitStack) -> Plant:
+    async def frail(wanted: ManagerOptions, stack: AsyncExitStack) -> ManagerRuntime:
         stack.push_async_callback(fail)
         return await real(wanted, stack)
 

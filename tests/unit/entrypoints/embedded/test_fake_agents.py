@@ -11,7 +11,7 @@ from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
-from sokovan.entrypoints.embedded.fake_agents import PretendedEnrolment, lose_leftovers
+from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, lose_leftovers
 from sokovan.orchestrator.agent_recovery import is_left_behind
 from sokovan.orchestrator.agent_registry import AgentRegistry, Arrival
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster
@@ -20,7 +20,7 @@ from sokovan.testing.stored_cluster import BY_USER, StoredCluster
 async def enrol(cluster: StoredCluster, shape: FleetShape) -> None:
     clock = cluster.store.database.clock
     registry = AgentRegistry(cluster.store, InProcessAgentStates(clock), hints=InProcessHints(clock), clock=clock)
-    enrolment = PretendedEnrolment(registry, cluster.store, shape)
+    enrolment = FakeEnrolment(registry, cluster.store, shape)
     for info in shape.agents():
         await enrolment.admit(info, shape.devices(), ())
 

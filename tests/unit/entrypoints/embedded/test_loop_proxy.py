@@ -14,15 +14,15 @@ from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.domain.errors import NotFound
+from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.events import AgentEnrolled
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.entrypoints.embedded.loop_proxy import (
-    AgentStatesAcross,
-    Crossing,
-    EventsAcross,
-    ExecutionAcross,
-    HintsAcross,
+    AgentStatesProxy,
+    EventsProxy,
+    ExecutionProxy,
+    HintsProxy,
+    LoopProxy,
     ManagerGone,
 )
 from sokovan.ports.agent_states import AgentState, KernelReport
@@ -47,17 +47,17 @@ async def test_work_is_done_in_the_other_thread_and_its_answer_comes_back() -> N
         async def where() -> int:
             return threading.get_ident()
 
-        assert await Crossing(loop).call(where) != threading.get_ident()
+        assert await LoopProxy(loop).call(where) != threading.get_ident()
 
 
 async def test_an_error_over_there_is_an_error_here() -> None:
     with another_loop() as loop:
 
         async def fail() -> None:
-            raise NotFound(what="session", name="s1")
+            raise ObjectNotFound(what="session", name="s1")
 
-        with pytest.raises(NotFound):
-            await Crossing(loop).call(fail)
+        with pytest.raises(ObjectNotFound):
+            await LoopProxy(loop).call(fail)
 
 
 async def test_who_gives_up_here_ends_the_work_there() -> None:
@@ -71,7 +71,7 @@ async def test_who_gives_up_here_ends_the_work_there() -> None:
             finally:
                 ended.set()
 
-        task = asyncio.create_task(Crossing(loop).call(wait))
+        task = asyncio.create_task(LoopProxy(loop).call(wait))
         await asyncio.to_thread(begun.wait, 10)
         task.cancel()
         assert await asyncio.to_thread(ended.wait, 10)
@@ -80,7 +80,7 @@ async def test_who_gives_up_here_ends_the_work_there() -> None:
 async def test_a_hint_that_is_set_here_wakes_who_waits_there() -> None:
     with another_loop() as loop:
         hints = InProcessHints(SystemClock())
-        across = HintsAcross(Crossing(loop), hints)
+        across = HintsProxy(LoopProxy(loop), hints)
         waiting = asyncio.run_coroutine_threadsafe(hints.wait(["sessions"], timeout_s=30), loop)
         await across.set("sessions")
         assert await asyncio.wrap_future(waiting)
@@ -103,7 +103,7 @@ class CountedHints(InProcessHints):
 async def test_a_hint_is_said_once_until_it_has_arrived_and_then_again() -> None:
     with another_loop() as loop:
         hints, held, busy = CountedHints(SystemClock()), threading.Event(), threading.Event()
-        across = HintsAcross(Crossing(loop), hints)
+        across = HintsProxy(LoopProxy(loop), hints)
 
         def be_busy() -> None:
             busy.set()
@@ -123,7 +123,7 @@ async def test_a_hint_is_said_once_until_it_has_arrived_and_then_again() -> None
 
 async def test_a_hint_for_a_manager_that_has_ended_is_refused_each_time() -> None:
     with another_loop() as loop:
-        across = HintsAcross(Crossing(loop), InProcessHints(SystemClock()))
+        across = HintsProxy(LoopProxy(loop), InProcessHints(SystemClock()))
     for _ in range(2):
         with pytest.raises(ManagerGone):
             await across.set("sessions")
@@ -132,7 +132,7 @@ async def test_a_hint_for_a_manager_that_has_ended_is_refused_each_time() -> Non
 async def test_events_published_there_are_received_here() -> None:
     with another_loop() as loop:
         bus = InProcessEventBus(SystemClock())
-        across = EventsAcross(Crossing(loop), bus)
+        across = EventsProxy(LoopProxy(loop), bus)
         subscription = await across.subscribe(group="api", consumer="one")
         event = AgentEnrolled(at_ms=1, agent_id=AgentId("a1"), incarnation=1)
         asyncio.run_coroutine_threadsafe(bus.publish([event]), loop)
@@ -148,7 +148,7 @@ async def test_events_published_there_are_received_here() -> None:
 async def test_states_of_agents_are_one_cache_from_both_sides() -> None:
     with another_loop() as loop:
         cache = InProcessAgentStates(SystemClock())
-        across = AgentStatesAcross(Crossing(loop), cache)
+        across = AgentStatesProxy(LoopProxy(loop), cache)
         state = AgentState(AgentId("a1"), 1, 1, (KernelReport(KernelId("k1"), 1, running=True),))
         assert await across.put(state, ttl_s=60)
         assert await across.get(AgentId("a1")) == state
@@ -191,7 +191,7 @@ class Echo:
 async def test_an_execution_is_talked_to_from_here() -> None:
     with another_loop() as loop:
         echo = Echo(["cat"])
-        async with ExecutionAcross(Crossing(loop), lambda: echo) as across:
+        async with ExecutionProxy(LoopProxy(loop), lambda: echo) as across:
             assert echo.open
             await across.write(b"hello")
             await across.resize(rows=24, columns=80)
@@ -204,7 +204,7 @@ async def test_an_execution_is_talked_to_from_here() -> None:
 
 async def test_a_loop_that_has_ended_is_an_error_with_a_reason_and_nothing_is_left_behind() -> None:
     with another_loop() as loop:
-        states = AgentStatesAcross(Crossing(loop), InProcessAgentStates(SystemClock()))
+        states = AgentStatesProxy(LoopProxy(loop), InProcessAgentStates(SystemClock()))
         assert await states.fresh() == {}
     with pytest.raises(ManagerGone, match="the manager has ended"):
         await states.fresh()

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.entrypoints.embedded.store_audit import Watchman
+from sokovan.entrypoints.embedded.store_audit import StoreAuditor
 from sokovan.testing.stored_cluster import StoredCluster
 
 
@@ -14,7 +14,7 @@ async def test_a_store_that_keeps_its_laws_gives_zeros_and_no_word() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")
         telemetry, told = PrometheusTelemetry(), list[str]()
-        watchman = Watchman(cluster.store, telemetry, told.append)
+        watchman = StoreAuditor(cluster.store, telemetry, told.append)
         assert await watchman.look() is False
         assert told == []
         assert b'sokovan_invariant_violations{invariant="I1"} 0.0' in telemetry.exposition()
@@ -32,6 +32,6 @@ async def test_a_broken_law_is_counted_and_told() -> None:
 
         await cluster.store.run_sql(corrupt)
         telemetry, told = PrometheusTelemetry(), list[str]()
-        await Watchman(cluster.store, telemetry, told.append).look()
+        await StoreAuditor(cluster.store, telemetry, told.append).look()
         assert b'sokovan_invariant_violations{invariant="I1"} 1.0' in telemetry.exposition()
         assert any("I1" in line for line in told)

@@ -4,7 +4,7 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.records import KernelRecord
 from sokovan.domain.slots import NO_SLOTS
-from sokovan.orchestrator.sessions.agent_reports import Reports
+from sokovan.orchestrator.sessions.agent_reports import AgentReports
 from sokovan.ports.agent_states import AgentState, KernelReport
 
 A1 = AgentId("a1")
@@ -24,7 +24,7 @@ def kernel(kernel_id: KernelId = K1, *, incarnation: int = 1, attempt: int = 1) 
 
 
 def test_only_what_differs_is_news() -> None:
-    reports = Reports()
+    reports = AgentReports()
     first = reports.take_in(state(1, running(K1), running(K2)), now_ms=0)
     assert (first.kernels, first.spoke, first.reborn, first.restarted) == ([K1, K2], [A1], [A1], [])
     same = reports.take_in(state(1, running(K1)), now_ms=5)
@@ -37,14 +37,14 @@ def test_only_what_differs_is_news() -> None:
 
 
 def test_a_restarted_agent_is_told_from_one_that_is_seen_first() -> None:
-    reports = Reports()
+    reports = AgentReports()
     reports.take_in(state(7, running(K1)), now_ms=0)
     news = reports.take_in(state(1, running(K1), incarnation=2), now_ms=1)
     assert (news.reborn, news.restarted, news.kernels) == ([A1], [A1], [])
 
 
 def test_a_kernel_is_fenced_when_a_later_incarnation_does_not_list_it() -> None:
-    reports = Reports()
+    reports = AgentReports()
     assert not reports.fenced(kernel())
     reports.take_in(state(1, incarnation=1), now_ms=0)
     assert not reports.fenced(kernel())
@@ -56,14 +56,14 @@ def test_a_kernel_is_fenced_when_a_later_incarnation_does_not_list_it() -> None:
 
 
 def test_another_attempt_is_another_kernel() -> None:
-    reports = Reports()
+    reports = AgentReports()
     reports.take_in(state(1, running(K1, attempt=2)), now_ms=0)
     assert reports.listed(kernel(attempt=1)) is None
     assert reports.listed(kernel(attempt=2)) == running(K1, attempt=2)
 
 
 def test_what_is_forgotten_says_nothing() -> None:
-    reports = Reports()
+    reports = AgentReports()
     reports.take_in(state(1, running(K1)), now_ms=3)
     reports.forget(A1)
     assert (reports.state(A1), reports.heard_ms(A1), reports.listed(kernel())) == (None, None, None)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sokovan.domain.errors import Conflict, IdempotencyConflict, NotFound
+from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
@@ -201,7 +201,7 @@ async def test_a_session_of_somebody_else_is_not_there(little: LittleController)
         little.controller.cancel(session.session_id, BOB),
         little.controller.cancel(SessionId("s-nobody"), ALICE),
     ):
-        await refusal(work, NotFound)
+        await refusal(work, ObjectNotFound)
 
     assert (await little.cluster.session(session.session_id)).status is SessionStatus.PENDING
 
@@ -218,7 +218,7 @@ async def test_admins_end_what_is_in_their_reach(little: LittleController, calle
 async def test_a_domain_admin_does_not_reach_another_domain(little: LittleController) -> None:
     session = await little.controller.enqueue(HELLO, ROOT)
 
-    await refusal(little.controller.cancel(session.session_id, CAROL), NotFound)
+    await refusal(little.controller.cancel(session.session_id, CAROL), ObjectNotFound)
 
 
 async def test_a_plan_stores_nothing_and_says_where_kernels_would_go(little: LittleController) -> None:

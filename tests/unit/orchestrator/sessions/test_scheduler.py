@@ -4,7 +4,7 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.sessions.scheduler import Scheduler, decide_in_thread
-from sokovan.orchestrator.sessions.verdict_cache import VerdictBook
+from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot
@@ -24,7 +24,7 @@ class Counted:
 
 
 def scheduler(cluster: OrchestratedCluster, decide: Counted) -> Scheduler:
-    verdicts = VerdictBook(BatchWriter(cluster.store), cluster.clock)
+    verdicts = VerdictCache(BatchWriter(cluster.store), cluster.clock)
     return Scheduler(cluster.stored.snapshots, cluster.stored.allocator, verdicts, clock=cluster.clock, decide=decide)
 
 

@@ -9,7 +9,7 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionIntent, session_status
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.orchestrator.sessions.session_cache import LiveSessions, Need, needs_of, settled
+from sokovan.orchestrator.sessions.session_cache import Need, SessionCache, needs_of, settled
 from sokovan.testing.simple_work import work_spec
 
 K = KernelStatus
@@ -58,7 +58,7 @@ def test_a_session_ended_by_force_is_settled_when_it_holds_nothing() -> None:
 
 def test_sessions_are_found_by_need_and_by_place() -> None:
     moves: Moves = []
-    live = LiveSessions(lambda before, after: moves.append((before, after)))
+    live = SessionCache(lambda before, after: moves.append((before, after)))
     live.put(session(K.CREATING, K.RUNNING))
     assert [one.session_id for one in live.needing(Need.NEWS)] == ["s"]
     assert live.kernels_on(AgentId("a1")) == [KernelId("s.1")]
@@ -73,7 +73,7 @@ def test_sessions_are_found_by_need_and_by_place() -> None:
 
 def test_what_is_old_or_known_changes_nothing() -> None:
     moves: Moves = []
-    live = LiveSessions(lambda before, after: moves.append((before, after)))
+    live = SessionCache(lambda before, after: moves.append((before, after)))
     live.put(session(K.RUNNING, version=5))
     live.put(session(K.CREATING, version=4))
     live.put(session(K.RUNNING, version=5))
@@ -85,7 +85,7 @@ def test_what_is_old_or_known_changes_nothing() -> None:
 
 
 def test_a_kernel_that_was_taken_over_is_news_of_the_same_version() -> None:
-    live = LiveSessions(lambda _before, _after: None)
+    live = SessionCache(lambda _before, _after: None)
     known = session(K.RUNNING)
     live.put(known)
     live.take_touched()
@@ -97,7 +97,7 @@ def test_a_kernel_that_was_taken_over_is_news_of_the_same_version() -> None:
 
 def test_a_session_that_settled_does_not_come_back() -> None:
     moves: Moves = []
-    live = LiveSessions(lambda before, after: moves.append((before, after)))
+    live = SessionCache(lambda before, after: moves.append((before, after)))
     live.put(session(K.TERMINATED))
     live.put(session(K.TERMINATED))
     assert len(moves) == 1

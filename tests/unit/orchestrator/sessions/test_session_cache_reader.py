@@ -4,15 +4,15 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord
-from sokovan.orchestrator.sessions.session_cache import LiveSessions, Need
-from sokovan.orchestrator.sessions.session_cache_reader import LiveReader
+from sokovan.orchestrator.sessions.session_cache import Need, SessionCache
+from sokovan.orchestrator.sessions.session_cache_reader import SessionCacheReader
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
-def copy(cluster: OrchestratedCluster) -> tuple[LiveSessions, LiveReader, list[SessionRecord]]:
+def copy(cluster: OrchestratedCluster) -> tuple[SessionCache, SessionCacheReader, list[SessionRecord]]:
     heard: list[SessionRecord] = []
-    live = LiveSessions(lambda _before, after: heard.append(after))
-    return live, LiveReader(live, cluster.store), heard
+    live = SessionCache(lambda _before, after: heard.append(after))
+    return live, SessionCacheReader(live, cluster.store), heard
 
 
 async def test_everything_that_has_not_settled_is_read_at_the_beginning(cluster: OrchestratedCluster) -> None:

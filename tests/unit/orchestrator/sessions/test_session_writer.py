@@ -11,9 +11,16 @@ from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.records import DETAIL_MAX, SessionRecord
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.quarantine import Quarantine
-from sokovan.orchestrator.sessions.session_cache import LiveSessions
-from sokovan.orchestrator.sessions.session_cache_reader import LiveReader
-from sokovan.orchestrator.sessions.session_writer import Freeing, Plan, SessionWriter, Step, by_coordinator, by_report
+from sokovan.orchestrator.sessions.session_cache import SessionCache
+from sokovan.orchestrator.sessions.session_cache_reader import SessionCacheReader
+from sokovan.orchestrator.sessions.session_writer import (
+    Freeing,
+    SessionMoves,
+    SessionStep,
+    SessionWriter,
+    by_coordinator,
+    by_report,
+)
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 READY, CREATE = KernelTrigger.IMAGE_READY, KernelTrigger.CREATION_REQUESTED
@@ -24,8 +31,8 @@ class Desk:
 
     def __init__(self, cluster: OrchestratedCluster) -> None:
         self.cluster = cluster
-        self.live = LiveSessions(lambda _before, _after: None)
-        self.reader = LiveReader(self.live, cluster.store)
+        self.live = SessionCache(lambda _before, _after: None)
+        self.reader = SessionCacheReader(self.live, cluster.store)
         self.batches, self.quarantine = BatchWriter(cluster.store), Quarantine(cluster.clock)
         self.writer = SessionWriter(self.batches, self.live, self.quarantine)
 
@@ -44,9 +51,9 @@ async def desk(cluster: OrchestratedCluster) -> Desk:
     return Desk(cluster)
 
 
-def ready_and_asked(session: SessionRecord) -> Sequence[Step]:
+def ready_and_asked(session: SessionRecord) -> Sequence[SessionStep]:
     kernels = tuple(kernel.kernel_id for kernel in session.kernels)
-    return Step(READY, by_report(), kernels), Step(CREATE, by_coordinator(), kernels)
+    return SessionStep(READY, by_report(), kernels), SessionStep(CREATE, by_coordinator(), kernels)
 
 
 async def test_many_sessions_take_two_steps_in_one_transaction(desk: Desk) -> None:
@@ -61,7 +68,7 @@ async def test_many_sessions_take_two_steps_in_one_transaction(desk: Desk) -> No
 async def test_a_session_that_was_changed_meanwhile_is_left_out_and_read_again(desk: Desk) -> None:
     sessions = await desk.scheduled("s1", "s2")
     await desk.cluster.stop("s1")
-    moved = await desk.writer.move("test", [Plan(one, tuple(ready_and_asked(one))) for one in sessions])
+    moved = await desk.writer.move("test", [SessionMoves(one, tuple(ready_and_asked(one))) for one in sessions])
     assert [record.session_id for record in moved] == ["s2"]
     assert list(desk.live.doubtful) == ["s1"]
     assert desk.quarantine.take() == []
@@ -69,8 +76,8 @@ async def test_a_session_that_was_changed_meanwhile_is_left_out_and_read_again(d
 
 async def test_an_illegal_step_concerns_its_own_session_only(desk: Desk) -> None:
     sessions = await desk.scheduled("s1", "s2")
-    good = Plan(sessions[0], tuple(ready_and_asked(sessions[0])))
-    bad = Plan(sessions[1], (Step(CREATE, by_coordinator(), (sessions[1].kernels[0].kernel_id,)),))
+    good = SessionMoves(sessions[0], tuple(ready_and_asked(sessions[0])))
+    bad = SessionMoves(sessions[1], (SessionStep(CREATE, by_coordinator(), (sessions[1].kernels[0].kernel_id,)),))
     moved = await desk.writer.move("test", [good, bad])
     assert [record.session_id for record in moved] == ["s1"]
     assert [(one.subject, one.code) for one in desk.quarantine.take()] == [("s2", "illegal-transition")]
@@ -79,7 +86,7 @@ async def test_an_illegal_step_concerns_its_own_session_only(desk: Desk) -> None
 async def test_a_decision_that_raises_sets_its_session_aside(desk: Desk) -> None:
     sessions = await desk.scheduled("s1", "s2")
 
-    def decide(session: SessionRecord) -> Sequence[Step]:
+    def decide(session: SessionRecord) -> Sequence[SessionStep]:
         if session.session_id == "s1":
             raise KeyError("oops")
         return ready_and_asked(session)
@@ -92,7 +99,7 @@ async def test_a_decision_that_raises_sets_its_session_aside(desk: Desk) -> None
 
 async def test_steps_without_kernels_are_no_steps(desk: Desk) -> None:
     sessions = await desk.scheduled("s1")
-    assert desk.writer.decide("test", sessions, lambda _session: [Step(READY, by_report(), ())]) == []
+    assert desk.writer.decide("test", sessions, lambda _session: [SessionStep(READY, by_report(), ())]) == []
     assert await desk.writer.move("test", []) == []
     assert await desk.writer.free("test", [], by_report()) == []
     assert await desk.writer.want("test", [], Goal.STOP, by_coordinator()) == []

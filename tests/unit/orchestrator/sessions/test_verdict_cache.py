@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.orchestrator.batch_writer import BatchWriter
-from sokovan.orchestrator.sessions.verdict_cache import VerdictBook
+from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.scheduling.codec import verdict_from_json
 from sokovan.scheduling.trace import Code, Verdict
@@ -19,7 +19,7 @@ class Book:
 
     def __init__(self, cluster: OrchestratedCluster) -> None:
         self.cluster, self.batches = cluster, BatchWriter(cluster.store)
-        self.book = VerdictBook(self.batches, cluster.clock)
+        self.book = VerdictCache(self.batches, cluster.clock)
 
     async def tell(self, *verdicts: Verdict) -> int:
         """Tell, and how many transactions it took."""

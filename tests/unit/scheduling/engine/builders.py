@@ -17,10 +17,10 @@ from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.engine.agent_choice import KeyedChoice
-from sokovan.scheduling.engine.pending_session import Job, Outlook
-from sokovan.scheduling.engine.placement import Floor
-from sokovan.scheduling.engine.queues.queue_usage import CAPACITY, QueueBook
+from sokovan.scheduling.engine.pending_session import Outlook, PendingSession
+from sokovan.scheduling.engine.placement import CycleContext
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.usage.queue_usage import CAPACITY, QueueUsage
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions, SchedulingPlugin
 from sokovan.scheduling.pipeline import schedule
@@ -128,19 +128,19 @@ class Bench:
         self.choice = KeyedChoice(
             self.table, rank=selector.static_rank(self.workspace), weight=selector.weight, fills=True
         )
-        self.book = QueueBook(
+        self.book = QueueUsage(
             queues, policy=policy, hierarchy=False, total=self.workspace.total(), slots=self.workspace.slots
         )
         self.book.settle()
-        self.floor = Floor(self.workspace, self.choice, self.book, Extensions(plugins))
+        self.floor = CycleContext(self.workspace, self.choice, self.book, Extensions(plugins))
 
     def shape(self, slots: str, **more: Any) -> Shape:
         """The shape of a kernel that asks for this."""
         return self.table.of(kernel("any", slots, **more))
 
-    def job(self, work: SessionWorkload, nominations: Mapping[str, str] | None = None) -> Job:
+    def job(self, work: SessionWorkload, nominations: Mapping[str, str] | None = None) -> PendingSession:
         """A session as the engine works on it."""
-        return Job(work, self.book.node(work.queue), Outlook(self.table, nominations or {}))
+        return PendingSession(work, self.book.node(work.queue), Outlook(self.table, nominations or {}))
 
     def row(self, name: str) -> int:
         """Where an agent stands in the columns."""

@@ -10,10 +10,10 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.policy import Scope
 from sokovan.domain.session import Partition
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.cycle_validators import RuleBook
-from sokovan.scheduling.engine.admission import Admission
-from sokovan.scheduling.engine.owner_ledger import Ledger, PendingLines
+from sokovan.scheduling.cycle_validators import CycleValidators
+from sokovan.scheduling.engine.admission import SessionAdmission
 from sokovan.scheduling.engine.pending_session import Failure
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger, PendingLines
 from sokovan.scheduling.extensions import Extensions, PluginFailed, SchedulingPlugin
 from sokovan.scheduling.profile import VALIDATORS_DEFAULT
 from sokovan.scheduling.registry import BUILT_IN
@@ -37,12 +37,12 @@ from tests.unit.scheduling.engine.builders import (
 ALICE = owner("alice")
 
 
-def admission(given: SystemSnapshot, *plugins: SchedulingPlugin) -> tuple[Admission, Ledger]:
-    ledger, pending = Ledger(given), PendingLines(given)
-    rules = RuleBook(
+def admission(given: SystemSnapshot, *plugins: SchedulingPlugin) -> tuple[SessionAdmission, OwnerLedger]:
+    ledger, pending = OwnerLedger(given), PendingLines(given)
+    rules = CycleValidators(
         [BUILT_IN.validator(name) for name in VALIDATORS_DEFAULT], ValidationContext(given, ledger, pending)
     )
-    return Admission(rules, ledger, pending, Extensions(plugins)), ledger
+    return SessionAdmission(rules, ledger, pending, Extensions(plugins)), ledger
 
 
 def hopeless(machines: tuple[AgentInfo, ...], work: SessionWorkload) -> Failure | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sokovan.scheduling.engine.enqueue import Enqueue
-from sokovan.scheduling.engine.pending_session import Failure, Job
+from sokovan.scheduling.engine.pending_session import Failure, PendingSession
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.engine.builders import (
@@ -22,7 +22,7 @@ from tests.unit.scheduling.engine.builders import (
 ENQUEUE = ("enqueue", "allocate", "backfill")
 
 
-def looked_at(bench: Bench, *sessions: SessionWorkload) -> list[Job]:
+def looked_at(bench: Bench, *sessions: SessionWorkload) -> list[PendingSession]:
     jobs = [bench.job(work) for work in sessions]
     for rank, job in enumerate(jobs):
         job.rank = rank
@@ -30,7 +30,7 @@ def looked_at(bench: Bench, *sessions: SessionWorkload) -> list[Job]:
     return jobs
 
 
-def let_in(jobs: list[Job]) -> list[str]:
+def let_in(jobs: list[PendingSession]) -> list[str]:
     return [job.session.session_id for job in jobs if job.failure is None]
 
 

@@ -7,7 +7,7 @@ import pytest
 from sokovan.domain.ids import AgentId
 from sokovan.domain.session import Partition
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.pending_session import NOBODY, Job, Outlook
+from sokovan.scheduling.engine.pending_session import NOBODY, Outlook, PendingSession
 from sokovan.scheduling.snapshot import SessionWorkload
 from tests.unit.scheduling.engine.builders import Bench, agent, gang, hard, kernel, session
 
@@ -16,11 +16,11 @@ def bench() -> Bench:
     return Bench(agent("a1", "cpu=8 mem=8Gi"), agent("a2", "cpu=8 mem=8Gi"))
 
 
-def job(work: SessionWorkload) -> Job:
+def job(work: SessionWorkload) -> PendingSession:
     return bench().job(work)
 
 
-def order(work: Job) -> list[list[str]]:
+def order(work: PendingSession) -> list[list[str]]:
     """The kernels as they stand in line, run by run."""
     return [[k.kernel_id for k in run.kernels] for run in work.runs]
 
@@ -79,7 +79,7 @@ def test_kernels_of_different_groups_parts_or_nominations_stand_apart() -> None:
 
 def test_every_kernel_stands_alone_where_somebody_may_tell_them_apart() -> None:
     here = bench()
-    work = Job(gang("s", 2, "cpu=1"), here.book.node("default"), Outlook(here.table, alike=False))
+    work = PendingSession(gang("s", 2, "cpu=1"), here.book.node("default"), Outlook(here.table, alike=False))
     assert order(work) == [["s-0"], ["s-1"]]
 
 
@@ -87,7 +87,7 @@ def test_an_order_by_plugin_comes_before_priority_and_size() -> None:
     here = bench()
     outlook = Outlook(here.table, kernel_key=lambda kernel: (kernel.kernel_id != "last-listed",))
     work = session("s", kernel("urgent", "cpu=4", priority=9), kernel("last-listed", "cpu=1"))
-    assert order(Job(work, here.book.node("default"), outlook)) == [["last-listed"], ["urgent"]]
+    assert order(PendingSession(work, here.book.node("default"), outlook)) == [["last-listed"], ["urgent"]]
 
 
 def test_a_kernel_is_nominated_by_itself_or_by_an_earlier_cycle() -> None:

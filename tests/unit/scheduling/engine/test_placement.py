@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
 from sokovan.domain.session import Partition, TopologyConstraint
-from sokovan.scheduling.engine.placement import Turn
+from sokovan.scheduling.engine.placement import PlacementAttempt
 from sokovan.scheduling.extensions import GangView, QueueView, SchedulingPlugin
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 from sokovan.scheduling.trace import Code
@@ -16,17 +16,17 @@ from tests.unit.scheduling.engine.builders import Bench, agent, agents, gang, ha
 HALLS = (rack("r1", "a0", "a1"), rack("r2", "a2", "a3"), rack("hall", "r1", "r2", tier=2))
 
 
-def taken(bench: Bench, work: SessionWorkload) -> Turn:
-    turn = Turn(bench.job(work), bench.floor)
+def taken(bench: Bench, work: SessionWorkload) -> PlacementAttempt:
+    turn = PlacementAttempt(bench.job(work), bench.floor)
     turn.take()
     return turn
 
 
-def seats(turn: Turn) -> dict[str, str]:
+def seats(turn: PlacementAttempt) -> dict[str, str]:
     return {k.kernel_id: turn.trial.workspace.ids[where] for _, k, where in turn.trial.placed}
 
 
-def held(turn: Turn) -> dict[str, str]:
+def held(turn: PlacementAttempt) -> dict[str, str]:
     return {k.kernel_id: turn.trial.workspace.ids[where] for _, k, where in turn.trial.reserved}
 
 
@@ -51,7 +51,7 @@ def test_a_turn_can_be_undone_whatever_it_has_come_to() -> None:
 def test_how_many_kernels_fitted_is_remembered_for_the_verdict() -> None:
     bench = Bench(agent("a0", "cpu=2", used="cpu=1"), agent("a1", "cpu=4", used="cpu=2"))
     job = bench.job(gang("s", 4, "cpu=1"))
-    assert not Turn(job, bench.floor).take()
+    assert not PlacementAttempt(job, bench.floor).take()
     assert job.fitted == 3
 
 

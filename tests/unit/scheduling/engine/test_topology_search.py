@@ -8,7 +8,7 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.scheduling.engine.gang import Span
 from sokovan.scheduling.engine.statement import Statement
-from sokovan.scheduling.engine.topology_search import Bounds, Domains
+from sokovan.scheduling.engine.topology_search import Bounds, TopologySearch
 from tests.unit.scheduling.engine.builders import Bench, agent, hard, rack, soft
 
 HALLS = (
@@ -24,16 +24,20 @@ def machines(**used: str) -> list[AgentInfo]:
     return [agent(f"a{index}", "cpu=4", used=used.get(f"a{index}", "")) for index in range(1, 7)]
 
 
-def halls(**used: str) -> tuple[Bench, Domains]:
+def halls(**used: str) -> tuple[Bench, TopologySearch]:
     bench = Bench(*machines(**used), hypernodes=HALLS)
-    return bench, Domains(bench.workspace)
+    return bench, TopologySearch(bench.workspace)
 
 
-def names(domains: Domains, bounds: Bounds, *, inside: str = ROOT, agents: tuple[int, ...] = ()) -> list[list[str]]:
+def names(
+    domains: TopologySearch, bounds: Bounds, *, inside: str = ROOT, agents: tuple[int, ...] = ()
+) -> list[list[str]]:
     return [list(tier.names) for tier in domains.tiers(bounds, inside=inside, agents=agents)]
 
 
-def candidates(bench: Bench, domains: Domains, slots: str, count: int, *, tier: int = 0, **how: bool) -> list[str]:
+def candidates(
+    bench: Bench, domains: TopologySearch, slots: str, count: int, *, tier: int = 0, **how: bool
+) -> list[str]:
     demand = [(bench.shape(slots), count)]
     tiers = domains.tiers(Bounds(9), inside=ROOT, agents=())
     return domains.candidates(tiers[tier], demand, whole=how.get("whole", True), later=how.get("later", False))
@@ -58,7 +62,7 @@ def test_a_hard_closeness_that_names_no_tier_fails_closed() -> None:
 
 
 def test_a_hard_closeness_without_hypernodes_fails_closed() -> None:
-    domains = Domains(Bench(*machines()).workspace)
+    domains = TopologySearch(Bench(*machines()).workspace)
     assert domains.bounds(hard(1)) == Bounds(0, "a hard topology needs HyperNodes, and there are none")
 
 
@@ -120,7 +124,7 @@ def test_an_elastic_demand_tries_every_domain_because_only_the_trial_can_tell() 
 def test_what_is_being_released_counts_for_later_only() -> None:
     leaving = agent("a1", "cpu=4", used="cpu=4", leaving="cpu=4")
     bench = Bench(leaving, *machines()[1:], hypernodes=HALLS)
-    domains = Domains(bench.workspace)
+    domains = TopologySearch(bench.workspace)
     assert candidates(bench, domains, "cpu=1", 8) == ["r2", "r3"]
     assert candidates(bench, domains, "cpu=1", 8, later=True) == ["r1", "r2", "r3"]
 
@@ -137,7 +141,7 @@ def test_every_shape_of_a_demand_must_find_room() -> None:
     bench = Bench(
         agent("a1", "cpu=4"), agent("a2", "cpu=4 cuda.device=1"), hypernodes=(rack("r1", "a1"), rack("r2", "a2"))
     )
-    domains = Domains(bench.workspace)
+    domains = TopologySearch(bench.workspace)
     tier = domains.tiers(Bounds(1), inside=ROOT, agents=())[0]
     demand = [(bench.shape("cpu=1"), 2), (bench.shape("cuda.device=1"), 1)]
     assert domains.candidates(tier, demand, whole=True, later=False) == ["r2"]
@@ -148,7 +152,7 @@ def test_fullness_of_large_memories_is_still_compared_exactly_enough() -> None:
         agent("a1", "mem=8192Ti", used="mem=1Ti"), agent("a2", "mem=8192Ti", used="mem=2Ti"),
         hypernodes=(rack("r1", "a1"), rack("r2", "a2")),
     )  # fmt: skip
-    assert candidates(bench, Domains(bench.workspace), "mem=1Gi", 1) == ["r2", "r1"]
+    assert candidates(bench, TopologySearch(bench.workspace), "mem=1Gi", 1) == ["r2", "r1"]
 
 
 def test_a_demand_that_no_empty_domain_could_hold_is_told_from_one_that_waits() -> None:

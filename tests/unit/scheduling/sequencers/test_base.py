@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from sokovan.domain.tenancy import Owner
-from sokovan.scheduling.engine.owner_ledger import Ledger
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.sequencers.base import SequencingContext, WorkloadSequencer, by_age
 from sokovan.scheduling.snapshot import SessionWorkload
@@ -121,7 +121,7 @@ def test_a_sequencer_whose_lanes_fail_is_named_and_nobody_is_lost(method: str) -
 
 def test_by_default_all_sessions_are_in_one_lane_that_stands_at_zero() -> None:
     seen = snapshot([])
-    context = SequencingContext(seen, session("x", "cpu=1").kernels[0].slots, Ledger(seen))
+    context = SequencingContext(seen, session("x", "cpu=1").kernels[0].slots, OwnerLedger(seen))
     assert Alphabetical().lane(session("s", user="alice")) == Alphabetical().lane(session("t", user="bob"))
     assert Alphabetical().standing(session("s"), context) == 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.policy import Scope
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.owner_ledger import Ledger
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger
 from sokovan.scheduling.sequencers.base import SequencingContext
 from sokovan.scheduling.sequencers.drf import DRFSequencer
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
@@ -14,7 +14,7 @@ from tests.unit.scheduling.little_cluster import agent, decide, session, snapsho
 def standing(used: str, capacity: str) -> int:
     """Where a user stands who uses so much of a cluster of this size."""
     seen = snapshot([], usage={Scope.USER: {"alice": OwnerUsage(parse_slots(used))}})
-    context = SequencingContext(seen, parse_slots(capacity), Ledger(seen))
+    context = SequencingContext(seen, parse_slots(capacity), OwnerLedger(seen))
     return DRFSequencer().standing(session("s", user="alice"), context)
 
 

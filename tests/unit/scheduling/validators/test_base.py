@@ -10,7 +10,7 @@ from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.policy import Scope
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.owner_ledger import Ledger, PendingLines
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger, PendingLines
 from sokovan.scheduling.registry import BUILT_IN
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from sokovan.scheduling.trace import Code
@@ -114,7 +114,7 @@ def test_rules_that_do_not_object_are_listed_as_passed() -> None:
 def test_the_context_opens_the_account_of_a_sessions_keypair() -> None:
     usage = {Scope.KEYPAIR: {"alice": OwnerUsage(parse_slots("cpu=1"), sessions=2)}}
     seen = snapshot([agent("a")], usage=usage)
-    account = ValidationContext(seen, Ledger(seen), PendingLines(seen)).keypair(session("s", user="alice"))
+    account = ValidationContext(seen, OwnerLedger(seen), PendingLines(seen)).keypair(session("s", user="alice"))
     assert (account.scope, account.name, account.used, account.sessions) == (
         Scope.KEYPAIR, "alice", {"cpu": 1000}, 2,
     )  # fmt: skip

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncImages, AsyncKeys
+from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncImageCatalog, AsyncKeys
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core.catalog_calls import QUEUES
-from sokovan.sdk.sync.catalog import Agents, Catalog, Images, Keys
+from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys
 from sokovan.wire.api.fleet import QueueBody
 from tests.unit.sdk.same_names import signatures
 from tests.unit.sdk.toy_server import ENDPOINT, StillClock, ToyServer, ok
@@ -15,7 +15,7 @@ QUEUE = QueueBody(name="research", weight=3)
 
 
 def test_the_names_are_those_of_the_sync_client() -> None:
-    pairs = [(AsyncCatalog, Catalog), (AsyncImages, Images), (AsyncAgents, Agents), (AsyncKeys, Keys)]
+    pairs = [(AsyncCatalog, Catalog), (AsyncImageCatalog, ImageCatalog), (AsyncAgents, Agents), (AsyncKeys, Keys)]
     for later, now in pairs:
         assert signatures(later) == signatures(now)
 

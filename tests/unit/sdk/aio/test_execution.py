@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.sdk.aio.execution import AsyncExecution, execute
 from sokovan.sdk.core.exec_frames import Terminal
-from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.errors import Refused, Unauthorized, Unreachable
 from tests.unit.sdk.toy_socket import toy_socket
 
@@ -38,4 +38,4 @@ async def test_refusals_and_losses_are_told() -> None:
     with toy_socket("bad") as (_, endpoint), pytest.raises(Unauthorized):
         await execute(endpoint, "ddp", ["0"])
     with pytest.raises(Unreachable):
-        await execute(Endpoint("http://127.0.0.1:1", "t"), "ddp", ["0"])
+        await execute(ServerEndpoint("http://127.0.0.1:1", "t"), "ddp", ["0"])

@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
-from sokovan.sdk.core.followers import LogWish
+from sokovan.sdk.core.followers import LogOptions
 from sokovan.sdk.errors import NeverReached, StillWaiting
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.wire.api.sessions import LogChunk, SessionBody
@@ -61,7 +61,7 @@ async def test_every_other_question_is_one_request() -> None:
     await sessions.waiting()
     assert await kernels.list("a") == [KERNEL]
     assert await kernels.log("a") == chunk
-    assert [piece.content async for piece in sessions.logs("a", LogWish(follow=True))] == [b"a"]
+    assert [piece.content async for piece in sessions.logs("a", LogOptions(follow=True))] == [b"a"]
     # Whoever follows all kernels looks first how many there are, and stays with that session.
     assert server.lines[-2:] == ["GET /api/v1/sessions/a", "GET /api/v1/sessions/s-1/log?follow=true"]
     assert len(server.asked) == 9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.sdk.core.calls import place, query, sparse
-from sokovan.sdk.errors import InvalidName
+from sokovan.sdk.errors import InvalidContextName
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, SessionBody
 
 
@@ -16,7 +16,7 @@ def test_a_path_keeps_what_names_may_hold_and_escapes_the_rest() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/../b", "a//b", "/a", "a/", "x" * 301])
 def test_a_name_that_would_lead_elsewhere_is_refused(name: str) -> None:
-    with pytest.raises(InvalidName):
+    with pytest.raises(InvalidContextName):
         place("sessions", name)
 
 

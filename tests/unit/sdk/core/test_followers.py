@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from sokovan.sdk.core.followers import MISSED, EventFollower, LogFollower, LogPiece, LogWish, SessionFollower
+from sokovan.sdk.core.followers import MISSED, EventFollower, LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.core.server_events import PULSE, ServerEvent
 from sokovan.sdk.errors import NotFound, UnexpectedAnswer
 from sokovan.wire.api.sessions import LogChunk, SessionView
@@ -63,7 +63,7 @@ def test_a_problem_in_a_stream_is_raised() -> None:
 
 
 def test_a_log_goes_on_where_it_was_and_never_repeats() -> None:
-    follower = LogFollower("ddp", LogWish(follow=True, tail=10))
+    follower = LogFollower("ddp", LogOptions(follow=True, tail=10))
     assert follower.call().query == {"follow": "true", "tail": "10"}
     assert follower.accept(log(0, 100, b"abc")) == LogPiece(0, 100, b"abc")
     assert follower.accept(log(1, 7, b"x")) == LogPiece(1, 7, b"x")
@@ -74,17 +74,17 @@ def test_a_log_goes_on_where_it_was_and_never_repeats() -> None:
 
 
 def test_a_log_may_begin_where_somebody_else_left_off() -> None:
-    assert LogFollower("ddp", LogWish(seen={0: 5})).call().headers == {"Last-Event-ID": "0:5"}
+    assert LogFollower("ddp", LogOptions(seen={0: 5})).call().headers == {"Last-Event-ID": "0:5"}
 
 
 def test_a_kernel_that_was_started_anew_speaks_from_the_beginning() -> None:
-    follower = LogFollower("ddp", LogWish(follow=True))
+    follower = LogFollower("ddp", LogOptions(follow=True))
     follower.accept(log(0, 0, b"first try"))
     assert follower.accept(log(0, 0, b"second")) == LogPiece(0, 0, b"second")
 
 
 def test_a_followed_log_is_over_when_every_kernel_has_ended_and_not_only_those_that_spoke() -> None:
-    follower = LogFollower("ddp", LogWish(follow=True).of(session(size=3)))
+    follower = LogFollower("ddp", LogOptions(follow=True).of(session(size=3)))
     assert not follower.is_over()
     follower.accept(log(0, 0, b"a"))
     follower.accept(log(1, 0, b"b", end=True))
@@ -96,26 +96,26 @@ def test_a_followed_log_is_over_when_every_kernel_has_ended_and_not_only_those_t
 
 
 def test_of_one_kernel_the_log_is_over_with_that_kernel() -> None:
-    follower = LogFollower("ddp", LogWish(follow=True, kernel=2).of(session(size=3)))
+    follower = LogFollower("ddp", LogOptions(follow=True, kernel=2).of(session(size=3)))
     follower.accept(log(2, 0, b"b", end=True))
     assert follower.is_over()
 
 
 def test_only_who_follows_all_kernels_must_know_how_many_there_are() -> None:
-    assert LogWish(follow=True).needs_size
-    assert not LogWish(follow=True, kernel=0).needs_size
-    assert not LogWish().needs_size
-    assert not LogWish(follow=True).of(session()).needs_size
+    assert LogOptions(follow=True).needs_size
+    assert not LogOptions(follow=True, kernel=0).needs_size
+    assert not LogOptions().needs_size
+    assert not LogOptions(follow=True).of(session()).needs_size
 
 
 def test_a_log_that_is_not_followed_is_over_when_the_server_says_so() -> None:
-    assert LogFollower("ddp", LogWish()).is_over()
+    assert LogFollower("ddp", LogOptions()).is_over()
 
 
 def test_a_piece_that_cannot_be_read_is_refused() -> None:
     chunk = LogChunk(kernel=0, offset=0, next_offset=1, data="%%%")
     with pytest.raises(UnexpectedAnswer):
-        LogFollower("ddp", LogWish()).accept(told("log", chunk))
+        LogFollower("ddp", LogOptions()).accept(told("log", chunk))
 
 
 def test_events_have_no_end_and_say_when_some_were_missed() -> None:
@@ -140,4 +140,4 @@ def test_whoever_connects_again_may_have_missed_something() -> None:
 
 def test_a_sign_of_life_brings_nothing() -> None:
     assert SessionFollower("ddp").accept(PULSE) is None
-    assert LogFollower("ddp", LogWish()).accept(PULSE) is None
+    assert LogFollower("ddp", LogOptions()).accept(PULSE) is None

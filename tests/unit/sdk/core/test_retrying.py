@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.sdk.core.retrying import Attempts, Deadline, RetryRule, may_repeat
+from sokovan.sdk.core.retrying import Attempts, CallDeadline, RetryRule, may_repeat
 from sokovan.sdk.errors import ClientProblem, StillWaiting, UnexpectedAnswer, Unreachable, api_problem
 from sokovan.wire.api.system import ProblemView
 from tests.unit.sdk.toy_server import StillClock
@@ -68,7 +68,7 @@ def test_a_success_forgets_the_failures() -> None:
 
 def test_a_deadline_comes_when_time_is_up() -> None:
     clock = StillClock()
-    deadline = Deadline(5, clock)
+    deadline = CallDeadline(5, clock)
     clock.sleep(4)
     deadline.check()
     assert deadline.left_s() == 1
@@ -79,6 +79,6 @@ def test_a_deadline_comes_when_time_is_up() -> None:
 
 
 def test_without_a_deadline_time_is_never_up() -> None:
-    deadline = Deadline(None, StillClock())
+    deadline = CallDeadline(None, StillClock())
     deadline.check()
     assert deadline.left_s() is None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.sdk.errors import InvalidSpec
+from sokovan.sdk.errors import InvalidSpecFile
 from sokovan.sdk.spec import fields
 from sokovan.sdk.spec.places import Node, read_documents
 
@@ -75,16 +75,16 @@ def test_a_value_of_the_right_shape_is_read(read: Read, text: str, found: object
     ],
 )
 def test_a_value_of_another_shape_is_refused_with_its_place(read: Read, text: str) -> None:
-    with pytest.raises(InvalidSpec, match=r"^f:1:\d+: "):
+    with pytest.raises(InvalidSpecFile, match=r"^f:1:\d+: "):
         read(value(text))
 
 
 def test_an_unknown_key_is_told_with_the_one_that_was_meant() -> None:
     [node] = read_documents("sise: 3\n", "f")
-    with pytest.raises(InvalidSpec, match=r"f:1:1: a session has no key 'sise'; did you mean 'size'\?"):
+    with pytest.raises(InvalidSpecFile, match=r"f:1:1: a session has no key 'sise'; did you mean 'size'\?"):
         fields.entries_of(node, ("size", "name"), what="a session")
 
 
 def test_a_choice_is_told_with_the_one_that_was_meant() -> None:
-    with pytest.raises(InvalidSpec, match=r"did you mean 'requeue'\?"):
+    with pytest.raises(InvalidSpecFile, match=r"did you mean 'requeue'\?"):
         CHOICE(value("requue"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.sdk.errors import InvalidSpec
+from sokovan.sdk.errors import InvalidSpecFile
 from sokovan.sdk.spec.places import DEPTH_MAX, NODES_MAX, TEXT_MAX, Node, Place, read_documents
 
 
@@ -34,7 +34,7 @@ def test_several_documents_and_empty_ones_are_read() -> None:
 
 
 def test_an_error_shows_file_line_column_and_the_line_itself() -> None:
-    with pytest.raises(InvalidSpec) as raised:
+    with pytest.raises(InvalidSpecFile) as raised:
         only("a: 1\nb: {x\n")
     assert raised.value.message.startswith("f.yaml:3:1: this is not YAML:")
     place = Place("f.yaml", 2, 4, "b: {x")
@@ -61,5 +61,5 @@ def test_a_line_without_end_is_cut() -> None:
     ],
 )
 def test_what_cannot_be_taken_is_refused(text: str) -> None:
-    with pytest.raises(InvalidSpec, match=r"^f\.yaml:\d+:\d+: "):
+    with pytest.raises(InvalidSpecFile, match=r"^f\.yaml:\d+:\d+: "):
         read_documents(text, "f.yaml")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.sdk.errors import InvalidSpec
+from sokovan.sdk.errors import InvalidSpecFile
 from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_specs
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
@@ -124,12 +124,12 @@ def test_several_documents_are_several_sessions() -> None:
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(text: str, told: str) -> None:
-    with pytest.raises(InvalidSpec) as raised:
+    with pytest.raises(InvalidSpecFile) as raised:
         read_specs(text, "f")
     assert told in raised.value.message
     assert raised.value.hint
 
 
 def test_a_heap_of_documents_is_refused() -> None:
-    with pytest.raises(InvalidSpec, match="more than 1000"):
+    with pytest.raises(InvalidSpecFile, match="more than 1000"):
         read_specs("---\na: 1\n" * 1001, "f")

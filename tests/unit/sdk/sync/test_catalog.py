@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sokovan.sdk.core.catalog_calls import QUEUES
-from sokovan.sdk.sync.catalog import Agents, Catalog, Images, Keys
+from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys
 from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.fleet import ImageBody, QueueBody
 from tests.unit.sdk.toy_server import ENDPOINT, Answer, StillClock, ToyServer, ok
@@ -38,7 +38,7 @@ def test_named_objects_are_listed_read_written_and_removed() -> None:
 def test_images_are_there_for_one_architecture_each() -> None:
     image = ImageBody(name="a/b:1", architecture="arm64")
     connection, server = connected(ok({"items": [image]}), ok(image), ok(image), ok(None, status=204))
-    images = Images(connection)
+    images = ImageCatalog(connection)
     assert list(images.list()) == [image]
     images.get("a/b:1", architecture="arm64")
     images.put(image)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.sdk.core.exec_frames import Terminal
-from sokovan.sdk.endpoint import Endpoint
+from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.errors import Refused, Unauthorized, Unreachable
 from sokovan.sdk.sync.execution import Execution
 from sokovan.wire.api.execution import FRAME_MAX
@@ -64,4 +64,4 @@ def test_a_connection_that_is_lost_is_told() -> None:
 
 def test_a_server_that_is_not_there_is_told() -> None:
     with pytest.raises(Unreachable):
-        Execution(Endpoint("http://127.0.0.1:1", "t"), "ddp", ["0"])
+        Execution(ServerEndpoint("http://127.0.0.1:1", "t"), "ddp", ["0"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import httpx2
 import pytest
 
-from sokovan.sdk.core.followers import LogWish
+from sokovan.sdk.core.followers import LogOptions
 from sokovan.sdk.core.retrying import READS
 from sokovan.sdk.core.session_calls import Wanted
 from sokovan.sdk.errors import ClientProblem, InvalidSetting, NeverReached, ServerFailed, StillWaiting
@@ -105,7 +105,7 @@ def test_every_other_question_is_one_request() -> None:
     assert sessions.plan(SessionBody()).would_start == "now"
     assert kernels.list("a") == [KERNEL]
     assert kernels.log("a", 0, tail=3) == chunk
-    assert [piece.content for piece in sessions.logs("a", LogWish(kernel=0))] == [b"a"]
+    assert [piece.content for piece in sessions.logs("a", LogOptions(kernel=0))] == [b"a"]
     assert server.lines == [
         "GET /api/v1/sessions/a",
         "DELETE /api/v1/sessions/a?forced=true",
@@ -124,12 +124,12 @@ def test_output_that_cannot_be_read_is_given_up_soon_unless_it_is_followed() -> 
     gone = [problem(503, "agent-unreachable") for _ in range(10)]
     sessions, _, server = opened(*gone)
     with pytest.raises(ServerFailed):
-        list(sessions.logs("a", LogWish(kernel=0)))
+        list(sessions.logs("a", LogOptions(kernel=0)))
     assert len(server.asked) == READS.attempts_max
     heard: list[ClientProblem] = []
     last = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
     sessions, _, server = opened(*gone, stream(("log", last)))
-    pieces = sessions.logs("a", LogWish(kernel=0, follow=True), on_trouble=heard.append)
+    pieces = sessions.logs("a", LogOptions(kernel=0, follow=True), on_trouble=heard.append)
     assert [piece.content for piece in pieces] == [b"a"]
     assert [one.code for one in heard] == ["agent-unreachable"] * 10
 
@@ -138,7 +138,7 @@ def test_a_problem_inside_a_stream_counts_as_a_failure() -> None:
     told = {"type": "", "title": "T", "status": 503, "detail": "d", "code": "agent-unreachable", "hint": "h"}
     sessions, _, server = opened(*(stream(("problem", told)) for _ in range(10)))
     with pytest.raises(ServerFailed):
-        list(sessions.logs("a", LogWish(kernel=0)))
+        list(sessions.logs("a", LogOptions(kernel=0)))
     assert len(server.asked) == READS.attempts_max
 
 
@@ -147,7 +147,7 @@ def test_whoever_follows_all_kernels_looks_first_how_many_there_are() -> None:
     second = LogChunk(kernel=1, offset=0, next_offset=1, data="Yg==", end=True)
     # The server stops before the second kernel has spoken: the stream is opened again.
     sessions, _, server = opened(ok(replace(SESSION, size=2)), stream(("log", first)), stream(("log", second)))
-    assert [piece.content for piece in sessions.logs("a", LogWish(follow=True))] == [b"a", b"b"]
+    assert [piece.content for piece in sessions.logs("a", LogOptions(follow=True))] == [b"a", b"b"]
     assert [line.partition("?")[0] for line in server.lines] == [
         "GET /api/v1/sessions/a",
         "GET /api/v1/sessions/s-1/log",

@@ -19,7 +19,7 @@ OPEN_FILES_MAX = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class KernelLimits:
     """The limits of one kernel, ready for its shim."""
 
     version: int = 0
@@ -27,7 +27,7 @@ class Limits:
     rlimits: tuple[tuple[int, int, int], ...] = ()
 
 
-def set_limits(launch: Launch, hierarchies: Hierarchies, *, name: str) -> Limits:
+def set_limits(launch: Launch, hierarchies: Hierarchies, *, name: str) -> KernelLimits:
     """Make the control groups of a kernel and write its limits; raises RuntimeFailure."""
     folders = hierarchies.folders(name)
     try:
@@ -37,7 +37,7 @@ def set_limits(launch: Launch, hierarchies: Hierarchies, *, name: str) -> Limits
     except OSError as error:
         ControlGroups(hierarchies.version, folders).remove()
         raise RuntimeFailure(f"the limits of {launch.kernel_id} cannot be set: {error}") from error
-    return Limits(hierarchies.version, folders, rlimits_for(launch, hierarchies))
+    return KernelLimits(hierarchies.version, folders, rlimits_for(launch, hierarchies))
 
 
 def _settings(launch: Launch, version: int, folders: dict[str, str]) -> list[tuple[Path, str]]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sokovan.adapters.process.launch.environment import CUDA_SLOT
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.runtime import Launch
 
@@ -19,6 +18,7 @@ from sokovan.ports.runtime import Launch
 SYSTEM_FOLDERS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
 # Root without capabilities still owns its files; these it may not read even so.
 SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers")
+CUDA_SLOT = "cuda.device"
 _PROBE_LIMIT_S = 10.0
 _CUDA_CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 

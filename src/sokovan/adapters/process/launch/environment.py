@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from sokovan.adapters.process.isolation.sandbox import CUDA_SLOT
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import Launch, RuntimeFailure
@@ -17,7 +18,6 @@ SESSION_ID = "SOKOVAN_SESSION_ID"
 ATTEMPT = "SOKOVAN_ATTEMPT"
 RUNTIME = "SOKOVAN_RUNTIME"
 HOSTFILE = "SOKOVAN_HOSTFILE"
-CUDA_SLOT = "cuda.device"
 CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 _PASSED_ON = frozenset({"LANG", "TZ"})

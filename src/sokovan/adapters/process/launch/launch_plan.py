@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sokovan.adapters.process.images import Images
+from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.sandbox import Sandbox
 from sokovan.adapters.process.launch.environment import check_command, environment_of
 from sokovan.adapters.process.launch.work_files import (
@@ -36,7 +36,7 @@ def check_launch(launch: Launch) -> None:
 
 
 def plan_of(
-    launch: Launch, place: Path, *, sandbox: Sandbox, images: Images, marks: Mapping[str, str]
+    launch: Launch, place: Path, *, sandbox: Sandbox, images: ProcessImages, marks: Mapping[str, str]
 ) -> dict[str, Any]:
     """Fill the work folder at `place` and say what the shim is to run.
 

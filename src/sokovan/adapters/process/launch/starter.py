@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sokovan.adapters.process.fork_server import NURSERY
-from sokovan.adapters.process.images import Images
+from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import Confinement
-from sokovan.adapters.process.isolation.kernel_limits import Limits, set_limits
+from sokovan.adapters.process.isolation.kernel_limits import KernelLimits, set_limits
 from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
 from sokovan.adapters.process.launch.launch_plan import check_launch, plan_of
 from sokovan.adapters.process.layout import (
@@ -19,12 +19,12 @@ from sokovan.adapters.process.layout import (
     PRIVATE,
     TEMPORARY,
     WORK,
-    Places,
+    KernelLayout,
     folder_name,
     open_lock,
     opened,
 )
-from sokovan.adapters.process.orphan_processes import Remains
+from sokovan.adapters.process.orphan_processes import OrphanProcesses
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.main import STATE
 from sokovan.adapters.process.shim.state_files import read_record, write_record
@@ -33,7 +33,7 @@ from sokovan.ports.runtime import Launch, RuntimeFailure
 _ATTEMPTS = 5
 
 
-class KernelForgotten(RuntimeFailure):
+class KernelTombstoned(RuntimeFailure):
     """A kernel that ran here and was forgotten is asked for again."""
 
     code = "kernel-forgotten"
@@ -44,8 +44,8 @@ class KernelForgotten(RuntimeFailure):
 class Starter:
     """Puts the parts together for one kernel at a time; blocking, for a thread."""
 
-    places: Places
-    images: Images
+    places: KernelLayout
+    images: ProcessImages
     confinement: Confinement
 
     def start(self, launch: Launch) -> None:
@@ -68,7 +68,9 @@ class Starter:
         """The lock of the kernel's folder, made if it is missing."""
         for _ in range(_ATTEMPTS):
             if self.places.is_forgotten(name):
-                raise KernelForgotten(f"kernel {launch.kernel_id}, attempt {launch.attempt}, was here and is forgotten")
+                raise KernelTombstoned(
+                    f"kernel {launch.kernel_id}, attempt {launch.attempt}, was here and is forgotten"
+                )
             try:
                 return open_lock(self.places.kernels / name, wait=True)
             except FileNotFoundError:
@@ -89,7 +91,7 @@ class Starter:
             for below in (WORK, TEMPORARY):
                 (fresh / below).mkdir(mode=PRIVATE)
             with opened(fresh) as folder:
-                write_record(folder, LAUNCH, self._kept(launch, Limits()))
+                write_record(folder, LAUNCH, self._kept(launch, KernelLimits()))
             fresh.rename(self.places.kernels / name)
         except OSError as error:
             os.close(lock)
@@ -99,7 +101,7 @@ class Starter:
             raise
         return lock
 
-    def _kept(self, launch: Launch, limits: Limits) -> dict[str, Any]:
+    def _kept(self, launch: Launch, limits: KernelLimits) -> dict[str, Any]:
         """What is needed to find the kernel again; its variables are not, and may be secret."""
         return {
             "kernel_id": launch.kernel_id,
@@ -112,7 +114,7 @@ class Starter:
 
     def _start_locked(self, launch: Launch, name: str, lock: int) -> None:
         marks = marks_of(launch.kernel_id, launch.attempt, root=self.places.root)
-        limits = Limits()
+        limits = KernelLimits()
         try:
             place = self.places.kernels / name
             plan = plan_of(launch, place, sandbox=self.confinement.sandbox, images=self.images, marks=marks)
@@ -126,7 +128,7 @@ class Starter:
         except BaseException:
             # Nothing may run after a refusal, and the next attempt finds a clean place.
             groups = ControlGroups(limits.version, limits.folders)
-            Remains(marks, groups=groups, state=self._written(name)).end()
+            OrphanProcesses(marks, groups=groups, state=self._written(name)).end()
             groups.remove()
             self.places.discard(name)
             raise

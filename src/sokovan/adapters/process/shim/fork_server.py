@@ -14,7 +14,7 @@ import socket
 import sys
 
 from sokovan.adapters.process.shim.main import hold_kernel, read_plan
-from sokovan.adapters.process.shim.request_listener import Caller
+from sokovan.adapters.process.shim.request_listener import ShimRequest
 
 FILES = 4  # lock, plan, answer, complaints
 
@@ -29,7 +29,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     gc.freeze()  # so that copies go on sharing what they do not change
-    caller = Caller(socket.socket(fileno=os.dup(0)))
+    caller = ShimRequest(socket.socket(fileno=os.dup(0)))
     while True:
         message, files = caller.receive(files_max=FILES)
         if message is None:
@@ -40,7 +40,7 @@ def main() -> None:
             os.close(handle)
 
 
-def _bear(caller: Caller, files: list[int]) -> None:
+def _bear(caller: ShimRequest, files: list[int]) -> None:
     """Start a shim without a parent: the process between us and it ends at once."""
     pid = os.fork()
     if pid:

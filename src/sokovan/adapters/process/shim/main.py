@@ -13,7 +13,7 @@ from sokovan.adapters.process.shim import processes, system_calls
 from sokovan.adapters.process.shim.children import NOT_STARTED, Child, NotStarted
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.log_ring import Ring
-from sokovan.adapters.process.shim.request_listener import Caller, Listener
+from sokovan.adapters.process.shim.request_listener import RequestListener, ShimRequest
 from sokovan.adapters.process.shim.state_files import write_record
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ class Shim:
             os.mkdir(LOG, 0o700, dir_fd=folder)
         log = os.open(LOG, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
         self.ring = Ring(log, plan["log_bytes_max"])
-        self.listener = Listener(folder)
+        self.listener = RequestListener(folder)
         self.output, self._output_end = os.pipe()
         os.set_blocking(self.output, False)
         self.poll = select.poll()
@@ -210,7 +210,7 @@ class Shim:
             processes.kill_below(command)
             processes.send(found, signal.SIGKILL)
 
-    def _obey(self, caller: Caller, message: dict[str, Any], files: list[int]) -> None:
+    def _obey(self, caller: ShimRequest, message: dict[str, Any], files: list[int]) -> None:
         match message.get("do"):
             case "stop":
                 self._stop(float(message["grace_s"]))

@@ -24,7 +24,7 @@ def address(folder: int) -> str:
     return f"/proc/self/fd/{folder}/{SOCKET}"
 
 
-class Caller:
+class ShimRequest:
     """Somebody who asks; `command` is the pid of what was started for them."""
 
     def __init__(self, line: socket.socket) -> None:
@@ -53,7 +53,7 @@ class Caller:
             self.line.send(json.dumps(content).encode(), socket.MSG_DONTWAIT)
 
 
-class Listener:
+class RequestListener:
     """Listens in the kernel's folder."""
 
     def __init__(self, folder: int) -> None:
@@ -63,7 +63,7 @@ class Listener:
         self._socket.bind(address(folder))
         self._socket.listen(CALLERS_MAX)
         self._socket.setblocking(False)  # noqa: FBT003  # the standard library's own signature
-        self.callers: dict[int, Caller] = {}
+        self.callers: dict[int, ShimRequest] = {}
 
     def fileno(self) -> int:
         """What to wait on for callers."""
@@ -79,10 +79,10 @@ class Listener:
             line.close()
             return None
         line.setblocking(False)  # noqa: FBT003  # the standard library's own signature
-        self.callers[line.fileno()] = Caller(line)
+        self.callers[line.fileno()] = ShimRequest(line)
         return line.fileno()
 
-    def dismiss(self, number: int) -> Caller:
+    def dismiss(self, number: int) -> ShimRequest:
         """End a line."""
         caller = self.callers.pop(number)
         caller.line.close()

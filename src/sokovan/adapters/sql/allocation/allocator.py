@@ -14,10 +14,10 @@ from typing import Any
 from sokovan.adapters.sql.allocation.batch_results import put_together, share_of
 from sokovan.adapters.sql.allocation.lanes import lanes_of, rounds_of
 from sokovan.adapters.sql.allocation.locked_state import lock_facts
-from sokovan.adapters.sql.allocation.verification import Accepted, Facts, verify
+from sokovan.adapters.sql.allocation.verification import Accepted, LockedState, verify
 from sokovan.adapters.sql.allocation.writing import write_allocations
 from sokovan.adapters.sql.group_commit import GroupCommit
-from sokovan.adapters.sql.repositories.owner_limits import Limits
+from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.transaction import Transaction
@@ -47,7 +47,7 @@ class RepositoryAllocator(SchedulingAllocator):
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
-        self._limits = Limits()
+        self._limits = OwnerLimitCache()
         # PostgreSQL works on one lane while we prepare the other; SQLite has one writer.
         lanes = LANES if store.database.is_postgresql else 1
         self._lanes = [GroupCommit(self._allocate_together, at_most=TOGETHER_MAX) for _ in range(lanes)]
@@ -131,7 +131,7 @@ class RepositoryAllocator(SchedulingAllocator):
         return results
 
     async def _write(
-        self, transaction: Transaction, accepted: Sequence[Accepted], facts: Facts, context: AllocationContext
+        self, transaction: Transaction, accepted: Sequence[Accepted], facts: LockedState, context: AllocationContext
     ) -> list[AllocationResult]:
         """Where an extension may add to what is written, inside the same savepoint."""
         return await write_allocations(transaction, accepted, facts, context)

@@ -9,7 +9,7 @@ from sokovan.domain.slots import ResourceSlot
 
 
 @dataclass(slots=True)
-class DeviceShelf:
+class DeviceAllocator:
     """The free units of each device of one agent, by slot.
 
     A slot without any device (cpu, memory) is not kept here, and is only counted.

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.allocation.verification import AgentFacts, Facts, limits_on
-from sokovan.adapters.sql.repositories.owner_limits import Limits, OwnerLimits
-from sokovan.adapters.sql.repositories.sessions.session_rows import SessionState, lock_sessions
+from sokovan.adapters.sql.allocation.verification import LockedAgent, LockedState, limits_on
+from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache, OwnerLimits
+from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow, lock_sessions
 from sokovan.adapters.sql.repositories.usage import read_owners, scopes_of
 from sokovan.adapters.sql.rows import TEXT, Rows
 from sokovan.adapters.sql.schema.tables import (
@@ -30,14 +30,14 @@ from sokovan.ports.allocation import AllocationContext, Assignment
 
 
 async def lock_facts(
-    transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext, limits: Limits
-) -> Facts:
+    transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext, limits: OwnerLimitCache
+) -> LockedState:
     """Lock agents by id, then sessions by id; read the rest."""
     agents = await lock_agents(transaction, sorted({agent for one in assignments for _, agent in one.kernels}))
     sessions = await lock_sessions(transaction, [one.session_id for one in assignments])
     await _fill_shelves(transaction, agents, _asked_slots(assignments, sessions))
     in_force = await limits.current(transaction)
-    return Facts(
+    return LockedState(
         agents=agents,
         sessions=sessions,
         used=await _used(transaction, sessions, in_force),
@@ -47,12 +47,12 @@ async def lock_facts(
     )
 
 
-async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str, AgentFacts]:
+async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str, LockedAgent]:
     """Lock agents in the order of their ids, as everybody does who changes them."""
     lock, slots = _agent_statements(transaction.postgresql)
     bound = bound_ids(transaction, ids)
     agents = {
-        row.agent_id: AgentFacts(
+        row.agent_id: LockedAgent(
             alive=AgentStatus(row.status) in SCHEDULABLE,
             incarnation=row.incarnation,
             architecture=row.architecture,
@@ -69,7 +69,7 @@ async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str,
     return agents
 
 
-async def _fill_shelves(transaction: Transaction, agents: dict[str, AgentFacts], asked: set[str]) -> None:
+async def _fill_shelves(transaction: Transaction, agents: dict[str, LockedAgent], asked: set[str]) -> None:
     """The devices behind the slots that are asked for."""
     statement, rows = _device_statement(transaction.postgresql)
     bound = {**bound_ids(transaction, list(agents)), **rows.bind([(slot,) for slot in sorted(asked)])}
@@ -95,7 +95,7 @@ async def _topology_moved(
     return (0 if row is None else row.stamp) != context.topology
 
 
-def _asked_slots(assignments: Sequence[Assignment], sessions: dict[str, SessionState]) -> set[str]:
+def _asked_slots(assignments: Sequence[Assignment], sessions: dict[str, SessionRow]) -> set[str]:
     kernels = [
         sessions[one.session_id].kernels.get(kernel_id)
         for one in assignments
@@ -107,7 +107,7 @@ def _asked_slots(assignments: Sequence[Assignment], sessions: dict[str, SessionS
 
 
 async def _used(
-    transaction: Transaction, sessions: dict[str, SessionState], limits: OwnerLimits
+    transaction: Transaction, sessions: dict[str, SessionRow], limits: OwnerLimits
 ) -> dict[tuple[str, str, str], int]:
     """What the owners of these sessions use of what is limited.
 

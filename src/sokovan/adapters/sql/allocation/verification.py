@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sokovan.adapters.sql.allocation.devices import DeviceShelf
+from sokovan.adapters.sql.allocation.devices import DeviceAllocator
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimits
-from sokovan.adapters.sql.repositories.sessions.session_rows import SessionState
+from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow
 from sokovan.adapters.sql.repositories.usage import scopes_of
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.domain.ids import KernelId, SessionId
@@ -24,7 +24,7 @@ from sokovan.ports.allocation import (
     AllocationError,
     AllocationRefused,
     Assignment,
-    DependencyUnmet,
+    DependencyChanged,
     IncompleteGang,
     QuotaPassed,
     SessionNotWaiting,
@@ -34,7 +34,7 @@ _CLOSED = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, Sessio
 
 
 @dataclass(slots=True)
-class AgentFacts:
+class LockedAgent:
     """One locked agent; `free` and `places` go down as kernels are accepted."""
 
     alive: bool
@@ -44,15 +44,15 @@ class AgentFacts:
     free: dict[str, int]
     places: int | None
     scaling_group: str
-    shelf: DeviceShelf = field(default_factory=DeviceShelf)
+    shelf: DeviceAllocator = field(default_factory=DeviceAllocator)
 
 
 @dataclass(slots=True)
-class Facts:
+class LockedState:
     """Everything that the verification looks at. It belongs to one transaction."""
 
-    agents: Mapping[str, AgentFacts]
-    sessions: Mapping[str, SessionState]
+    agents: Mapping[str, LockedAgent]
+    sessions: Mapping[str, SessionRow]
     used: dict[tuple[str, str, str], int]
     limits: OwnerLimits
     unmet: Collection[str]
@@ -79,13 +79,15 @@ class Accepted:
     """An assignment that holds: its session, and the devices each kernel gets."""
 
     assignment: Assignment
-    session: SessionState
+    session: SessionRow
     devices: Mapping[KernelId, Mapping[str, tuple[tuple[str, int], ...]]]
     # What is new for the owner: slots, and a session if it held nothing before.
     amounts: Mapping[str, int]
 
 
-def verify(assignments: Sequence[Assignment], facts: Facts) -> tuple[list[Accepted], dict[SessionId, AllocationError]]:
+def verify(
+    assignments: Sequence[Assignment], facts: LockedState
+) -> tuple[list[Accepted], dict[SessionId, AllocationError]]:
     """Who can be allocated, in this order, each seeing what those before it took."""
     accepted: list[Accepted] = []
     refused: dict[SessionId, AllocationError] = {}
@@ -101,7 +103,7 @@ def verify(assignments: Sequence[Assignment], facts: Facts) -> tuple[list[Accept
     return accepted, refused
 
 
-def _verified(assignment: Assignment, facts: Facts) -> Accepted:
+def _verified(assignment: Assignment, facts: LockedState) -> Accepted:
     session = _waiting_session(assignment, facts)
     amounts = _amounts(assignment, session)
     if facts.limits:
@@ -112,7 +114,7 @@ def _verified(assignment: Assignment, facts: Facts) -> Accepted:
     return Accepted(assignment=assignment, session=session, devices=devices, amounts=amounts)
 
 
-def _waiting_session(assignment: Assignment, facts: Facts) -> SessionState:
+def _waiting_session(assignment: Assignment, facts: LockedState) -> SessionRow:
     session = facts.sessions.get(assignment.session_id)
     if session is None:
         raise SessionNotWaiting(session_id=assignment.session_id, problem="it is not there")
@@ -131,17 +133,17 @@ def _waiting_session(assignment: Assignment, facts: Facts) -> SessionState:
         problem = f"{bound} kernels would start, {session.row.required} must start together"
         raise IncompleteGang(session_id=assignment.session_id, problem=problem)
     if assignment.session_id in facts.unmet:
-        raise DependencyUnmet(session_id=assignment.session_id, problem="a session it depends on has not ended well")
+        raise DependencyChanged(session_id=assignment.session_id, problem="a session it depends on has not ended well")
     if assignment.hypernode is not None and facts.topology_moved:
         raise AgentChanged(session_id=assignment.session_id, problem="the topology has changed since the decision")
     return session
 
 
 def _check_agents(
-    assignment: Assignment, session: SessionState, facts: Facts
+    assignment: Assignment, session: SessionRow, facts: LockedState
 ) -> dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]]:
     """Take room kernel by kernel; give everything back if one finds none."""
-    done: list[tuple[AgentFacts, ResourceSlot, Mapping[str, tuple[tuple[str, int], ...]]]] = []
+    done: list[tuple[LockedAgent, ResourceSlot, Mapping[str, tuple[tuple[str, int], ...]]]] = []
     devices: dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]] = {}
     try:
         for kernel_id, agent_id in assignment.kernels:
@@ -160,7 +162,7 @@ def _check_agents(
     return devices
 
 
-def _fitting_agent(assignment: Assignment, agent_id: str, facts: Facts, scaling_group: str) -> AgentFacts:
+def _fitting_agent(assignment: Assignment, agent_id: str, facts: LockedState, scaling_group: str) -> LockedAgent:
     agent = facts.agents.get(agent_id)
     problem = ""
     if agent is None:
@@ -177,7 +179,7 @@ def _fitting_agent(assignment: Assignment, agent_id: str, facts: Facts, scaling_
 
 
 def _take(
-    assignment: Assignment, agent_id: str, agent: AgentFacts, slots: ResourceSlot
+    assignment: Assignment, agent_id: str, agent: LockedAgent, slots: ResourceSlot
 ) -> Mapping[str, tuple[tuple[str, int], ...]]:
     if agent.places is not None and agent.places < 1:
         raise AllocationRefused(session_id=assignment.session_id, problem=f"agent {agent_id} is at its kernel limit")
@@ -196,7 +198,7 @@ def _take(
     return picked
 
 
-def _give_back(agent: AgentFacts, slots: ResourceSlot, picked: Mapping[str, tuple[tuple[str, int], ...]]) -> None:
+def _give_back(agent: LockedAgent, slots: ResourceSlot, picked: Mapping[str, tuple[tuple[str, int], ...]]) -> None:
     for slot, amount in slots.items():
         agent.free[slot] += amount
     if agent.places is not None:
@@ -208,7 +210,7 @@ def _labelled(require: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     return all(labels.get(name) == value for name, value in require.items())
 
 
-def _amounts(assignment: Assignment, session: SessionState) -> dict[str, int]:
+def _amounts(assignment: Assignment, session: SessionRow) -> dict[str, int]:
     """What is new for the owner; a session that holds something already is no new session."""
     amounts: dict[str, int] = {}
     for kernel_id, _ in assignment.kernels:
@@ -219,7 +221,7 @@ def _amounts(assignment: Assignment, session: SessionState) -> dict[str, int]:
     return amounts
 
 
-def _check_quota(session: SessionState, amounts: Mapping[str, int], facts: Facts) -> None:
+def _check_quota(session: SessionRow, amounts: Mapping[str, int], facts: LockedState) -> None:
     for scope, name, slot, limit in facts.limits_of(session.row):
         amount = amounts.get(slot)
         if amount is None:
@@ -231,7 +233,7 @@ def _check_quota(session: SessionState, amounts: Mapping[str, int], facts: Facts
             raise QuotaPassed(session_id=session.session_id, problem=problem)
 
 
-def _take_quota(session: SessionState, amounts: Mapping[str, int], facts: Facts) -> None:
+def _take_quota(session: SessionRow, amounts: Mapping[str, int], facts: LockedState) -> None:
     for scope, name, slot, _ in facts.limits_of(session.row):
         if slot in amounts:
             key = (scope, name, slot)

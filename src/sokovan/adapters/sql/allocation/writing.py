@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 from sokovan.adapters.sql.allocation.batch_results import result_of
 from sokovan.adapters.sql.allocation.ledger_lines import LedgerLines
-from sokovan.adapters.sql.allocation.verification import Accepted, Facts
+from sokovan.adapters.sql.allocation.verification import Accepted, LockedState
 from sokovan.adapters.sql.repositories.sessions.session_rows import devices_text
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
-from sokovan.adapters.sql.repositories.usage import Delta, LedgerMismatch, apply_delta
+from sokovan.adapters.sql.repositories.usage import LedgerMismatch, UsageDelta, apply_delta
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -19,14 +19,14 @@ from sokovan.ports.allocation import AllocationContext, AllocationResult
 
 
 async def write_allocations(
-    transaction: Transaction, accepted: Sequence[Accepted], facts: Facts, context: AllocationContext
+    transaction: Transaction, accepted: Sequence[Accepted], facts: LockedState, context: AllocationContext
 ) -> list[AllocationResult]:
     """Write what was accepted, in a few statements. Raises LedgerMismatch."""
     if not accepted:
         return []
     change = Change(who=context.who, by=Cause.COORDINATOR, code="allocated")
     transitions = Transitions(transaction, change)
-    delta, lines = Delta(), LedgerLines()
+    delta, lines = UsageDelta(), LedgerLines()
     for one in accepted:
         delta.add_owner(one.session.row, one.amounts, sign=1)
         _place(transitions, one, facts=facts, delta=delta, lines=lines)
@@ -39,7 +39,9 @@ async def write_allocations(
     return [result_of(one, scheduled_at) for one in accepted]
 
 
-def _place(transitions: Transitions, one: Accepted, *, facts: Facts, delta: Delta, lines: LedgerLines) -> None:
+def _place(
+    transitions: Transitions, one: Accepted, *, facts: LockedState, delta: UsageDelta, lines: LedgerLines
+) -> None:
     for kernel_id, agent_id in one.assignment.kernels:
         kernel, incarnation = one.session.kernels[kernel_id], facts.agents[agent_id].incarnation
         kernel.agent_id, kernel.incarnation = agent_id, incarnation
@@ -60,7 +62,7 @@ def _place(transitions: Transitions, one: Accepted, *, facts: Facts, delta: Delt
     transitions.settle(one.session, KernelTrigger.ALLOCATED)
 
 
-def _check_limits(used: dict[tuple[str, str, str], int], facts: Facts) -> None:
+def _check_limits(used: dict[tuple[str, str, str], int], facts: LockedState) -> None:
     """What owners use was read without a lock: whoever came between is seen here."""
     for (scope, name, slot), amount in used.items():
         limit = facts.limits.get((scope, name), {}).get(slot)

@@ -28,7 +28,7 @@ from sokovan.adapters.sql.invariants import (
     session_invariants,
     usage_invariants,
 )
-from sokovan.adapters.sql.invariants.violations import Check, Offence, Offences
+from sokovan.adapters.sql.invariants.violations import Check, Violation, Violations
 from sokovan.adapters.sql.repositories.audit_log import SqlAuditTrail
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.transaction import Transaction
@@ -47,7 +47,7 @@ class Invariant:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """What was found about one law: nothing, or the rows that break it.
 
     `rows` are the first of them; `count` is how many there are.
@@ -55,7 +55,7 @@ class Finding:
 
     invariant: Invariant
     count: int
-    rows: tuple[Offence, ...]
+    rows: tuple[Violation, ...]
 
     @property
     def holds(self) -> bool:
@@ -63,7 +63,7 @@ class Finding:
         return self.count == 0
 
 
-async def _unbroken_chain(transaction: Transaction, offences: Offences) -> None:
+async def _unbroken_chain(transaction: Transaction, offences: Violations) -> None:
     broken = await SqlAuditTrail(transaction).first_broken()
     if broken is not None:
         offences.add("the first entry of the audit trail that does not fit the chain", sequence=broken)
@@ -204,25 +204,25 @@ NOT_JUDGED: dict[str, str] = {
 }
 
 
-async def audit(store: SqlStore, *, only: Collection[str] = ()) -> Sequence[Finding]:
+async def audit(store: SqlStore, *, only: Collection[str] = ()) -> Sequence[AuditFinding]:
     """Every law, or those named in `only`, checked on one state of the store.
 
     Raises StoreUnavailable.
     """
     chosen = [invariant for invariant in INVARIANTS if not only or invariant.id in only]
 
-    async def work(unit: SqlUnitOfWork) -> list[Finding]:
+    async def work(unit: SqlUnitOfWork) -> list[AuditFinding]:
         return [await _finding(invariant, unit.transaction) for invariant in chosen]
 
     return await store.read_apart(work)
 
 
-async def _finding(invariant: Invariant, transaction: Transaction) -> Finding:
-    offences = Offences()
+async def _finding(invariant: Invariant, transaction: Transaction) -> AuditFinding:
+    offences = Violations()
     for check in invariant.checks:
         try:
             await check(transaction, offences)
         except (SokovanError, LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
             # A row that cannot be read is an offence too; it must not hide what the other laws find.
             offences.add("a row cannot be read", reason=f"{type(error).__name__}: {error}")
-    return Finding(invariant, offences.count, tuple(offences.rows))
+    return AuditFinding(invariant, offences.count, tuple(offences.rows))

@@ -27,7 +27,7 @@ from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.lifecycle.transition_table import TransitionTable
 
 
-class Story(NamedTuple):
+class HistoryChain(NamedTuple):
     """One kind of object: its lifecycle, its table, its history."""
 
     lifecycle: TransitionTable[Any, Any]
@@ -46,7 +46,7 @@ class Story(NamedTuple):
 
 
 STORIES = tuple(
-    Story(lifecycle, objects, HISTORIES[lifecycle.name])
+    HistoryChain(lifecycle, objects, HISTORIES[lifecycle.name])
     for lifecycle, objects in (
         (SESSION, SESSIONS),
         (KERNEL, KERNELS),
@@ -58,16 +58,16 @@ STORIES = tuple(
 _ENDING = [status.value for status in (SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED)]
 
 
-def _line(story: Story) -> tuple[Any, ...]:
+def _line(story: HistoryChain) -> tuple[Any, ...]:
     names = ("object_id", "sequence", "before", "trigger", "after")
     return (story.kind, *[story.history.c[name] for name in names])
 
 
-def _terminal(story: Story) -> list[str]:
+def _terminal(story: HistoryChain) -> list[str]:
     return sorted(status.value for status in story.lifecycle.terminal)
 
 
-def _legal_lines(story: Story) -> Check:
+def _legal_lines(story: HistoryChain) -> Check:
     lifecycle, told = story.lifecycle, story.history.c
     moves = {f"{move.before}>{move.trigger}>{move.after}" for move in lifecycle.moves}
     notes = {f"{state}>{NOTED}>{state}" for state in lifecycle.states if state not in lifecycle.terminal}
@@ -78,7 +78,7 @@ def _legal_lines(story: Story) -> Check:
     return no_row("a move that the lifecycle does not have", sa.select(*_line(story)).where(sa.or_(illegal, begun)))
 
 
-def _nothing_after_the_end(story: Story) -> Check:
+def _nothing_after_the_end(story: HistoryChain) -> Check:
     left = story.history.c.before.in_(_terminal(story))
     return no_row("a line after the end of an object", sa.select(*_line(story)).where(left))
 
@@ -114,7 +114,7 @@ def _kept_ends() -> tuple[Check, Check]:
     )
 
 
-def _points_to_its_last_line(story: Story) -> Check:
+def _points_to_its_last_line(story: HistoryChain) -> Check:
     told, objects = story.history.c, story.objects.c
     ends = (
         sa.select(
@@ -136,7 +136,7 @@ def _points_to_its_last_line(story: Story) -> Check:
     )
 
 
-def _says_what_its_history_says(story: Story) -> Check:
+def _says_what_its_history_says(story: HistoryChain) -> Check:
     told, objects = story.history.c, story.objects.c
     here = sa.and_(told.object_id == story.key, told.sequence == objects.history_sequence)
     return no_row(
@@ -148,7 +148,7 @@ def _says_what_its_history_says(story: Story) -> Check:
     )
 
 
-def _goes_on_where_it_was(story: Story) -> Check:
+def _goes_on_where_it_was(story: HistoryChain) -> Check:
     told, earlier = story.history.c, story.history.alias()
     link = sa.and_(earlier.c.object_id == told.object_id, earlier.c.sequence == told.sequence - 1)
     broken = sa.or_(
@@ -166,7 +166,7 @@ def _goes_on_where_it_was(story: Story) -> Check:
     )
 
 
-def _belongs_to_something(story: Story) -> Check:
+def _belongs_to_something(story: HistoryChain) -> Check:
     told = story.history.c
     return no_row(
         "a history of an object that is not there",
@@ -178,7 +178,7 @@ def _belongs_to_something(story: Story) -> Check:
     )
 
 
-def _written_in_its_term(story: Story) -> Check:
+def _written_in_its_term(story: HistoryChain) -> Check:
     told, term, following = story.history.c, LEASE_TERMS.alias(), LEASE_TERMS.alias()
     outside = sa.or_(
         told.lease.is_(None),
@@ -202,7 +202,7 @@ def _written_in_its_term(story: Story) -> Check:
     )
 
 
-def _epochs_rise(story: Story) -> Check:
+def _epochs_rise(story: HistoryChain) -> Check:
     told = story.history.c
     before = sa.func.lag(told.epoch).over(partition_by=(told.object_id, told.lease), order_by=told.sequence)
     named = [told[name] for name in ("object_id", "sequence", "lease", "epoch")]

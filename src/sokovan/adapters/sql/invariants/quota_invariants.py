@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.invariants.usage_invariants import OWNER_COLUMNS
-from sokovan.adapters.sql.invariants.violations import Check, Offences
-from sokovan.adapters.sql.repositories.owner_limits import OWNED, Limits
+from sokovan.adapters.sql.invariants.violations import Check, Violations
+from sokovan.adapters.sql.repositories.owner_limits import OWNED, OwnerLimitCache
 from sokovan.adapters.sql.schema.tables import HELD_SLOTS, KERNELS, OWNER_USAGE, POLICIES, SESSIONS, SESSIONS_SLOT
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.policy import Scope
@@ -17,8 +17,8 @@ from sokovan.domain.policy import Scope
 UNDER_WAY_MS = 30_000
 
 
-async def _within_limits(transaction: Transaction, offences: Offences) -> None:
-    limits = await Limits().current(transaction)
+async def _within_limits(transaction: Transaction, offences: Violations) -> None:
+    limits = await OwnerLimitCache().current(transaction)
     used = sa.select(OWNER_USAGE).where(OWNER_USAGE.c.used > 0).order_by(*OWNER_USAGE.primary_key.columns)
     above = [
         row

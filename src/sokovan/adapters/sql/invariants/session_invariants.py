@@ -11,7 +11,7 @@ import msgspec
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.invariants.usage_invariants import HOLDING
-from sokovan.adapters.sql.invariants.violations import Check, Offences, no_row, runs_of
+from sokovan.adapters.sql.invariants.violations import Check, Violations, no_row, runs_of
 from sokovan.adapters.sql.schema.tables import AGENTS, DEPENDENCIES, KERNEL_HISTORY, KERNELS, REQUESTS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import SokovanError
@@ -37,7 +37,7 @@ GANG_ATOMICITY: tuple[Check, ...] = (
 )
 
 
-async def _statuses_follow(transaction: Transaction, offences: Offences) -> None:
+async def _statuses_follow(transaction: Transaction, offences: Violations) -> None:
     newer = KERNELS.alias()
     replaced = sa.exists().where(
         newer.c.session_id == KERNELS.c.session_id,
@@ -125,7 +125,7 @@ _placed = (
 _here = KERNELS.c.incarnation == AGENTS.c.incarnation
 
 
-async def _labels_fit(transaction: Transaction, offences: Offences) -> None:
+async def _labels_fit(transaction: Transaction, offences: Violations) -> None:
     statement = _placed.add_columns(KERNELS.c.require, AGENTS.c.labels).where(_here, KERNELS.c.require != "{}")
     async for kernel_id, [row, *_] in runs_of(transaction, statement.order_by(KERNELS.c.kernel_id), by="kernel_id"):
         labels = _decoded(row.labels)

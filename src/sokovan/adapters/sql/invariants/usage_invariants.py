@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.invariants.violations import Check, Offences, no_row, runs_of, unequal, whole
+from sokovan.adapters.sql.invariants.violations import Check, Violations, no_row, runs_of, unequal, whole
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.schema.tables import (
     AGENT_DEVICES,
@@ -55,7 +55,7 @@ def _owner_lines() -> sa.Select[Any]:
     return sa.select(sa.union_all(*lines).subquery())
 
 
-async def _kernels_hold_what_they_ask_for(transaction: Transaction, offences: Offences) -> None:
+async def _kernels_hold_what_they_ask_for(transaction: Transaction, offences: Violations) -> None:
     line = (HELD_SLOTS.c.slot, HELD_SLOTS.c.amount, HELD_SLOTS.c.agent_id.label("held_on"))
     statement = (
         sa.select(KERNELS.c.kernel_id, KERNELS.c.status, KERNELS.c.agent_id, KERNELS.c.slots.label("asked"), *line)

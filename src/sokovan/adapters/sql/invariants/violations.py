@@ -16,7 +16,7 @@ ROWS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Offence:
+class Violation:
     """One row that breaks a law, and what is wrong about it."""
 
     problem: str
@@ -24,10 +24,10 @@ class Offence:
 
 
 @dataclass(slots=True)
-class Offences:
+class Violations:
     """What was found against one law: the first `rows`, and the true `count`."""
 
-    rows: list[Offence] = field(default_factory=list)
+    rows: list[Violation] = field(default_factory=list)
     count: int = 0
 
     def add(self, problem: str, **row: Any) -> None:
@@ -37,10 +37,10 @@ class Offences:
     def extend(self, problem: str, rows: Sequence[Mapping[str, Any]], *, count: int) -> None:
         """The first of `count` rows with the same problem."""
         self.count += count
-        self.rows += [Offence(problem, dict(row)) for row in rows[: ROWS_MAX - len(self.rows)]]
+        self.rows += [Violation(problem, dict(row)) for row in rows[: ROWS_MAX - len(self.rows)]]
 
 
-Check: TypeAlias = Callable[[Transaction, Offences], Awaitable[None]]
+Check: TypeAlias = Callable[[Transaction, Violations], Awaitable[None]]
 
 
 def no_row(problem: str, statement: sa.Select[Any]) -> Check:
@@ -49,7 +49,7 @@ def no_row(problem: str, statement: sa.Select[Any]) -> Check:
     first = sa.select(found).order_by(*found.c).limit(ROWS_MAX)
     number = sa.select(sa.func.count().label("number")).select_from(found)
 
-    async def check(transaction: Transaction, offences: Offences) -> None:
+    async def check(transaction: Transaction, offences: Violations) -> None:
         rows = [dict(row._mapping) for row in await transaction.fetch(first)]
         count = len(rows)
         if count == ROWS_MAX:

@@ -16,17 +16,17 @@ from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import AGENT_DEVICES, AGENT_SLOTS, AGENTS, HELD_SLOTS, KERNELS, SCALING_GROUPS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.errors import Conflict, NotFound, StaleVersion
+from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
 from sokovan.domain.events import AgentEnrolled, AgentMoved
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, is_name
 from sokovan.domain.lifecycle.agent import AGENT, AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.ports.repositories.agents import Makeup
+from sokovan.ports.repositories.agents import AgentProfile
 
 
-class SqlFleet:
+class SqlAgents:
     """Agents on SQL."""
 
     def __init__(self, transaction: Transaction) -> None:
@@ -43,7 +43,7 @@ class SqlFleet:
         """See the port."""
         group = sa.select(SCALING_GROUPS.c.name).where(SCALING_GROUPS.c.name == info.scaling_group)
         if await self._transaction.first(group) is None:
-            raise NotFound(what="scaling group", name=info.scaling_group)
+            raise ObjectNotFound(what="scaling group", name=info.scaling_group)
         known = await self._locked(info.agent_id) or await self._joined_beside(info, change)
         if known is not None:
             await self._rejoin(known, info, change)
@@ -62,7 +62,7 @@ class SqlFleet:
         chosen = sa.select(AGENTS).where(AGENTS.c.agent_id == agent_id)
         records = await self._records(chosen) if is_name(agent_id) else []
         if not records:
-            raise NotFound(what="agent", name=agent_id)
+            raise ObjectNotFound(what="agent", name=agent_id)
         return records[0]
 
     async def all(self, *, scaling_group: str = "", after: str = "", limit: int | None = None) -> Sequence[AgentRecord]:
@@ -74,7 +74,7 @@ class SqlFleet:
             statement = statement.where(AGENTS.c.agent_id > after)
         return await self._records(statement)
 
-    async def makeup(self) -> Mapping[str, Makeup]:
+    async def makeup(self) -> Mapping[str, AgentProfile]:
         """See the port."""
         architectures: dict[str, dict[str, int]] = {}
         slots: dict[str, set[str]] = {}
@@ -83,14 +83,14 @@ class SqlFleet:
                 architectures.setdefault(row.scaling_group, {})[row.architecture] = row.n
             else:
                 slots.setdefault(row.scaling_group, set()).add(row.slot)
-        return {group: Makeup(found, frozenset(slots.get(group, ()))) for group, found in architectures.items()}
+        return {group: AgentProfile(found, frozenset(slots.get(group, ()))) for group, found in architectures.items()}
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
         """See the port."""
         agent_id = agent.info.agent_id
         row = await self._locked(agent_id)
         if row is None:
-            raise NotFound(what="agent", name=agent_id)
+            raise ObjectNotFound(what="agent", name=agent_id)
         if (row.version, row.status) != (agent.version, agent.info.status.value):
             raise StaleVersion(
                 what="agent",
@@ -124,7 +124,7 @@ class SqlFleet:
         return None
 
     async def _join(self, info: AgentInfo, change: Change) -> None:
-        line = history.Line(info.agent_id, 1, None, AGENT.initial.value, "enrolled")
+        line = history.HistoryRow(info.agent_id, 1, None, AGENT.initial.value, "enrolled")
         await history.append(self._transaction, AGENT.name, [line], change)
         started = {"status": AGENT.initial.value, "version": 1, "history_sequence": 1, "incarnation": 1}
         values = {**_described(info), **started, "draining": False, "kernel_count": 0, **self._marks()}
@@ -156,7 +156,7 @@ class SqlFleet:
     async def _move(self, row: Row[Any], trigger: AgentTrigger, change: Change) -> None:
         before = AgentStatus(row.status)
         after = AGENT.after(before, trigger, by=change.by)
-        line = history.Line(row.agent_id, row.history_sequence + 1, before.value, after.value, trigger.value)
+        line = history.HistoryRow(row.agent_id, row.history_sequence + 1, before.value, after.value, trigger.value)
         await history.append(self._transaction, AGENT.name, [line], change)
         # A lost agent that was being drained comes back draining: what an operator asked for is not forgotten.
         draining = row.draining if after is AgentStatus.LOST else after is AgentStatus.DRAINING

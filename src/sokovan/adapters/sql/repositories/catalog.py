@@ -32,7 +32,7 @@ from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueTree
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
-from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, NotFound
+from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.plain_values import made, plain
 from sokovan.domain.policy import ResourcePolicy
@@ -41,7 +41,7 @@ from sokovan.ports.repositories.catalog import CatalogItem, Item
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class CatalogTable:
     """Where one kind of item is kept, and which of its fields refer to other items."""
 
     table: sa.Table
@@ -51,17 +51,19 @@ class Shelf:
 
 
 _POLICY = ("policy", POLICIES, "resource policy")
-SHELVES: dict[type, Shelf] = {
-    Domain: Shelf(DOMAINS, "domain", (_POLICY,)),
-    Group: Shelf(GROUPS, "group", (("domain", DOMAINS, "domain"), _POLICY)),
-    User: Shelf(USERS, "user", (("domain", DOMAINS, "domain"), _POLICY)),
-    Keypair: Shelf(KEYPAIRS, "keypair", (("user", USERS, "user"), _POLICY), key=lambda item: str(item.access_key)),
-    ResourcePolicy: Shelf(POLICIES, "resource policy"),
-    ScalingGroup: Shelf(SCALING_GROUPS, "scaling group"),
-    Queue: Shelf(QUEUES, "queue"),
-    HyperNode: Shelf(HYPERNODES, "HyperNode"),
+SHELVES: dict[type, CatalogTable] = {
+    Domain: CatalogTable(DOMAINS, "domain", (_POLICY,)),
+    Group: CatalogTable(GROUPS, "group", (("domain", DOMAINS, "domain"), _POLICY)),
+    User: CatalogTable(USERS, "user", (("domain", DOMAINS, "domain"), _POLICY)),
+    Keypair: CatalogTable(
+        KEYPAIRS, "keypair", (("user", USERS, "user"), _POLICY), key=lambda item: str(item.access_key)
+    ),
+    ResourcePolicy: CatalogTable(POLICIES, "resource policy"),
+    ScalingGroup: CatalogTable(SCALING_GROUPS, "scaling group"),
+    Queue: CatalogTable(QUEUES, "queue"),
+    HyperNode: CatalogTable(HYPERNODES, "HyperNode"),
     # One image may be there for several architectures.
-    Image: Shelf(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
+    Image: CatalogTable(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
 }
 
 
@@ -84,7 +86,7 @@ class SqlCatalog:
         shelf = SHELVES[kind]
         row = await self._transaction.first(sa.select(shelf.table.c.body).where(shelf.table.c.name == _asked(name)))
         if row is None:
-            raise NotFound(what=shelf.what, name=name)
+            raise ObjectNotFound(what=shelf.what, name=name)
         return item_of(kind, row.body)
 
     async def find(self, *wanted: tuple[type[CatalogItem], str]) -> Sequence[CatalogItem | None]:
@@ -114,7 +116,7 @@ class SqlCatalog:
     async def _remove(self, kind: type, name: str) -> None:
         shelf = SHELVES[kind]
         if not _asked(name):
-            raise NotFound(what=shelf.what, name=name)
+            raise ObjectNotFound(what=shelf.what, name=name)
         # First, so that whoever writes to the same table now is waited for, and seen by what follows.
         await self.mark(shelf.table.name)
         if kind is Group:
@@ -125,7 +127,7 @@ class SqlCatalog:
         except IntegrityError as error:
             raise Conflict(f"{shelf.what} {name!r} is in use") from error
         if not removed:
-            raise NotFound(what=shelf.what, name=name)
+            raise ObjectNotFound(what=shelf.what, name=name)
         try:
             await self._check_tree(kind)
         except (InvalidQueues, InvalidTopology) as error:
@@ -139,7 +141,7 @@ class SqlCatalog:
             values[field] = name
             found = sa.select(table.c.name).where(table.c.name == name)
             if name is not None and await self._transaction.first(found) is None:
-                raise NotFound(what=what, name=name)
+                raise ObjectNotFound(what=what, name=name)
             if table is POLICIES and name is not None:
                 await self._touch_policy(name)
         for group in item.groups if isinstance(item, User) else ():

@@ -14,7 +14,7 @@ from sokovan.adapters.sql.repositories.catalog import item_of
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.schema.tables import CREDENTIALS, KEYPAIRS, USERS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.domain.errors import Conflict, NotFound
+from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey, is_name
 from sokovan.domain.tenancy import Keypair, User
 from sokovan.ports.repositories.credentials import Principal
@@ -32,7 +32,7 @@ class SqlCredentials:
         known = sa.select(KEYPAIRS.c.name).where(KEYPAIRS.c.name == access_key)
         locked = known.with_for_update(read=True, key_share=True)
         if not is_name(access_key) or await self._transaction.first(locked) is None:
-            raise NotFound(what="keypair", name=access_key)
+            raise ObjectNotFound(what="keypair", name=access_key)
         insert = (postgresql.insert if self._transaction.postgresql else sqlite.insert)(CREDENTIALS)
         values = {"digest": digest, "created_ms": self._transaction.now_ms}
         statement = insert.values(access_key=access_key, **values)

@@ -19,7 +19,7 @@ from sokovan.domain.records import Change, HistoryEntry
 NOTED = "noted"
 
 
-class Line(NamedTuple):
+class HistoryRow(NamedTuple):
     """One move, as its history tells it."""
 
     object_id: str
@@ -29,7 +29,7 @@ class Line(NamedTuple):
     trigger: str
 
 
-async def append(transaction: Transaction, kind: str, lines: Sequence[Line], change: Change) -> None:
+async def append(transaction: Transaction, kind: str, lines: Sequence[HistoryRow], change: Change) -> None:
     """Write lines of objects of one kind, before the objects themselves are moved."""
     if lines:
         statement, rows = _append(kind, transaction.postgresql)
@@ -65,7 +65,7 @@ async def note(
     await append(
         transaction,
         machine.name,
-        [Line(row.id, row.history_sequence + 1, row.status, row.status, NOTED) for row in fresh],
+        [HistoryRow(row.id, row.history_sequence + 1, row.status, row.status, NOTED) for row in fresh],
         change,
     )
     if fresh:

@@ -10,13 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
-    KernelState,
-    SessionState,
+    KernelRow,
+    SessionRow,
     lock_sessions,
     read_kernels,
 )
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
-from sokovan.adapters.sql.repositories.usage import Delta, apply_delta
+from sokovan.adapters.sql.repositories.usage import UsageDelta, apply_delta
 from sokovan.adapters.sql.rows import TEXT
 from sokovan.adapters.sql.schema.tables import AGENTS, HELD_DEVICES, HELD_SLOTS, KERNELS, OWNER_USAGE, SESSIONS_SLOT
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
@@ -113,7 +113,7 @@ class SqlLedger:
         rows = await self._transaction.fetch(statement, bound_ids(self._transaction, ids))
         return {row.agent_id: row for row in rows}
 
-    async def _give_back(self, freed: Sequence[tuple[SessionState, KernelState]], proof: FreeProof) -> None:
+    async def _give_back(self, freed: Sequence[tuple[SessionRow, KernelRow]], proof: FreeProof) -> None:
         ids = bound_ids(self._transaction, [kernel.kernel_id for _, kernel in freed])
         slots, devices = _free_statements(self._transaction.postgresql)
         bound = {**ids, "the_freed_ms": self._transaction.now_ms, "the_proof": proof.value}
@@ -121,7 +121,7 @@ class SqlLedger:
         held: dict[str, dict[str, int]] = {}
         for line in lines:
             held.setdefault(line.kernel_id, {})[line.slot] = line.amount
-        delta = Delta()
+        delta = UsageDelta()
         for session, kernel in freed:
             amounts = ResourceSlot(held[kernel.kernel_id]) if kernel.kernel_id in held else NO_SLOTS
             delta.add_kernel(str(kernel.agent_id), amounts, sign=-1)
@@ -134,7 +134,7 @@ class SqlLedger:
         await apply_delta(self._transaction, delta, incarnations={})
 
 
-def _to_free(kernel: KernelRecord, sessions: Mapping[str, SessionState]) -> tuple[SessionState, KernelState] | None:
+def _to_free(kernel: KernelRecord, sessions: Mapping[str, SessionRow]) -> tuple[SessionRow, KernelRow] | None:
     """The locked kernel, or None if it has been freed already."""
     session = sessions.get(kernel.session_id)
     found = None if session is None else session.kernels.get(kernel.kernel_id)
@@ -145,7 +145,7 @@ def _to_free(kernel: KernelRecord, sessions: Mapping[str, SessionState]) -> tupl
     return session, found
 
 
-def _hole(kernel: KernelState, agent: Any, proof: FreeProof) -> str:
+def _hole(kernel: KernelRow, agent: Any, proof: FreeProof) -> str:
     """What is wrong with a proof; nothing if it holds."""
     if proof is FreeProof.NEVER_SENT:
         return "its creation was asked for" if kernel.sent else ""

@@ -29,7 +29,7 @@ _KINDS = [table.name for table in (*OWNED.values(), POLICIES)]
 OwnerLimits = Mapping[tuple[str, str], Mapping[str, int]]
 
 
-class Limits:
+class OwnerLimitCache:
     """Every limit that is set."""
 
     def __init__(self) -> None:

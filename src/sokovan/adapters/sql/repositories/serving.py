@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.schema.tables import DEPLOYMENTS, ENDPOINTS, ROUTES, SCALING_GROUPS
 from sokovan.adapters.sql.transaction import Transaction
-from sokovan.domain.errors import Conflict, NotFound, StaleVersion
+from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
 from sokovan.domain.events import DeploymentMoved, DeploymentScaled, RouteMoved
 from sokovan.domain.ids import AgentId, DeploymentId, KernelId, RouteId
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT, DeploymentStatus, DeploymentTrigger
@@ -36,8 +36,8 @@ class SqlDeployments:
         """See the port."""
         group = sa.select(SCALING_GROUPS.c.name).where(SCALING_GROUPS.c.name == spec.scaling_group)
         if await self._transaction.first(group) is None:
-            raise NotFound(what="scaling group", name=spec.scaling_group)
-        line = history.Line(spec.deployment_id, 1, None, DEPLOYMENT.initial.value, "created")
+            raise ObjectNotFound(what="scaling group", name=spec.scaling_group)
+        line = history.HistoryRow(spec.deployment_id, 1, None, DEPLOYMENT.initial.value, "created")
         values = {"status": DEPLOYMENT.initial.value, "version": 1, "history_sequence": 1}
         row = {"deployment_id": spec.deployment_id, "scaling_group": spec.scaling_group, **values, **_wanted(spec)}
         try:
@@ -53,7 +53,7 @@ class SqlDeployments:
         statement = sa.select(DEPLOYMENTS).where(DEPLOYMENTS.c.deployment_id == deployment_id)
         row = await self._transaction.first(statement)
         if row is None:
-            raise NotFound(what="deployment", name=deployment_id)
+            raise ObjectNotFound(what="deployment", name=deployment_id)
         return _deployment(row)
 
     async def all(self) -> Sequence[DeploymentRecord]:
@@ -105,7 +105,7 @@ class SqlDeployments:
             self._transaction,
             DEPLOYMENTS,
             row,
-            history.Line(deployment_id, row.history_sequence + 1, row.status, after.value, trigger.value),
+            history.HistoryRow(deployment_id, row.history_sequence + 1, row.status, after.value, trigger.value),
             change=change,
             **values,
         )
@@ -122,8 +122,8 @@ class SqlRoutes:
         """See the port."""
         owner = sa.select(DEPLOYMENTS.c.deployment_id).where(DEPLOYMENTS.c.deployment_id == spec.deployment_id)
         if await self._transaction.first(owner) is None:
-            raise NotFound(what="deployment", name=spec.deployment_id)
-        line = history.Line(spec.route_id, 1, None, ROUTE.initial.value, "created")
+            raise ObjectNotFound(what="deployment", name=spec.deployment_id)
+        line = history.HistoryRow(spec.route_id, 1, None, ROUTE.initial.value, "created")
         started = {"status": ROUTE.initial.value, "version": 1, "history_sequence": 1}
         row = {"route_id": spec.route_id, "deployment_id": spec.deployment_id, **started}
         try:
@@ -139,7 +139,7 @@ class SqlRoutes:
         """See the port."""
         row = await self._transaction.first(sa.select(ROUTES).where(ROUTES.c.route_id == route_id))
         if row is None:
-            raise NotFound(what="route", name=route_id)
+            raise ObjectNotFound(what="route", name=route_id)
         return (await self._records([row]))[0]
 
     async def of_deployment(self, deployment_id: DeploymentId) -> Sequence[RouteRecord]:
@@ -152,7 +152,7 @@ class SqlRoutes:
         route_id = route.spec.route_id
         row = await _locked(self._transaction, ROUTES, route_id, (route.status, route.version))
         after = ROUTE.after(route.status, trigger, by=change.by)
-        line = history.Line(route_id, row.history_sequence + 1, row.status, after.value, trigger.value)
+        line = history.HistoryRow(route_id, row.history_sequence + 1, row.status, after.value, trigger.value)
         await _advance(self._transaction, ROUTES, row, line, change=change)
         if after in ROUTE.terminal:
             # Its addresses are free for others from now on.
@@ -220,7 +220,7 @@ async def _locked(transaction: Transaction, table: sa.Table, name: str, expected
     row = await transaction.first(sa.select(table).where(key == name).with_for_update())
     what = table.name.removesuffix("s")
     if row is None:
-        raise NotFound(what=what, name=name)
+        raise ObjectNotFound(what=what, name=name)
     if (row.status, row.version) != expected:
         raise StaleVersion(
             what=what,
@@ -232,7 +232,7 @@ async def _locked(transaction: Transaction, table: sa.Table, name: str, expected
 
 
 async def _advance(
-    transaction: Transaction, table: sa.Table, row: Row[Any], line: history.Line, *, change: Change, **values: Any
+    transaction: Transaction, table: sa.Table, row: Row[Any], line: history.HistoryRow, *, change: Change, **values: Any
 ) -> None:
     key = next(iter(table.primary_key.columns))
     await history.append(transaction, table.name.removesuffix("s"), [line], change)

@@ -32,7 +32,7 @@ class LedgerMismatch(SokovanError):
 
 
 @dataclass(slots=True)
-class Delta:
+class UsageDelta:
     """How much more, or less, is taken: of slots and devices of agents, and by owners."""
 
     slots: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -76,7 +76,7 @@ def scopes_of(row: Any) -> tuple[tuple[str, str], ...]:
 
 
 async def apply_delta(
-    transaction: Transaction, delta: Delta, *, incarnations: Mapping[str, int]
+    transaction: Transaction, delta: UsageDelta, *, incarnations: Mapping[str, int]
 ) -> dict[tuple[str, str, str], int]:
     """Write the amounts; what the owners then use. Raises LedgerMismatch.
 
@@ -90,7 +90,7 @@ async def apply_delta(
     return await _owners(transaction, delta)
 
 
-async def _agents(transaction: Transaction, delta: Delta, incarnations: Mapping[str, int]) -> None:
+async def _agents(transaction: Transaction, delta: UsageDelta, incarnations: Mapping[str, int]) -> None:
     rows = [(agent_id, count, incarnations.get(agent_id, 0)) for agent_id, count in sorted(delta.kernels.items())]
     await _counted(transaction, _kernel_counts, rows, "agents", the_stamp=transaction.stamp)
 
@@ -121,7 +121,7 @@ async def _lock_owners(transaction: Transaction, keys: Sequence[tuple[str, str, 
     await transaction.fetch(statement.with_for_update(of=OWNER_USAGE), table.bind(sorted(set(keys))))
 
 
-async def _owners(transaction: Transaction, delta: Delta) -> dict[tuple[str, str, str], int]:
+async def _owners(transaction: Transaction, delta: UsageDelta) -> dict[tuple[str, str, str], int]:
     # A row to insert must satisfy the law by itself, so less is an update and more is an insert or an update.
     owners = sorted(delta.owners().items())
     less = [(*key, amount) for key, amount in owners if amount < 0]

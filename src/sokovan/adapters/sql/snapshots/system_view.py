@@ -14,7 +14,7 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
-from sokovan.domain.errors import NotFound
+from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.policy import ResourcePolicy, Scope
@@ -118,7 +118,7 @@ class SystemView:
     def snapshot(self, group: ScalingGroupName) -> SystemSnapshot:
         """Everything that a cycle of this scaling group may look at."""
         if group not in self.scaling_groups:
-            raise NotFound(what="scaling group", name=group)
+            raise ObjectNotFound(what="scaling group", name=group)
         known = self._made.get(group)
         made = replace(known, now_ms=self.now_ms) if known and group in self._current else self._put_together(group)
         if known is not None and "tree" in vars(known) and _same_ground(known, made):

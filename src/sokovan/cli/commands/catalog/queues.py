@@ -58,7 +58,7 @@ def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueWish:
+class QueueOptions:
     """What a queue should be; what is not said stays."""
 
     weight: Annotated[int | None, Parameter(help="Its part of what is shared by weight.")] = None
@@ -82,10 +82,10 @@ class QueueWish:
         }
 
 
-AS_IT_IS = QueueWish()
+AS_IT_IS = QueueOptions()
 
 
-def change(name: str, /, *, wish: QueueWish = AS_IT_IS, server: Acting = ACTING) -> int:
+def change(name: str, /, *, wish: QueueOptions = AS_IT_IS, server: Acting = ACTING) -> int:
     """Make a queue, or change one.
 
     What is not said stays as it is.

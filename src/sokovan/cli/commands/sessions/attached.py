@@ -12,7 +12,7 @@ from sokovan.cli.commands.sessions.session_views import placed
 from sokovan.cli.exit_codes import FAILED, INTERRUPTED
 from sokovan.cli.output import talk
 from sokovan.cli.prompts import ask, is_interactive
-from sokovan.sdk.core.followers import LogPiece, LogWish
+from sokovan.sdk.core.followers import LogOptions, LogPiece
 from sokovan.sdk.core.states import has_run, has_settled, is_final, state_of
 from sokovan.sdk.errors import ClientProblem, StillWaiting
 from sokovan.wire.api.sessions import SessionBody, SessionView
@@ -53,7 +53,7 @@ class DidNotRun(ClientProblem):
     code = "did-not-run"
 
 
-class Attached:
+class AttachedSession:
     """One session, followed from its submission to its end."""
 
     def __init__(self, client: Client, *, patience_s: float | None = None) -> None:
@@ -127,7 +127,7 @@ class Attached:
 
     def _output(self, view: SessionView) -> Iterator[LogPiece]:
         """What it says; after an interruption from where it was read to."""
-        for piece in followed(self._client.sessions, view.id, LogWish(follow=True, seen=dict(self._seen)).of(view)):
+        for piece in followed(self._client.sessions, view.id, LogOptions(follow=True, seen=dict(self._seen)).of(view)):
             self._seen[piece.kernel] = piece.offset + len(piece.content)
             yield piece
 

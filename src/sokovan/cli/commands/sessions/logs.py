@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from sokovan.cli.commands.options import ON_SERVER, Flag, Server
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import say_bytes, talk
-from sokovan.sdk.core.followers import LogPiece, LogWish
+from sokovan.sdk.core.followers import LogOptions, LogPiece
 from sokovan.sdk.core.log_lines import LineReader, LogLine
 from sokovan.sdk.core.states import is_final
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
@@ -58,7 +58,7 @@ def logs(
         if value is not None and value < 0:
             raise InvalidSetting(f"{option} {value} is less than nothing", hint="write 0 or more")
     with server.client() as client:
-        wish, several = LogWish(follow=follow, tail=tail, kernel=kernel), False
+        wish, several = LogOptions(follow=follow, tail=tail, kernel=kernel), False
         if kernel is None:
             view = client.sessions.get(name)
             wish, several = wish.of(view), view.size > 1
@@ -67,7 +67,7 @@ def logs(
     return OK
 
 
-def followed(sessions: Sessions, ref: str, wish: LogWish) -> Iterator[LogPiece]:
+def followed(sessions: Sessions, ref: str, wish: LogOptions) -> Iterator[LogPiece]:
     """The output until its end.
 
     A machine that does not answer is asked again for as long as the session goes on.

@@ -27,7 +27,7 @@ LIMIT_DEFAULT = 100
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class SessionSelection:
     """Which sessions."""
 
     all: Annotated[bool, Parameter(name=["--all", "-a"], negative=(), help="Ended ones too.")] = False
@@ -66,12 +66,12 @@ def _states(text: str) -> list[str]:
     return sorted(FINAL) if state == ENDED else [state]
 
 
-ALIVE = Choice()
+ALIVE = SessionSelection()
 
 
 def ps(
     *,
-    choice: Choice = ALIVE,
+    choice: SessionSelection = ALIVE,
     watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
     until: str | None = None,
     shown: Shown = AS_TABLE,

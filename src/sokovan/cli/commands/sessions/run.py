@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from sokovan.cli.commands.options import ACTING, Acting
-from sokovan.cli.commands.sessions.attached import Attached
-from sokovan.cli.commands.sessions.session_options import NOTHING_SAID, Asked, Wish
+from sokovan.cli.commands.sessions.attached import AttachedSession
+from sokovan.cli.commands.sessions.session_options import NOTHING_SAID, SessionOptions, Wish
 from sokovan.cli.exit_codes import OK, USAGE, WAITING, exit_code_of
 from sokovan.cli.output import as_json, say
 from sokovan.cli.problems import OurFailure
@@ -70,7 +70,7 @@ def run(
                     say(as_json(plain(view)) if server.json else view.name)
                 return OK
             with asked[0].shown():
-                return Attached(client, patience_s=patience_s).run(body)
+                return AttachedSession(client, patience_s=patience_s).run(body)
     except ClientProblem as problem:
         # What the server cannot take as it is was written here, by whoever called us.
         if detach or problem.code == NAME_TAKEN or exit_code_of(problem) in {USAGE, WAITING}:
@@ -78,7 +78,7 @@ def run(
         raise OurFailure(problem) from problem
 
 
-def submitted(sessions: Sessions, asked: Sequence[Asked]) -> Iterator[SessionView]:
+def submitted(sessions: Sessions, asked: Sequence[SessionOptions]) -> Iterator[SessionView]:
     """Sessions as they are taken; none is unless the server would take all."""
     if len(asked) > 1:
         _check_all(sessions, asked)
@@ -95,7 +95,7 @@ def submitted(sessions: Sessions, asked: Sequence[Asked]) -> Iterator[SessionVie
         yield view
 
 
-def _check_all(sessions: Sessions, asked: Sequence[Asked]) -> None:
+def _check_all(sessions: Sessions, asked: Sequence[SessionOptions]) -> None:
     """Ask for a dry run of each. Raises what the server would say."""
     earlier: set[str] = set()
     for one in asked:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
-from sokovan.sdk.errors import ApiProblem, InvalidSetting, InvalidSpec
+from sokovan.sdk.errors import ApiProblem, InvalidSetting, InvalidSpecFile
 from sokovan.sdk.preferences import completed
 from sokovan.sdk.requesting import read_mount, read_port, session_body
-from sokovan.sdk.settings import Settings
+from sokovan.sdk.settings import ClientSettings
 from sokovan.wire.api.sessions import SessionBody
 
 if TYPE_CHECKING:
-    from sokovan.sdk.spec.spec_document import Written
+    from sokovan.sdk.spec.spec_document import SpecDocument
 
 FILE_MAX = 1024 * 1024
 STANDARD_INPUT = "/dev/stdin"
@@ -25,11 +25,11 @@ SESSION = Group("The session", sort_key=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SessionOptions:
     """A request for a session, and the document it comes from, if any."""
 
     body: SessionBody
-    written: Written | None = None
+    written: SpecDocument | None = None
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -75,20 +75,20 @@ class Wish:
         Literal["end", "requeue"] | None, Parameter(help="What becomes of it without its machine.")
     ] = None
 
-    def bodies(self, command: Sequence[str], settings: Settings) -> list[SessionBody]:
+    def bodies(self, command: Sequence[str], settings: ClientSettings) -> list[SessionBody]:
         """The requests that are meant. Raises InvalidSetting, InvalidSpec."""
         return [one.body for one in self.asked(command, settings)]
 
-    def asked(self, command: Sequence[str], settings: Settings) -> list[Asked]:
+    def asked(self, command: Sequence[str], settings: ClientSettings) -> list[SessionOptions]:
         """The same, each with its document. Raises InvalidSetting, InvalidSpec."""
         options = self._options()
         if self.file is None:
-            return [Asked(completed(session_body(list(command), **options), settings))]
+            return [SessionOptions(completed(session_body(list(command), **options), settings))]
         specs = read_spec_file(self.file)
         if command and len(specs) > 1:
             raise InvalidSetting(f"{self.file} holds {len(specs)} sessions, and one command cannot be for all of them")
         said = session_body(list(command), **options)
-        return [Asked(completed(_changed(spec.body, said), settings), spec) for spec in specs]
+        return [SessionOptions(completed(_changed(spec.body, said), settings), spec) for spec in specs]
 
     def _options(self) -> dict[str, Any]:
         plain = ("name", "type", "image", "cpus", "mem", "gpus", "size", "minimum", "topology", "queue", "group",
@@ -120,7 +120,7 @@ def pairs(texts: Sequence[str], *, option: str, example: str) -> dict[str, str]:
     return found
 
 
-def read_spec_file(path: str) -> list[Written]:
+def read_spec_file(path: str) -> list[SpecDocument]:
     """The sessions of a spec. Raises InvalidSpec."""
     from sokovan.sdk.spec.session_spec import read_written  # noqa: PLC0415  # YAML loads only here
 
@@ -129,12 +129,14 @@ def read_spec_file(path: str) -> list[Written]:
         with Path(path).open("rb") as file:
             content = file.read(FILE_MAX + 1)
         if len(content) > FILE_MAX:
-            raise InvalidSpec(f"{shown} is larger than {FILE_MAX} bytes", hint="a spec is written by hand")
+            raise InvalidSpecFile(f"{shown} is larger than {FILE_MAX} bytes", hint="a spec is written by hand")
         text = content.decode()
     except OSError as error:
-        raise InvalidSpec(f"cannot read {shown}: {error.strerror or error}", hint="check the path after -f") from error
+        raise InvalidSpecFile(
+            f"cannot read {shown}: {error.strerror or error}", hint="check the path after -f"
+        ) from error
     except UnicodeDecodeError as error:
-        raise InvalidSpec(
+        raise InvalidSpecFile(
             f"{shown} is not text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
         ) from error
     return read_written(text, shown)

@@ -9,7 +9,7 @@ from sokovan.cli import formatting
 from sokovan.cli.output import table
 from sokovan.cli.rendering import Column
 from sokovan.sdk.core.states import is_final, state_of, where
-from sokovan.sdk.environment import RealSurroundings
+from sokovan.sdk.environment import SystemEnvironment
 from sokovan.wire.api.sessions import HistoryLine, KernelView, SessionView
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _NOTE_MAX = 60
 
 def session_columns(*, utc: bool = False, now_s: float | None = None) -> list[Column[SessionView]]:
     """The columns of a list of sessions."""
-    moment = RealSurroundings().wall_s() if now_s is None else now_s
+    moment = SystemEnvironment().wall_s() if now_s is None else now_s
     return [
         Column("name", lambda view: view.name),
         Column("state", state_of),
@@ -55,7 +55,7 @@ def history_columns(
     With the kernels of the session they are called by their rank, and the lines tell
     where each came to and how it ended.
     """
-    moment = RealSurroundings().wall_s() if now_s is None else now_s
+    moment = SystemEnvironment().wall_s() if now_s is None else now_s
     ranks = {kernel.id: f"kernel {kernel.index}" for kernel in kernels}
     known = _known(lines, kernels)
     return [
@@ -109,7 +109,7 @@ def note(view: SessionView) -> str:
 
 def session_facts(view: SessionView, *, utc: bool = False, now_s: float | None = None) -> list[tuple[str, str]]:
     """What there is to say about one session, line by line."""
-    moment = RealSurroundings().wall_s() if now_s is None else now_s
+    moment = SystemEnvironment().wall_s() if now_s is None else now_s
 
     def when(then: str | None) -> str:
         return formatting.age(then, now_s=moment, utc=utc) + ("" if utc or then is None else " ago")

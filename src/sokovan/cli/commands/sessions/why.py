@@ -12,7 +12,7 @@ from sokovan.cli.commands.sessions.session_views import check_table, funnel_line
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import say, table
 from sokovan.cli.rendering import Column, show_all, show_one
-from sokovan.sdk.environment import RealSurroundings
+from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.explanations import WaitingReason, WhyView
 
@@ -106,7 +106,7 @@ def _help(view: WhyView, name: str) -> str:
 
 
 def _waiting_columns(*, utc: bool) -> list[Column[WaitingReason]]:
-    now_s = RealSurroundings().wall_s()
+    now_s = SystemEnvironment().wall_s()
     return [
         Column("reason", lambda one: one.code),
         Column("sessions", lambda one: str(one.sessions)),

@@ -56,7 +56,7 @@ class DryRunLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DryRunOutcome:
     """What a cycle would say of one session; `agents` are by the index of its kernels."""
 
     verdict: Verdict
@@ -79,7 +79,7 @@ class DryRuns:
         # One source is used by one task at a time.
         self._turn = asyncio.Lock()
 
-    async def of_new(self, spec: SessionSpec) -> Outcome:
+    async def of_new(self, spec: SessionSpec) -> DryRunOutcome:
         """What would become of a session if it were submitted now, after all others."""
         async with self._limited():
             snapshot = await self._snapshot(spec.scaling_group)
@@ -87,7 +87,7 @@ class DryRuns:
             session = workload_of(spec, submitted=newest)
             return await self._outcome(replace(snapshot, sessions=(*snapshot.sessions, session)), session)
 
-    async def of_changed(self, record: SessionRecord, variants: Sequence[SessionWorkload]) -> list[Outcome]:
+    async def of_changed(self, record: SessionRecord, variants: Sequence[SessionWorkload]) -> list[DryRunOutcome]:
         """What would become of a session that waits if it were like each of these."""
         async with self._limited():
             snapshot = await self._snapshot(record.spec.scaling_group)
@@ -121,12 +121,12 @@ class DryRuns:
             await self._snapshots.refresh()
             return await self._snapshots.snapshot(scaling_group)
 
-    async def _outcome(self, snapshot: SystemSnapshot, session: SessionWorkload) -> Outcome:
+    async def _outcome(self, snapshot: SystemSnapshot, session: SessionWorkload) -> DryRunOutcome:
         plan = await self._plan(snapshot, profile_of(snapshot.scaling_group))
         verdict = plan.by_session[session.session_id]
         index = {kernel.kernel_id: number for number, kernel in enumerate(session.kernels)}
         agents = [(index[one.kernel_id], one.agent_id) for one in plan.placements if one.kernel_id in index]
-        return Outcome(verdict, when_of(verdict, snapshot, session), tuple(sorted(agents)))
+        return DryRunOutcome(verdict, when_of(verdict, snapshot, session), tuple(sorted(agents)))
 
     async def _plan(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
         """One cycle in one of the places. A thread cannot be ended: it keeps its place until it is done."""
@@ -136,7 +136,7 @@ class DryRuns:
         return await asyncio.shield(work)
 
 
-def planned_session(spec: SessionSpec, outcome: Outcome) -> PlannedSession:
+def planned_session(spec: SessionSpec, outcome: DryRunOutcome) -> PlannedSession:
     """The answer to somebody who asks before submitting."""
     verdict, never = outcome.verdict, outcome.when is When.NEVER
     # What only a limit keeps back waits for others as a rule; not where the limit itself is too low.

@@ -31,14 +31,14 @@ _ROOM = frozenset(
 _GRAIN = {"cpu": 1000, "mem": 1 << 20}
 
 
-class Relaxation(NamedTuple):
+class Suggestion(NamedTuple):
     """A change, in words after "it would start", and the session with it."""
 
     change: str
     session: SessionWorkload
 
 
-def relaxations(session: SessionWorkload, verdict: Verdict) -> list[Relaxation]:
+def suggestions(session: SessionWorkload, verdict: Verdict) -> list[Suggestion]:
     """The changes worth trying for a session with this verdict, the smallest first."""
     short = any(check.name == "room" and check.result == "short" for check in verdict.checks)
     if verdict.code not in _ROOM and not (verdict.code is Code.QUEUE_OVER_SHARE and short):
@@ -46,20 +46,20 @@ def relaxations(session: SessionWorkload, verdict: Verdict) -> list[Relaxation]:
     return list(islice(_changes(session, verdict), TRIED_MAX))
 
 
-def _changes(session: SessionWorkload, verdict: Verdict) -> Iterator[Relaxation]:
+def _changes(session: SessionWorkload, verdict: Verdict) -> Iterator[Suggestion]:
     topology = session.topology
     if topology is not None and topology.mode is TopologyMode.HARD:
         soft = TopologyConstraint(TopologyMode.SOFT, topology.highest_tier)
         tier = "" if topology.highest_tier is None else f":{topology.highest_tier}"
-        yield Relaxation(f"with --topology soft{tier}", replace(session, topology=soft))
+        yield Suggestion(f"with --topology soft{tier}", replace(session, topology=soft))
     if verdict.code is Code.NO_LABEL_MATCH:
-        yield Relaxation("without --require", _with_kernels(session, require={}))
+        yield Suggestion("without --require", _with_kernels(session, require={}))
     if verdict.shortfall:
         yield from _smaller(session, verdict.shortfall)
     yield from _fewer(session, verdict)
 
 
-def _smaller(session: SessionWorkload, shortfall: ResourceSlot) -> Iterator[Relaxation]:
+def _smaller(session: SessionWorkload, shortfall: ResourceSlot) -> Iterator[Suggestion]:
     """Kernels that would fit the agent that lacks least."""
     most = {slot: max(kernel.slots[slot] for kernel in session.kernels) for slot in shortfall}
     caps = {slot: _rounded(slot, most[slot] - lacks) for slot, lacks in shortfall.items()}
@@ -72,10 +72,10 @@ def _smaller(session: SessionWorkload, shortfall: ResourceSlot) -> Iterator[Rela
     kept = format_slots(ResourceSlot({slot: cap for slot, cap in caps.items() if cap}))
     gone = [f"without {_option(slot)}" for slot, cap in caps.items() if not cap]
     words = ", ".join([f"with {kept} for each kernel"] * bool(kept) + gone)
-    yield Relaxation(words, replace(session, kernels=kernels))
+    yield Suggestion(words, replace(session, kernels=kernels))
 
 
-def _fewer(session: SessionWorkload, verdict: Verdict) -> Iterator[Relaxation]:
+def _fewer(session: SessionWorkload, verdict: Verdict) -> Iterator[Suggestion]:
     """As many kernels as fit now, or one less."""
     if session.gang_size < 2:
         return
@@ -83,7 +83,7 @@ def _fewer(session: SessionWorkload, verdict: Verdict) -> Iterator[Relaxation]:
     fewer = fit if 0 < fit < session.gang_size else session.gang_size - 1
     minimums = {name: min(least, 1) for name, least in session.group_minimums.items()}
     change = replace(session, min_kernels=fewer, group_minimums=minimums)
-    yield Relaxation(f"with --minimum {fewer}: {fewer} of {len(session.kernels)} kernels", change)
+    yield Suggestion(f"with --minimum {fewer}: {fewer} of {len(session.kernels)} kernels", change)
 
 
 def _with_kernels(session: SessionWorkload, *, require: dict[str, str]) -> SessionWorkload:

@@ -26,7 +26,7 @@ from sokovan.orchestrator.sessions.explain.reasons import (
     read_verdict,
     trouble_of,
 )
-from sokovan.orchestrator.sessions.explain.suggestions import relaxations
+from sokovan.orchestrator.sessions.explain.suggestions import suggestions
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import Store, UnitOfWork
@@ -58,7 +58,7 @@ class _Reason:
     slots: list[ResourceSlot] = field(default_factory=list)
 
 
-class Inquiries:
+class WhyService:
     """Says why sessions wait, one by one or all together."""
 
     def __init__(self, store: Store, dry_runs: DryRuns | None = None) -> None:
@@ -111,7 +111,7 @@ class Inquiries:
         """When it would start if it asked for a little less, tried by the core itself."""
         if self._dry_runs is None:
             return ()
-        tries = relaxations(workload_of(session.spec, submitted=session.place), verdict)
+        tries = suggestions(workload_of(session.spec, submitted=session.place), verdict)
         try:
             outcomes = await self._dry_runs.of_changed(session, [one.session for one in tries]) if tries else []
         except DryRunBusy:  # why it waits is known all the same

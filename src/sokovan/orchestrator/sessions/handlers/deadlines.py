@@ -11,9 +11,9 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 from sokovan.orchestrator.sessions.session_cache import Need
-from sokovan.orchestrator.sessions.session_writer import Step, by_coordinator
+from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
 
 TIME_LIMIT = "time-limit"
 PENDING_TIMEOUT = "pending-timeout"
@@ -27,12 +27,12 @@ _TRANSIENT = (Need.IMAGES, Need.A_START, Need.NEWS, Need.AN_END, Need.A_LIMIT)
 ScalingGroups = Callable[[], Awaitable[Sequence[ScalingGroup]]]
 
 
-class EndOverdue:
+class EnforceDeadlines:
     """Compares how long things last with how long they may, by the store's time."""
 
     name = "overdue"
 
-    def __init__(self, bench: Workbench, groups: ScalingGroups) -> None:
+    def __init__(self, bench: HandlerContext, groups: ScalingGroups) -> None:
         self._bench, self._groups = bench, groups
         self._overdue: dict[KernelId, int] = {}
 
@@ -40,7 +40,7 @@ class EndOverdue:
         """Forget whose end was overdue."""
         self._overdue.clear()
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """Expire what is overdue."""
         bench, writer = self._bench, self._bench.writer
         found = {one.session_id: one for need in _TRANSIENT for one in bench.live.needing(need)}
@@ -53,12 +53,12 @@ class EndOverdue:
         self._overdue = {one: times for one, times in self._overdue.items() if bench.live.session_of(one) is not None}
         return bool(moved or forced)
 
-    def _steps(self, session: SessionRecord, agents: Mapping[AgentId, AgentInfo]) -> list[Step]:
-        steps: list[Step] = []
+    def _steps(self, session: SessionRecord, agents: Mapping[AgentId, AgentInfo]) -> list[SessionStep]:
+        steps: list[SessionStep] = []
         limit_s = session.spec.time_limit_s
         if session.status is SessionStatus.RUNNING and limit_s is not None and self._lasts(session.since_ms, limit_s):
             alive = tuple(kernel.kernel_id for kernel in session.kernels if kernel.status in ALIVE)
-            return [Step(KernelTrigger.EXPIRED, by_coordinator(TIME_LIMIT, f"it ran for {limit_s} s"), alive)]
+            return [SessionStep(KernelTrigger.EXPIRED, by_coordinator(TIME_LIMIT, f"it ran for {limit_s} s"), alive)]
         for kernel in session.kernels:
             if kernel.status is KernelStatus.TERMINATING:
                 steps += self._termination(kernel, agents, grace_s=_grace_s(session))
@@ -67,10 +67,12 @@ class EndOverdue:
                 if seconds is not None and self._lasts(kernel.since_ms, seconds):
                     detail = f"kernel {kernel.index} was {kernel.status} for more than {seconds} s"
                     change = by_coordinator(f"{kernel.status}-timeout", detail)
-                    steps.append(Step(KernelTrigger.EXPIRED, change, (kernel.kernel_id,)))
+                    steps.append(SessionStep(KernelTrigger.EXPIRED, change, (kernel.kernel_id,)))
         return steps
 
-    def _termination(self, kernel: KernelRecord, agents: Mapping[AgentId, AgentInfo], *, grace_s: int) -> list[Step]:
+    def _termination(
+        self, kernel: KernelRecord, agents: Mapping[AgentId, AgentInfo], *, grace_s: int
+    ) -> list[SessionStep]:
         """Say that an end is overdue; nobody can be blamed while the agent is lost."""
         agent = agents.get(kernel.agent_id or AgentId(""))
         seconds = KERNEL.deadlines[KernelStatus.TERMINATING].seconds
@@ -81,7 +83,7 @@ class EndOverdue:
             return []
         self._overdue[kernel.kernel_id] = times + 1
         change = by_coordinator("termination-overdue", f"agent {kernel.agent_id} has not ended it yet")
-        return [Step(KernelTrigger.OVERDUE, change, (kernel.kernel_id,))]
+        return [SessionStep(KernelTrigger.OVERDUE, change, (kernel.kernel_id,))]
 
     async def _waited_too_long(self) -> list[SessionRecord]:
         if not self._bench.live.count(Need.A_PLACE):
@@ -119,7 +121,7 @@ def _waits_for_others(session: SessionRecord, kernel: KernelRecord) -> bool:
     return kernel.status is KernelStatus.PREPARED and others
 
 
-def _withdrawn(session: SessionRecord) -> list[Step]:
+def _withdrawn(session: SessionRecord) -> list[SessionStep]:
     waiting = tuple(kernel.kernel_id for kernel in session.kernels if kernel.status is KernelStatus.PENDING)
     detail = "it did not find a place within the time that its scaling group gives it"
-    return [Step(KernelTrigger.WITHDRAWN, by_coordinator(PENDING_TIMEOUT, detail), waiting)]
+    return [SessionStep(KernelTrigger.WITHDRAWN, by_coordinator(PENDING_TIMEOUT, detail), waiting)]

@@ -8,8 +8,8 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import SessionRecord, SessionResult
-from sokovan.orchestrator.sessions.context import Round, Workbench
-from sokovan.orchestrator.sessions.session_writer import Step, by_coordinator
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
+from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store
 
@@ -21,7 +21,7 @@ class WithdrawDependents:
 
     name = "dependencies"
 
-    def __init__(self, bench: Workbench, store: Store) -> None:
+    def __init__(self, bench: HandlerContext, store: Store) -> None:
         self._bench, self._store = bench, store
         self._dependents: dict[SessionId, dict[SessionId, None]] = {}
         # Who must be looked at; and who was, and must leave, but could not be moved yet.
@@ -46,7 +46,7 @@ class WithdrawDependents:
         self._unsure.clear()
         self._stuck.clear()
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """Look at those whose dependencies have moved, and then at who depends on them."""
         del seen
         moved = False
@@ -90,10 +90,10 @@ class WithdrawDependents:
         return {record.session_id for record in records if record.result is not SessionResult.SUCCESS}
 
 
-def _withdrawn(session: SessionRecord, failed: set[SessionId]) -> list[Step]:
+def _withdrawn(session: SessionRecord, failed: set[SessionId]) -> list[SessionStep]:
     causes = [one for one in session.spec.dependencies if one in failed]
     if not causes:
         return []
     waiting = tuple(kernel.kernel_id for kernel in session.kernels if kernel.status is KernelStatus.PENDING)
     detail = f"it depends on {', '.join(causes[:5])}, which did not end well"
-    return [Step(KernelTrigger.WITHDRAWN, by_coordinator(DEPENDENCY_FAILED, detail), waiting)]
+    return [SessionStep(KernelTrigger.WITHDRAWN, by_coordinator(DEPENDENCY_FAILED, detail), waiting)]

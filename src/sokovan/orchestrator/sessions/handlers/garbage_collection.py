@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.orchestrator.agent_requests import Tell
-from sokovan.orchestrator.request_backoff import ErrandKey
-from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.agent_requests import Notify
+from sokovan.orchestrator.request_backoff import AgentRequestKey
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.ports.storage import Store
 
@@ -27,7 +27,7 @@ class Retention:
     kernels_max: int = 1000
 
 
-class ClearLeftovers:
+class GarbageCollector:
     """Stops kernels that the store does not know as alive, and forgets old ended ones.
 
     Looked at in long rounds only, on a state that is read after the reports: a kernel in
@@ -36,7 +36,7 @@ class ClearLeftovers:
 
     name = "leftovers"
 
-    def __init__(self, bench: Workbench, store: Store, *, retention: Retention | None = None) -> None:
+    def __init__(self, bench: HandlerContext, store: Store, *, retention: Retention | None = None) -> None:
         self._bench, self._store = bench, store
         self._retention = retention or Retention()
         self._ended_ms: dict[AgentId, dict[tuple[KernelId, int], int]] = {}
@@ -45,7 +45,7 @@ class ClearLeftovers:
         """Forget what was seen."""
         self._ended_ms.clear()
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """Look at what every agent lists beside what is held there."""
         if seen.long:
             for agent_id in seen.agents:
@@ -88,19 +88,19 @@ class ClearLeftovers:
         return due[:_FORGET_AT_A_TIME]
 
     def _stop(self, state: AgentState, report: KernelReport) -> None:
-        gateway, key = self._bench.gateway, ErrandKey(ORPHAN, state.agent_id, report.kernel_id, report.attempt)
+        gateway, key = self._bench.gateway, AgentRequestKey(ORPHAN, state.agent_id, report.kernel_id, report.attempt)
         self._bench.errands.begin(
             key,
             lambda: gateway.stop_kernel(
                 key.agent_id, state.incarnation, report.kernel_id, report.attempt, grace_s=_GRACE_S
             ),
-            tell=Tell.NOTHING,
+            tell=Notify.NOTHING,
         )
 
     def _forget(self, state: AgentState, report: KernelReport) -> None:
-        gateway, key = self._bench.gateway, ErrandKey(FORGET, state.agent_id, report.kernel_id, report.attempt)
+        gateway, key = self._bench.gateway, AgentRequestKey(FORGET, state.agent_id, report.kernel_id, report.attempt)
         self._bench.errands.begin(
             key,
             lambda: gateway.forget_kernel(key.agent_id, state.incarnation, report.kernel_id, report.attempt),
-            tell=Tell.NOTHING,
+            tell=Notify.NOTHING,
         )

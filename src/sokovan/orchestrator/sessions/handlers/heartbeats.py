@@ -10,7 +10,7 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AGENT, AgentStatus, AgentTrigger
 from sokovan.orchestrator.agent_recovery import came_back
 from sokovan.orchestrator.batch_writer import BatchWriter
-from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 from sokovan.orchestrator.sessions.session_writer import by_coordinator
 from sokovan.ports.storage import UnitOfWork
 
@@ -19,7 +19,7 @@ _AWAY = frozenset({AgentStatus.SUSPECT, AgentStatus.LOST})
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class HeartbeatTimeouts:
     """How long silence lasts before it means something."""
 
     suspect_s: float = 15.0
@@ -31,7 +31,7 @@ class Patience:
         return (self.suspect_s + self.lost_s) * 1000
 
 
-class NoticeSilence:
+class HeartbeatMonitor:
     """Moves agents by what is heard of them, on a clock of this process.
 
     Silence counts from the last report that was new to this coordinator, and not from
@@ -40,16 +40,18 @@ class NoticeSilence:
 
     name = "silence"
 
-    def __init__(self, bench: Workbench, batches: BatchWriter, *, patience: Patience | None = None) -> None:
+    def __init__(
+        self, bench: HandlerContext, batches: BatchWriter, *, patience: HeartbeatTimeouts | None = None
+    ) -> None:
         self._bench, self._batches = bench, batches
-        self._patience = patience or Patience()
+        self._patience = patience or HeartbeatTimeouts()
         self._known_ms: dict[AgentId, int] = {}
 
     def clear(self) -> None:
         """Begin to listen."""
         self._known_ms.clear()
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """Compare every agent with when it was last heard."""
         wanted = [(one, trigger) for one, info in seen.agents.items() if (trigger := self._trigger(info)) is not None]
         if not wanted:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 from sokovan.orchestrator.sessions.session_cache import Need
 from sokovan.ports.storage import Store
 
@@ -15,23 +15,23 @@ _PRUNE_EVERY_MS = 60_000
 _MARKS_KEPT_S = 600.0
 
 
-class KeepHouse:
+class Housekeeping:
     """Tells how much there is of everything, and prunes the store."""
 
     name = "housekeeping"
 
-    def __init__(self, bench: Workbench, store: Store) -> None:
+    def __init__(self, bench: HandlerContext, store: Store) -> None:
         self._bench, self._store = bench, store
         self._pruned_ms: int | None = None
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """Figures in every long round; pruning now and then."""
         if seen.long:
             self._tell(seen)
             await self._prune()
         return False
 
-    def _tell(self, seen: Round) -> None:
+    def _tell(self, seen: Cycle) -> None:
         telemetry, live = self._bench.telemetry, self._bench.live
         statuses = Counter(session.status for session in live.all())
         for status in SessionStatus:

@@ -19,9 +19,9 @@ from sokovan.domain.records import KernelMove, SessionRecord
 from sokovan.domain.session import LostPolicy, SessionSpec
 from sokovan.orchestrator.agent_recovery import is_left_behind
 from sokovan.orchestrator.batch_writer import BatchWriter
-from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 from sokovan.orchestrator.sessions.session_cache import Need, needs_of
-from sokovan.orchestrator.sessions.session_writer import Step, by_coordinator
+from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
 from sokovan.ports.environment import IdSource
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
@@ -33,7 +33,7 @@ _TELL_AGAIN_MS = 45_000
 
 
 @dataclass(frozen=True, slots=True)
-class Brake:
+class MassFailureGuard:
     """When so many agents are lost that sessions are left alone.
 
     More than `share` of at least `agents_min` agents, within `window_s`. An agent that is
@@ -62,15 +62,15 @@ class EndLostSessions:
 
     def __init__(
         self,
-        bench: Workbench,
+        bench: HandlerContext,
         batches: BatchWriter,
         ids: IdSource,
         *,
         lost_s: float = 60.0,
-        brake: Brake | None = None,
+        brake: MassFailureGuard | None = None,
     ) -> None:
         self._bench, self._batches, self._ids = bench, batches, ids
-        self._lost_ms, self._brake = round(lost_s * 1000), brake or Brake()
+        self._lost_ms, self._brake = round(lost_s * 1000), brake or MassFailureGuard()
         # When each agent was found to be lost, and with which others; it is held back once in its absence.
         self._since_ms: dict[AgentId, int] = {}
         self._losses: dict[AgentId, _MassLoss] = {}
@@ -80,7 +80,7 @@ class EndLostSessions:
         self._since_ms.clear()
         self._losses.clear()
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """Look at agents that are lost, and have been for long enough."""
         now_ms = self._bench.clock.monotonic_ms()
         moved = await self._end_what_is_over(seen.agents)
@@ -194,6 +194,6 @@ class EndLostSessions:
         return ended, successor, *handed
 
 
-def _failed(session: SessionRecord, agent_id: AgentId) -> Step:
+def _failed(session: SessionRecord, agent_id: AgentId) -> SessionStep:
     there = tuple(one.kernel_id for one in session.kernels if one.agent_id == agent_id and one.status in ALIVE)
-    return Step(KernelTrigger.FAILED, by_coordinator(AGENT_LOST, f"agent {agent_id} is lost"), there)
+    return SessionStep(KernelTrigger.FAILED, by_coordinator(AGENT_LOST, f"agent {agent_id} is lost"), there)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.orchestrator.image_reports import ImageNews
-from sokovan.orchestrator.request_backoff import ErrandKey
-from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.image_reports import ImageReports
+from sokovan.orchestrator.request_backoff import AgentRequestKey
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 from sokovan.orchestrator.sessions.handlers.start import creation_step
 from sokovan.orchestrator.sessions.session_cache import Need
-from sokovan.orchestrator.sessions.session_writer import Step, by_coordinator, by_report
+from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator, by_report
 from sokovan.ports.agent_gateway import AgentRefused, ImageReport, ImageState
 
 PREPARE = "prepare"
@@ -31,14 +31,14 @@ class PrepareImages:
 
     name = "prepare"
 
-    def __init__(self, bench: Workbench, images: ImageNews) -> None:
+    def __init__(self, bench: HandlerContext, images: ImageReports) -> None:
         self._bench, self._images = bench, images
         # What was answered in this round: an older word of a failure is no answer to a new request.
-        self._answered: set[ErrandKey] = set()
+        self._answered: set[AgentRequestKey] = set()
         # What was said last of the progress of a pull, and when.
-        self._noted: dict[ErrandKey, tuple[str, int]] = {}
+        self._noted: dict[AgentRequestKey, tuple[str, int]] = {}
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """Ask once per agent and image, wait a moment, move whom the answers concern."""
         del seen
         bench, sessions = self._bench, self._bench.live.needing(Need.IMAGES)
@@ -74,7 +74,7 @@ class PrepareImages:
         return self._bench.errands.begin(key, lambda: gateway.prepare_image(key.agent_id, incarnation, image))
 
     async def _listen(self, sessions: list[SessionRecord]) -> None:
-        waiting: dict[ErrandKey, list[SessionId]] = {}
+        waiting: dict[AgentRequestKey, list[SessionId]] = {}
         for answer in self._bench.errands.take(PREPARE):
             if answer.error is None:
                 self._images.take_in(answer.key.agent_id, answer.key.attempt, [answer.word])
@@ -91,7 +91,7 @@ class PrepareImages:
     def _report(self, kernel: KernelRecord, image: str) -> ImageReport | None:
         return self._images.of(kernel.agent_id or AgentId(""), kernel.incarnation or 0, image)
 
-    def _steps(self, session: SessionRecord) -> tuple[Step, ...]:
+    def _steps(self, session: SessionRecord) -> tuple[SessionStep, ...]:
         begin: list[KernelId] = []
         pull: list[KernelId] = []
         ready: list[KernelId] = []
@@ -109,11 +109,11 @@ class PrepareImages:
                 pull += [kernel.kernel_id] if pulling else []
         if failed:
             change = by_report(IMAGE_UNAVAILABLE, "; ".join(detail for _, detail in failed[:3]))
-            return (Step(KernelTrigger.FAILED, change, tuple(kernel for kernel, _ in failed)),)
+            return (SessionStep(KernelTrigger.FAILED, change, tuple(kernel for kernel, _ in failed)),)
         return (
-            Step(KernelTrigger.PREPARATION_STARTED, by_coordinator(), tuple(begin)),
-            Step(KernelTrigger.PULL_STARTED, by_report(), tuple(pull)),
-            Step(KernelTrigger.IMAGE_READY, by_report(), tuple(ready)),
+            SessionStep(KernelTrigger.PREPARATION_STARTED, by_coordinator(), tuple(begin)),
+            SessionStep(KernelTrigger.PULL_STARTED, by_report(), tuple(pull)),
+            SessionStep(KernelTrigger.IMAGE_READY, by_report(), tuple(ready)),
             creation_step(session, ready=ready),
         )
 
@@ -144,13 +144,13 @@ def _unprepared(session: SessionRecord) -> Iterator[tuple[KernelRecord, str]]:
             yield kernel, session.spec.kernels[kernel.index].image
 
 
-def _by_key(sessions: list[SessionRecord]) -> dict[ErrandKey, list[SessionId]]:
-    found: dict[ErrandKey, dict[SessionId, None]] = {}
+def _by_key(sessions: list[SessionRecord]) -> dict[AgentRequestKey, list[SessionId]]:
+    found: dict[AgentRequestKey, dict[SessionId, None]] = {}
     for session in sessions:
         for kernel, image in _unprepared(session):
             found.setdefault(_key(kernel, image), {})[session.session_id] = None
     return {key: list(ids) for key, ids in found.items()}
 
 
-def _key(kernel: KernelRecord, image: str) -> ErrandKey:
-    return ErrandKey(PREPARE, kernel.agent_id or AgentId(""), image, kernel.incarnation or 0)
+def _key(kernel: KernelRecord, image: str) -> AgentRequestKey:
+    return AgentRequestKey(PREPARE, kernel.agent_id or AgentId(""), image, kernel.incarnation or 0)

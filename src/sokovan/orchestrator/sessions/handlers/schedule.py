@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.orchestrator.batch_writer import BatchWriter
-from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 from sokovan.orchestrator.sessions.scheduler import Scheduler
 from sokovan.orchestrator.sessions.session_cache import Need
 from sokovan.orchestrator.sessions.session_writer import by_coordinator
@@ -17,11 +17,11 @@ class ScheduleSessions:
 
     name = "schedule"
 
-    def __init__(self, bench: Workbench, batches: BatchWriter, scheduler: Scheduler) -> None:
+    def __init__(self, bench: HandlerContext, batches: BatchWriter, scheduler: Scheduler) -> None:
         self._bench, self._batches, self._scheduler = bench, batches, scheduler
         self._looked_at = 0
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """One cycle; who was placed is known at once, for the next step of the same round."""
         anybody = self._bench.live.count(Need.A_PLACE) > 0
         if anybody and self._batches.transactions != self._looked_at:

@@ -9,11 +9,11 @@ from typing import TypeAlias
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.orchestrator.agent_requests import Answer, Tell
-from sokovan.orchestrator.request_backoff import ErrandKey
-from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.agent_requests import AgentReply, Notify
+from sokovan.orchestrator.request_backoff import AgentRequestKey
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 from sokovan.orchestrator.sessions.session_cache import Need, needs_of
-from sokovan.orchestrator.sessions.session_writer import Plan, Step, by_coordinator, by_report
+from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionStep, by_coordinator, by_report
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import Launch
 
@@ -31,7 +31,7 @@ _PASSING = frozenset({"other-incarnation", "not-ready", "unknown-kernels", "atte
 _READY = frozenset(ALIVE[ALIVE.index(KernelStatus.PREPARED) :])
 
 
-def creation_step(session: SessionRecord, *, ready: Collection[KernelId] = ()) -> Step:
+def creation_step(session: SessionRecord, *, ready: Collection[KernelId] = ()) -> SessionStep:
     """The creation of every kernel that is prepared, once there are enough.
 
     Those in `ready` are about to be.
@@ -42,7 +42,7 @@ def creation_step(session: SessionRecord, *, ready: Collection[KernelId] = ()) -
     prepared = [one for one in session.kernels if one.kernel_id in ready or one.status is KernelStatus.PREPARED]
     far = sum(one.kernel_id in ready or one.status in _READY for one in session.kernels)
     enough = far >= session.spec.gang_size
-    return Step(
+    return SessionStep(
         KernelTrigger.CREATION_REQUESTED, by_coordinator(), tuple(one.kernel_id for one in prepared) if enough else ()
     )
 
@@ -52,10 +52,10 @@ class StartKernels:
 
     name = "start"
 
-    def __init__(self, bench: Workbench, launches: Launches) -> None:
+    def __init__(self, bench: HandlerContext, launches: Launches) -> None:
         self._bench, self._launches = bench, launches
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """Put on record, ask, and hear what came of earlier requests."""
         bench = self._bench
         wanted = bench.live.count(Need.A_START) or bench.live.count(Need.NEWS)
@@ -69,13 +69,13 @@ class StartKernels:
         self._claim(seen)
         return bool(moved or refused)
 
-    def _steps(self, session: SessionRecord, addresses: Mapping[AgentId, str]) -> tuple[Step, ...]:
+    def _steps(self, session: SessionRecord, addresses: Mapping[AgentId, str]) -> tuple[SessionStep, ...]:
         step = creation_step(session)
         if step.kernels:
             self._launches(session, addresses)  # what cannot be launched is not put on record
         return (step,)
 
-    def _claim(self, seen: Round) -> None:
+    def _claim(self, seen: Cycle) -> None:
         """Tell a restarted agent what is ours: it ends what nobody has asked it for."""
         live = self._bench.live
         for agent_id in seen.news.restarted:
@@ -116,13 +116,13 @@ class StartKernels:
         self._bench.errands.begin(
             key,
             lambda: gateway.create_kernel(key.agent_id, incarnation, launch),
-            tell=Tell.FAILURES,
+            tell=Notify.FAILURES,
             rest_s=_ASK_AGAIN_S,
         )
 
     async def _listen(self) -> bool:
         """Failures are for the session to hear; of success, the next report tells."""
-        plans: dict[str, Plan] = {}
+        plans: dict[str, SessionMoves] = {}
         for answer in self._bench.errands.take(CREATE):
             session = self._awaiting(answer)
             if session is None or session.session_id in plans:
@@ -134,10 +134,10 @@ class StartKernels:
             else:
                 change = by_report(REFUSED, answer.error.problem)
                 kernels = (KernelId(answer.key.subject),)
-                plans[session.session_id] = Plan(session, (Step(KernelTrigger.FAILED, change, kernels),))
+                plans[session.session_id] = SessionMoves(session, (SessionStep(KernelTrigger.FAILED, change, kernels),))
         return bool(await self._bench.writer.move(self.name, list(plans.values())))
 
-    def _awaiting(self, answer: Answer) -> SessionRecord | None:
+    def _awaiting(self, answer: AgentReply) -> SessionRecord | None:
         """The session that an answer is about, if the kernel still waits for it."""
         session_id = self._bench.live.session_of(KernelId(answer.key.subject))
         session = None if session_id is None else self._bench.live.get(session_id)
@@ -147,10 +147,10 @@ class StartKernels:
         return None
 
 
-def _key(kernel: KernelRecord) -> ErrandKey:
-    return ErrandKey(CREATE, kernel.agent_id or AgentId(""), kernel.kernel_id, kernel.attempt)
+def _key(kernel: KernelRecord) -> AgentRequestKey:
+    return AgentRequestKey(CREATE, kernel.agent_id or AgentId(""), kernel.kernel_id, kernel.attempt)
 
 
-def _addresses(seen: Round) -> Mapping[AgentId, str]:
+def _addresses(seen: Cycle) -> Mapping[AgentId, str]:
     """Where kernels of one session find each other; an agent without a label counts as this machine."""
     return {agent: info.labels[ADDRESS_LABEL] for agent, info in seen.agents.items() if ADDRESS_LABEL in info.labels}

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.orchestrator.handler import DeadlinePassed, Handler, within
-from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 
 
-class Sweep:
+class PeriodicSweep:
     """Runs its handlers every second or so; one that fails or hangs stops no other.
 
     Together they have `handler_s`, each the same share. `failed` hears of one that
@@ -20,8 +20,8 @@ class Sweep:
 
     def __init__(
         self,
-        bench: Workbench,
-        handlers: Sequence[Handler[Round]],
+        bench: HandlerContext,
+        handlers: Sequence[Handler[Cycle]],
         *,
         failed: Callable[[str, Exception], None],
         every_s: float = 1.0,
@@ -41,7 +41,7 @@ class Sweep:
             return 0.0
         return max(0, self._swept_ms + self._every_ms - self._bench.clock.monotonic_ms()) / 1000
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """Sweep, if it is time for that."""
         if not seen.long and self.next_due_s() > 0:
             return False

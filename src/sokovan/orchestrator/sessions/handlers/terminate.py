@@ -11,11 +11,11 @@ from sokovan.domain.lifecycle.kernel import ALIVE, FreeProof, KernelStatus, Kern
 from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_recovery import is_left_behind
-from sokovan.orchestrator.agent_requests import Answer
-from sokovan.orchestrator.request_backoff import ErrandKey
-from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.agent_requests import AgentReply
+from sokovan.orchestrator.request_backoff import AgentRequestKey
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 from sokovan.orchestrator.sessions.session_cache import Need
-from sokovan.orchestrator.sessions.session_writer import Freeing, Step, by_coordinator, by_report
+from sokovan.orchestrator.sessions.session_writer import Freeing, SessionStep, by_coordinator, by_report
 
 STOP = "stop"
 KILL = "kill"
@@ -29,10 +29,10 @@ class TerminateSessions:
 
     name = "terminate"
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: HandlerContext) -> None:
         self._bench = bench
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """Hear late answers, ask, wait a moment, free what is over."""
         bench = self._bench
         late = await self._bury()
@@ -45,7 +45,7 @@ class TerminateSessions:
         buried = await self._bury()
         return bool(late or moved or freed or buried)
 
-    def _hasten(self, seen: Round) -> None:
+    def _hasten(self, seen: Cycle) -> None:
         """News of a kernel that is to end: its agent may now have a proof."""
         for kernel_id in seen.news.kernels:
             session = self._bench.live.get(self._bench.live.session_of(kernel_id) or SessionId(""))
@@ -54,7 +54,7 @@ class TerminateSessions:
                     for kind in (STOP, KILL):
                         self._bench.errands.pauses.hurry(_key(kind, kernel))
 
-    async def _free_what_is_proved(self, seen: Round) -> bool:
+    async def _free_what_is_proved(self, seen: Cycle) -> bool:
         freeings: list[Freeing] = []
         for session in self._bench.live.needing(Need.AN_END):
             by_proof: dict[FreeProof, list[KernelRecord]] = {}
@@ -75,7 +75,7 @@ class TerminateSessions:
             return FreeProof.INCARNATION_FENCED
         return FreeProof.INCARNATION_FENCED if self._bench.reports.fenced(kernel) else None
 
-    def _ask(self, seen: Round) -> bool:
+    def _ask(self, seen: Cycle) -> bool:
         """Have agents end kernels; whether anybody was asked."""
         asked = False
         for session in self._bench.live.needing(Need.AN_END):
@@ -125,7 +125,7 @@ class TerminateSessions:
             freeings.append(Freeing(session.session_id, (replace(kernel, exit_code=code),), proof))
         return bool(await self._bench.writer.free(self.name, freeings, by_report("over")))
 
-    def _dying_kernel(self, answer: Answer) -> tuple[SessionRecord, KernelRecord] | None:
+    def _dying_kernel(self, answer: AgentReply) -> tuple[SessionRecord, KernelRecord] | None:
         """The kernel that an answer is about, if it still waits for one."""
         session_id = self._bench.live.session_of(KernelId(answer.key.subject))
         session = None if session_id is None else self._bench.live.get(session_id)
@@ -139,15 +139,15 @@ def _dying(session: SessionRecord) -> list[KernelRecord]:
     return [kernel for kernel in session.kernels if kernel.status is KernelStatus.TERMINATING]
 
 
-def _key(kind: str, kernel: KernelRecord) -> ErrandKey:
-    return ErrandKey(kind, kernel.agent_id or AgentId(""), kernel.kernel_id, kernel.attempt)
+def _key(kind: str, kernel: KernelRecord) -> AgentRequestKey:
+    return AgentRequestKey(kind, kernel.agent_id or AgentId(""), kernel.kernel_id, kernel.attempt)
 
 
-def _stop_the_rest(session: SessionRecord) -> tuple[Step, ...]:
+def _stop_the_rest(session: SessionRecord) -> tuple[SessionStep, ...]:
     """Kernels that never got a place leave; those alive are to stop."""
     waiting = tuple(one.kernel_id for one in session.kernels if one.status is KernelStatus.PENDING)
     alive = tuple(one.kernel_id for one in session.kernels if one.status in ALIVE)
     return (
-        Step(KernelTrigger.STOP_REQUESTED, _SESSION_ENDS, alive),
-        Step(KernelTrigger.WITHDRAWN, _SESSION_ENDS, waiting),
+        SessionStep(KernelTrigger.STOP_REQUESTED, _SESSION_ENDS, alive),
+        SessionStep(KernelTrigger.WITHDRAWN, _SESSION_ENDS, waiting),
     )

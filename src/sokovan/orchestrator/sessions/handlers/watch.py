@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.orchestrator.sessions.context import Round, Workbench
+from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 from sokovan.orchestrator.sessions.endings import Exit, ending, leaving
 from sokovan.orchestrator.sessions.session_cache import Need, needs_of
-from sokovan.orchestrator.sessions.session_writer import Step, by_coordinator, by_report
+from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator, by_report
 
 KERNEL_LOST = "kernel-lost"
 _WATCHED = frozenset({KernelStatus.CREATING, KernelStatus.RUNNING})
@@ -26,14 +26,14 @@ class WatchKernels:
 
     name = "watch"
 
-    def __init__(self, bench: Workbench, *, missing_s: float = 10.0) -> None:
+    def __init__(self, bench: HandlerContext, *, missing_s: float = 10.0) -> None:
         self._bench, self._missing_ms = bench, round(missing_s * 1000)
         # When a kernel was first missed, and in which report.
         self._missed: dict[KernelId, tuple[int, int]] = {}
         self._waits: dict[SessionId, int] = {}
         self._noted: dict[SessionId, int] = {}
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         """Look at what changed; at everything in a long round."""
         writer = self._bench.writer
         self._waits.clear()
@@ -49,7 +49,7 @@ class WatchKernels:
         self._missed.clear()
         self._noted.clear()
 
-    def _candidates(self, seen: Round) -> Iterable[SessionRecord]:
+    def _candidates(self, seen: Cycle) -> Iterable[SessionRecord]:
         live = self._bench.live
         ids = dict.fromkeys(live.take_touched())
         if seen.long:
@@ -60,7 +60,7 @@ class WatchKernels:
                 ids[session_id] = None
         return [session for one in ids if (session := live.get(one)) is not None]
 
-    def _steps(self, session: SessionRecord) -> tuple[Step, ...]:
+    def _steps(self, session: SessionRecord) -> tuple[SessionStep, ...]:
         exits: dict[KernelId, Exit] = {}
         begun: list[KernelId] = []
         lost: list[KernelId] = []
@@ -83,8 +83,10 @@ class WatchKernels:
 
     def _judged(
         self, session: SessionRecord, exits: dict[KernelId, Exit], begun: list[KernelId], lost: list[KernelId]
-    ) -> tuple[Step, ...]:
-        gone = Step(KernelTrigger.FAILED, by_report(KERNEL_LOST, "its agent does not list it any more"), tuple(lost))
+    ) -> tuple[SessionStep, ...]:
+        gone = SessionStep(
+            KernelTrigger.FAILED, by_report(KERNEL_LOST, "its agent does not list it any more"), tuple(lost)
+        )
         over = leaving(session, exits)
         if Need.AN_END in needs_of(session):
             return *over, gone
@@ -95,7 +97,7 @@ class WatchKernels:
             return gone, *over
         if exits:
             self._waits[session.session_id] = len(exits)
-        return (Step(KernelTrigger.STARTED, by_report(), tuple(begun)),)
+        return (SessionStep(KernelTrigger.STARTED, by_report(), tuple(begun)),)
 
     def _is_lost(self, kernel: KernelRecord) -> bool:
         reports = self._bench.reports

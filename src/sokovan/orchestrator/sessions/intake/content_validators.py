@@ -12,14 +12,14 @@ from sokovan.domain.problems import Problem, problems_of
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.orchestrator.sessions.intake.kernel_groups import KernelGroup, kernel_groups
-from sokovan.orchestrator.sessions.intake.validation_context import Asked
+from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
 from sokovan.orchestrator.sessions.launch import RESERVED
 
 # Every kernel carries its own command and variables: together they must fit a row of the store.
 SPEC_BYTES_MAX = 16 << 20
 
 
-def images(asked: Asked) -> Iterator[Problem]:
+def images(asked: IntakeQuery) -> Iterator[Problem]:
     """An image that is known, for the architecture asked for."""
     architecture = asked.request.architecture
     if architecture and not is_name(architecture):
@@ -38,7 +38,7 @@ def images(asked: Asked) -> Iterator[Problem]:
         yield Problem(group.place("image"), problem)
 
 
-def commands(asked: Asked) -> Iterator[Problem]:
+def commands(asked: IntakeQuery) -> Iterator[Problem]:
     """A list of texts; batch and inference sessions cannot do without."""
     for group in kernel_groups(asked.request):
         place = group.place("command")
@@ -54,7 +54,7 @@ def needs_command(session_type: SessionType, image: str) -> bool:
     return session_type is SessionType.INFERENCE and is_process_image(image)
 
 
-def environment(asked: Asked) -> Iterator[Problem]:
+def environment(asked: IntakeQuery) -> Iterator[Problem]:
     """Names for variables, none that the system sets, and not too much of it."""
     for group in kernel_groups(asked.request):
         place = group.place("environment")
@@ -68,14 +68,14 @@ def environment(asked: Asked) -> Iterator[Problem]:
             yield Problem(place, f"{size} bytes are more than {ENVIRONMENT_BYTES_MAX}")
 
 
-def labels(asked: Asked) -> Iterator[Problem]:
+def labels(asked: IntakeQuery) -> Iterator[Problem]:
     """Short texts by short names."""
     for group in kernel_groups(asked.request):
         yield from problems_of(group.place("labels"), require_labels, group.labels, what="kernel")
         yield from problems_of(group.place("require"), require_labels, group.require, what="kernel")
 
 
-def spec_size(asked: Asked) -> Iterator[Problem]:
+def spec_size(asked: IntakeQuery) -> Iterator[Problem]:
     """What all kernels carry, taken together, can be stored."""
     size = sum(group.size * _carried_bytes(group) for group in kernel_groups(asked.request) if group.size > 0)
     if size > SPEC_BYTES_MAX:

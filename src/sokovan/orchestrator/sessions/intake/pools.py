@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sokovan.ports.environment import Clock
-from sokovan.ports.repositories.agents import Makeup
+from sokovan.ports.repositories.agents import AgentProfile
 from sokovan.ports.storage import Store
 
 # Machines of another kind join seldom; counting them for each request would cost more than the request.
@@ -59,6 +59,6 @@ class KnownPools:
         return {group: Pool(_usual(makeup), makeup.slots) for group, makeup in found.items()}
 
 
-def _usual(makeup: Makeup) -> str:
+def _usual(makeup: AgentProfile) -> str:
     counts = makeup.architectures
     return min(counts, key=lambda one: (-counts[one], one))

@@ -20,7 +20,7 @@ from sokovan.orchestrator.sessions.intake.requests import SessionRequest
 from sokovan.orchestrator.sessions.intake.resolution import ResolvedGroup, resolved
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
 from sokovan.orchestrator.sessions.intake.validation import problems_with
-from sokovan.orchestrator.sessions.intake.validation_context import Asked, group_of
+from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, group_of
 from sokovan.ports.environment import IdSource
 
 # What a session does that is only there to be worked in: nothing, until it is ended.
@@ -36,7 +36,7 @@ class Preparer:
         self._ids, self._names = ids, names
         self._calculator = calculator or ResourceCalculator()
 
-    def prepare(self, asked: Asked) -> SessionSpec:
+    def prepare(self, asked: IntakeQuery) -> SessionSpec:
         """The session that a request describes. Raises InvalidRequest with all problems."""
         found = resolved(asked, self._calculator)
         problems = [*problems_with(asked), *found.problems]
@@ -49,7 +49,9 @@ class Preparer:
             # The nouns have the last word: what no validator asked about is refused as well.
             raise InvalidRequest([Problem("session", in_words(error))]) from error
 
-    def _spec(self, asked: Asked, groups: tuple[ResolvedGroup, ...], scaling_group: ScalingGroupName) -> SessionSpec:
+    def _spec(
+        self, asked: IntakeQuery, groups: tuple[ResolvedGroup, ...], scaling_group: ScalingGroupName
+    ) -> SessionSpec:
         request = asked.request
         total, by_group = minimums(request, [one.group for one in groups])
         return SessionSpec(
@@ -103,7 +105,7 @@ def _needs_of(request: SessionRequest, group: KernelGroup) -> dict[str, str]:
     return {MOUNTS_LABEL: MOUNTS_ANYWHERE} if moved and is_process_image(group.image) else {}
 
 
-def identity(asked: Asked) -> Owner:
+def identity(asked: IntakeQuery) -> Owner:
     """Whom the session counts against: the caller, in the group that was asked for."""
     return replace(asked.caller.owner, group=group_of(asked.request, asked.caller))
 

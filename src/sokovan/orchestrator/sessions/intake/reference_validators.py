@@ -10,7 +10,7 @@ from sokovan.domain.errors import listed, quoted
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.domain.problems import Problem
 from sokovan.domain.records import SessionRecord, SessionResult
-from sokovan.orchestrator.sessions.intake.validation_context import Asked, group_of, is_member
+from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, group_of, is_member
 
 DEFAULT_QUEUE = "default"
 # Narrower than names are elsewhere: a session's name stands in URLs and in host-like places.
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _ID = re.compile(r"s-[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 
 
-def names(asked: Asked) -> Iterator[Problem]:
+def names(asked: IntakeQuery) -> Iterator[Problem]:
     """A session's name is short, no id, and its user's only one until it ends."""
     name, namesake = asked.request.name, asked.facts.namesake
     if name and not _NAME.fullmatch(name):
@@ -30,7 +30,7 @@ def names(asked: Asked) -> Iterator[Problem]:
         yield Problem("name", f"{name} is taken by your session {namesake.session_id}, which has not ended")
 
 
-def membership(asked: Asked) -> Iterator[Problem]:
+def membership(asked: IntakeQuery) -> Iterator[Problem]:
     """Members submit to their groups, domain admins to their domain's, admins to all."""
     caller, wanted = asked.caller, group_of(asked.request, asked.caller)
     if wanted != caller.owner.group and not is_member(caller, asked.facts.group):
@@ -39,7 +39,7 @@ def membership(asked: Asked) -> Iterator[Problem]:
         yield Problem("group", f"there is no group {quoted(wanted)} that you are a member of; yours: {mine}")
 
 
-def queue_of(asked: Asked) -> str:
+def queue_of(asked: IntakeQuery) -> str:
     """The queue that a session goes to: the one asked for, `default`, or the only one."""
     if asked.request.queue:
         return asked.request.queue
@@ -49,7 +49,7 @@ def queue_of(asked: Asked) -> str:
     return leaves[0].name if len(leaves) == 1 else ""
 
 
-def queues(asked: Asked) -> Iterator[Problem]:
+def queues(asked: IntakeQuery) -> Iterator[Problem]:
     """The queue is there, takes work, and has no queues below it."""
     facts, name = asked.facts, queue_of(asked)
     if not facts.queues and name == DEFAULT_QUEUE:
@@ -65,7 +65,7 @@ def queues(asked: Asked) -> Iterator[Problem]:
         yield from _unusable(queue, QueueTree(facts.queues) if len(facts.queues) > 1 else None)
 
 
-def dependencies(asked: Asked) -> Iterator[Problem]:
+def dependencies(asked: IntakeQuery) -> Iterator[Problem]:
     """What it waits for is there, can be told apart, and has not failed.
 
     A circle cannot arise: a session waits only for those that were there before it.

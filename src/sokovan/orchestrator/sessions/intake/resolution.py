@@ -23,7 +23,7 @@ from sokovan.orchestrator.sessions.intake.scaling_group_resolver import (
     slots_there,
     unknown_slots,
 )
-from sokovan.orchestrator.sessions.intake.validation_context import Asked, Pools
+from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, Pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Resolution:
     problems: tuple[Problem, ...]
 
 
-def resolved(asked: Asked, calculator: ResourceCalculator) -> Resolution:
+def resolved(asked: IntakeQuery, calculator: ResourceCalculator) -> Resolution:
     """The scaling group, images and slots of a request."""
     groups = kernel_groups(asked.request)
     written = [calculator.calculate(group.resources, None, where="").slots for group in groups]
@@ -62,7 +62,7 @@ def resolved(asked: Asked, calculator: ResourceCalculator) -> Resolution:
     return Resolution(scaling_group, tuple(found), tuple(problems))
 
 
-def _image(asked: Asked, group: KernelGroup, scaling_group: ScalingGroup | None) -> Image | None:
+def _image(asked: IntakeQuery, group: KernelGroup, scaling_group: ScalingGroup | None) -> Image | None:
     pool = None if scaling_group is None else asked.facts.pools.get(scaling_group.name)
     preferred = ARCHITECTURE_DEFAULT if pool is None else pool.architecture
     known = asked.facts.images.get(group.image, ())

@@ -11,7 +11,7 @@ from sokovan.domain.problems import Problem, problems_of
 from sokovan.domain.session import PRIORITY_RANGE, Mount, SessionType
 from sokovan.domain.tenancy import Role
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
-from sokovan.orchestrator.sessions.intake.validation_context import LOOKED_UP_MAX, Asked
+from sokovan.orchestrator.sessions.intake.validation_context import LOOKED_UP_MAX, IntakeQuery
 
 CLUSTER_SIZE_MAX = 10_000
 GROUPS_MAX = 256
@@ -33,7 +33,7 @@ SCRATCH = frozenset({"tmp", "var"})
 SYSTEM_SOURCES = frozenset({"boot", "dev", "etc", "proc", "run", "sys"})
 
 
-def cluster_size(asked: Asked) -> Iterator[Problem]:
+def cluster_size(asked: IntakeQuery) -> Iterator[Problem]:
     """At least one kernel in each group, and not too many in all."""
     request = asked.request
     if request.groups and request.size != 1:
@@ -49,7 +49,7 @@ def cluster_size(asked: Asked) -> Iterator[Problem]:
         yield Problem("size", f"{size} kernels are more than {CLUSTER_SIZE_MAX}, the most a session may have")
 
 
-def cluster_minimum(asked: Asked) -> Iterator[Problem]:
+def cluster_minimum(asked: IntakeQuery) -> Iterator[Problem]:
     """A minimum is between 0 and what there is."""
     request = asked.request
     sizes = [("minimum", request.minimum, sum(group.size for group in kernel_groups(request)))]
@@ -59,7 +59,7 @@ def cluster_minimum(asked: Asked) -> Iterator[Problem]:
             yield Problem(where, f"{minimum} is not between 0 and the {size} kernels there are")
 
 
-def group_names(asked: Asked) -> Iterator[Problem]:
+def group_names(asked: IntakeQuery) -> Iterator[Problem]:
     """Each kernel group has a name of its own."""
     names = Counter(group.name for group in asked.request.groups)
     for index, group in enumerate(asked.request.groups):
@@ -69,13 +69,13 @@ def group_names(asked: Asked) -> Iterator[Problem]:
             yield Problem(where, f"{names[group.name]} groups are called {group.name!r}")
 
 
-def session_type(asked: Asked) -> Iterator[Problem]:
+def session_type(asked: IntakeQuery) -> Iterator[Problem]:
     """System sessions are for administrators."""
     if asked.request.session_type is SessionType.SYSTEM and asked.caller.role is not Role.ADMIN:
         yield Problem("type", "system sessions are for administrators")
 
 
-def starting_time(asked: Asked) -> Iterator[Problem]:
+def starting_time(asked: IntakeQuery) -> Iterator[Problem]:
     """A later start is for batch sessions, and not for another year."""
     starts_at = asked.request.starts_at_ms
     if starts_at is None:
@@ -88,7 +88,7 @@ def starting_time(asked: Asked) -> Iterator[Problem]:
         yield Problem("starts_at", "is more than a year ahead")
 
 
-def durations(asked: Asked) -> Iterator[Problem]:
+def durations(asked: IntakeQuery) -> Iterator[Problem]:
     """Limits in seconds that mean something."""
     request = asked.request
     if request.time_limit_s is not None and not 1 <= request.time_limit_s <= YEAR_S:
@@ -97,7 +97,7 @@ def durations(asked: Asked) -> Iterator[Problem]:
         yield Problem("stop_grace", f"{request.stop_grace_s} s is not between 0 and {STOP_GRACE_S_MAX} s")
 
 
-def priority(asked: Asked) -> Iterator[Problem]:
+def priority(asked: IntakeQuery) -> Iterator[Problem]:
     """Not above what the owner's policies allow, or what is usual."""
     wanted = asked.request.priority
     low, high = PRIORITY_RANGE
@@ -112,7 +112,7 @@ def priority(asked: Asked) -> Iterator[Problem]:
         yield Problem("priority", f"{wanted} is more than {most}; an administrator may set one")
 
 
-def kernel_limit(asked: Asked) -> Iterator[Problem]:
+def kernel_limit(asked: IntakeQuery) -> Iterator[Problem]:
     """Not more kernels than the owner's policies allow in one session."""
     size = sum(group.size for group in kernel_groups(asked.request))
     for whose, policy in asked.facts.policies:
@@ -121,7 +121,7 @@ def kernel_limit(asked: Asked) -> Iterator[Problem]:
             yield Problem("size", f"{size} kernels are more than {most}, the most that {whose} may have in a session")
 
 
-def mounts(asked: Asked) -> Iterator[Problem]:
+def mounts(asked: IntakeQuery) -> Iterator[Problem]:
     """Targets that are no places of the system, and do not lie in each other."""
     given = asked.request.mounts
     if len(given) > MOUNTS_MAX:
@@ -134,7 +134,7 @@ def mounts(asked: Asked) -> Iterator[Problem]:
                 yield Problem(f"mounts/{index}/target", f"{mount.target} overlaps {other.target} of mounts/{earlier}")
 
 
-def service_ports(asked: Asked) -> Iterator[Problem]:
+def service_ports(asked: IntakeQuery) -> Iterator[Problem]:
     """Each service has a name and a port of its own, and none of the system's."""
     given = asked.request.ports
     if len(given) > PORTS_MAX:
@@ -149,7 +149,7 @@ def service_ports(asked: Asked) -> Iterator[Problem]:
             yield Problem(f"ports/{index}/port", f"port {one.port} is the system's own")
 
 
-def dependency_count(asked: Asked) -> Iterator[Problem]:
+def dependency_count(asked: IntakeQuery) -> Iterator[Problem]:
     """A session waits for a bounded number of others."""
     count = len(asked.request.depends_on)
     if count > LOOKED_UP_MAX:

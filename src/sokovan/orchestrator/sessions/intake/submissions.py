@@ -18,9 +18,9 @@ from sokovan.orchestrator.sessions.intake.requests import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.resource_calculator import named_slots
 from sokovan.orchestrator.sessions.intake.validation_context import (
     DEFAULT,
-    Asked,
     Dependencies,
-    FactReader,
+    IntakeContextReader,
+    IntakeQuery,
     Pools,
     read_dependencies,
 )
@@ -64,7 +64,7 @@ class Submissions:
     async def prepared(self, request: SessionRequest, caller: Caller) -> SessionSpec:
         """The session that a request would make; nothing is stored. Raises InvalidRequest."""
         wish = await self._wish(request, caller)
-        return await self._store.read(lambda unit: self._prepared(FactReader(unit), wish))
+        return await self._store.read(lambda unit: self._prepared(IntakeContextReader(unit), wish))
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
         """Store the session that a request asks for.
@@ -77,7 +77,7 @@ class Submissions:
 
     async def _take_in(self, unit: UnitOfWork, wishes: Sequence[_Wish]) -> Sequence[Submission | Exception]:
         """Judge, store and audit what came together, each for itself."""
-        facts = FactReader(unit)
+        facts = IntakeContextReader(unit)
         outcomes: dict[int, Submission | Exception] = {}
         fresh: dict[int, NewSession] = {}
         for place, wish in enumerate(wishes):
@@ -105,9 +105,9 @@ class Submissions:
             found = await self._store.read(lambda unit: read_dependencies(unit, request.depends_on, caller))
         return _Wish(request, caller, once, pools, found)
 
-    async def _prepared(self, facts: FactReader, wish: _Wish) -> SessionSpec:
+    async def _prepared(self, facts: IntakeContextReader, wish: _Wish) -> SessionSpec:
         found = await facts.of(wish.request, wish.caller, pools=wish.pools, dependencies=wish.dependencies)
-        return self._preparer.prepare(Asked(wish.request, wish.caller, found))
+        return self._preparer.prepare(IntakeQuery(wish.request, wish.caller, found))
 
     async def _stored(
         self, unit: UnitOfWork, fresh: Mapping[int, NewSession], renamed: Collection[int]

@@ -8,9 +8,9 @@ from sokovan.domain.problems import Problem
 from sokovan.orchestrator.sessions.intake import content_validators as content
 from sokovan.orchestrator.sessions.intake import reference_validators as reference
 from sokovan.orchestrator.sessions.intake import shape_validators as shape
-from sokovan.orchestrator.sessions.intake.validation_context import Asked
+from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
 
-RequestValidator = Callable[[Asked], Iterator[Problem]]
+RequestValidator = Callable[[IntakeQuery], Iterator[Problem]]
 
 VALIDATORS: Mapping[str, RequestValidator] = {
     "session-type": shape.session_type,
@@ -36,7 +36,7 @@ VALIDATORS: Mapping[str, RequestValidator] = {
 }
 
 
-def problems_with(asked: Asked) -> list[Problem]:
+def problems_with(asked: IntakeQuery) -> list[Problem]:
     """What all validators object to, each thing once, in the order of the validators."""
     found = (problem for validate in VALIDATORS.values() for problem in validate(asked))
     return list(dict.fromkeys(found))

@@ -19,8 +19,8 @@ from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.requests import Caller, SessionRequest
-from sokovan.ports.repositories.catalog import Catalog, CatalogItem, Item
-from sokovan.ports.repositories.sessions import SessionFilter, Sessions
+from sokovan.ports.repositories.catalog import CatalogItem, CatalogRepository, Item
+from sokovan.ports.repositories.sessions import SessionFilter, SessionRepository
 from sokovan.ports.storage import UnitOfWork
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ Pools: TypeAlias = Mapping[str, Pool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class IntakeContext:
     """The part of the system that a request touches.
 
     `pools` are the agents of each scaling group that has any. `dependencies` are the
@@ -58,12 +58,12 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class IntakeQuery:
     """A request, who asks, and what it is judged against."""
 
     request: SessionRequest
     caller: Caller
-    facts: Facts
+    facts: IntakeContext
 
 
 def group_of(request: SessionRequest, caller: Caller) -> str:
@@ -80,21 +80,23 @@ def is_member(caller: Caller, group: Group | None) -> bool:
     return caller.role is Role.DOMAIN_ADMIN and group.domain == caller.owner.domain
 
 
-class FactReader:
+class IntakeContextReader:
     """Reads what requests are judged against; what several of them need, once."""
 
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self._items = _Items(unit.catalog)
 
-    async def of(self, request: SessionRequest, caller: Caller, *, pools: Pools, dependencies: Dependencies) -> Facts:
+    async def of(
+        self, request: SessionRequest, caller: Caller, *, pools: Pools, dependencies: Dependencies
+    ) -> IntakeContext:
         """Everything that the validators and preparers ask about."""
         items = self._items
         await items.read(*_needed(request, caller, pools))
         groups = await _scaling_groups(items, request.scaling_group)
         queue = items.of(Queue, request.queue or DEFAULT)
         group = items.of(Group, group_of(request, caller))
-        return Facts(
+        return IntakeContext(
             now_ms=self._unit.now_ms,
             pools=pools,
             scaling_groups=groups,
@@ -122,7 +124,7 @@ async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Call
     return found
 
 
-async def visible_sessions(sessions: Sessions, text: str, caller: Caller) -> tuple[SessionRecord, ...]:
+async def visible_sessions(sessions: SessionRepository, text: str, caller: Caller) -> tuple[SessionRecord, ...]:
     """The sessions that a text may mean to somebody: own ones first."""
     if not is_name(text):
         return ()
@@ -148,7 +150,7 @@ def visible_to(caller: Caller) -> list[SessionFilter]:
 class _Items:
     """What was read of the catalog: together, since every question costs more than its answer."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: CatalogRepository) -> None:
         self._catalog = catalog
         self._known: dict[tuple[type, str], CatalogItem | None] = {}
         self._all: dict[type, Sequence[CatalogItem]] = {}
@@ -238,7 +240,7 @@ async def _policies(items: _Items, caller: Caller, group: Group | None) -> tuple
     return tuple((whose, policy) for whose, policy in policies if policy is not None)
 
 
-async def _namesake(sessions: Sessions, name: str, user: str) -> SessionRecord | None:
+async def _namesake(sessions: SessionRepository, name: str, user: str) -> SessionRecord | None:
     if not is_name(name):
         return None
     found = await sessions.page(SessionFilter(statuses=NOT_ENDED, user=user, name=name), limit=1)

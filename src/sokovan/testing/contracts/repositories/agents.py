@@ -9,13 +9,13 @@ from typing import TypeAlias
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import Conflict, ForbiddenCause, IllegalTransition, NotFound, StaleVersion
+from sokovan.domain.errors import Conflict, ForbiddenCause, IllegalTransition, ObjectNotFound, StaleVersion
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
 from sokovan.domain.slots import ResourceSlot
-from sokovan.ports.repositories.agents import Makeup
+from sokovan.ports.repositories.agents import AgentProfile
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, refusal
 
@@ -159,8 +159,8 @@ async def an_agent_that_has_kernels_cannot_leave(cluster: StoredCluster) -> None
 async def an_agent_joins_a_scaling_group_that_is_there(cluster: StoredCluster) -> None:
     """NotFound otherwise, and nothing is stored."""
     name = cluster.new("a")
-    await refusal(cluster.agent(name, scaling_group=cluster.new("group")), NotFound)
-    await refusal(agent_now(cluster, name), NotFound)
+    await refusal(cluster.agent(name, scaling_group=cluster.new("group")), ObjectNotFound)
+    await refusal(agent_now(cluster, name), ObjectNotFound)
 
 
 async def a_capacity_never_falls_below_what_is_held(cluster: StoredCluster) -> None:
@@ -271,9 +271,9 @@ async def architectures_and_slots_are_told_by_scaling_group(cluster: StoredClust
     ):
         await cluster.agent(name, scaling_group=groups[group], architecture=architecture, slots=slots, devices=False)
     found = await cluster.store.read(lambda unit: unit.fleet.makeup())
-    first = Makeup({"x86_64": 2, "aarch64": 1}, frozenset({"cpu", "cuda.device"}))
+    first = AgentProfile({"x86_64": 2, "aarch64": 1}, frozenset({"cpu", "cuda.device"}))
     expect(found[groups[0]] == first, f"the first group has {found[groups[0]]}")
-    second = Makeup({"aarch64": 1}, frozenset({"cpu"}))
+    second = AgentProfile({"aarch64": 1}, frozenset({"cpu"}))
     expect(found[groups[1]] == second and groups[2] not in found, "other groups are told wrongly")
     await walked(cluster, only, AgentTrigger.LEFT)
     left = await cluster.store.read(lambda unit: unit.fleet.makeup())
@@ -283,7 +283,7 @@ async def architectures_and_slots_are_told_by_scaling_group(cluster: StoredClust
 async def an_agent_that_never_joined_is_not_found(cluster: StoredCluster) -> None:
     """NotFound."""
     for name in (cluster.new("a"), "", "a\0b"):
-        await refusal(agent_now(cluster, name), NotFound)
+        await refusal(agent_now(cluster, name), ObjectNotFound)
 
 
 async def of_two_movers_one_wins(cluster: StoredCluster) -> None:

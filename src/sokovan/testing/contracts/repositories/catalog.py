@@ -10,7 +10,7 @@ from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
-from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, NotFound
+from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
 from sokovan.domain.ids import AccessKey, DeploymentId, QueueName, ScalingGroupName
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.serving.deployment import DeploymentSpec
@@ -151,8 +151,8 @@ async def what_is_not_there_is_not_found(cluster: StoredCluster) -> None:
     kinds: list[type[Domain | Queue | Image]] = [Domain, Queue, Image]
     for kind in kinds:
         for missing in (cluster.new("x"), "", "a\0b"):
-            await refusal(got(cluster, kind, missing), NotFound)
-            await refusal(removed(cluster, kind, missing), NotFound)
+            await refusal(got(cluster, kind, missing), ObjectNotFound)
+            await refusal(removed(cluster, kind, missing), ObjectNotFound)
 
 
 async def what_an_item_refers_to_must_be_there_first(cluster: StoredCluster) -> None:
@@ -171,16 +171,16 @@ async def what_an_item_refers_to_must_be_there_first(cluster: StoredCluster) -> 
         Keypair(AccessKey(cluster.new("k")), name_of(user), missing),
     ]
     for item in wrong:
-        error = await refusal(cluster.put(item), NotFound)
+        error = await refusal(cluster.put(item), ObjectNotFound)
         expect(missing in error.message, f"{item}: the refusal does not name what is missing")
-        await refusal(got(cluster, type(item), name_of(item)), NotFound)
+        await refusal(got(cluster, type(item), name_of(item)), ObjectNotFound)
 
 
 async def a_put_is_whole_or_not_at_all(cluster: StoredCluster) -> None:
     """One bad item keeps the good ones out."""
     good = Domain(cluster.new("d"))
-    await refusal(cluster.put(good, Domain(cluster.new("d"), cluster.new("x"))), NotFound)
-    await refusal(got(cluster, Domain, good.name), NotFound)
+    await refusal(cluster.put(good, Domain(cluster.new("d"), cluster.new("x"))), ObjectNotFound)
+    await refusal(got(cluster, Domain, good.name), ObjectNotFound)
 
 
 async def queues_form_a_tree(cluster: StoredCluster) -> None:
@@ -210,7 +210,7 @@ async def what_is_not_used_can_be_removed(cluster: StoredCluster) -> None:
     await cluster.put(*items)
     for item in reversed(items):
         await removed(cluster, type(item), name_of(item))
-        await refusal(got(cluster, type(item), name_of(item)), NotFound)
+        await refusal(got(cluster, type(item), name_of(item)), ObjectNotFound)
 
 
 async def what_is_referred_to_stays(cluster: StoredCluster) -> None:

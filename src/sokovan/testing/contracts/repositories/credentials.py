@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from sokovan.domain.errors import Conflict, NotFound
+from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey
 from sokovan.domain.tenancy import Domain, Keypair, Role, User
 from sokovan.ports.repositories.credentials import Principal
@@ -86,7 +86,7 @@ async def a_digest_stands_for_one_keypair(cluster: StoredCluster) -> None:
 async def what_is_not_there_gets_no_credential(cluster: StoredCluster) -> None:
     """NotFound."""
     for name in (cluster.new("k"), "", "a b", "x\0y"):
-        error = await refusal(put(cluster, name, cluster.new("digest")), NotFound)
+        error = await refusal(put(cluster, name, cluster.new("digest")), ObjectNotFound)
         expect(error.what == "keypair", f"there is no {error.what}, says the refusal")
 
 

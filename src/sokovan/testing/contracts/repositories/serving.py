@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from sokovan.domain.errors import Conflict, ForbiddenCause, IllegalTransition, InvalidSpec, NotFound, StaleVersion
+from sokovan.domain.errors import Conflict, ForbiddenCause, IllegalTransition, InvalidSpec, ObjectNotFound, StaleVersion
 from sokovan.domain.ids import AccessKey, AgentId, DeploymentId, KernelId, QueueName, RouteId, ScalingGroupName
 from sokovan.domain.lifecycle.deployment import DeploymentStatus, DeploymentTrigger
 from sokovan.domain.lifecycle.route import RouteStatus, RouteTrigger
@@ -114,8 +114,8 @@ async def a_deployment_needs_a_name_of_its_own_and_a_scaling_group(cluster: Stor
     await refusal(created(cluster, replace(record.spec, model="other")), Conflict)
     expect(await deployment_now(cluster, record.spec.deployment_id) == record, "the one that has the name was changed")
     astray = replace(deployment_spec(cluster), scaling_group=ScalingGroupName(cluster.new("group")))
-    await refusal(created(cluster, astray), NotFound)
-    await refusal(deployment_now(cluster, astray.deployment_id), NotFound)
+    await refusal(created(cluster, astray), ObjectNotFound)
+    await refusal(deployment_now(cluster, astray.deployment_id), ObjectNotFound)
 
 
 async def scaling_writes_what_is_wanted(cluster: StoredCluster) -> None:
@@ -174,10 +174,10 @@ async def what_is_not_there_is_not_found(cluster: StoredCluster) -> None:
     """Neither deployments nor routes."""
     record = await created(cluster)
     stranger = replace(record, spec=deployment_spec(cluster))
-    await refusal(deployment_now(cluster, stranger.spec.deployment_id), NotFound)
-    await refusal(moved(cluster, stranger, _D.REPLICAS_REQUESTED), NotFound)
-    await refusal(route_now(cluster, cluster.new("r")), NotFound)
-    await refusal(routed(cluster, stranger.spec.deployment_id), NotFound)
+    await refusal(deployment_now(cluster, stranger.spec.deployment_id), ObjectNotFound)
+    await refusal(moved(cluster, stranger, _D.REPLICAS_REQUESTED), ObjectNotFound)
+    await refusal(route_now(cluster, cluster.new("r")), ObjectNotFound)
+    await refusal(routed(cluster, stranger.spec.deployment_id), ObjectNotFound)
 
 
 async def a_new_route_waits_with_its_endpoints(cluster: StoredCluster) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import Conflict, IdempotencyConflict, NotFound
+from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
@@ -143,7 +143,7 @@ async def a_key_with_another_body_is_refused(cluster: StoredCluster) -> None:
     key, name = cluster.new("key"), cluster.new("s")
     await cluster.submit(cluster.new("s"), request=RequestKey("u1", key, "one"))
     await refusal(cluster.submit(name, request=RequestKey("u1", key, "other")), IdempotencyConflict)
-    await refusal(cluster.session(name), NotFound)
+    await refusal(cluster.session(name), ObjectNotFound)
 
 
 async def keys_of_different_senders_do_not_meet(cluster: StoredCluster) -> None:
@@ -181,18 +181,18 @@ async def an_id_that_is_taken_is_refused(cluster: StoredCluster) -> None:
     other = replace(session_spec(name), session_id=SessionId(cluster.new("s")))
     await refusal(cluster.store.run(lambda unit: unit.sessions.enqueue(other, BY_USER)), Conflict)
     expect(await cluster.session(name) == before, "a refused session changed the one that has the id")
-    await refusal(cluster.session(other.session_id), NotFound)
+    await refusal(cluster.session(other.session_id), ObjectNotFound)
 
 
 async def what_a_session_refers_to_must_be_there(cluster: StoredCluster) -> None:
     """NotFound names the scaling group, or the dependency."""
     name, missing = cluster.new("s"), cluster.new("x")
-    error = await refusal(cluster.submit(name, scaling_group=missing), NotFound)
+    error = await refusal(cluster.submit(name, scaling_group=missing), ObjectNotFound)
     expect(missing in error.message, "the refusal does not name the scaling group")
     there = (await cluster.submit(cluster.new("s"))).session_id
-    error = await refusal(cluster.submit(name, dependencies=(there, SessionId(missing))), NotFound)
+    error = await refusal(cluster.submit(name, dependencies=(there, SessionId(missing))), ObjectNotFound)
     expect(missing in error.message, "the refusal does not name the dependency")
-    await refusal(cluster.session(name), NotFound)
+    await refusal(cluster.session(name), ObjectNotFound)
 
 
 async def sessions_are_listed_oldest_first(cluster: StoredCluster) -> None:

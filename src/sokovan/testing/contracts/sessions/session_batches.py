@@ -13,7 +13,7 @@ from sokovan.domain.errors import (
     IdempotencyConflict,
     IllegalTransition,
     LifecycleError,
-    NotFound,
+    ObjectNotFound,
     SokovanError,
 )
 from sokovan.domain.events import KernelMoved, SessionMoved
@@ -193,8 +193,10 @@ async def a_refusal_among_new_sessions_takes_no_other_with_it(cluster: StoredClu
         new_session(cluster),
     ]
     kinds = [type(one) for one in await stored_many(cluster, *wanted)]
-    expect(kinds == [SessionRecord, Conflict, NotFound, NotFound, Conflict, SessionRecord], f"they are {kinds}")
-    await refusal(cluster.session(wanted[1].spec.session_id), NotFound)
+    expect(
+        kinds == [SessionRecord, Conflict, ObjectNotFound, ObjectNotFound, Conflict, SessionRecord], f"they are {kinds}"
+    )
+    await refusal(cluster.session(wanted[1].spec.session_id), ObjectNotFound)
 
 
 async def new_sessions_that_want_the_same_come_one_after_the_other(cluster: StoredCluster) -> None:

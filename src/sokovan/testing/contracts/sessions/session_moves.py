@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from sokovan.domain.errors import ForbiddenCause, IllegalTransition, NotFound, StaleVersion
+from sokovan.domain.errors import ForbiddenCause, IllegalTransition, ObjectNotFound, StaleVersion
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
@@ -279,8 +279,8 @@ async def goals_only_rise(cluster: StoredCluster) -> None:
 async def nothing_is_wanted_of_a_session_that_is_not_there(cluster: StoredCluster) -> None:
     """NotFound, for reading too."""
     missing = SessionId(cluster.new("s"))
-    await refusal(cluster.stop(missing), NotFound)
-    await refusal(cluster.session(missing), NotFound)
+    await refusal(cluster.stop(missing), ObjectNotFound)
+    await refusal(cluster.session(missing), ObjectNotFound)
 
 
 async def an_end_is_final(cluster: StoredCluster) -> None:

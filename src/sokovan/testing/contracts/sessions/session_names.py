@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from sokovan.domain.errors import Conflict, NotFound
+from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import QueueName, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.tenancy import Owner
@@ -44,7 +44,7 @@ async def a_name_is_taken_while_its_session_goes_on(cluster: StoredCluster) -> N
     error = await refusal(cluster.submit(second, name=name, owner=Owner(user=user)), Conflict)
     expect(name in error.message and first in error.message, f"the refusal does not say which: {error.message}")
     expect("another name" in error.hint, f"the hint does not help: {error.hint}")
-    await refusal(cluster.session(second), NotFound)
+    await refusal(cluster.session(second), ObjectNotFound)
 
 
 async def a_name_is_free_again_at_the_end(cluster: StoredCluster) -> None:
@@ -90,7 +90,7 @@ async def a_refused_name_leaves_the_rest_of_its_unit_of_work(cluster: StoredClus
 
     await cluster.store.run(work)
     await cluster.session(stored.session_id)
-    await refusal(cluster.session(refused.session_id), NotFound)
+    await refusal(cluster.session(refused.session_id), ObjectNotFound)
 
 
 async def an_id_means_its_session_and_no_other(cluster: StoredCluster) -> None:

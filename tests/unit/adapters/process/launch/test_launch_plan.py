@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.process.images import Images
+from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.sandbox import Sandbox
 from sokovan.adapters.process.launch.launch_plan import check_launch, plan_of
-from sokovan.adapters.process.layout import Places
+from sokovan.adapters.process.layout import KernelLayout
 from sokovan.domain.session import Mount
 from sokovan.ports.runtime import Launch, ProgramNotFound, RuntimeFailure
 from tests.kernels import launch
@@ -20,11 +20,11 @@ MARKS = {"SOKOVAN_KERNEL_ID": "k"}
 
 
 def plan(tmp_path: Path, asked: Launch, sandbox: Sandbox | None = None) -> dict[str, Any]:
-    places = Places(tmp_path / "root")
+    places = KernelLayout(tmp_path / "root")
     places.prepare()
     place = places.kernels / "k-1"
     (place / "work").mkdir(parents=True)
-    images = Images(places, SystemClock(), {})
+    images = ProcessImages(places, SystemClock(), {})
     return plan_of(asked, place, sandbox=sandbox or Sandbox(absence="none"), images=images, marks=MARKS)
 
 

@@ -13,14 +13,14 @@ import pytest
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.fork_server import NURSERY
-from sokovan.adapters.process.images import Images
+from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
 from sokovan.adapters.process.isolation.confinement import Confinement, confinement
 from sokovan.adapters.process.isolation.sandbox import Sandbox
 from sokovan.adapters.process.launch import starter as starting
 from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
-from sokovan.adapters.process.launch.starter import KernelForgotten, Starter
-from sokovan.adapters.process.layout import Places, open_lock
+from sokovan.adapters.process.launch.starter import KernelTombstoned, Starter
+from sokovan.adapters.process.layout import KernelLayout, open_lock
 from sokovan.adapters.process.observer import LEFTOVER_AGE_MS, Observer
 from sokovan.adapters.process.shim import processes
 from sokovan.domain.ids import KernelId
@@ -32,8 +32,8 @@ from tests.kernels import SLEEP, launch, relatives, runtime_in
 @pytest.fixture
 async def starter(tmp_path: Path) -> AsyncIterator[Starter]:
     async with runtime_in(tmp_path):
-        places = Places(tmp_path)
-        yield Starter(places, Images(places, SystemClock(), {}), confinement(bubblewrap=""))
+        places = KernelLayout(tmp_path)
+        yield Starter(places, ProcessImages(places, SystemClock(), {}), confinement(bubblewrap=""))
 
 
 async def test_a_second_start_does_nothing(starter: Starter, tmp_path: Path) -> None:
@@ -116,6 +116,6 @@ async def test_limits_that_cannot_be_set_leave_nothing(starter: Starter, tmp_pat
 
 async def test_a_stone_refuses_a_start(starter: Starter) -> None:
     starter.places.lay_stone("k-1", 0)
-    with pytest.raises(KernelForgotten, match="forgotten"):
+    with pytest.raises(KernelTombstoned, match="forgotten"):
         starter.start(launch("k", SLEEP))
     starter.start(launch("k", SLEEP, attempt=2))

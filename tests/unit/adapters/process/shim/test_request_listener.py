@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.process.shim import request_listener as module
-from sokovan.adapters.process.shim.request_listener import Caller, Listener, address
+from sokovan.adapters.process.shim.request_listener import RequestListener, ShimRequest, address
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def folder(tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.fixture
-def listener(folder: int) -> Iterator[Listener]:
-    ready = Listener(folder)
+def listener(folder: int) -> Iterator[RequestListener]:
+    ready = RequestListener(folder)
     yield ready
     ready.close(folder)
 
@@ -35,13 +35,13 @@ def connected(folder: int) -> socket.socket:
     return line
 
 
-def accepted(listener: Listener) -> Caller:
+def accepted(listener: RequestListener) -> ShimRequest:
     number = listener.accept()
     assert number is not None
     return listener.callers[number]
 
 
-def test_a_message_arrives_with_its_files_and_is_answered(folder: int, listener: Listener) -> None:
+def test_a_message_arrives_with_its_files_and_is_answered(folder: int, listener: RequestListener) -> None:
     heard, said = os.pipe()
     with connected(folder) as line:
         socket.send_fds(line, [b'{"do": "it"}'], [said])
@@ -57,13 +57,13 @@ def test_a_message_arrives_with_its_files_and_is_answered(folder: int, listener:
 
 
 @pytest.mark.parametrize("text", [b"no json", b"[1]", b'"text"'])
-def test_what_is_no_message_is_an_empty_one(folder: int, listener: Listener, text: bytes) -> None:
+def test_what_is_no_message_is_an_empty_one(folder: int, listener: RequestListener, text: bytes) -> None:
     with connected(folder) as line:
         line.send(text)
         assert accepted(listener).receive() == ({}, [])
 
 
-def test_a_caller_that_hangs_up_is_told_by_none(folder: int, listener: Listener) -> None:
+def test_a_caller_that_hangs_up_is_told_by_none(folder: int, listener: RequestListener) -> None:
     connected(folder).close()
     caller = accepted(listener)
     assert caller.receive() == (None, [])
@@ -71,7 +71,7 @@ def test_a_caller_that_hangs_up_is_told_by_none(folder: int, listener: Listener)
 
 
 def test_more_callers_than_allowed_are_sent_away(
-    folder: int, listener: Listener, monkeypatch: pytest.MonkeyPatch
+    folder: int, listener: RequestListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CALLERS_MAX", 1)
     with connected(folder) as first, connected(folder) as second:
@@ -83,8 +83,8 @@ def test_more_callers_than_allowed_are_sent_away(
 
 
 def test_a_socket_that_a_predecessor_left_is_no_hindrance(folder: int) -> None:
-    first = Listener(folder)
-    second = Listener(folder)
+    first = RequestListener(folder)
+    second = RequestListener(folder)
     with connected(folder):
         assert second.accept() is not None
     first.close(folder)

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.adapters.sql.allocation.lanes import rounds_of
-from sokovan.adapters.sql.allocation.verification import Accepted, Facts
+from sokovan.adapters.sql.allocation.verification import Accepted, LockedState
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
@@ -38,7 +38,7 @@ class MismatchFor(RepositoryAllocator):
     unlucky = "unlucky"
 
     async def _write(
-        self, transaction: Transaction, accepted: Sequence[Accepted], facts: Facts, context: AllocationContext
+        self, transaction: Transaction, accepted: Sequence[Accepted], facts: LockedState, context: AllocationContext
     ) -> list[AllocationResult]:
         results = await super()._write(transaction, accepted, facts, context)
         if any(one.session.session_id == self.unlucky for one in accepted):

@@ -3,15 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.adapters.sql.allocation.devices import DeviceShelf
+from sokovan.adapters.sql.allocation.devices import DeviceAllocator
 from sokovan.domain.slots import ResourceSlot
 
 GPU, SHARES = "cuda.device", "cuda.shares"
 
 
-def shelf_of(slot: str, *devices: tuple[int, int]) -> DeviceShelf:
+def shelf_of(slot: str, *devices: tuple[int, int]) -> DeviceAllocator:
     """Devices d0, d1, ... as (units, free)."""
-    shelf = DeviceShelf()
+    shelf = DeviceAllocator()
     for index, (units, free) in enumerate(devices):
         shelf.add(slot, f"d{index}", units=units, free=free)
     return shelf

@@ -3,8 +3,8 @@
 from typing import Any
 
 from sokovan.adapters.sql.allocation.locked_state import lock_facts
-from sokovan.adapters.sql.allocation.verification import Facts
-from sokovan.adapters.sql.repositories.owner_limits import Limits
+from sokovan.adapters.sql.allocation.verification import LockedState
+from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import SessionId
@@ -19,9 +19,9 @@ from sokovan.testing.stored_cluster import StoredCluster, assignment
 GPU = "cuda.device"
 
 
-async def locked(cluster: StoredCluster, *assignments: Assignment, **context: Any) -> Facts:
-    async def work(unit: SqlUnitOfWork) -> Facts:
-        return await lock_facts(unit.transaction, assignments, AllocationContext(**context), Limits())
+async def locked(cluster: StoredCluster, *assignments: Assignment, **context: Any) -> LockedState:
+    async def work(unit: SqlUnitOfWork) -> LockedState:
+        return await lock_facts(unit.transaction, assignments, AllocationContext(**context), OwnerLimitCache())
 
     return await cluster.store.run_sql(work)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.adapters.sql.allocation.devices import DeviceShelf
+from sokovan.adapters.sql.allocation.devices import DeviceAllocator
 from sokovan.adapters.sql.allocation.verification import limits_on, verify
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.domain.ids import AgentId, KernelId
@@ -17,7 +17,7 @@ from sokovan.ports.allocation import (
     AgentChanged,
     AllocationError,
     AllocationRefused,
-    DependencyUnmet,
+    DependencyChanged,
     IncompleteGang,
     QuotaPassed,
     SessionNotWaiting,
@@ -51,7 +51,7 @@ CASES: Cases = {
     "a session to be stopped": (SessionNotWaiting, {"goal": Goal.STOP}, {}),
     "a session that ended": (SessionNotWaiting, {"status": SessionStatus.CANCELLED}, {}),
     "a gang in part": (IncompleteGang, {"required": 2}, {}),
-    "a dependency": (DependencyUnmet, {}, {"unmet": {"s"}}),
+    "a dependency": (DependencyChanged, {}, {"unmet": {"s"}}),
     "no such agent": (AgentChanged, {}, {"agents": {}}),
     "an agent without a sign of life": (AgentChanged, {}, {"agents": {A1: agent_facts(alive=False)}}),
     "another scaling group": (AgentChanged, {"scaling_group": "other"}, {}),
@@ -104,7 +104,7 @@ def test_labels_must_have_the_value_that_is_required() -> None:
 
 
 def test_a_gang_that_is_refused_gives_everything_back() -> None:
-    shelf = DeviceShelf()
+    shelf = DeviceAllocator()
     shelf.add("cuda.device", "gpu0", units=1, free=1)
     agent = agent_facts(free={"cpu": 10, "cuda.device": 1}, places=3, shelf=shelf)
     before = deepcopy(agent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.adapters.sql.allocation.verification import Facts
+from sokovan.adapters.sql.allocation.verification import LockedState
 from sokovan.adapters.sql.allocation.writing import write_allocations
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.lifecycle.kernel import KernelStatus
@@ -14,7 +14,7 @@ async def test_nothing_accepted_is_nothing_written() -> None:
     async with StoredCluster.open() as cluster:
 
         async def work(unit: SqlUnitOfWork) -> int:
-            facts = Facts(agents={}, sessions={}, used={}, limits={}, unmet=())
+            facts = LockedState(agents={}, sessions={}, used={}, limits={}, unmet=())
             return len(await write_allocations(unit.transaction, [], facts, AllocationContext()))
 
         assert await cluster.store.run_sql(work) == 0

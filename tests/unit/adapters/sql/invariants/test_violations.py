@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.invariants.violations import ROWS_MAX, Check, Offences, no_row, runs_of, unequal
+from sokovan.adapters.sql.invariants.violations import ROWS_MAX, Check, Violations, no_row, runs_of, unequal
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -18,9 +18,9 @@ def table_of(*rows: tuple[str, int]) -> sa.Select[Any]:
     return sa.select(sa.union_all(*lines).subquery())
 
 
-async def found_by(check: Check) -> Offences:
+async def found_by(check: Check) -> Violations:
     """What a check finds in an empty store."""
-    offences = Offences()
+    offences = Violations()
 
     async def work(unit: SqlUnitOfWork) -> None:
         await check(unit.transaction, offences)
@@ -31,7 +31,7 @@ async def found_by(check: Check) -> Offences:
 
 
 def test_only_the_first_rows_are_kept_and_all_are_counted() -> None:
-    offences = Offences()
+    offences = Violations()
     offences.extend("wrong", [{"n": n} for n in range(ROWS_MAX - 1)], count=ROWS_MAX - 1)
     offences.add("odd", n=-1)
     offences.add("too much", n=-2)

@@ -3,7 +3,7 @@
 import pytest
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.errors import ForbiddenCause, NotFound
+from sokovan.domain.errors import ForbiddenCause, ObjectNotFound
 from sokovan.domain.events import AgentEnrolled, AgentMoved
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentTrigger
@@ -45,7 +45,7 @@ async def test_only_the_agent_itself_can_bring_it_back() -> None:
 async def test_an_agent_that_never_joined_cannot_be_moved() -> None:
     async with StoredCluster.open() as cluster:
         record = AgentRecord(AgentInfo(AgentId("nobody"), ResourceSlot()), version=1)
-        with pytest.raises(NotFound):
+        with pytest.raises(ObjectNotFound):
             await moved(cluster, record, AgentTrigger.HEARTBEAT_MISSED, BY_COORDINATOR)
 
 

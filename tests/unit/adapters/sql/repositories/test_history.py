@@ -58,6 +58,6 @@ async def test_no_lines_are_no_statement() -> None:
 async def test_a_line_that_the_table_does_not_have_is_refused_by_the_database() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")
-        line = history.Line("a1", 2, "alive", "lost", "wished")
+        line = history.HistoryRow("a1", 2, "alive", "lost", "wished")
         with pytest.raises(IntegrityError):
             await cluster.store.run_sql(lambda unit: history.append(unit.transaction, "agent", [line], SLOW))

@@ -1,6 +1,6 @@
 """Limits, read again only when they were written."""
 
-from sokovan.adapters.sql.repositories.owner_limits import Limits, OwnerLimits, policies_by_owner
+from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache, OwnerLimits, policies_by_owner
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.ids import AccessKey
@@ -12,7 +12,7 @@ from sokovan.testing.stored_cluster import StoredCluster
 POLICY = ResourcePolicy("p", slots_max=SlotLimits({"cpu": 0, "mem": 7}), sessions_max=3)
 
 
-async def current(cluster: StoredCluster, limits: Limits) -> OwnerLimits:
+async def current(cluster: StoredCluster, limits: OwnerLimitCache) -> OwnerLimits:
     return await cluster.store.read(lambda unit: limits.current(unit.transaction))
 
 
@@ -26,7 +26,7 @@ async def test_every_scope_has_the_slots_and_a_keypair_its_sessions() -> None:
     async with StoredCluster.open() as cluster:
         await owners(cluster)
         slots = {"cpu": 0, "mem": 7}
-        assert await current(cluster, Limits()) == {
+        assert await current(cluster, OwnerLimitCache()) == {
             ("domain", "d"): slots,
             ("group", "g"): slots,
             ("user", "u"): slots,
@@ -37,7 +37,7 @@ async def test_every_scope_has_the_slots_and_a_keypair_its_sessions() -> None:
 async def test_they_are_read_again_when_an_owner_or_a_policy_was_written() -> None:
     async with StoredCluster.open() as cluster:
         await owners(cluster)
-        limits = Limits()
+        limits = OwnerLimitCache()
         first = await current(cluster, limits)
         assert await current(cluster, limits) is first
         await cluster.put(Image("python"))

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sokovan.adapters.sql.repositories.usage import Delta, LedgerMismatch, apply_delta, read_owners, scopes_of
+from sokovan.adapters.sql.repositories.usage import LedgerMismatch, UsageDelta, apply_delta, read_owners, scopes_of
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.stored_cluster import StoredCluster
@@ -17,7 +17,7 @@ def test_the_four_scopes_of_an_owner_are_named() -> None:
 
 
 def test_amounts_add_up_by_agent_and_by_owner() -> None:
-    delta = Delta()
+    delta = UsageDelta()
     for sign in (1, 1, -1):
         delta.add_kernel("a1", ResourceSlot({"cpu": 3}), sign=sign)
         delta.add_owner(ROW, {"cpu": 3}, sign=sign)
@@ -27,7 +27,7 @@ def test_amounts_add_up_by_agent_and_by_owner() -> None:
 
 
 def test_owners_that_share_a_scope_count_there_together() -> None:
-    delta = Delta()
+    delta = UsageDelta()
     other = SimpleNamespace(access_key="k2", user="u2", group="g", domain="d")
     for row in (ROW, other):
         delta.add_owner(row, {"cpu": 1}, sign=1)
@@ -36,15 +36,15 @@ def test_owners_that_share_a_scope_count_there_together() -> None:
     assert counted["user", "u2", "cpu"] == 1
 
 
-async def applied(cluster: StoredCluster, delta: Delta, **incarnations: int) -> dict[tuple[str, str, str], int]:
+async def applied(cluster: StoredCluster, delta: UsageDelta, **incarnations: int) -> dict[tuple[str, str, str], int]:
     async def work(unit: SqlUnitOfWork) -> dict[tuple[str, str, str], int]:
         return await apply_delta(unit.transaction, delta, incarnations=incarnations)
 
     return await cluster.store.run_sql(work)
 
 
-def taking(cpu: int) -> Delta:
-    delta = Delta()
+def taking(cpu: int) -> UsageDelta:
+    delta = UsageDelta()
     delta.add_kernel("a1", ResourceSlot({"cpu": abs(cpu)}), sign=1 if cpu > 0 else -1)
     delta.add_owner(ROW, {"cpu": abs(cpu)}, sign=1 if cpu > 0 else -1)
     return delta
@@ -77,7 +77,7 @@ async def test_an_owner_that_uses_less_than_is_freed_is_a_mismatch() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")
         await applied(cluster, taking(4), a1=1)
-        more = Delta()
+        more = UsageDelta()
         more.add_owner(ROW, {"cpu": 5}, sign=-1)
         with pytest.raises(LedgerMismatch, match="owners"):
             await applied(cluster, more)
@@ -86,7 +86,7 @@ async def test_an_owner_that_uses_less_than_is_freed_is_a_mismatch() -> None:
 async def test_devices_are_counted_too() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")
-        delta = Delta()
+        delta = UsageDelta()
         delta.devices["a1", "gpu0"] = 2
         with pytest.raises(LedgerMismatch, match="devices"):
             await applied(cluster, delta)

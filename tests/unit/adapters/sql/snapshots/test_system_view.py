@@ -11,7 +11,7 @@ from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
-from sokovan.domain.errors import NotFound
+from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.policy import ResourcePolicy, Scope
 from sokovan.domain.slots import ResourceSlot
@@ -48,7 +48,7 @@ def agent(name: str = "a1", group: ScalingGroupName = HERE, *, kernels: int = 1)
 
 
 def test_an_unknown_scaling_group_is_not_found() -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(ObjectNotFound):
         view().snapshot(ScalingGroupName("nowhere"))
 
 

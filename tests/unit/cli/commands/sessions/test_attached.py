@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sokovan.cli.commands.sessions import attached
-from sokovan.cli.commands.sessions.attached import Attached
+from sokovan.cli.commands.sessions.attached import AttachedSession
 from sokovan.sdk.core.followers import LogPiece
 from sokovan.wire.api.sessions import SessionBody
 from tests.unit.cli.canned_server import CannedServer, Sokovan
@@ -163,7 +163,7 @@ def test_what_ended_without_running_is_a_failure_of_ours(server: CannedServer, s
     assert "has no exit code: no such venv" in err
 
 
-class Interrupted(Attached):
+class Interrupted(AttachedSession):
     """Somebody who presses Ctrl-C when the first output comes."""
 
     pressed = False
@@ -215,7 +215,7 @@ def test_ctrl_c_where_nobody_can_answer_stops_the_session(
 ) -> None:
     ends_with(server, 143)
     server.says("DELETE sessions/s-1", session(status="terminating"))
-    monkeypatch.setattr(attached, "Attached", Interrupted)
+    monkeypatch.setattr(attached, "AttachedSession", Interrupted)
     monkeypatch.setattr("sokovan.cli.commands.sessions.run.Attached", Interrupted)
     from sokovan.cli.main import run  # noqa: PLC0415  # beside its one use
 

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from sokovan.cli.commands.sessions.logs import followed
-from sokovan.sdk.core.followers import LogWish
+from sokovan.sdk.core.followers import LogOptions
 from sokovan.sdk.errors import ServerFailed
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.sessions import Sessions
@@ -72,7 +72,7 @@ def test_a_machine_is_asked_again_for_as_long_as_the_session_goes_on() -> None:
     transport = httpx2.MockTransport(answer)
     sessions = Sessions(Connection(ENDPOINT, transport=transport, surroundings=StillClock()))
     with pytest.raises(ServerFailed):
-        list(followed(sessions, "s-1", LogWish(follow=True, size=1)))
+        list(followed(sessions, "s-1", LogOptions(follow=True, size=1)))
     assert looks == []
 
 

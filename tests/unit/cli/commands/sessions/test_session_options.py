@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from sokovan.cli.commands.sessions.session_options import FILE_MAX, Wish, pairs, read_spec_file
-from sokovan.sdk.errors import InvalidSetting, InvalidSpec
-from sokovan.sdk.settings import Settings, resolve
+from sokovan.sdk.errors import InvalidSetting, InvalidSpecFile
+from sokovan.sdk.settings import ClientSettings, resolve
 from sokovan.wire.api.sessions import MountBody, ServicePortBody, SessionBody
 
 SPEC = "apiVersion: sokovan/v1\nkind: Session\nname: train\nrun: python train.py\nresources: {cpu: 2, mem: 1GiB}\n"
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path) -> ClientSettings:
     """Those of a user who prefers a queue."""
     return resolve({}, environment={"HOME": str(tmp_path), "SOKOVAN_QUEUE": "research"}, folder=tmp_path)
 
 
-def test_every_option_reaches_the_request(settings: Settings) -> None:
+def test_every_option_reaches_the_request(settings: ClientSettings) -> None:
     wish = Wish(
         name="n", type="interactive", image="host", cpus="2", mem="4GiB", gpus="0.5", slot=("tpu.device=1",), size=4,
         minimum=2, env=("A=1", "B="), mount=("/a:/b:rw",), port=("web=80",), require=("zone=a",),
@@ -40,7 +40,7 @@ def test_every_option_reaches_the_request(settings: Settings) -> None:
     ]  # fmt: skip
 
 
-def test_what_is_said_wins_over_the_file(tmp_path: Path, settings: Settings) -> None:
+def test_what_is_said_wins_over_the_file(tmp_path: Path, settings: ClientSettings) -> None:
     (tmp_path / "f.yaml").write_text(SPEC, encoding="utf-8")
     [body] = Wish(file=str(tmp_path / "f.yaml"), name="other", cpus="4").bodies([], settings)
     assert (body.name, body.command, body.queue) == ("other", ["python", "train.py"], "research")
@@ -49,7 +49,7 @@ def test_what_is_said_wins_over_the_file(tmp_path: Path, settings: Settings) -> 
     assert (body.name, body.command) == ("train", ["ls"])
 
 
-def test_one_command_is_not_for_several_sessions(tmp_path: Path, settings: Settings) -> None:
+def test_one_command_is_not_for_several_sessions(tmp_path: Path, settings: ClientSettings) -> None:
     (tmp_path / "f.yaml").write_text(f"{SPEC}---\n{SPEC}", encoding="utf-8")
     wish = Wish(file=str(tmp_path / "f.yaml"))
     assert len(wish.bodies([], settings)) == 2
@@ -70,5 +70,5 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, content: bytes | Non
     path = tmp_path / "f.yaml"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(InvalidSpec, match=told):
+    with pytest.raises(InvalidSpecFile, match=told):
         read_spec_file(str(path))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.sessions.explain.suggestions import TRIED_MAX, relaxations
+from sokovan.orchestrator.sessions.explain.suggestions import TRIED_MAX, suggestions
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 from sokovan.scheduling.trace import Check, Code, Verdict
 
@@ -30,7 +30,7 @@ def verdict(code: Code, **options: Any) -> Verdict:
 def test_a_hard_closeness_may_become_soft() -> None:
     session = gang({"cpu": 1000}, {"cpu": 1000}, topology=TopologyConstraint(TopologyMode.HARD, "rack"))
 
-    first = relaxations(session, verdict(Code.TOPOLOGY_NO_ROOM))[0]
+    first = suggestions(session, verdict(Code.TOPOLOGY_NO_ROOM))[0]
 
     assert first.change == "with --topology soft:rack"
     assert first.session.topology == TopologyConstraint(TopologyMode.SOFT, "rack")
@@ -39,7 +39,7 @@ def test_a_hard_closeness_may_become_soft() -> None:
 def test_kernels_may_be_as_small_as_the_nearest_agent_has_room() -> None:
     session = gang({"cpu": 8000, "mem": 4 << 30})
 
-    (one,) = relaxations(session, verdict(Code.NOT_ENOUGH_FREE, shortfall=ResourceSlot({"cpu": 2500})))
+    (one,) = suggestions(session, verdict(Code.NOT_ENOUGH_FREE, shortfall=ResourceSlot({"cpu": 2500})))
 
     assert one.change == "with cpu=5 for each kernel"
     assert one.session.kernels[0].slots == ResourceSlot({"cpu": 5000, "mem": 4 << 30})
@@ -48,7 +48,7 @@ def test_kernels_may_be_as_small_as_the_nearest_agent_has_room() -> None:
 def test_a_slot_of_which_there_is_nothing_may_be_done_without() -> None:
     session = gang({"cpu": 1000, "cuda.device": 2})
 
-    (one,) = relaxations(session, verdict(Code.NEVER_FITS, shortfall=ResourceSlot({"cuda.device": 2})))
+    (one,) = suggestions(session, verdict(Code.NEVER_FITS, shortfall=ResourceSlot({"cuda.device": 2})))
 
     assert one.change == "without --gpus"
     assert one.session.kernels[0].slots == ResourceSlot({"cpu": 1000})
@@ -58,13 +58,13 @@ def test_a_slot_of_which_there_is_nothing_may_be_done_without() -> None:
 def test_nothing_runs_without_processors_and_memory(slot: str) -> None:
     session = gang({"cpu": 1000, "mem": 1000})
 
-    assert relaxations(session, verdict(Code.NOT_ENOUGH_FREE, shortfall=ResourceSlot({slot: 1000}))) == []
+    assert suggestions(session, verdict(Code.NOT_ENOUGH_FREE, shortfall=ResourceSlot({slot: 1000}))) == []
 
 
 def test_other_devices_are_left_out_by_the_name_of_their_slot() -> None:
     session = gang({"cpu": 1000, "rocm.device": 1})
 
-    (one,) = relaxations(session, verdict(Code.NOT_ENOUGH_FREE, shortfall=ResourceSlot({"rocm.device": 1})))
+    (one,) = suggestions(session, verdict(Code.NOT_ENOUGH_FREE, shortfall=ResourceSlot({"rocm.device": 1})))
 
     assert one.change == "without --slot rocm.device"
 
@@ -73,7 +73,7 @@ def test_a_queue_whose_share_is_all_there_is_is_short_of_room() -> None:
     session = gang({"cpu": 1000, "cuda.device": 2})
     room = Check("room", "short", "free now: 1 of 8 cuda.device")
 
-    (one,) = relaxations(
+    (one,) = suggestions(
         session, verdict(Code.QUEUE_OVER_SHARE, checks=(room,), shortfall=ResourceSlot({"cuda.device": 1}))
     )
 
@@ -83,7 +83,7 @@ def test_a_queue_whose_share_is_all_there_is_is_short_of_room() -> None:
 def test_only_the_larger_kernels_become_smaller() -> None:
     session = gang({"cpu": 8000}, {"cpu": 2000})
 
-    smaller = relaxations(session, verdict(Code.NOT_ENOUGH_FREE, shortfall=ResourceSlot({"cpu": 4000})))[0].session
+    smaller = suggestions(session, verdict(Code.NOT_ENOUGH_FREE, shortfall=ResourceSlot({"cpu": 4000})))[0].session
 
     assert [kernel.slots["cpu"] for kernel in smaller.kernels] == [4000, 2000]
 
@@ -92,7 +92,7 @@ def test_only_the_larger_kernels_become_smaller() -> None:
 def test_a_gang_may_start_with_what_fits_or_with_one_less(fit: int, start: int) -> None:
     session = gang(*[{"cpu": 1000}] * 4)
 
-    (one,) = relaxations(session, verdict(Code.FRAGMENTED, kernels_fit=fit, kernels_needed=4))
+    (one,) = suggestions(session, verdict(Code.FRAGMENTED, kernels_fit=fit, kernels_needed=4))
 
     assert one.change == f"with --minimum {start}: {start} of 4 kernels"
     assert one.session.min_kernels == start
@@ -101,7 +101,7 @@ def test_a_gang_may_start_with_what_fits_or_with_one_less(fit: int, start: int) 
 def test_a_group_that_must_be_there_stays_with_one_kernel() -> None:
     session = gang(*[{"cpu": 1000}] * 4, min_kernels=4, group_minimums={"main": 1, "sub": 3})
 
-    (one,) = relaxations(session, verdict(Code.FRAGMENTED, kernels_fit=2, kernels_needed=4))
+    (one,) = suggestions(session, verdict(Code.FRAGMENTED, kernels_fit=2, kernels_needed=4))
 
     assert one.session.group_minimums == {"main": 1, "sub": 1}
 
@@ -109,7 +109,7 @@ def test_a_group_that_must_be_there_stays_with_one_kernel() -> None:
 def test_labels_that_no_agent_has_may_be_given_up() -> None:
     session = SessionWorkload(S1, (KernelWorkload(KernelId("k"), ResourceSlot({"cpu": 1}), require={"zone": "moon"}),))
 
-    (one,) = relaxations(session, verdict(Code.NO_LABEL_MATCH))
+    (one,) = suggestions(session, verdict(Code.NO_LABEL_MATCH))
 
     assert one.session.kernels[0].require == {}
 
@@ -118,7 +118,7 @@ def test_labels_that_no_agent_has_may_be_given_up() -> None:
 def test_against_a_limit_only_time_helps(code: Code) -> None:
     session = gang(*[{"cpu": 1000}] * 4, topology=TopologyConstraint(TopologyMode.HARD))
 
-    assert relaxations(session, verdict(code, shortfall=ResourceSlot({"cpu": 1}))) == []
+    assert suggestions(session, verdict(code, shortfall=ResourceSlot({"cpu": 1}))) == []
 
 
 @given(
@@ -132,7 +132,7 @@ def test_every_change_asks_for_less_and_there_are_few(
 ) -> None:
     session = gang(*asked, topology=TopologyConstraint(TopologyMode.HARD))
 
-    found = relaxations(session, verdict(code, shortfall=ResourceSlot(lacking), kernels_fit=fit))
+    found = suggestions(session, verdict(code, shortfall=ResourceSlot(lacking), kernels_fit=fit))
 
     assert len(found) <= TRIED_MAX
     for change, other in found:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
-from sokovan.domain.errors import NotFound
+from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.policy import ResourcePolicy
@@ -16,7 +16,7 @@ from sokovan.domain.slots import SlotLimits
 from sokovan.domain.tenancy import User
 from sokovan.orchestrator.sessions.explain import why
 from sokovan.orchestrator.sessions.explain.plan import DryRunLimits, DryRuns
-from sokovan.orchestrator.sessions.explain.why import Inquiries
+from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.scheduling.trace import Advice
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, refusal
@@ -66,7 +66,7 @@ async def test_while_too_much_is_tried_out_a_session_still_hears_why_it_waits(li
     await little.cycle()
     busy = DryRuns(SqlSnapshots(little.store), limits=DryRunLimits(at_a_time=0, waiting_max=0))
 
-    told = await Inquiries(little.store, busy).why(session.session_id)
+    told = await WhyService(little.store, busy).why(session.session_id)
 
     assert (told.code, told.would_start) == ("NEVER_FITS", ())
 
@@ -75,7 +75,7 @@ async def test_without_a_view_of_the_cluster_nothing_is_tried(little: LittleCont
     session = await little.submit(resources={"gpu": 8})
     await little.cycle()
 
-    told = await Inquiries(little.store).why(session.session_id)
+    told = await WhyService(little.store).why(session.session_id)
 
     assert (told.code, told.would_start) == ("NEVER_FITS", ())
 
@@ -178,7 +178,7 @@ async def test_reasons_of_the_past_come_with_the_answer(little: LittleController
 
 
 async def test_an_unknown_session_is_not_there(little: LittleController) -> None:
-    await refusal(little.controller.why(SessionId("s-nobody")), NotFound)
+    await refusal(little.controller.why(SessionId("s-nobody")), ObjectNotFound)
 
 
 async def test_all_that_waits_is_told_by_reason(little: LittleController, monkeypatch: pytest.MonkeyPatch) -> None:

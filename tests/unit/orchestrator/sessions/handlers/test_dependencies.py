@@ -7,7 +7,7 @@ import pytest
 from sokovan.domain.errors import Conflict, StoreUnavailable
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import SessionType
-from sokovan.orchestrator.sessions.context import Round
+from sokovan.orchestrator.sessions.context import Cycle
 from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
@@ -93,8 +93,8 @@ async def test_a_store_that_is_away_for_a_moment_makes_nobody_forget(
     handler = handler_of(cluster)
     monkeypatch.setattr(handler, "_failed", once(handler._failed, StoreUnavailable("gone")))
     with pytest.raises(StoreUnavailable):
-        await handler.handle(Round())
-    assert await handler.handle(Round())
+        await handler.handle(Cycle())
+    assert await handler.handle(Cycle())
     assert (await cluster.session("second")).cause == "dependency-failed"
 
 
@@ -102,10 +102,10 @@ async def test_one_that_could_not_be_withdrawn_is_tried_again_in_time(cluster: O
     await someone_waits_for_a_failure(cluster)
     handler, shop = handler_of(cluster), cluster.coordinator._shop
     shop.quarantine.failed("second", handler="schedule", error=Conflict("no"))
-    assert not await handler.handle(Round())
+    assert not await handler.handle(Cycle())
     assert await cluster.status("second") == "pending"
     await cluster.clock.advance(60)
-    assert await handler.handle(Round())
+    assert await handler.handle(Cycle())
     assert (await cluster.session("second")).cause == "dependency-failed"
 
 

@@ -2,8 +2,8 @@
 
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.orchestrator.sessions.config import Pace
-from sokovan.orchestrator.sessions.handlers.heartbeats import Patience
+from sokovan.orchestrator.sessions.config import Timing
+from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatTimeouts
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
@@ -30,7 +30,7 @@ async def test_an_agent_nobody_ever_heard_is_suspected_as_well(cluster: Orchestr
 
 
 async def test_many_that_fall_silent_together_are_moved_together() -> None:
-    async with OrchestratedCluster.open(pace=Pace(patience=Patience(suspect_s=3, lost_s=4))) as cluster:
+    async with OrchestratedCluster.open(pace=Timing(patience=HeartbeatTimeouts(suspect_s=3, lost_s=4))) as cluster:
         for number in range(12):
             await cluster.stored.agent(f"a{number:02}")
         await cluster.settle()

@@ -6,16 +6,16 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import EndPolicy, LostPolicy
-from sokovan.orchestrator.sessions.config import Pace
-from sokovan.orchestrator.sessions.handlers.heartbeats import Patience
-from sokovan.orchestrator.sessions.handlers.lost_agents import Brake
+from sokovan.orchestrator.sessions.config import Timing
+from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatTimeouts
+from sokovan.orchestrator.sessions.handlers.lost_agents import MassFailureGuard
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER
 
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
-QUICK = Pace(patience=Patience(suspect_s=3, lost_s=3), lost_s=4)
+QUICK = Timing(patience=HeartbeatTimeouts(suspect_s=3, lost_s=3), lost_s=4)
 
 
 async def test_a_gang_with_one_kernel_on_a_lost_agent_ends_everywhere() -> None:
@@ -52,7 +52,7 @@ async def test_an_agent_that_comes_back_in_time_keeps_its_sessions() -> None:
 
 
 async def test_a_loss_of_few_among_many_is_no_mass_loss() -> None:
-    pace = Pace(patience=QUICK.patience, lost_s=4, brake=Brake(share=0.3, agents_min=4))
+    pace = Timing(patience=QUICK.patience, lost_s=4, brake=MassFailureGuard(share=0.3, agents_min=4))
     async with OrchestratedCluster.open(pace=pace) as cluster:
         agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
         for number in range(4):
@@ -80,7 +80,7 @@ async def test_a_new_leader_that_finds_many_lost_ends_nothing() -> None:
 
 
 async def test_agents_that_stay_away_are_lost_in_the_end_however_many_they_were() -> None:
-    pace = Pace(patience=QUICK.patience, lost_s=4, brake=Brake(hold_s=120))
+    pace = Timing(patience=QUICK.patience, lost_s=4, brake=MassFailureGuard(hold_s=120))
     async with OrchestratedCluster.open(pace=pace) as cluster:
         agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
         for number in range(4):

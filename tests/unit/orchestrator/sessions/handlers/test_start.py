@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from sokovan.agent.messages import ObstacleSeen
+from sokovan.agent.messages import ObstacleObserved
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
@@ -73,7 +73,7 @@ async def test_a_creation_is_repeated_until_the_kernel_is_listed(cluster: Orches
 
 async def test_a_full_disk_on_the_agent_ends_the_session_with_its_words(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
-    agent._happens(ObstacleSeen("the disk is full"))
+    agent._happens(ObstacleObserved("the disk is full"))
     await cluster.submit("s")
     await cluster.settle()
     session = await cluster.session("s")

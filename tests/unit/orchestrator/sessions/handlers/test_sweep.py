@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from sokovan.orchestrator.sessions.context import Round
-from sokovan.orchestrator.sessions.handlers.sweep import Sweep
+from sokovan.orchestrator.sessions.context import Cycle
+from sokovan.orchestrator.sessions.handlers.sweep import PeriodicSweep
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from tests.unit.orchestrator.sessions.test_context import bench
 
@@ -15,7 +15,7 @@ class Part:
     def __init__(self, name: str, act: Callable[[], bool]) -> None:
         self.name, self.turns, self._act = name, 0, act
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         del seen
         self.turns += 1
         return self._act()
@@ -26,7 +26,7 @@ class Hanging:
 
     name = "hanging"
 
-    async def handle(self, seen: Round) -> bool:
+    async def handle(self, seen: Cycle) -> bool:
         del seen
         return await asyncio.Event().wait()
 
@@ -41,25 +41,25 @@ def fails() -> bool:
 
 async def test_a_sweep_comes_once_a_second_and_in_every_long_round(cluster: OrchestratedCluster) -> None:
     part = Part("part", lambda: True)
-    sweep = Sweep(bench(cluster), [part], every_s=1.0, failed=unheard)
+    sweep = PeriodicSweep(bench(cluster), [part], every_s=1.0, failed=unheard)
     assert sweep.next_due_s() == 0
-    assert await sweep.handle(Round())
-    assert not await sweep.handle(Round())
+    assert await sweep.handle(Cycle())
+    assert not await sweep.handle(Cycle())
     assert sweep.next_due_s() == 1.0
     await cluster.clock.advance(1)
-    await sweep.handle(Round())
-    await sweep.handle(Round(long=True))
+    await sweep.handle(Cycle())
+    await sweep.handle(Cycle(long=True))
     assert part.turns == 3
     sweep.clear()
-    await sweep.handle(Round())
+    await sweep.handle(Cycle())
     assert part.turns == 4
 
 
 async def test_a_part_that_fails_keeps_no_other_from_its_turn(cluster: OrchestratedCluster) -> None:
     broken, good = Part("broken", fails), Part("good", lambda: True)
     told: list[tuple[str, str]] = []
-    sweep = Sweep(bench(cluster), [broken, good], failed=lambda name, error: told.append((name, str(error))))
-    assert await sweep.handle(Round())
+    sweep = PeriodicSweep(bench(cluster), [broken, good], failed=lambda name, error: told.append((name, str(error))))
+    assert await sweep.handle(Cycle())
     assert good.turns == 1
     assert told == [("broken", "broken")]
     assert cluster.telemetry.counted("handler_failures_total", handler="broken", kind="error") == 1
@@ -67,8 +67,8 @@ async def test_a_part_that_fails_keeps_no_other_from_its_turn(cluster: Orchestra
 
 async def test_a_part_that_hangs_uses_up_its_own_share_of_the_time_only(cluster: OrchestratedCluster) -> None:
     good, told = Part("good", lambda: True), list[str]()
-    sweep = Sweep(bench(cluster), [Hanging(), good], failed=lambda name, _: told.append(name), handler_s=60)
-    sweeping = asyncio.ensure_future(sweep.handle(Round()))
+    sweep = PeriodicSweep(bench(cluster), [Hanging(), good], failed=lambda name, _: told.append(name), handler_s=60)
+    sweeping = asyncio.ensure_future(sweep.handle(Cycle()))
     await cluster.clock.advance(29)
     assert not sweeping.done()
     await cluster.clock.advance(2)

@@ -28,7 +28,7 @@ from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake.resolution import resolved
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
 from sokovan.orchestrator.sessions.intake.validation import problems_with
-from sokovan.orchestrator.sessions.intake.validation_context import Asked
+from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
 from sokovan.testing.clock import VirtualClock
 from tests.unit.orchestrator.sessions.intake.request_builders import asked
 from tests.unit.orchestrator.sessions.little_controller import ROOT
@@ -136,7 +136,7 @@ def test_a_minimum_of_the_session_may_be_more_than_those_of_its_groups() -> None
 
 def test_the_session_belongs_to_the_caller_in_the_group_asked_for() -> None:
     request = asked(group="vision")
-    by_root = Asked(request.request, ROOT, request.facts)
+    by_root = IntakeQuery(request.request, ROOT, request.facts)
 
     assert prepared().owner == Owner("alice", "vision", "lab", prepared().owner.access_key)
     assert preparer().prepare(by_root).owner == replace(ROOT.owner, group="vision")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.access import Act, Belonging, Kind, Standing, may
+from sokovan.domain.access import Action, Belonging, ObjectKind, Standing, may
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -18,8 +18,8 @@ from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.requests import Caller
 from sokovan.orchestrator.sessions.intake.validation_context import (
     UNKNOWN_MAX,
-    FactReader,
-    Facts,
+    IntakeContext,
+    IntakeContextReader,
     is_member,
     read_dependencies,
     visible_to,
@@ -45,12 +45,12 @@ async def little() -> AsyncIterator[LittleController]:
 
 async def facts(
     little: LittleController, caller: Caller = ALICE, *, usual: Mapping[str, str] | None = None, **options: Any
-) -> Facts:
-    async def work(unit: UnitOfWork) -> Facts:
+) -> IntakeContext:
+    async def work(unit: UnitOfWork) -> IntakeContext:
         request = asking(**options)
         dependencies = await read_dependencies(unit, request.depends_on, caller)
         pools = {name: Pool(architecture) for name, architecture in (usual or {}).items()}
-        return await FactReader(unit).of(request, caller, pools=pools, dependencies=dependencies)
+        return await IntakeContextReader(unit).of(request, caller, pools=pools, dependencies=dependencies)
 
     return await little.store.read(work)
 
@@ -217,7 +217,7 @@ def test_what_is_built_on_is_what_may_be_seen(caller: Caller) -> None:
         built_on = any(
             wanted.user in {"", whose.user} and wanted.domain in {"", whose.domain} for wanted in visible_to(caller)
         )
-        assert built_on == may(standing, Act.SEE, Kind.SESSION, whose), whose
+        assert built_on == may(standing, Action.SEE, ObjectKind.SESSION, whose), whose
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,8 @@ def conflict_of(spec: SessionSpec, error: IntegrityError) -> Conflict:
     return Conflict(f"a session {spec.session_id} or one of its kernels is there already")
 
 
-def _first(object_id: str, table: TransitionTable[Any, Any]) -> history.Line:
-    return history.Line(object_id, 1, None, table.initial.value, "submitted")
+def _first(object_id: str, table: TransitionTable[Any, Any]) -> history.HistoryRow:
+    return history.HistoryRow(object_id, 1, None, table.initial.value, "submitted")
 
 
 def _session_row(spec: SessionSpec, transaction: Transaction) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import KERNELS, NAMED, REQUESTS, SCALING_GROUPS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
-from sokovan.domain.errors import Conflict, IdempotencyConflict, NotFound, quoted
+from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, quoted
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import SessionSpec
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
@@ -52,9 +52,9 @@ class Found:
     def check(self, spec: SessionSpec) -> None:
         """Name what is missing or in the way. Raises NotFound, Conflict."""
         if spec.scaling_group not in self.scaling_groups:
-            raise NotFound(what="scaling group", name=spec.scaling_group)
+            raise ObjectNotFound(what="scaling group", name=spec.scaling_group)
         for dependency in sorted(set(spec.dependencies) - self.dependencies):
-            raise NotFound(what="session", name=dependency)
+            raise ObjectNotFound(what="session", name=dependency)
         if self.taken:
             raise Conflict(f"the id {quoted(min(self.taken))} is there already")
         if self.namesake:

@@ -12,7 +12,7 @@ from sokovan.adapters.sql.repositories.sessions import enqueueing, new_sessions,
 from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
-    SessionState,
+    SessionRow,
     chosen_by_id,
     lock_sessions,
     read_records,
@@ -20,7 +20,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
 from sokovan.adapters.sql.schema.tables import KERNEL_HISTORY, KERNELS, SESSION_HISTORY, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
-from sokovan.domain.errors import IllegalTransition, InvalidSpec, NotFound, SokovanError, StaleVersion
+from sokovan.domain.errors import IllegalTransition, InvalidSpec, ObjectNotFound, SokovanError, StaleVersion
 from sokovan.domain.ids import SessionId, is_name
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
@@ -107,7 +107,7 @@ class SqlSessions:
         bound = {"the_session_id": session_id}
         records = await read_records(self._transaction, BY_ID, bound) if is_name(session_id) else []
         if not records:
-            raise NotFound(what="session", name=session_id)
+            raise ObjectNotFound(what="session", name=session_id)
         return records[0]
 
     async def page(
@@ -189,14 +189,14 @@ class SqlSessions:
         statement = sa.select(table).where(where).order_by(table.c.object_id, table.c.sequence)
         return [(row.object_id, history.entry_of(row)) for row in await self._transaction.fetch(statement)]
 
-    async def _locked(self, session_id: SessionId) -> SessionState:
+    async def _locked(self, session_id: SessionId) -> SessionRow:
         states = await lock_sessions(self._transaction, [session_id])
         if session_id not in states:
-            raise NotFound(what="session", name=session_id)
+            raise ObjectNotFound(what="session", name=session_id)
         return states[session_id]
 
 
-def _move(transitions: Transitions, session: SessionState, moves: Sequence[KernelMove]) -> None:
+def _move(transitions: Transitions, session: SessionRow, moves: Sequence[KernelMove]) -> None:
     """Make moves that were decided on a session as it is; it follows its kernels."""
     for move in moves:
         kernel = session.kernels[move.kernel.kernel_id]
@@ -208,12 +208,12 @@ def _move(transitions: Transitions, session: SessionState, moves: Sequence[Kerne
     transitions.settle(session, *_ended_by(moves))
 
 
-def _is_current(session: SessionState, move: KernelMove) -> bool:
+def _is_current(session: SessionRow, move: KernelMove) -> bool:
     kernel = session.kernels.get(move.kernel.kernel_id)
     return kernel is not None and (kernel.status, kernel.version) == (move.kernel.status, move.kernel.version)
 
 
-def _stale(session: SessionState, move: KernelMove) -> StaleVersion:
+def _stale(session: SessionRow, move: KernelMove) -> StaleVersion:
     kernel = session.kernels.get(move.kernel.kernel_id)
     return StaleVersion(
         what="kernel",
@@ -230,14 +230,14 @@ def _ended_by(moves: Sequence[KernelMove]) -> tuple[KernelTrigger, list[int | No
     return worst.trigger, [move.exit_code for move in endings]
 
 
-def _is_put_down(session: SessionState, goal: Goal, change: Change) -> bool:
+def _is_put_down(session: SessionRow, goal: Goal, change: Change) -> bool:
     """Whether this stop is a good end; force is for what does not end well."""
     codes = [kernel.exit_code for kernel in session.kernels.values()]
     return goal is Goal.STOP and is_put_down(SessionType(session.row.session_type), session.status, codes, by=change.by)
 
 
 def _settle_in_steps(
-    transitions: Transitions, session: SessionState, trigger: KernelTrigger, *, put_down: bool = False
+    transitions: Transitions, session: SessionRow, trigger: KernelTrigger, *, put_down: bool = False
 ) -> None:
     """Force passes through TERMINATING, so that the story has every step of the table."""
     if session.goal is Goal.FORCE and session.status not in SESSION.terminal:

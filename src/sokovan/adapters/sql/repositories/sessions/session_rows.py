@@ -36,7 +36,7 @@ _STATE_COLUMNS = [
 
 
 @dataclass(slots=True)
-class KernelState:
+class KernelRow:
     """A kernel while a transaction works on it; its session is locked."""
 
     kernel_id: KernelId
@@ -67,7 +67,7 @@ class KernelState:
 
 
 @dataclass(slots=True)
-class SessionState:
+class SessionRow:
     """A session while a transaction works on it, locked, with its kernels in order."""
 
     row: Row[Any]
@@ -77,7 +77,7 @@ class SessionState:
     history_sequence: int
     since_ms: int
     goal: Goal
-    kernels: dict[str, KernelState]
+    kernels: dict[str, KernelRow]
 
     def derived(self) -> SessionStatus:
         """The status that follows from the goal and the kernels as they are now."""
@@ -95,7 +95,7 @@ _SMALL = 8
 _derived_before = lru_cache(maxsize=10_000)(_derived)
 
 
-async def lock_sessions(transaction: Transaction, ids: Sequence[str]) -> dict[str, SessionState]:
+async def lock_sessions(transaction: Transaction, ids: Sequence[str]) -> dict[str, SessionRow]:
     """Those of these sessions that are there, locked in the order of their ids."""
     lock, kernels = _lock_statements(transaction.postgresql)
     bound = bound_ids(transaction, ids)
@@ -146,7 +146,7 @@ def kernel_record(row: Row[Any]) -> KernelRecord:
     return record_of(SessionId(row.session_id), _kernel_state(row))
 
 
-def record_of(session_id: SessionId, state: KernelState) -> KernelRecord:
+def record_of(session_id: SessionId, state: KernelRow) -> KernelRecord:
     """A kernel that a transaction worked on, as others will see it."""
     return KernelRecord(
         kernel_id=state.kernel_id,
@@ -247,8 +247,8 @@ def _lock_statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]]:
     return lock, kernels
 
 
-def _state(row: Row[Any]) -> SessionState:
-    return SessionState(
+def _state(row: Row[Any]) -> SessionRow:
+    return SessionRow(
         row=row,
         session_id=SessionId(row.session_id),
         status=SessionStatus(row.status),
@@ -260,8 +260,8 @@ def _state(row: Row[Any]) -> SessionState:
     )
 
 
-def _kernel_state(row: Row[Any]) -> KernelState:
-    return KernelState(
+def _kernel_state(row: Row[Any]) -> KernelRow:
+    return KernelRow(
         kernel_id=KernelId(row.kernel_id),
         index=row.kernel_index,
         status=KernelStatus(row.status),

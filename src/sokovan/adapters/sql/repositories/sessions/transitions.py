@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.session_rows import KernelState, SessionState
+from sokovan.adapters.sql.repositories.sessions.session_rows import KernelRow, SessionRow
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
@@ -51,15 +51,15 @@ class Transitions:
 
     transaction: Transaction
     change: Change
-    _kernels: dict[str, tuple[KernelState, int]] = field(default_factory=dict)
-    _sessions: dict[str, tuple[SessionState, int]] = field(default_factory=dict)
-    _kernel_lines: list[history.Line] = field(default_factory=list)
-    _session_lines: list[history.Line] = field(default_factory=list)
+    _kernels: dict[str, tuple[KernelRow, int]] = field(default_factory=dict)
+    _sessions: dict[str, tuple[SessionRow, int]] = field(default_factory=dict)
+    _kernel_lines: list[history.HistoryRow] = field(default_factory=list)
+    _session_lines: list[history.HistoryRow] = field(default_factory=list)
     _endings: dict[str, Ending] = field(default_factory=dict)
     _hypernodes: dict[str, str] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
 
-    def move_kernel(self, session: SessionState, kernel: KernelState, trigger: KernelTrigger) -> None:
+    def move_kernel(self, session: SessionRow, kernel: KernelRow, trigger: KernelTrigger) -> None:
         """Move one kernel. Raises IllegalTransition, ForbiddenCause."""
         before, after = kernel.status, KERNEL.after(kernel.status, trigger, by=self.change.by)
         self.touch(session)
@@ -70,7 +70,7 @@ class Transitions:
         if kernel.kernel_id not in self._kernels:
             self._kernels[kernel.kernel_id] = (kernel, kernel.version)
             kernel.version += 1
-        self._kernel_lines.append(history.Line(kernel.kernel_id, kernel.history_sequence, before, after, trigger))
+        self._kernel_lines.append(history.HistoryRow(kernel.kernel_id, kernel.history_sequence, before, after, trigger))
         self._events.append(
             KernelMoved(
                 at_ms=self.transaction.now_ms,
@@ -82,19 +82,19 @@ class Transitions:
             )
         )
 
-    def touch(self, session: SessionState) -> None:
+    def touch(self, session: SessionRow) -> None:
         """Have the session written, with a new version, whether or not its status moves."""
         if session.session_id not in self._sessions:
             self._sessions[session.session_id] = (session, session.version)
             session.version += 1
 
-    def lies_in(self, session: SessionState, hypernode: str) -> None:
+    def lies_in(self, session: SessionRow, hypernode: str) -> None:
         """Record the HyperNode that the session now lies in."""
         self._hypernodes[session.session_id] = hypernode
 
     def settle(
         self,
-        session: SessionState,
+        session: SessionRow,
         trigger: KernelTrigger,
         exit_codes: Sequence[int | None] = (),
         *,
@@ -115,7 +115,7 @@ class Transitions:
         session.since_ms = self.transaction.now_ms
         session.history_sequence += 1
         self._session_lines.append(
-            history.Line(session.session_id, session.history_sequence, before, after, session_trigger)
+            history.HistoryRow(session.session_id, session.history_sequence, before, after, session_trigger)
         )
         if after in _ENDING and session.row.cause is None and session.session_id not in self._endings:
             cause = self.change.code or session_trigger.value
@@ -161,7 +161,7 @@ class Transitions:
         bound = {**rows.bind(values), "the_stamp": self.transaction.stamp}
         _all_written("session", values, await self.transaction.execute(statement, bound))
 
-    def _session_values(self, session: SessionState, version: int) -> tuple[Any, ...]:
+    def _session_values(self, session: SessionRow, version: int) -> tuple[Any, ...]:
         row, now = session.row, self.transaction.now_ms
         ending = self._endings.get(session.session_id)
         scheduled = row.scheduled_ms
@@ -179,7 +179,7 @@ class Transitions:
         )  # fmt: skip
 
 
-def _forced(session: SessionState, after: SessionStatus) -> bool:
+def _forced(session: SessionRow, after: SessionStatus) -> bool:
     """Whether the session ends before its kernels do."""
     return after is SessionStatus.TERMINATED and any(one.status in HOLDS_SLOTS for one in session.kernels.values())
 

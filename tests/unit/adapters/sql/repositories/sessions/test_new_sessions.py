@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.adapters.sql.repositories.sessions.new_sessions import Found, apart, earlier, look, session_of
-from sokovan.domain.errors import Conflict, IdempotencyConflict, NotFound, SokovanError
+from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.tenancy import Owner
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
@@ -27,11 +27,11 @@ def test_nothing_stands_in_the_way_of_what_is_all_there() -> None:
 @pytest.mark.parametrize(
     ("there", "kind", "text"),
     [
-        (found(group="other"), NotFound, "no scaling group 'default'"),
-        (found(needed="a"), NotFound, "no session 'b'"),
+        (found(group="other"), ObjectNotFound, "no scaling group 'default'"),
+        (found(needed="a"), ObjectNotFound, "no session 'b'"),
         (found(taken=("s.0",)), Conflict, "'s.0' is there already"),
         (found(namesake="s7"), Conflict, "user default has a session 'train' already: s7"),
-        (found(needed="", taken=("s",), namesake="s7"), NotFound, "no session 'a'"),
+        (found(needed="", taken=("s",), namesake="s7"), ObjectNotFound, "no session 'a'"),
     ],
 )
 def test_what_is_missing_or_in_the_way_is_named(there: Found, kind: type[SokovanError], text: str) -> None:

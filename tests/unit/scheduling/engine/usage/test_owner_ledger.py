@@ -9,7 +9,7 @@ from sokovan.domain.policy import Scope
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.domain.tenancy import Owner
-from sokovan.scheduling.engine.owner_ledger import Ledger, PendingLine, PendingLines
+from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger, PendingLine, PendingLines
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from tests.unit.scheduling.engine.builders import gang, kernel, limited, owner, session, snapshot, using
 
@@ -23,7 +23,7 @@ def ahead(line: PendingLine, session: SessionWorkload) -> tuple[int, ResourceSlo
 
 
 def test_a_session_counts_against_its_keypair_user_group_and_domain() -> None:
-    accounts = Ledger(snapshot([])).accounts(ALICE)
+    accounts = OwnerLedger(snapshot([])).accounts(ALICE)
     assert [(account.scope, account.name) for account in accounts] == [
         (Scope.KEYPAIR, "key-1"),
         (Scope.USER, "alice"),
@@ -33,19 +33,19 @@ def test_a_session_counts_against_its_keypair_user_group_and_domain() -> None:
 
 
 def test_an_owner_that_is_not_listed_uses_nothing_and_has_no_limits() -> None:
-    account = Ledger(snapshot([])).account(Scope.USER, "nobody")
+    account = OwnerLedger(snapshot([])).account(Scope.USER, "nobody")
     assert (account.used, account.sessions, account.policy) == ({}, 0, None)
     assert account.excess(parse_slots("cpu=1000")) == []
 
 
 def test_accounts_begin_with_what_the_snapshot_says() -> None:
-    ledger = Ledger(snapshot([], usage=using("alice", "cpu=3", sessions=2)))
+    ledger = OwnerLedger(snapshot([], usage=using("alice", "cpu=3", sessions=2)))
     account = ledger.accounts(owner("alice"))[0]
     assert (account.used, account.sessions) == ({"cpu": 3000}, 2)
 
 
 def test_what_is_charged_is_seen_by_the_next_check() -> None:
-    ledger = Ledger(snapshot([], limits=limited("alice", slots_max="cpu=5")))
+    ledger = OwnerLedger(snapshot([], limits=limited("alice", slots_max="cpu=5")))
     account = ledger.accounts(owner("alice"))[0]
     assert account.excess(parse_slots("cpu=3 mem=1Gi")) == []
     ledger.entry(owner("alice")).charge([(CPU, 2)], sessions=1)
@@ -54,14 +54,14 @@ def test_what_is_charged_is_seen_by_the_next_check() -> None:
 
 
 def test_only_limited_slots_that_are_asked_for_can_be_passed() -> None:
-    ledger = Ledger(snapshot([], usage=using("alice", "cpu=9"), limits=limited("alice", slots_max="cpu=5")))
+    ledger = OwnerLedger(snapshot([], usage=using("alice", "cpu=9"), limits=limited("alice", slots_max="cpu=5")))
     account = ledger.accounts(owner("alice"))[0]
     assert account.excess(parse_slots("mem=1Gi")) == []
     assert account.excess(parse_slots("cpu=1")) == [("cpu", 1000, 9000, 5000)]
 
 
 def test_owners_that_share_a_scope_share_the_account() -> None:
-    ledger = Ledger(snapshot([]))
+    ledger = OwnerLedger(snapshot([]))
     ledger.entry(ALICE).charge([(CPU, 1)], sessions=1)
     ledger.entry(ALICE_TOO).charge([(CPU, 1)], sessions=1)
     used = {account.scope: account.used.get("cpu", 0) for account in ledger.accounts(ALICE)}
@@ -69,7 +69,7 @@ def test_owners_that_share_a_scope_share_the_account() -> None:
 
 
 def test_an_owner_has_one_page_however_often_it_is_looked_up() -> None:
-    ledger = Ledger(snapshot([]))
+    ledger = OwnerLedger(snapshot([]))
     page = ledger.entry(ALICE)
     assert ledger.entry(ALICE_TOO) is not page
     assert ledger.entry(Owner("alice", "lab", "faculty", AccessKey("key-1"))) is page
@@ -90,7 +90,7 @@ def test_accounts_that_nobody_looks_at_are_not_kept_up_to_date(
         return watch_all or (watch_users and scope == "user")
 
     given = snapshot([], limits=limited("alice", sessions_max=3))
-    ledger = Ledger(given, watch_all=watch_all, watch_users=watch_users)
+    ledger = OwnerLedger(given, watch_all=watch_all, watch_users=watch_users)
     ledger.entry(owner("alice")).charge([(CPU, 1)], sessions=1)
     counted = [account for account in ledger.accounts(owner("alice")) if account.sessions]
     assert [account.scope.value for account in counted] == watched

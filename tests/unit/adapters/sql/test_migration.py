@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.schema import migration
 from sokovan.adapters.sql.schema.tables import METADATA
 from tests.unit.adapters.sql.migrations.stepping import Backend, tables
 

@@ -17,7 +17,7 @@ from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.ids import QueueName
 from sokovan.domain.slot_notation import format_amount
 from sokovan.domain.slots import UNLIMITED
-from sokovan.scheduling.engine.queues.shares import Claim, Row, divided
+from sokovan.scheduling.engine.usage.queue_shares import Row, ShareClaim, divided
 from sokovan.scheduling.engine.workspace import ONE
 from sokovan.scheduling.extensions import QueueView
 from sokovan.scheduling.trace import Code
@@ -68,7 +68,7 @@ class QueueNode:
         return self.line
 
 
-class Refusal(NamedTuple):
+class QueueRefusal(NamedTuple):
     """Why a queue lets no more in: which queue, which slot, and the numbers.
 
     `held` is the part of `used` that a trial of the same session holds.
@@ -94,7 +94,7 @@ class Refusal(NamedTuple):
         return f"queue {self.queue} uses {used} {self.slot} and {bound} {limit}; {asked} more would pass it"
 
 
-class QueueBook:
+class QueueUsage:
     """All queues of a cycle: their limits, what they use, and their order."""
 
     def __init__(
@@ -188,7 +188,9 @@ class QueueBook:
                 return True
         return False
 
-    def refusal(self, node: QueueNode, pairs: Pairs, times: int = 1, *, extra: Row | None = None) -> Refusal | None:
+    def refusal(
+        self, node: QueueNode, pairs: Pairs, times: int = 1, *, extra: Row | None = None
+    ) -> QueueRefusal | None:
         """Why `times` such kernels may not come on top of `extra`; only asked slots count."""
         by_share = self.policy == PROPORTION
         for above in node.chain():
@@ -200,7 +202,9 @@ class QueueBook:
                     if self.lends and self._may_pass(above, column, used + amount * times):
                         continue
                     code = Code.QUEUE_OVER_SHARE if by_share else Code.QUEUE_LIMIT
-                    return Refusal(code, above.name, self._slots[column], amount * times, used, bounds[column], held)
+                    return QueueRefusal(
+                        code, above.name, self._slots[column], amount * times, used, bounds[column], held
+                    )
         return None
 
     def contended(self, node: QueueNode, pairs: Pairs) -> bool:
@@ -315,7 +319,7 @@ class QueueBook:
             child.deserved = [child.queue.deserved[slot] for slot in self._slots]
 
     def _divide_among_children(self, node: QueueNode) -> None:
-        claims = [Claim(c.queue.weight, c.limit, c.request, c.guarantee) for c in node.children]
+        claims = [ShareClaim(c.queue.weight, c.limit, c.request, c.guarantee) for c in node.children]
         for child, deserved in zip(node.children, divided(node.deserved, claims), strict=True):
             child.deserved, child.deserves = deserved, [True] * len(deserved)
 

@@ -8,7 +8,7 @@ Row = list[int]
 
 
 @dataclass(slots=True)
-class Claim:
+class ShareClaim:
     """One claimant: weight, the most it may and wants, the least it is promised."""
 
     weight: int
@@ -17,7 +17,7 @@ class Claim:
     guarantee: Row
 
 
-def divided(total: Row, claims: list[Claim]) -> list[Row]:
+def divided(total: Row, claims: list[ShareClaim]) -> list[Row]:
     """What each claimant deserves of `total`, slot by slot.
 
     A claimant has at least its guarantee. Round by round what remains of a slot is
@@ -29,7 +29,7 @@ def divided(total: Row, claims: list[Claim]) -> list[Row]:
     return [[column[index] for column in columns] for index in range(len(claims))]
 
 
-def _poured(total: int, claims: list[Claim], column: int) -> Row:
+def _poured(total: int, claims: list[ShareClaim], column: int) -> Row:
     have = [claim.guarantee[column] for claim in claims]
     most = [max(min(c.limit[column], c.request[column]), c.guarantee[column]) for c in claims]
     remaining = total - sum(have)

@@ -72,7 +72,7 @@ class Entry:
             account.sessions += sessions
 
 
-class Ledger:
+class OwnerLedger:
     """The accounts of all owners, in the four scopes a session counts against.
 
     Accounts that nobody looks at are not kept up to date: with `watch_all` off only

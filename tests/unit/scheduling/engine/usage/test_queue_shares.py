@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.scheduling.engine.queues.shares import Claim, divided
+from sokovan.scheduling.engine.usage.queue_shares import ShareClaim, divided
 
 
-def claim(request: int, *, weight: int = 1, limit: int = 1000, guarantee: int = 0) -> Claim:
-    return Claim(weight, [limit], [request], [guarantee])
+def claim(request: int, *, weight: int = 1, limit: int = 1000, guarantee: int = 0) -> ShareClaim:
+    return ShareClaim(weight, [limit], [request], [guarantee])
 
 
-def parts(total: int, *claims: Claim) -> list[int]:
+def parts(total: int, *claims: ShareClaim) -> list[int]:
     return [row[0] for row in divided([total], list(claims))]
 
 
@@ -47,7 +47,7 @@ def test_where_all_are_satisfied_the_rest_stays_with_nobody() -> None:
 
 
 def test_every_slot_is_divided_on_its_own() -> None:
-    small, large = Claim(1, [100, 100], [2, 100], [0, 0]), Claim(1, [100, 100], [6, 100], [0, 0])
+    small, large = ShareClaim(1, [100, 100], [2, 100], [0, 0]), ShareClaim(1, [100, 100], [6, 100], [0, 0])
     assert divided([8, 20], [small, large]) == [[2, 10], [6, 10]]
 
 
@@ -73,20 +73,20 @@ def test_one_that_wants_nothing_takes_nothing_from_the_exact_parts_of_the_others
 
 
 def test_two_that_want_different_slots_do_not_stand_in_each_others_way() -> None:
-    by_cpu, by_memory = Claim(1, [16, 16], [16, 0], [0, 0]), Claim(1, [16, 16], [0, 16], [0, 0])
+    by_cpu, by_memory = ShareClaim(1, [16, 16], [16, 0], [0, 0]), ShareClaim(1, [16, 16], [0, 16], [0, 0])
     assert divided([16, 16], [by_cpu, by_memory]) == [[16, 0], [0, 16]]
 
 
 def test_one_that_is_satisfied_in_a_slot_leaves_the_rest_of_that_slot_to_the_others() -> None:
-    by_cpu = Claim(1, [100, 100], [100, 0], [0, 0])
-    by_memory = Claim(1, [100, 100], [2, 100], [0, 0])
+    by_cpu = ShareClaim(1, [100, 100], [100, 0], [0, 0])
+    by_memory = ShareClaim(1, [100, 100], [2, 100], [0, 0])
     assert divided([10, 10], [by_cpu, by_memory]) == [[8, 0], [2, 10]]
 
 
 amounts = st.integers(0, 50)
 claims = st.lists(
     st.builds(
-        lambda weight, rows: Claim(weight, *[list(row) for row in zip(*rows, strict=True)]),
+        lambda weight, rows: ShareClaim(weight, *[list(row) for row in zip(*rows, strict=True)]),
         st.integers(1, 9),
         # Per slot: the limit, the request and a guarantee within the limit.
         st.lists(
@@ -102,7 +102,7 @@ claims = st.lists(
 
 @given(total=st.lists(st.integers(30, 120), min_size=2, max_size=2), claims=claims)
 def test_parts_never_exceed_the_whole_nor_what_each_may_and_wants_to_have(
-    total: list[int], claims: list[Claim]
+    total: list[int], claims: list[ShareClaim]
 ) -> None:
     deserved = divided(total, claims)
     for column, amount in enumerate(total):

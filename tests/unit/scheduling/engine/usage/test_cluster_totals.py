@@ -5,34 +5,34 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.scheduling.engine.cluster_totals import Stock
-from sokovan.scheduling.engine.queues.queue_usage import Refusal
+from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
+from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.engine.builders import Bench, agent, agents
 
 
-def refused(asked: int, limit: int, held: int = 0) -> Refusal:
-    return Refusal(Code.QUEUE_OVER_SHARE, "default", "cpu", asked, 0, limit, held)
+def refused(asked: int, limit: int, held: int = 0) -> QueueRefusal:
+    return QueueRefusal(Code.QUEUE_OVER_SHARE, "default", "cpu", asked, 0, limit, held)
 
 
 def test_a_queue_may_have_all_of_a_slot_or_a_part() -> None:
-    stock = Stock(Bench(*agents(2, "cpu=4")).workspace)
+    stock = ClusterTotals(Bench(*agents(2, "cpu=4")).workspace)
     assert stock.is_all_of_it(refused(1000, 8000))
     assert not stock.is_all_of_it(refused(1000, 7999))
 
 
 def test_what_is_in_use_is_told_of_what_there_is() -> None:
-    full = Stock(Bench(agent("a", "cpu=2", used="cpu=2")).workspace)
+    full = ClusterTotals(Bench(agent("a", "cpu=2", used="cpu=2")).workspace)
     assert full.shortage(refused(1000, 2000)) == "all that the machines have is in use: 2 of 2 cpu; it asks for 1"
     assert full.free("cpu") == "free now: 0 of 2 cpu"
-    half = Stock(Bench(agent("a", "cpu=8", used="cpu=2")).workspace)
+    half = ClusterTotals(Bench(agent("a", "cpu=8", used="cpu=2")).workspace)
     text = "too much of what the machines have is in use: 2 of 8 cpu; it asks for 8"
     assert half.shortage(refused(7000, 8000, held=1000)) == text
 
 
 def test_agents_that_take_no_work_offer_nothing() -> None:
     machines = [agent("a", "cpu=4", used="cpu=4"), agent("b", "cpu=4", used="cpu=1", status=AgentStatus.DRAINING)]
-    assert Stock(Bench(*machines).workspace).free("cpu") == "free now: 0 of 5 cpu"
+    assert ClusterTotals(Bench(*machines).workspace).free("cpu") == "free now: 0 of 5 cpu"
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,5 @@ def test_agents_that_take_no_work_offer_nothing() -> None:
 )
 def test_who_is_away_is_told_by_the_reason(states: list[AgentStatus], away: str, *, answers: bool) -> None:
     machines = [agent(f"b{index}", "cpu=1", status=status) for index, status in enumerate(states)]
-    stock = Stock(Bench(agent("a", "cpu=1"), *machines).workspace)
+    stock = ClusterTotals(Bench(agent("a", "cpu=1"), *machines).workspace)
     assert (stock.away, stock.answers) == (away, answers)

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.agent.journal import records
-from sokovan.agent.journal.records import (
-    AskedFor,
+from sokovan.agent import journal_records
+from sokovan.agent.journal_records import (
     IncarnationTaken,
     JournalRecord,
-    KernelAsked,
     KernelEntombed,
     KernelForgotten,
     KernelKey,
+    KernelRequested,
     KernelStarted,
     KernelWithdrawn,
     Memory,
+    RequestedKernel,
     Tombstone,
     Tombstones,
     recalled,
@@ -29,7 +29,7 @@ from tests.unit.agent.stories import key
 KEYS = st.builds(lambda name, attempt: KernelKey(KernelId(name), attempt), st.sampled_from("abc"), st.integers(1, 3))
 RECORDS: st.SearchStrategy[JournalRecord] = st.one_of(
     st.builds(IncarnationTaken, st.integers(1, 9)),
-    st.builds(KernelAsked, KEYS, st.just({"cpu": 1000}), st.just({}), st.sampled_from(["", "b1"])),
+    st.builds(KernelRequested, KEYS, st.just({"cpu": 1000}), st.just({}), st.sampled_from(["", "b1"])),
     st.builds(KernelStarted, KEYS),
     st.builds(KernelWithdrawn, KEYS),
     st.builds(KernelEntombed, KEYS, st.integers(1, 9), st.none() | st.integers(0, 255)),
@@ -38,8 +38,8 @@ RECORDS: st.SearchStrategy[JournalRecord] = st.one_of(
 
 
 def test_a_kernel_is_remembered_from_asking_to_forgetting() -> None:
-    asked = recalled(Memory(), [KernelAsked(key(), {"cpu": 500}, boot="b1")])
-    assert asked.kernels == {key(): AskedFor({"cpu": 500}, {}, "b1")}
+    asked = recalled(Memory(), [KernelRequested(key(), {"cpu": 500}, boot="b1")])
+    assert asked.kernels == {key(): RequestedKernel({"cpu": 500}, {}, "b1")}
     started = recalled(asked, [KernelStarted(key())])
     assert started.kernels[key()].started
     over = recalled(started, [KernelEntombed(key(), 1, 137), KernelForgotten(key())])
@@ -48,7 +48,7 @@ def test_a_kernel_is_remembered_from_asking_to_forgetting() -> None:
 
 
 def test_a_kernel_that_could_not_start_leaves_nothing() -> None:
-    assert recalled(Memory(), [KernelAsked(key(), {}), KernelWithdrawn(key())]) == Memory()
+    assert recalled(Memory(), [KernelRequested(key(), {}), KernelWithdrawn(key())]) == Memory()
 
 
 def test_a_start_of_something_that_was_not_asked_for_is_no_memory() -> None:
@@ -56,7 +56,9 @@ def test_a_start_of_something_that_was_not_asked_for_is_no_memory() -> None:
 
 
 def test_tombstones_are_kept_for_as_long_as_a_request_could_need_them() -> None:
-    memory = recalled(Memory(), [IncarnationTaken(1), KernelEntombed(key("old"), 1), KernelAsked(key("listed"), {})])
+    memory = recalled(
+        Memory(), [IncarnationTaken(1), KernelEntombed(key("old"), 1), KernelRequested(key("listed"), {})]
+    )
     memory = recalled(memory, [KernelEntombed(key("listed"), 1), IncarnationTaken(2)])
     assert set(memory.tombstones) == {key("old"), key("listed")}
 
@@ -64,8 +66,10 @@ def test_tombstones_are_kept_for_as_long_as_a_request_could_need_them() -> None:
 
 
 def test_only_so_many_tombstones_are_kept_of_kernels_that_nobody_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "TOMBSTONES_MAX", 3)
-    memory = recalled(Memory(), [IncarnationTaken(1), KernelAsked(key("listed"), {}), KernelEntombed(key("listed"), 1)])
+    monkeypatch.setattr(journal_records, "TOMBSTONES_MAX", 3)
+    memory = recalled(
+        Memory(), [IncarnationTaken(1), KernelRequested(key("listed"), {}), KernelEntombed(key("listed"), 1)]
+    )
     for number in range(1, 9):
         memory = recalled(memory, [KernelEntombed(key("k", number), 1)])
     assert list(memory.tombstones) == [key("listed"), key("k", 7), key("k", 8)]
@@ -74,7 +78,7 @@ def test_only_so_many_tombstones_are_kept_of_kernels_that_nobody_lists(monkeypat
 
 
 def test_tombstones_are_found_by_their_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "TOMBSTONES_MAX", 2)
+    monkeypatch.setattr(journal_records, "TOMBSTONES_MAX", 2)
     first = Tombstones({key("a", 4): Tombstone(1), key("a", 2): Tombstone(1)})
     assert (first.latest(KernelId("a")), first.latest(KernelId("b"))) == (4, 0)
     more = first.laid(key("b", 1), Tombstone(1), held=())

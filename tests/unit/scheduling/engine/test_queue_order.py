@@ -6,19 +6,19 @@ from collections import Counter
 
 import pytest
 
-from sokovan.scheduling.engine.pending_session import Job
-from sokovan.scheduling.engine.queues.queue_order import Lanes, Line
+from sokovan.scheduling.engine.pending_session import PendingSession
+from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap
 from tests.unit.scheduling.engine.builders import Bench, agent, gang, owner
 
 
-def job(name: str, rank: int, *, user: str = "u", priority: int = 0, have: int = 0) -> Job:
+def job(name: str, rank: int, *, user: str = "u", priority: int = 0, have: int = 0) -> PendingSession:
     bench = Bench(agent("a", "cpu=8"))
     made = bench.job(gang(name, 3, "cpu=1", min_kernels=1, owner=owner(user), priority=priority))
     made.rank, made.have = rank, have
     return made
 
 
-def names(waiting: Line | Lanes) -> list[str]:
+def names(waiting: SessionHeap | QueueOrder) -> list[str]:
     """Everybody in the order in which they are called."""
     called = []
     while (one := waiting.pop()) is not None:
@@ -26,12 +26,12 @@ def names(waiting: Line | Lanes) -> list[str]:
     return called
 
 
-def by_user(standing: Counter[str]) -> Lanes:
-    return Lanes(lambda one: one.session.owner.user, lambda one: standing[one.session.owner.user])
+def by_user(standing: Counter[str]) -> QueueOrder:
+    return QueueOrder(lambda one: one.session.owner.user, lambda one: standing[one.session.owner.user])
 
 
-@pytest.mark.parametrize("waiting", [Line(), Lanes(lambda _: "all", lambda _: 0)], ids=["line", "one lane"])
-def test_priority_comes_first_then_who_lacks_its_minimum_then_the_order(waiting: Line | Lanes) -> None:
+@pytest.mark.parametrize("waiting", [SessionHeap(), QueueOrder(lambda _: "all", lambda _: 0)], ids=["line", "one lane"])
+def test_priority_comes_first_then_who_lacks_its_minimum_then_the_order(waiting: SessionHeap | QueueOrder) -> None:
     for one in (
         job("second", 2),
         job("grows", 0, have=1),
@@ -43,8 +43,10 @@ def test_priority_comes_first_then_who_lacks_its_minimum_then_the_order(waiting:
     assert names(waiting) == ["urgent", "urgent-but-grows", "first", "second", "grows"]
 
 
-@pytest.mark.parametrize("waiting", [Line(), Lanes(lambda _: "all", lambda _: 0)], ids=["line", "one lane"])
-def test_an_order_by_plugin_comes_after_who_lacks_its_minimum_and_before_the_sequencer(waiting: Line | Lanes) -> None:
+@pytest.mark.parametrize("waiting", [SessionHeap(), QueueOrder(lambda _: "all", lambda _: 0)], ids=["line", "one lane"])
+def test_an_order_by_plugin_comes_after_who_lacks_its_minimum_and_before_the_sequencer(
+    waiting: SessionHeap | QueueOrder,
+) -> None:
     late, early, grows = job("late", 0), job("early", 1), job("grows", 2, have=1)
     late.order, early.order, grows.order = (2,), (1,), (0,)
     for one in (late, early, grows):
@@ -52,8 +54,8 @@ def test_an_order_by_plugin_comes_after_who_lacks_its_minimum_and_before_the_seq
     assert names(waiting) == ["early", "late", "grows"]
 
 
-@pytest.mark.parametrize("waiting", [Line(), by_user(Counter())], ids=["line", "lanes"])
-def test_where_nobody_waits_nobody_is_called(waiting: Line | Lanes) -> None:
+@pytest.mark.parametrize("waiting", [SessionHeap(), by_user(Counter())], ids=["line", "lanes"])
+def test_where_nobody_waits_nobody_is_called(waiting: SessionHeap | QueueOrder) -> None:
     assert waiting.pop() is None
     waiting.push(job("s", 0))
     assert names(waiting) == ["s"]
@@ -128,7 +130,7 @@ def test_a_lane_whose_standing_improves_is_called_earlier() -> None:
 
 def test_a_standing_that_is_never_the_same_twice_does_not_stop_the_cycle() -> None:
     answers = iter(range(1000, 0, -1))
-    lanes = Lanes(lambda one: one.session.owner.user, lambda _: next(answers))
+    lanes = QueueOrder(lambda one: one.session.owner.user, lambda _: next(answers))
     for rank, user in enumerate("ab"):
         lanes.push(job(f"of-{user}", rank, user=user))
     assert sorted(names(lanes)) == ["of-a", "of-b"]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.slot_notation import format_amount
-from sokovan.scheduling.engine.queues.queue_usage import Refusal
+from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal
 from sokovan.scheduling.engine.workspace import Workspace
 
 _WORDS = {
@@ -18,17 +18,17 @@ _WORDS = {
 }
 
 
-class Stock:
+class ClusterTotals:
     """Figures of the whole, as they are at the end of a cycle."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def is_all_of_it(self, refusal: Refusal) -> bool:
+    def is_all_of_it(self, refusal: QueueRefusal) -> bool:
         """Whether a queue may have everything there is of the slot it was refused."""
         return refusal.limit >= self._total[self._workspace.column[refusal.slot]]
 
-    def shortage(self, refusal: Refusal) -> str:
+    def shortage(self, refusal: QueueRefusal) -> str:
         """How much is in use, where a queue is refused only because there is no more."""
         free, total = self._free_and_total(refusal.slot)
         used, most, asked = (format_amount(refusal.slot, n) for n in (total - free, total, refusal.wanted))

@@ -18,7 +18,7 @@ from zlib import crc32
 
 import msgspec
 
-from sokovan.agent.journal.records import JournalRecord, Memory, recalled, summary
+from sokovan.agent.journal_records import JournalRecord, Memory, recalled, summary
 from sokovan.domain.errors import SokovanError
 
 HEADER = b"sokovan journal 1\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from sokovan.domain.cluster.queue import Queue, QueueState
-from sokovan.scheduling.engine.queues.queue_usage import CAPACITY, PROPORTION, QueueBook, QueueNode
+from sokovan.scheduling.engine.usage.queue_usage import CAPACITY, PROPORTION, QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import ONE
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.engine.builders import queue
@@ -21,24 +21,24 @@ def book(
     tree: bool = False,
     total: tuple[int, int] = (8000, 8),
     asks: dict[str, int] | None = None,
-) -> QueueBook:
+) -> QueueUsage:
     """Queues over a cluster of cpu and cuda.device; `asks` says how many cpu each wants."""
-    made = QueueBook(queues, policy=policy, hierarchy=tree, total=list(total), slots=("cpu", "cuda.device"))
+    made = QueueUsage(queues, policy=policy, hierarchy=tree, total=list(total), slots=("cpu", "cuda.device"))
     for name, amount in (asks or {}).items():
         made.ask(name, [(CPU, amount * 1000)])
     made.settle()
     return made
 
 
-def deserved(made: QueueBook, name: str) -> int:
+def deserved(made: QueueUsage, name: str) -> int:
     return made.node(name).deserved[CPU]
 
 
-def limit(made: QueueBook, name: str) -> int:
+def limit(made: QueueUsage, name: str) -> int:
     return made.node(name).limit[CPU]
 
 
-def served(made: QueueBook, names: Iterable[str], amount: int, times: int) -> list[str]:
+def served(made: QueueUsage, names: Iterable[str], amount: int, times: int) -> list[str]:
     """The queues in the order in which they go, each charged so many cpu in its turn."""
     walk = made.walk([made.node(name) for name in names])
     node: QueueNode | None = next(walk, None)
@@ -148,7 +148,7 @@ def test_room_counts_what_a_trial_holds_already() -> None:
 
 
 def test_what_runs_already_is_used() -> None:
-    made = QueueBook(
+    made = QueueUsage(
         [queue("a", capability="cpu=4")], policy=CAPACITY, hierarchy=False, total=[8000, 8], slots=("cpu", "gpu")
     )
     made.use("a", [(CPU, 1000)], 3)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.agent.journal import journal_file as journal_module
-from sokovan.agent.journal.journal_file import HEADER, Journal, JournalDamaged, JournalInUse, JournalUnwritable
-from sokovan.agent.journal.records import (
+from sokovan.agent import journal as journal_module
+from sokovan.agent.journal import HEADER, Journal, JournalDamaged, JournalInUse, JournalUnwritable
+from sokovan.agent.journal_records import (
     IncarnationTaken,
     JournalRecord,
-    KernelAsked,
     KernelEntombed,
     KernelForgotten,
+    KernelRequested,
     KernelStarted,
     Memory,
     recalled,
@@ -29,28 +29,28 @@ from tests.unit.agent.stories import key
 
 BATCHES: list[list[JournalRecord]] = [
     [IncarnationTaken(4)],
-    [KernelAsked(key("a"), {"cpu": 1000}, {"cuda.device": ("gpu0",)}, "b1")],
-    [KernelStarted(key("a")), KernelAsked(key("b", 2), {"cpu": 500})],
+    [KernelRequested(key("a"), {"cpu": 1000}, {"cuda.device": ("gpu0",)}, "b1")],
+    [KernelStarted(key("a")), KernelRequested(key("b", 2), {"cpu": 500})],
     [KernelEntombed(key("a"), 4, 137)],
 ]
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Journal]:
-    journal_file = Journal.open(path)
+    journal = Journal.open(path)
     try:
-        yield journal_file
+        yield journal
     finally:
-        journal_file.close()
+        journal.close()
 
 
 def written(path: Path) -> Memory:
     memory = Memory()
-    with opened(path) as journal_file:
+    with opened(path) as journal:
         for batch in BATCHES:
-            journal_file.append(batch)
+            journal.append(batch)
             memory = recalled(memory, batch)
-        assert journal_file.memory == memory
+        assert journal.memory == memory
     return memory
 
 
@@ -62,13 +62,13 @@ def path(tmp_path: Path) -> Path:
 def test_a_journal_is_read_as_it_was_written(path: Path) -> None:
     memory = written(path)
 
-    with opened(path) as journal_file:
-        assert journal_file.memory == memory
+    with opened(path) as journal:
+        assert journal.memory == memory
 
 
 def test_a_new_journal_is_empty_and_private(path: Path) -> None:
-    with opened(path) as journal_file:
-        assert journal_file.memory == Memory()
+    with opened(path) as journal:
+        assert journal.memory == Memory()
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -79,11 +79,11 @@ def test_wherever_a_crash_cuts_the_file_whole_lines_count_and_torn_ones_do_not(p
     for cut in range(len(HEADER), len(content) + 1):
         path.write_bytes(content[:cut])
         whole = sum(end <= cut for end in ends) - 1
-        with opened(path) as journal_file:
-            assert journal_file.memory == recalled(Memory(), [record for batch in BATCHES[:whole] for record in batch])
-            journal_file.append([IncarnationTaken(9)])
-        with opened(path) as journal_file:
-            assert journal_file.memory.incarnation == 9, "what is written after a torn line is read"
+        with opened(path) as journal:
+            assert journal.memory == recalled(Memory(), [record for batch in BATCHES[:whole] for record in batch])
+            journal.append([IncarnationTaken(9)])
+        with opened(path) as journal:
+            assert journal.memory.incarnation == 9, "what is written after a torn line is read"
 
 
 def test_a_last_line_of_rubbish_is_cut_off(path: Path) -> None:
@@ -91,8 +91,8 @@ def test_a_last_line_of_rubbish_is_cut_off(path: Path) -> None:
     with path.open("ab") as file:
         file.write(b"\0" * 5000 + b"\n")
 
-    with opened(path) as journal_file:
-        assert journal_file.memory == memory
+    with opened(path) as journal:
+        assert journal.memory == memory
 
 
 def test_a_broken_line_before_good_ones_is_not_passed_over_in_silence(path: Path) -> None:
@@ -119,20 +119,20 @@ def test_a_journal_that_has_grown_is_written_anew_and_says_the_same(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal_module, "COMPACT_BYTES", 4096)
-    with opened(path) as journal_file:
+    with opened(path) as journal:
         for number in range(2000):
-            journal_file.append([KernelAsked(key("k", number), {"cpu": 1}), KernelEntombed(key("k", number), 1)])
+            journal.append([KernelRequested(key("k", number), {"cpu": 1}), KernelEntombed(key("k", number), 1)])
             if number > 5:
-                journal_file.append([KernelForgotten(key("k", number - 5))])
-        memory = journal_file.memory
+                journal.append([KernelForgotten(key("k", number - 5))])
+        memory = journal.memory
         assert path.stat().st_size < 2000 * 200
-    with opened(path) as journal_file:
-        assert journal_file.memory == memory
+    with opened(path) as journal:
+        assert journal.memory == memory
 
 
 def test_an_empty_append_touches_nothing(path: Path) -> None:
-    with opened(path) as journal_file:
-        journal_file.append([])
+    with opened(path) as journal:
+        journal.append([])
         assert path.read_bytes() == HEADER
 
 
@@ -141,8 +141,8 @@ def test_a_record_that_could_not_be_written_does_not_count_and_the_next_one_does
     path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     written(path)
-    with opened(path) as journal_file:
-        before = journal_file.memory
+    with opened(path) as journal:
+        before = journal.memory
         with monkeypatch.context() as broken:
             real = getattr(os, call)
 
@@ -154,18 +154,18 @@ def test_a_record_that_could_not_be_written_does_not_count_and_the_next_one_does
 
             broken.setattr(os, call, full)
             with pytest.raises(JournalUnwritable, match="No space"):
-                journal_file.append([IncarnationTaken(8)])
-        assert journal_file.memory == before
-        journal_file.append([KernelEntombed(key("z"), 4)])
-        assert journal_file.memory.incarnation == 4
-        after = journal_file.memory
-    with opened(path) as journal_file:
-        assert journal_file.memory == after
+                journal.append([IncarnationTaken(8)])
+        assert journal.memory == before
+        journal.append([KernelEntombed(key("z"), 4)])
+        assert journal.memory.incarnation == 4
+        after = journal.memory
+    with opened(path) as journal:
+        assert journal.memory == after
 
 
 def test_a_journal_on_a_disk_that_stays_full_goes_on_refusing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with opened(path) as journal_file:
-        journal_file.append([IncarnationTaken(1)])
+    with opened(path) as journal:
+        journal.append([IncarnationTaken(1)])
 
         def full(*_arguments: object) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -174,25 +174,25 @@ def test_a_journal_on_a_disk_that_stays_full_goes_on_refusing(path: Path, monkey
             broken.setattr(os, "write", full)
             for _ in range(3):
                 with pytest.raises(JournalUnwritable):
-                    journal_file.append([IncarnationTaken(2)])
-        journal_file.append([IncarnationTaken(3)])
-    with opened(path) as journal_file:
-        assert journal_file.memory.incarnation == 3
+                    journal.append([IncarnationTaken(2)])
+        journal.append([IncarnationTaken(3)])
+    with opened(path) as journal:
+        assert journal.memory.incarnation == 3
     assert not list(path.parent.glob(".*.new"))
 
 
 WRITER = """
 import sys
 from pathlib import Path
-from sokovan.agent.journal import journal_file
-from sokovan.agent.journal.records import KernelAsked, KernelEntombed, KernelForgotten, KernelKey
+from sokovan.agent import journal
+from sokovan.agent.journal_records import KernelRequested, KernelEntombed, KernelForgotten, KernelKey
 journal.COMPACT_BYTES = 2048
 ours = journal.Journal.open(Path(sys.argv[1]))
 number = max((known.attempt for known in ours.memory.tombstones), default=0)
 while True:
     number += 1
     key = KernelKey("k", number)
-    ours.append([KernelAsked(key, {"cpu": 1})])
+    ours.append([KernelRequested(key, {"cpu": 1})])
     ours.append([KernelEntombed(key, 1), KernelForgotten(key)])
     sys.stdout.write(f"{number}\\n")
     sys.stdout.flush()
@@ -209,7 +209,7 @@ def test_whatever_was_acknowledged_is_there_after_a_kill(path: Path) -> None:
             writer.send_signal(signal.SIGKILL)
             rest = writer.stdout.read().splitlines()
             told = int(rest[-1]) if rest else told
-        with opened(path) as journal_file:
-            attempts = sorted(known.attempt for known in journal_file.memory.tombstones)
+        with opened(path) as journal:
+            attempts = sorted(known.attempt for known in journal.memory.tombstones)
             assert attempts == list(range(1, len(attempts) + 1))
             assert len(attempts) >= told

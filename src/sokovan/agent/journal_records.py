@@ -34,7 +34,7 @@ class IncarnationTaken(Struct, frozen=True, tag="incarnation"):
     incarnation: int
 
 
-class KernelAsked(Struct, frozen=True, tag="asked"):
+class KernelRequested(Struct, frozen=True, tag="asked"):
     """A kernel is going to be started; written before that is tried.
 
     `boot` names the time between two starts of the machine, if that is known.
@@ -73,7 +73,7 @@ class KernelForgotten(Struct, frozen=True, tag="forgotten"):
 
 
 JournalRecord: TypeAlias = (
-    IncarnationTaken | KernelAsked | KernelStarted | KernelWithdrawn | KernelEntombed | KernelForgotten
+    IncarnationTaken | KernelRequested | KernelStarted | KernelWithdrawn | KernelEntombed | KernelForgotten
 )
 
 
@@ -165,7 +165,7 @@ class Tombstones(Mapping[KernelKey, Tombstone]):
 
 
 @dataclass(frozen=True, slots=True)
-class AskedFor:
+class RequestedKernel:
     """A kernel of the journal; `started` once that is certain."""
 
     slots: Mapping[str, int]
@@ -179,7 +179,7 @@ class Memory:
     """What the journal says in sum."""
 
     incarnation: int = 0
-    kernels: Mapping[KernelKey, AskedFor] = field(default_factory=dict)
+    kernels: Mapping[KernelKey, RequestedKernel] = field(default_factory=dict)
     tombstones: Tombstones = field(default_factory=Tombstones)
 
 
@@ -191,8 +191,8 @@ def recalled(memory: Memory, records: Iterable[JournalRecord]) -> Memory:
             case IncarnationTaken():
                 incarnation = record.incarnation
                 tombstones = tombstones.standing(incarnation=incarnation, held=kernels)
-            case KernelAsked():
-                kernels[record.key] = AskedFor(record.slots, record.devices, record.boot)
+            case KernelRequested():
+                kernels[record.key] = RequestedKernel(record.slots, record.devices, record.boot)
             case KernelStarted() if record.key in kernels:
                 kernels[record.key] = replace(kernels[record.key], started=True)
             case KernelWithdrawn() | KernelForgotten():
@@ -206,7 +206,7 @@ def summary(memory: Memory) -> tuple[JournalRecord, ...]:
     """The fewest records that say the same: `recalled` of them is the memory."""
     records: list[JournalRecord] = [IncarnationTaken(memory.incarnation)]
     for key, asked in memory.kernels.items():
-        records.append(KernelAsked(key, dict(asked.slots), dict(asked.devices), asked.boot))
+        records.append(KernelRequested(key, dict(asked.slots), dict(asked.devices), asked.boot))
         records.extend([KernelStarted(key)] if asked.started else [])
     for key, tombstone in memory.tombstones.items():
         records.append(KernelEntombed(key, tombstone.incarnation, tombstone.exit_code))

@@ -11,37 +11,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from sokovan.scheduling.engine.pending_session import Job
+from sokovan.scheduling.engine.pending_session import PendingSession
 
 Head = tuple[int, bool, tuple[int, ...], int]
 Entry = tuple[int, bool, tuple[int, ...], int, int, str]
 
 
-class Line:
+class SessionHeap:
     """The waiting sessions of one queue under an order that does not move."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Head, Job]] = []
+        self._heap: list[tuple[Head, PendingSession]] = []
 
-    def push(self, job: Job) -> None:
+    def push(self, job: PendingSession) -> None:
         """Put a session in line (again)."""
         heappush(self._heap, (_head(job), job))
 
-    def pop(self) -> Job | None:
+    def pop(self) -> PendingSession | None:
         """The session that goes next; None if nobody waits."""
         return heappop(self._heap)[1] if self._heap else None
 
 
-class Lanes:
+class QueueOrder:
     """The waiting sessions of one queue in lanes that compete."""
 
-    def __init__(self, lane_of: Callable[[Job], str], standing: Callable[[Job], int]) -> None:
+    def __init__(self, lane_of: Callable[[PendingSession], str], standing: Callable[[PendingSession], int]) -> None:
         self._lane_of, self._standing = lane_of, standing
-        self._lanes: dict[str, list[tuple[Head, Job]]] = {}
+        self._lanes: dict[str, list[tuple[Head, PendingSession]]] = {}
         self._order: list[Entry] = []
         self._current: dict[str, Entry] = {}  # of a lane's entries in the heap, the one that counts
 
-    def push(self, job: Job) -> None:
+    def push(self, job: PendingSession) -> None:
         """Put a session in line (again)."""
         lane = self._lane_of(job)
         line = self._lanes.setdefault(lane, [])
@@ -49,7 +49,7 @@ class Lanes:
         if line[0][1] is job:
             self._enter(lane)
 
-    def pop(self) -> Job | None:
+    def pop(self) -> PendingSession | None:
         """The session that goes next; None if nobody waits."""
         moved: set[str] = set()
         while self._order:
@@ -80,6 +80,6 @@ class Lanes:
         return (priority, grows, order, self._standing(job), rank, lane)
 
 
-def _head(job: Job) -> Head:
+def _head(job: PendingSession) -> Head:
     # Ranks are unique, so that two sessions are never compared beyond them.
     return (-job.session.priority, job.grows(), job.order, job.rank)

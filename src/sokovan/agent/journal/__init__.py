@@ -1,1 +1,0 @@
-"""The agent's journal: an append-only file and its records."""

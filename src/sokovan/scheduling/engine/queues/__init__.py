@@ -1,1 +1,0 @@
-"""Queues in a scheduling cycle: usage, shares and order."""

@@ -1,0 +1,1 @@
+"""What is used in a scheduling cycle: by queues, by owners, by the whole cluster."""
