@@ -8,7 +8,7 @@ SokovanError                 base of every error raised on purpose
 │   ├── InvalidTopology      HyperNodes that do not form a tree over the agents
 │   ├── InvalidQueues        queues that do not form a tree, or a queue that contradicts itself
 │   └── InvalidSpec          a session, deployment, policy or other spec that contradicts itself
-├── NotFound                 an object that is not there, or not for the one who asks
+├── ObjectNotFound           an object that is not there, or not for the one who asks
 ├── StaleVersion             somebody else changed the object first
 ├── Conflict                 the object is in the way of what was asked for
 │   └── IdempotencyConflict  the same key was used for another request

@@ -25,7 +25,7 @@ def test_the_list_of_events_is_complete() -> None:
     described = {
         kind
         for kind in vars(messages).values()
-        if isinstance(kind, type) and kind.__module__ == messages.__name__ and kind.__name__ != "Claim"
+        if isinstance(kind, type) and kind.__module__ == messages.__name__ and kind.__name__ != "RuntimeClaim"
     }
 
     assert set(get_args(Event)) == described

@@ -52,7 +52,7 @@ def _changes(session: SessionWorkload, verdict: Verdict) -> Iterator[Suggestion]
         soft = TopologyConstraint(TopologyMode.SOFT, topology.highest_tier)
         tier = "" if topology.highest_tier is None else f":{topology.highest_tier}"
         yield Suggestion(f"with --topology soft{tier}", replace(session, topology=soft))
-    if verdict.code is Code.NO_LABEL_MATCH:
+    if verdict.code is Code.NO_LABEL_MATCH and any(kernel.require for kernel in session.kernels):
         yield Suggestion("without --require", _with_kernels(session, require={}))
     if verdict.shortfall:
         yield from _smaller(session, verdict.shortfall)

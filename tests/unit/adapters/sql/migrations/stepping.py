@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
+from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 
 
@@ -28,18 +29,18 @@ async def tables(database: Database) -> set[str]:
     return set(names) - {"alembic_version"}
 
 
-async def steps_back_and_forth(url: str, migration: ModuleType) -> None:
+async def steps_back_and_forth(url: str, step: ModuleType) -> None:
     """Up to this migration, one back, one forth: the same tables each time."""
     database = Database(DatabaseSettings(url), clock=SystemClock())
     try:
         await migration.upgrade_by_steps(database)
-        await migration.downgrade(database, migration.revision)
+        await migration.downgrade(database, step.revision)
         with_it = await tables(database)
-        await migration.downgrade(database, migration.down_revision or "base")
+        await migration.downgrade(database, step.down_revision or "base")
         without_it = await tables(database)
         assert without_it < with_it
         await migration.upgrade(database)
-        await migration.downgrade(database, migration.revision)
+        await migration.downgrade(database, step.revision)
         assert await tables(database) == with_it
     finally:
         await database.close()

@@ -216,7 +216,7 @@ def test_ctrl_c_where_nobody_can_answer_stops_the_session(
     ends_with(server, 143)
     server.says("DELETE sessions/s-1", session(status="terminating"))
     monkeypatch.setattr(attached, "AttachedSession", Interrupted)
-    monkeypatch.setattr("sokovan.cli.commands.sessions.run.Attached", Interrupted)
+    monkeypatch.setattr("sokovan.cli.commands.sessions.run.AttachedSession", Interrupted)
     from sokovan.cli.main import run  # noqa: PLC0415  # beside its one use
 
     Interrupted.pressed = False
