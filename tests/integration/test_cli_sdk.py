@@ -10,9 +10,9 @@ import pytest
 import sokovan
 from sokovan.sdk.config import read_config
 from sokovan.sdk.core.followers import LogOptions
-from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.errors import NotFound, Refused, Unauthorized
-from sokovan.sdk.requesting import session_body
+from sokovan.sdk.session_request import session_body
 from tests.integration.cli_rig import Rig, server_up
 
 
@@ -46,7 +46,7 @@ def test_a_handle_knows_everything_about_its_session(address: tuple[str, str]) -
         session.stop()
         assert session.wait(timeout_s=30).status == "terminated"
         assert session.exit_code not in {None, 0}
-        assert [view.name for view in client.sessions.list(Wanted(name="held"))] == ["held"]
+        assert [view.name for view in client.sessions.list(SessionListOptions(name="held"))] == ["held"]
         chunk = client.kernels.log("held", 0)
         assert base64.b64decode(chunk.data) == b"one\ntwo\n"
         assert client.kernels.list("held")[0].status == "terminated"

@@ -1,4 +1,4 @@
-"""Clock, waiting and chance: the only place where the SDK meets them.
+"""Clock, waiting and jitter: the only place where the SDK meets them.
 
 A client runs in programs that know nothing of our ports, so it brings its own;
 tests put another in its place.
@@ -19,13 +19,13 @@ class ClientEnvironment(Protocol):
     def sleep(self, seconds: float) -> None:
         """Wait in this thread."""
 
-    async def pause(self, seconds: float) -> None:
+    async def async_sleep(self, seconds: float) -> None:
         """Wait in this task."""
 
-    def chance(self) -> float:
+    def jitter(self) -> float:
         """A number between 0 and 1, so that many clients do not come back at once."""
 
-    def key(self) -> str:
+    def new_key(self) -> str:
         """A new name that nobody else uses."""
 
 
@@ -44,19 +44,19 @@ class SystemEnvironment:
         """Wait in this thread."""
         time.sleep(seconds)  # noqa: TID251  # the one place where the SDK waits
 
-    async def pause(self, seconds: float) -> None:
+    async def async_sleep(self, seconds: float) -> None:
         """Wait in this task."""
         import asyncio  # noqa: PLC0415  # a client without tasks does not pay for it
 
         await asyncio.sleep(seconds)  # noqa: TID251  # the one place where the SDK waits
 
-    def chance(self) -> float:
+    def jitter(self) -> float:
         """A number between 0 and 1; nothing secret hangs on it."""
-        import random  # noqa: PLC0415, TID251  # the SDK has no port to take chance from
+        import random  # noqa: PLC0415, TID251  # the SDK has no port to take jitter from
 
         return random.random()  # noqa: S311  # jitter of a retry
 
-    def key(self) -> str:
+    def new_key(self) -> str:
         """A random name."""
         import uuid  # noqa: PLC0415  # those who only read do not pay for it
 

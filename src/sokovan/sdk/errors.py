@@ -115,7 +115,7 @@ class InvalidSetting(ClientProblem):
     hint = "mend the value named above; sokovan config show --origin tells where each value comes from"
 
 
-class InvalidContextName(ClientProblem):
+class InvalidObjectName(ClientProblem):
     """A name that no object can have; nothing was sent."""
 
     code = "invalid-name"

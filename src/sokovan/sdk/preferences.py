@@ -23,7 +23,7 @@ def endpoint_for(
     return settings, ServerEndpoint(checked_url(address), key, timeout_s)
 
 
-def completed(body: SessionBody, settings: ClientSettings) -> SessionBody:
+def with_defaults(body: SessionBody, settings: ClientSettings) -> SessionBody:
     """A request with what it leaves open taken from the settings."""
     chosen: dict[str, Any] = {
         name: settings[name] for name in PROJECT_KEYS if settings[name] and getattr(body, name) is None

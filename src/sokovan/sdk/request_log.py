@@ -27,10 +27,10 @@ _ID_MAX = 64
 class RequestLine:
     """One request: tells on standard error how it went, if anybody wants to know."""
 
-    def __init__(self, call: Call[Any], surroundings: ClientEnvironment) -> None:
-        self._asked, self._surroundings = f"{call.method} {call.path}", surroundings
+    def __init__(self, call: Call[Any], environment: ClientEnvironment) -> None:
+        self._asked, self._environment = f"{call.method} {call.path}", environment
         self._wanted = LINES in os.environ.get(VARIABLE, "").split(",")
-        self._begun_s = surroundings.now_s()
+        self._begun_s = environment.now_s()
 
     def __enter__(self) -> Self:
         return self
@@ -48,7 +48,7 @@ class RequestLine:
 
     def _tell(self, status: str, told: str) -> None:
         if self._wanted:
-            spent_ms = (self._surroundings.now_s() - self._begun_s) * 1000
+            spent_ms = (self._environment.now_s() - self._begun_s) * 1000
             told = told[:_ID_MAX] if told.isprintable() else "-"
             sys.stderr.write(f"{self._asked} {status} {spent_ms:.0f} ms {told}\n")
             sys.stderr.flush()

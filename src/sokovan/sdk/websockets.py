@@ -8,7 +8,7 @@ from typing import Any
 
 from websockets.exceptions import InvalidHandshake, InvalidStatus
 
-from sokovan.sdk.core.answers import problem_of
+from sokovan.sdk.core.responses import problem_of
 from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.errors import ClientProblem, Unreachable
 from sokovan.wire.api.execution import FRAME_MAX

@@ -35,7 +35,7 @@ def told(status: int) -> errors.ApiProblem:
         (errors.NeverReached("x"), 1),
         (errors.InvalidSetting("x"), 2),
         (errors.InvalidSpecFile("x"), 2),
-        (errors.InvalidContextName("x"), 2),
+        (errors.InvalidObjectName("x"), 2),
         (errors.UnexpectedAnswer("x"), 1),
         (OurFailure(errors.Unreachable("x")), 125),
         (OurFailure(errors.InvalidSpecFile("agent a1 refuses: no 'x' [program-not-found]")), 127),

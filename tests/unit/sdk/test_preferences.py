@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.sdk.errors import NotLoggedIn
-from sokovan.sdk.preferences import completed, endpoint_for
+from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.settings import resolve
 from sokovan.wire.api.sessions import SessionBody
 
@@ -23,7 +23,7 @@ def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_said_wins_over_what_is_preferred(tmp_path: Path) -> None:
     settings = resolve({}, environment={"SOKOVAN_QUEUE": "slow", "SOKOVAN_IMAGE": "venv:a"}, folder=tmp_path)
-    body = completed(SessionBody(queue="fast"), settings)
+    body = with_defaults(SessionBody(queue="fast"), settings)
     assert (body.queue, body.image, body.group) == ("fast", "venv:a", None)
 
 

@@ -93,15 +93,15 @@ class StillClock:
         self.waits.append(seconds)
         self.now += seconds
 
-    async def pause(self, seconds: float) -> None:
+    async def async_sleep(self, seconds: float) -> None:
         """Let time pass."""
         self.sleep(seconds)
 
-    def chance(self) -> float:
+    def jitter(self) -> float:
         """Always the same."""
         return 1.0
 
-    def key(self) -> str:
+    def new_key(self) -> str:
         """Counted, so that tests can name them."""
         self.keys += 1
         return f"key-{self.keys}"

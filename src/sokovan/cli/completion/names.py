@@ -59,7 +59,7 @@ def within(seconds: float, ask: Callable[[], list[Name]]) -> list[Name] | None:
 
 def _question(kind: str, settings: ClientSettings) -> Callable[[], list[Name]]:
     """What is left is the server's part: loading our own does not count against its time."""
-    from sokovan.sdk.core.retrying import RetryRule  # noqa: PLC0415  # loads only here, too
+    from sokovan.sdk.core.retries import RetryRule  # noqa: PLC0415  # loads only here, too
     from sokovan.sdk.endpoint import ServerEndpoint  # noqa: PLC0415  # loads only here, too
     from sokovan.sdk.sync.connection import Connection  # noqa: PLC0415  # the HTTP client loads only here
 
@@ -82,12 +82,12 @@ def _listing(kind: str) -> Any:
 
     match kind:
         case "session":
-            return session_calls.listing(session_calls.Wanted())
+            return session_calls.listing(session_calls.SessionListOptions())
         case "live-session":
             live = ",".join(state.lower() for state in STATES if state not in FINAL)
-            return session_calls.listing(session_calls.Wanted(status=live))
+            return session_calls.listing(session_calls.SessionListOptions(status=live))
         case "waiting-session":
-            return session_calls.listing(session_calls.Wanted(status="pending"))
+            return session_calls.listing(session_calls.SessionListOptions(status="pending"))
         case "agent":
             return catalog_calls.agents()
         case "quota":

@@ -20,8 +20,8 @@ from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.core import system_calls as calls
 from sokovan.sdk.core.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
-from sokovan.sdk.preferences import completed, endpoint_for
-from sokovan.sdk.requesting import RunOptions, session_body
+from sokovan.sdk.preferences import endpoint_for, with_defaults
+from sokovan.sdk.session_request import RunOptions, session_body
 from sokovan.wire.api.system import EventView, HealthView
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class AsyncClient(AsyncCatalogs):
 
     async def run(self, command: str | Sequence[str] = (), **options: Unpack[RunOptions]) -> AsyncSessionHandle:
         """Ask for a session; returns at once with its handle."""
-        body = completed(session_body(command, **options), self._preferences)
+        body = with_defaults(session_body(command, **options), self._preferences)
         return AsyncSessionHandle(self.sessions, self.kernels, await self.sessions.submit(body))
 
     async def session(self, ref: str) -> AsyncSessionHandle:

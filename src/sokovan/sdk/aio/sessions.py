@@ -12,8 +12,8 @@ from sokovan.sdk.core import session_calls
 from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.core.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.core.paging import Paging
-from sokovan.sdk.core.retrying import READS, STREAMS, OnTrouble
-from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.core.retries import READS, STREAMS, OnRetry
+from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
 from sokovan.sdk.errors import StillWaiting
 from sokovan.wire.api.sessions import HistoryView, KernelView, LogChunk, SessionBody, SessionView
@@ -31,7 +31,9 @@ class AsyncSessions:
 
     async def submit(self, body: SessionBody, *, key: str | None = None) -> SessionView:
         """Ask for a session; with the same key again it is the same session."""
-        return await self._connection.send(session_calls.submit(body, key=key or self._connection.surroundings.key()))
+        return await self._connection.send(
+            session_calls.submit(body, key=key or self._connection.environment.new_key())
+        )
 
     async def plan(self, body: SessionBody) -> PlanView:
         """What would become of a session, by a dry run."""
@@ -41,9 +43,9 @@ class AsyncSessions:
         """One session."""
         return await self._connection.send(session_calls.get(ref))
 
-    def list(self, wanted: Wanted | None = None, *, limit: int | None = None) -> AsyncIterator[SessionView]:
+    def list(self, wanted: SessionListOptions | None = None, *, limit: int | None = None) -> AsyncIterator[SessionView]:
         """Sessions, newest first, page by page as they are taken."""
-        listing = partial(session_calls.listing, wanted or Wanted())
+        listing = partial(session_calls.listing, wanted or SessionListOptions())
         return self._connection.pages(Paging(listing, limit=limit))
 
     def watch(self, ref: str, *, timeout_s: float | None = None) -> AsyncIterator[SessionView]:
@@ -82,7 +84,7 @@ class AsyncSessions:
         return await self._connection.send(session_calls.history(ref))
 
     async def logs(
-        self, ref: str, wish: LogOptions | None = None, *, on_trouble: OnTrouble | None = None
+        self, ref: str, wish: LogOptions | None = None, *, on_retry: OnRetry | None = None
     ) -> AsyncIterator[LogPiece]:
         """The output of a session's kernels, piece by piece."""
         wish = wish or LogOptions()
@@ -90,7 +92,7 @@ class AsyncSessions:
             view = await self.get(ref)
             ref, wish = view.id, wish.of(view)
         rule = STREAMS if wish.follow else READS
-        following = self._connection.follow(LogFollower(ref, wish), rule=rule, on_trouble=on_trouble)
+        following = self._connection.follow(LogFollower(ref, wish), rule=rule, on_retry=on_retry)
         async with aclosing(following) as pieces:
             async for piece in pieces:
                 yield piece

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from sokovan.sdk.errors import InvalidContextName
+from sokovan.sdk.errors import InvalidObjectName
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -35,7 +35,7 @@ class Nothing:
     """The answer of a call that has no body."""
 
 
-def place(*segments: str) -> str:
+def api_path(*segments: str) -> str:
     """A path under the prefix; what is not a plain segment is escaped or refused."""
     return PREFIX + "".join(f"/{_segment(each)}" for each in segments)
 
@@ -66,5 +66,5 @@ def _is_default(body: object, one: Any) -> bool:
 def _segment(name: str) -> str:
     # An escaped ".." is still a step upwards to whoever reads the path.
     if not name or len(name) > REF_MAX or any(step in {"", ".", ".."} for step in name.split("/")):
-        raise InvalidContextName(f"{name[:REF_MAX]!r} cannot be the name of anything")
+        raise InvalidObjectName(f"{name[:REF_MAX]!r} cannot be the name of anything")
     return quote(name, safe="/:@+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, place, query, sparse
+from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, query, sparse
 from sokovan.wire.api.fleet import (
     AgentChange,
     AgentPage,
@@ -49,16 +49,18 @@ class CatalogKind(Generic[B]):
 
     def get(self, name: str, **wanted: str | None) -> Call[B]:
         """One of them."""
-        return Call(method="GET", path=place(self.path, name), answer=self.body, query=query(wanted))
+        return Call(method="GET", path=api_path(self.path, name), answer=self.body, query=query(wanted))
 
     def put(self, body: B) -> Call[B]:
         """Create or replace one; its name is in its body."""
-        path = place(self.path, str(getattr(body, "name", "")))
+        path = api_path(self.path, str(getattr(body, "name", "")))
         return Call(method="PUT", path=path, answer=self.body, body=sparse(body))
 
     def delete(self, name: str, **wanted: str | None) -> Call[Nothing]:
         """Remove one."""
-        return Call(method="DELETE", path=place(self.path, name), answer=Nothing, query=query(wanted), repeatable=False)
+        return Call(
+            method="DELETE", path=api_path(self.path, name), answer=Nothing, query=query(wanted), repeatable=False
+        )
 
 
 SCALING_GROUPS = CatalogKind("scaling-groups", ScalingGroupBody, ScalingGroupPage)
@@ -77,24 +79,24 @@ def agents(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[AgentPag
 
 def agent(name: str) -> Call[AgentView]:
     """One machine."""
-    return Call(method="GET", path=place("agents", name), answer=AgentView)
+    return Call(method="GET", path=api_path("agents", name), answer=AgentView)
 
 
 def change_agent(name: str, action: str, reason: str) -> Call[AgentView]:
     """Drain a machine, take it back, or declare it gone."""
     change = AgentChange(action=action, reason=reason)
-    return Call(method="PATCH", path=place("agents", name), answer=AgentView, body=sparse(change))
+    return Call(method="PATCH", path=api_path("agents", name), answer=AgentView, body=sparse(change))
 
 
 def agent_history(name: str) -> Call[list[HistoryLine]]:
     """The story of a machine."""
-    return Call(method="GET", path=place("agents", name, "history"), answer=list[HistoryLine])
+    return Call(method="GET", path=api_path("agents", name, "history"), answer=list[HistoryLine])
 
 
 def new_key(user: str, policy: str | None) -> Call[NewKeyView]:
     """A new key; a repeated request would make a second one."""
     request = KeyRequest(user=user, policy=policy)
-    return Call(method="POST", path=place("keys"), answer=NewKeyView, body=sparse(request), repeatable=False)
+    return Call(method="POST", path=api_path("keys"), answer=NewKeyView, body=sparse(request), repeatable=False)
 
 
 def keys(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[KeyPage]:
@@ -104,8 +106,8 @@ def keys(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[KeyPage]:
 
 def delete_key(access_key: str) -> Call[Nothing]:
     """Make a key useless."""
-    return Call(method="DELETE", path=place("keys", access_key), answer=Nothing, repeatable=False)
+    return Call(method="DELETE", path=api_path("keys", access_key), answer=Nothing, repeatable=False)
 
 
 def _listing(path: str, page: type[B], limit: int, cursor: str | None) -> Call[B]:
-    return Call(method="GET", path=place(path), answer=page, query=query({"limit": limit, "cursor": cursor}))
+    return Call(method="GET", path=api_path(path), answer=page, query=query({"limit": limit, "cursor": cursor}))

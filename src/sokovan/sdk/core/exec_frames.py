@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from sokovan.sdk.core.answers import decoded
 from sokovan.sdk.core.calls import sparse
+from sokovan.sdk.core.responses import decoded
 from sokovan.sdk.errors import UnexpectedAnswer, api_problem
 from sokovan.wire.api.execution import ExecRequest, Resize
 from sokovan.wire.api.system import ProblemView

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from sokovan.sdk.core import session_calls, system_calls
-from sokovan.sdk.core.answers import decoded
 from sokovan.sdk.core.calls import Call
+from sokovan.sdk.core.responses import decoded
 from sokovan.sdk.core.server_events import ServerEvent
 from sokovan.sdk.core.states import is_final
 from sokovan.sdk.errors import UnexpectedAnswer, api_problem

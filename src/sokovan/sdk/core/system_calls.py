@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sokovan.sdk.core.calls import Call, place
+from sokovan.sdk.core.calls import Call, api_path
 from sokovan.wire.api.system import EventView, HealthView
 
 if TYPE_CHECKING:
@@ -15,14 +15,14 @@ def whoami() -> Call[WhoamiView]:
     """Who the caller is."""
     from sokovan.wire.api.tenancy import WhoamiView  # noqa: PLC0415  # few clients ask
 
-    return Call(method="GET", path=place("whoami"), answer=WhoamiView)
+    return Call(method="GET", path=api_path("whoami"), answer=WhoamiView)
 
 
 def health() -> Call[HealthView]:
     """Whether the parts of the system work."""
-    return Call(method="GET", path=place("health"), answer=HealthView)
+    return Call(method="GET", path=api_path("health"), answer=HealthView)
 
 
 def events() -> Call[EventView]:
     """A stream: what happens, as it happens."""
-    return Call(method="GET", path=place("events"), answer=EventView)
+    return Call(method="GET", path=api_path("events"), answer=EventView)

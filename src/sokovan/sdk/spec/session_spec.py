@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from sokovan.sdk.errors import InvalidSetting, InvalidSpecFile
-from sokovan.sdk.requesting import read_mount, slots_of, words_of
+from sokovan.sdk.session_request import read_mount, slots_of, words_of
 from sokovan.sdk.spec import fields
 from sokovan.sdk.spec.fields import Field, schema_of
 from sokovan.sdk.spec.places import Node, read_documents
@@ -147,10 +147,10 @@ REQUIRED = ("apiVersion", "kind")
 
 def read_specs(text: str, file: str) -> list[SessionBody]:
     """Every session of a file, in its order. Raises InvalidSpec."""
-    return [spec.body for spec in read_written(text, file)]
+    return [spec.body for spec in read_spec_documents(text, file)]
 
 
-def read_written(text: str, file: str) -> list[SpecDocument]:
+def read_spec_documents(text: str, file: str) -> list[SpecDocument]:
     """Every session of a file, each with its document. Raises InvalidSpec."""
     documents = read_documents(text, file)
     if not documents:

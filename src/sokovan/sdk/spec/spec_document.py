@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sokovan.sdk.requesting import GPU, GPU_SHARES, GPU_SLOT
+from sokovan.sdk.session_request import GPU, GPU_SHARES, GPU_SLOT
 from sokovan.sdk.spec.places import Node, Place
 from sokovan.wire.api.sessions import SessionBody
 from sokovan.wire.api.system import FieldProblem
@@ -26,7 +26,7 @@ class SpecDocument:
     body: SessionBody
     node: Node
 
-    def told(self, problems: Iterable[FieldProblem], sent: SessionBody) -> str:
+    def describe(self, problems: Iterable[FieldProblem], sent: SessionBody) -> str:
         """What is wrong with what was sent, each problem with its line where it has one."""
         return "\n".join(self._told(one, sent) for one in problems)
 

@@ -18,8 +18,8 @@ import httpx2
 from sokovan.sdk.core import system_calls as calls
 from sokovan.sdk.core.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
-from sokovan.sdk.preferences import completed, endpoint_for
-from sokovan.sdk.requesting import RunOptions, session_body
+from sokovan.sdk.preferences import endpoint_for, with_defaults
+from sokovan.sdk.session_request import RunOptions, session_body
 from sokovan.sdk.sync.catalogs import Catalogs
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.handle import SessionHandle
@@ -66,7 +66,7 @@ class Client(Catalogs):
 
     def run(self, command: str | Sequence[str] = (), **options: Unpack[RunOptions]) -> SessionHandle:
         """Ask for a session; returns at once with its handle."""
-        body = completed(session_body(command, **options), self._preferences)
+        body = with_defaults(session_body(command, **options), self._preferences)
         return SessionHandle(self.sessions, self.kernels, self.sessions.submit(body))
 
     def session(self, ref: str) -> SessionHandle:

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import httpx2
 
-from sokovan.sdk.core.answers import interpret, problem_of
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.followers import StreamFollower
 from sokovan.sdk.core.paging import Paging
-from sokovan.sdk.core.retrying import STREAMS, Attempts, CallDeadline, OnTrouble, RetryRule
+from sokovan.sdk.core.responses import interpret, problem_of
+from sokovan.sdk.core.retries import STREAMS, Attempts, CallDeadline, OnRetry, RetryRule
 from sokovan.sdk.core.server_events import EventReader, ServerEvent
 from sokovan.sdk.endpoint import ServerEndpoint, outlasts, reaching
 from sokovan.sdk.environment import ClientEnvironment, SystemEnvironment
@@ -30,10 +30,10 @@ class Connection:
         *,
         transport: httpx2.BaseTransport | None = None,
         rule: RetryRule | None = None,
-        surroundings: ClientEnvironment | None = None,
+        environment: ClientEnvironment | None = None,
     ) -> None:
         self.endpoint = endpoint
-        self.surroundings = surroundings or SystemEnvironment()
+        self.environment = environment or SystemEnvironment()
         self._rule = rule or RetryRule()
         self._http = httpx2.Client(transport=transport, **endpoint.http_options())
 
@@ -43,13 +43,13 @@ class Connection:
 
     def send(self, call: Call[T]) -> T:
         """Send a call and read its answer; try again where that is safe."""
-        attempts = Attempts(self._rule, self.surroundings)
+        attempts = Attempts(self._rule, self.environment)
         while True:
             try:
                 return self._send_once(call)
             except ClientProblem as problem:
                 wait_s = attempts.wait_s(problem, repeatable=call.repeatable)
-            self.surroundings.sleep(wait_s)
+            self.environment.sleep(wait_s)
 
     def pages(self, paging: Paging[T]) -> Iterator[T]:
         """The items of a list, page by page as they are taken."""
@@ -62,11 +62,11 @@ class Connection:
         *,
         timeout_s: float | None = None,
         rule: RetryRule = STREAMS,
-        on_trouble: OnTrouble | None = None,
+        on_retry: OnRetry | None = None,
     ) -> Iterator[T]:
         """What a stream brings, over broken connections, until it is over or time is up."""
-        deadline = CallDeadline(timeout_s, self.surroundings)
-        attempts = Attempts(rule, self.surroundings, on_trouble=on_trouble)
+        deadline = CallDeadline(timeout_s, self.environment)
+        attempts = Attempts(rule, self.environment, on_retry=on_retry)
         while True:
             try:
                 for event in self._events(follower, deadline):
@@ -81,11 +81,11 @@ class Connection:
             except ClientProblem as failed:
                 problem = failed
             deadline.check()
-            self.surroundings.sleep(attempts.wait_s(problem))
+            self.environment.sleep(attempts.wait_s(problem))
 
     def _send_once(self, call: Call[T]) -> T:
         request = self._http.build_request(call.method, call.path, **self.endpoint.request_options(call))
-        with reaching(self.endpoint), RequestLine(call, self.surroundings) as line:
+        with reaching(self.endpoint), RequestLine(call, self.environment) as line:
             answer = self._http.send(request)
             line.answered(answer.status_code, answer.headers)
         return interpret(call, status=answer.status_code, headers=answer.headers, content=answer.content)
@@ -96,7 +96,7 @@ class Connection:
         options = self.endpoint.stream_options(call, deadline.left_s())
         with (
             reaching(self.endpoint),
-            RequestLine(call, self.surroundings) as line,
+            RequestLine(call, self.environment) as line,
             self._http.stream(call.method, call.path, **options) as answer,
         ):
             line.answered(answer.status_code, answer.headers)

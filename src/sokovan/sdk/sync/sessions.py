@@ -10,8 +10,8 @@ from sokovan.sdk.core import session_calls
 from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.core.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.core.paging import Paging
-from sokovan.sdk.core.retrying import READS, STREAMS, OnTrouble
-from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.core.retries import READS, STREAMS, OnRetry
+from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
 from sokovan.sdk.errors import StillWaiting
 from sokovan.sdk.sync.connection import Connection
@@ -30,7 +30,7 @@ class Sessions:
 
     def submit(self, body: SessionBody, *, key: str | None = None) -> SessionView:
         """Ask for a session; with the same key again it is the same session."""
-        return self._connection.send(session_calls.submit(body, key=key or self._connection.surroundings.key()))
+        return self._connection.send(session_calls.submit(body, key=key or self._connection.environment.new_key()))
 
     def plan(self, body: SessionBody) -> PlanView:
         """What would become of a session, by a dry run."""
@@ -40,9 +40,9 @@ class Sessions:
         """One session."""
         return self._connection.send(session_calls.get(ref))
 
-    def list(self, wanted: Wanted | None = None, *, limit: int | None = None) -> Iterator[SessionView]:
+    def list(self, wanted: SessionListOptions | None = None, *, limit: int | None = None) -> Iterator[SessionView]:
         """Sessions, newest first, page by page as they are taken."""
-        listing = partial(session_calls.listing, wanted or Wanted())
+        listing = partial(session_calls.listing, wanted or SessionListOptions())
         return self._connection.pages(Paging(listing, limit=limit))
 
     def watch(self, ref: str, *, timeout_s: float | None = None) -> Iterator[SessionView]:
@@ -80,16 +80,14 @@ class Sessions:
         """The story of a session and its kernels."""
         return self._connection.send(session_calls.history(ref))
 
-    def logs(
-        self, ref: str, wish: LogOptions | None = None, *, on_trouble: OnTrouble | None = None
-    ) -> Iterator[LogPiece]:
+    def logs(self, ref: str, wish: LogOptions | None = None, *, on_retry: OnRetry | None = None) -> Iterator[LogPiece]:
         """The output of a session's kernels, piece by piece."""
         wish = wish or LogOptions()
         if wish.needs_size:
             view = self.get(ref)
             ref, wish = view.id, wish.of(view)
         rule = STREAMS if wish.follow else READS
-        return self._connection.follow(LogFollower(ref, wish), rule=rule, on_trouble=on_trouble)
+        return self._connection.follow(LogFollower(ref, wish), rule=rule, on_retry=on_retry)
 
 
 class Kernels:

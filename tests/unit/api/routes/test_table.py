@@ -11,7 +11,7 @@ from sokovan.api.routes.table import every_operation
 from sokovan.sdk.core import catalog_calls, session_calls, system_calls
 from sokovan.sdk.core.calls import Call, Nothing
 from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, IMAGES, POLICIES, QUEUES, SCALING_GROUPS, USERS
-from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.wire.api.sessions import SessionBody
 from tests.unit.api.little_api import LittleApi
 
@@ -53,7 +53,7 @@ CALLS: list[Call[Any]] = [
     system_calls.events(),
     session_calls.submit(SessionBody(), key="k"),
     session_calls.plan(SessionBody()),
-    session_calls.listing(Wanted()),
+    session_calls.listing(SessionListOptions()),
     session_calls.get("ddp"),
     session_calls.stop("ddp"),
     session_calls.cancel("ddp"),

@@ -24,7 +24,7 @@ async def test_objects_are_read_and_written() -> None:
     key = {"access_key": "AK-1", "user": "ada", "policy": None, "active": True}
     answers = [ok({"items": [QUEUE]}), ok(QUEUE), ok(None, status=204), ok(AGENT), ok({**key, "token": "sk-1"})]
     server = ToyServer(*answers)
-    connection = AsyncConnection(ENDPOINT, transport=server.async_transport(), surroundings=StillClock())
+    connection = AsyncConnection(ENDPOINT, transport=server.async_transport(), environment=StillClock())
     queues = AsyncCatalog(connection, QUEUES)
     assert [queue async for queue in queues.list()] == [QUEUE]
     assert await queues.put(QUEUE) == QUEUE

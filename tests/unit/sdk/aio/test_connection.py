@@ -26,7 +26,7 @@ async def everything(views: AsyncIterator[SessionView]) -> list[SessionView]:
 def connected(*answers: Answer) -> tuple[AsyncConnection, ToyServer, StillClock]:
     """A connection to a server that gives these answers."""
     server, clock = ToyServer(*answers), StillClock()
-    return AsyncConnection(ENDPOINT, transport=server.async_transport(), surroundings=clock), server, clock
+    return AsyncConnection(ENDPOINT, transport=server.async_transport(), environment=clock), server, clock
 
 
 async def test_a_call_becomes_a_request_with_the_key() -> None:
@@ -119,7 +119,7 @@ async def test_a_stream_is_opened_anew_where_a_read_would_pass_the_deadline() ->
         clock.now += 30
         return stream(("session", pending()), ": alive\n\n")
 
-    connection = AsyncConnection(ENDPOINT, transport=httpx2.MockTransport(answer), surroundings=clock)
+    connection = AsyncConnection(ENDPOINT, transport=httpx2.MockTransport(answer), environment=clock)
     with pytest.raises(StillWaiting):
         await everything(connection.follow(SessionFollower("ddp"), timeout_s=60))
     assert patience[0] == 45

@@ -15,7 +15,7 @@ from tests.unit.sdk.views import ended, pending, session
 def held(*answers: Answer) -> AsyncSessionHandle:
     """The handle of a session that waits, at a server that gives these answers."""
     transport = ToyServer(*answers).async_transport()
-    connection = AsyncConnection(ENDPOINT, transport=transport, surroundings=StillClock())
+    connection = AsyncConnection(ENDPOINT, transport=transport, environment=StillClock())
     return AsyncSessionHandle(AsyncSessions(connection), AsyncKernels(connection), pending())
 
 

@@ -18,7 +18,7 @@ from tests.unit.sdk.views import KERNEL, SESSION, ended, pending, session
 def opened(*answers: Answer) -> tuple[AsyncSessions, AsyncKernels, ToyServer]:
     """Sessions of a server that gives these answers."""
     server = ToyServer(*answers)
-    connection = AsyncConnection(ENDPOINT, transport=server.async_transport(), surroundings=StillClock())
+    connection = AsyncConnection(ENDPOINT, transport=server.async_transport(), environment=StillClock())
     return AsyncSessions(connection), AsyncKernels(connection), server
 
 

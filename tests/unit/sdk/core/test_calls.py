@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.sdk.core.calls import place, query, sparse
-from sokovan.sdk.errors import InvalidContextName
+from sokovan.sdk.core.calls import api_path, query, sparse
+from sokovan.sdk.errors import InvalidObjectName
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, SessionBody
 
 
 def test_a_path_keeps_what_names_may_hold_and_escapes_the_rest() -> None:
-    assert place("images", "pytorch/pytorch:2.9") == "/api/v1/images/pytorch/pytorch:2.9"
-    assert place("sessions", "a b?c#d%") == "/api/v1/sessions/a%20b%3Fc%23d%25"
+    assert api_path("images", "pytorch/pytorch:2.9") == "/api/v1/images/pytorch/pytorch:2.9"
+    assert api_path("sessions", "a b?c#d%") == "/api/v1/sessions/a%20b%3Fc%23d%25"
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/../b", "a//b", "/a", "a/", "x" * 301])
 def test_a_name_that_would_lead_elsewhere_is_refused(name: str) -> None:
-    with pytest.raises(InvalidContextName):
-        place("sessions", name)
+    with pytest.raises(InvalidObjectName):
+        api_path("sessions", name)
 
 
 def test_only_parameters_that_are_set_stand_in_a_query() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sokovan.sdk.core import session_calls as calls
 from sokovan.sdk.core.calls import Call
-from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.wire.api.sessions import SessionBody
 
 
@@ -28,7 +28,7 @@ def test_a_forced_stop_says_so() -> None:
 
 
 def test_a_list_asks_for_what_is_wanted_and_nothing_else() -> None:
-    call = calls.listing(Wanted(status="running", mine=True), limit=9, cursor="c")
+    call = calls.listing(SessionListOptions(status="running", mine=True), limit=9, cursor="c")
     assert call.query == {"status": "running", "mine": "true", "limit": "9", "cursor": "c"}
 
 

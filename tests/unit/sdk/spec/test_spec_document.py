@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sokovan.sdk.spec.session_spec import read_written
+from sokovan.sdk.spec.session_spec import read_spec_documents
 from sokovan.sdk.spec.spec_document import SpecDocument
 from sokovan.wire.api.system import FieldProblem
 
@@ -31,7 +31,7 @@ dependsOn: [x, y]
 
 @pytest.fixture
 def written() -> SpecDocument:
-    [found] = read_written(TEXT, "f.yaml")
+    [found] = read_spec_documents(TEXT, "f.yaml")
     return found
 
 
@@ -57,7 +57,7 @@ def test_a_path_of_the_wire_has_a_place_in_the_file(written: SpecDocument, where
 
 def test_every_problem_is_shown_at_its_place(written: SpecDocument) -> None:
     problems = [FieldProblem(where="time_limit", problem="is not a duration"), FieldProblem(where="queue", problem="?")]
-    assert written.told(problems, written.body).splitlines() == [
+    assert written.describe(problems, written.body).splitlines() == [
         "f.yaml:12:12: time_limit: is not a duration",
         "  | timeLimit: 5x",
         "  |            ^",
@@ -69,10 +69,10 @@ def test_every_problem_is_shown_at_its_place(written: SpecDocument) -> None:
 
 def test_what_an_option_said_instead_is_not_in_the_file(written: SpecDocument) -> None:
     sent = replace(written.body, time_limit="7x")
-    assert written.told([FieldProblem(where="time_limit", problem="is odd")], sent) == "time_limit: is odd"
+    assert written.describe([FieldProblem(where="time_limit", problem="is odd")], sent) == "time_limit: is odd"
 
 
 @pytest.mark.parametrize(("slot", "meant"), [("memm", "; did you mean 'mem'?"), ("cpu", ""), ("licenses", "")])
 def test_a_slot_that_was_mistyped_is_guessed(written: SpecDocument, slot: str, meant: str) -> None:
-    told = written.told([FieldProblem(where=f"resources/{slot}", problem="is odd")], written.body)
+    told = written.describe([FieldProblem(where=f"resources/{slot}", problem="is odd")], written.body)
     assert f"resources/{slot}: is odd{meant}\n" in told

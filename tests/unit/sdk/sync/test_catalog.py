@@ -15,7 +15,7 @@ QUEUE = QueueBody(name="research", weight=3)
 def connected(*answers: Answer) -> tuple[Connection, ToyServer]:
     """A connection to a server that gives these answers."""
     server = ToyServer(*answers)
-    return Connection(ENDPOINT, transport=server.transport(), surroundings=StillClock()), server
+    return Connection(ENDPOINT, transport=server.transport(), environment=StillClock()), server
 
 
 def test_named_objects_are_listed_read_written_and_removed() -> None:

@@ -19,7 +19,7 @@ REFUSED = httpx2.ConnectError("refused")
 def connected(*answers: Answer) -> tuple[Connection, ToyServer, StillClock]:
     """A connection to a server that gives these answers."""
     server, clock = ToyServer(*answers), StillClock()
-    return Connection(ENDPOINT, transport=server.transport(), surroundings=clock), server, clock
+    return Connection(ENDPOINT, transport=server.transport(), environment=clock), server, clock
 
 
 def test_a_call_becomes_a_request_with_the_key() -> None:
@@ -112,7 +112,7 @@ def test_a_stream_is_opened_anew_where_a_read_would_pass_the_deadline() -> None:
         clock.now += 30
         return stream(("session", pending()), ": alive\n\n")
 
-    connection = Connection(ENDPOINT, transport=httpx2.MockTransport(answer), surroundings=clock)
+    connection = Connection(ENDPOINT, transport=httpx2.MockTransport(answer), environment=clock)
     with pytest.raises(StillWaiting):
         list(connection.follow(SessionFollower("ddp"), timeout_s=60))
     assert patience[0] == 45

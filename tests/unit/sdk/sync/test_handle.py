@@ -15,7 +15,7 @@ WHY = {"session": "s-1", "status": "pending", "verdict": "WAIT", "code": "NOT_EN
 def held(*answers: Answer) -> tuple[SessionHandle, ToyServer]:
     """The handle of a session that waits, at a server that gives these answers."""
     server = ToyServer(*answers)
-    connection = Connection(ENDPOINT, transport=server.transport(), surroundings=StillClock())
+    connection = Connection(ENDPOINT, transport=server.transport(), environment=StillClock())
     return SessionHandle(Sessions(connection), Kernels(connection), pending()), server
 
 

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from sokovan.sdk.core.followers import LogOptions
-from sokovan.sdk.core.retrying import READS
-from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.core.retries import READS
+from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.errors import ClientProblem, InvalidSetting, NeverReached, ServerFailed, StillWaiting
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.sessions import Kernels, Sessions
@@ -21,7 +21,7 @@ from tests.unit.sdk.views import KERNEL, SESSION, ended, pending, session
 def opened(*answers: Answer) -> tuple[Sessions, Kernels, ToyServer]:
     """Sessions of a server that gives these answers."""
     server = ToyServer(*answers)
-    connection = Connection(ENDPOINT, transport=server.transport(), surroundings=StillClock())
+    connection = Connection(ENDPOINT, transport=server.transport(), environment=StillClock())
     return Sessions(connection), Kernels(connection), server
 
 
@@ -35,7 +35,7 @@ def test_every_submission_has_a_key_of_its_own() -> None:
 def test_a_list_is_read_page_by_page_and_no_further_than_it_is_taken() -> None:
     page = {"items": [SESSION, SESSION], "next": "c1"}
     sessions, _, server = opened(ok(page), ok({"items": [SESSION], "next": None}))
-    found = sessions.list(Wanted(mine=True))
+    found = sessions.list(SessionListOptions(mine=True))
     next(found)
     next(found)
     assert server.lines == ["GET /api/v1/sessions?mine=true&limit=100"]
@@ -129,7 +129,7 @@ def test_output_that_cannot_be_read_is_given_up_soon_unless_it_is_followed() -> 
     heard: list[ClientProblem] = []
     last = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
     sessions, _, server = opened(*gone, stream(("log", last)))
-    pieces = sessions.logs("a", LogOptions(kernel=0, follow=True), on_trouble=heard.append)
+    pieces = sessions.logs("a", LogOptions(kernel=0, follow=True), on_retry=heard.append)
     assert [piece.content for piece in pieces] == [b"a"]
     assert [one.code for one in heard] == ["agent-unreachable"] * 10
 

@@ -15,7 +15,7 @@ from sokovan.cli.output import talk
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_all, show_one
 from sokovan.sdk.errors import NotFound
-from sokovan.sdk.requesting import slots_of
+from sokovan.sdk.session_request import slots_of
 from sokovan.wire.api.bodies import Amount
 
 if TYPE_CHECKING:

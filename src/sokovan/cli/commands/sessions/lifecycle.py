@@ -14,7 +14,7 @@ from sokovan.cli.output import complain, hand_over, say, table, talk
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import IN_COLUMNS, show_all, show_one
 from sokovan.sdk.core.durations import seconds
-from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, checked_state, is_final, reached, state_of
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
 from sokovan.wire.api.sessions import SessionView
@@ -142,7 +142,8 @@ def stop(
         Without waiting for the agents.
     """
     with server.client() as client:
-        chosen = [view for view in client.sessions.list(Wanted(mine=True)) if not is_final(view)] if all else []
+        mine = SessionListOptions(mine=True)
+        chosen = [view for view in client.sessions.list(mine) if not is_final(view)] if all else []
         if not all:
             _some(names, "stop", or_flag="--all")
         elif not names and not chosen:

@@ -81,7 +81,7 @@ def followed(sessions: Sessions, ref: str, wish: LogOptions) -> Iterator[LogPiec
 
     while True:
         try:
-            for piece in sessions.logs(ref, replace(wish, seen=seen), on_trouble=tell):
+            for piece in sessions.logs(ref, replace(wish, seen=seen), on_retry=tell):
                 seen[piece.kernel] = piece.offset + len(piece.content)
                 yield piece
         except ClientProblem as problem:

@@ -14,7 +14,7 @@ from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import hand_over
 from sokovan.cli.rendering import Form, show_all, show_more, widths_of
 from sokovan.sdk.core.followers import MISSED
-from sokovan.sdk.core.session_calls import Wanted
+from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, reached
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.sessions import SessionView
@@ -41,7 +41,7 @@ class SessionSelection:
     mine: Annotated[bool, Parameter(negative=(), help="Only your own.")] = False
     limit: Annotated[int, Parameter(help="How many at most, newest first.")] = LIMIT_DEFAULT
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> SessionListOptions:
         """The question to the server. Raises InvalidSetting."""
         if self.limit < 1:
             raise InvalidSetting(f"--limit {self.limit} asks for nothing", hint="ask for one session or more")
@@ -50,7 +50,7 @@ class SessionSelection:
         )
         if not states and not self.all:
             states = [state for state in STATES if state not in FINAL]
-        return Wanted(
+        return SessionListOptions(
             status=",".join(state.lower() for state in states) or None,
             queue=self.queue,
             scaling_group=self.scaling_group,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 from sokovan.sdk.errors import ApiProblem, InvalidSetting, InvalidSpecFile
-from sokovan.sdk.preferences import completed
-from sokovan.sdk.requesting import read_mount, read_port, session_body
+from sokovan.sdk.preferences import with_defaults
+from sokovan.sdk.session_request import read_mount, read_port, session_body
 from sokovan.sdk.settings import ClientSettings
 from sokovan.wire.api.sessions import SessionBody
 
@@ -38,7 +38,7 @@ class SessionOptions:
             yield
         except ApiProblem as problem:
             if self.written is not None and problem.problems:
-                problem.message = self.written.told(problem.problems, self.body)
+                problem.message = self.written.describe(problem.problems, self.body)
             raise
 
 
@@ -83,12 +83,12 @@ class Wish:
         """The same, each with its document. Raises InvalidSetting, InvalidSpec."""
         options = self._options()
         if self.file is None:
-            return [SessionOptions(completed(session_body(list(command), **options), settings))]
+            return [SessionOptions(with_defaults(session_body(list(command), **options), settings))]
         specs = read_spec_file(self.file)
         if command and len(specs) > 1:
             raise InvalidSetting(f"{self.file} holds {len(specs)} sessions, and one command cannot be for all of them")
         said = session_body(list(command), **options)
-        return [SessionOptions(completed(_changed(spec.body, said), settings), spec) for spec in specs]
+        return [SessionOptions(with_defaults(_changed(spec.body, said), settings), spec) for spec in specs]
 
     def _options(self) -> dict[str, Any]:
         plain = ("name", "type", "image", "cpus", "mem", "gpus", "size", "minimum", "topology", "queue", "group",
@@ -122,7 +122,7 @@ def pairs(texts: Sequence[str], *, option: str, example: str) -> dict[str, str]:
 
 def read_spec_file(path: str) -> list[SpecDocument]:
     """The sessions of a spec. Raises InvalidSpec."""
-    from sokovan.sdk.spec.session_spec import read_written  # noqa: PLC0415  # YAML loads only here
+    from sokovan.sdk.spec.session_spec import read_spec_documents  # noqa: PLC0415  # YAML loads only here
 
     shown = "standard input" if path == STANDARD_INPUT else path
     try:
@@ -139,7 +139,7 @@ def read_spec_file(path: str) -> list[SpecDocument]:
         raise InvalidSpecFile(
             f"{shown} is not text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
         ) from error
-    return read_written(text, shown)
+    return read_spec_documents(text, shown)
 
 
 def _changed(spec: SessionBody, said: SessionBody) -> SessionBody:

@@ -70,7 +70,7 @@ def test_a_machine_is_asked_again_for_as_long_as_the_session_goes_on() -> None:
         return problem(503, "agent-unreachable") if request.url.path.endswith("/log") else ok(looks.pop(0))
 
     transport = httpx2.MockTransport(answer)
-    sessions = Sessions(Connection(ENDPOINT, transport=transport, surroundings=StillClock()))
+    sessions = Sessions(Connection(ENDPOINT, transport=transport, environment=StillClock()))
     with pytest.raises(ServerFailed):
         list(followed(sessions, "s-1", LogOptions(follow=True, size=1)))
     assert looks == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.sdk.core.retrying import Attempts, CallDeadline, RetryRule, may_repeat
+from sokovan.sdk.core.retries import Attempts, CallDeadline, RetryRule, may_repeat
 from sokovan.sdk.errors import ClientProblem, StillWaiting, UnexpectedAnswer, Unreachable, api_problem
 from sokovan.wire.api.system import ProblemView
 from tests.unit.sdk.toy_server import StillClock
@@ -18,20 +18,20 @@ def told(status: int, *, retry_after_s: float | None = None) -> ClientProblem:
 
 def test_waits_grow_and_are_bounded() -> None:
     rule = RetryRule(attempts_max=6, first_s=1, longest_s=5, total_s=100)
-    waits = [rule.wait_s(attempt=attempt, spent_s=0, chance=1) for attempt in range(1, 7)]
+    waits = [rule.wait_s(attempt=attempt, spent_s=0, jitter=1) for attempt in range(1, 7)]
     assert waits == [1, 2, 4, 5, 5, None]
 
 
 def test_chance_halves_a_wait_at_most() -> None:
-    assert RetryRule(first_s=1).wait_s(attempt=1, spent_s=0, chance=0) == 0.5
+    assert RetryRule(first_s=1).wait_s(attempt=1, spent_s=0, jitter=0) == 0.5
 
 
 def test_the_server_may_ask_for_more_patience() -> None:
-    assert RetryRule(first_s=1).wait_s(attempt=1, spent_s=0, chance=1, asked_s=7) == 7
+    assert RetryRule(first_s=1).wait_s(attempt=1, spent_s=0, jitter=1, asked_s=7) == 7
 
 
 def test_no_wait_leads_past_the_whole() -> None:
-    assert RetryRule(total_s=10).wait_s(attempt=1, spent_s=9, chance=1, asked_s=7) is None
+    assert RetryRule(total_s=10).wait_s(attempt=1, spent_s=9, jitter=1, asked_s=7) is None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.sdk.requesting import RunOptions, read_mount, read_port, session_body, slots_of, words_of
+from sokovan.sdk.session_request import RunOptions, read_mount, read_port, session_body, slots_of, words_of
 from sokovan.wire.api.sessions import MountBody, ServicePortBody, SessionBody
 
 

@@ -21,12 +21,12 @@ class RetryRule:
     longest_s: float = 5.0
     total_s: float = 30.0
 
-    def wait_s(self, *, attempt: int, spent_s: float, chance: float, asked_s: float | None = None) -> float | None:
+    def wait_s(self, *, attempt: int, spent_s: float, jitter: float, asked_s: float | None = None) -> float | None:
         """How long to wait after this failed attempt (from 1); None: give up."""
         if attempt >= self.attempts_max:
             return None
-        # Half of it by chance: clients that failed together do not come back together.
-        backoff = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
+        # Half of it by jitter: clients that failed together do not come back together.
+        backoff = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1)) * (0.5 + jitter / 2)
         wait = max(backoff, asked_s or 0.0)
         return wait if spent_s + wait <= self.total_s else None
 
@@ -38,7 +38,7 @@ STREAMS = RetryRule(attempts_max=60, first_s=0.2, longest_s=2.0, total_s=60.0)
 
 
 # Hears of each failure after which something is tried again.
-OnTrouble = Callable[[ClientProblem], None]
+OnRetry = Callable[[ClientProblem], None]
 
 
 def may_repeat(problem: ClientProblem, *, repeatable: bool) -> bool:
@@ -51,23 +51,21 @@ def may_repeat(problem: ClientProblem, *, repeatable: bool) -> bool:
 class Attempts:
     """The attempts at one thing so far."""
 
-    def __init__(
-        self, rule: RetryRule, surroundings: ClientEnvironment, *, on_trouble: OnTrouble | None = None
-    ) -> None:
-        self._rule, self._surroundings, self._on_trouble = rule, surroundings, on_trouble
+    def __init__(self, rule: RetryRule, environment: ClientEnvironment, *, on_retry: OnRetry | None = None) -> None:
+        self._rule, self._environment, self._on_trouble = rule, environment, on_retry
         self.succeeded()
 
     def succeeded(self) -> None:
         """Forget the failures: something went well."""
-        self._failures, self._begun_s = 0, self._surroundings.now_s()
+        self._failures, self._begun_s = 0, self._environment.now_s()
 
     def wait_s(self, problem: ClientProblem, *, repeatable: bool = True) -> float:
         """How long to wait before the next one. Raises the problem if there is none."""
         self._failures += 1
         wait = self._rule.wait_s(
             attempt=self._failures,
-            spent_s=self._surroundings.now_s() - self._begun_s,
-            chance=self._surroundings.chance(),
+            spent_s=self._environment.now_s() - self._begun_s,
+            jitter=self._environment.jitter(),
             asked_s=problem.retry_after_s if isinstance(problem, ApiProblem) else None,
         )
         if wait is None or not may_repeat(problem, repeatable=repeatable):
@@ -80,13 +78,13 @@ class Attempts:
 class CallDeadline:
     """How long somebody is willing to wait; None is for ever."""
 
-    def __init__(self, timeout_s: float | None, surroundings: ClientEnvironment) -> None:
-        self._surroundings = surroundings
-        self._at_s = None if timeout_s is None else surroundings.now_s() + timeout_s
+    def __init__(self, timeout_s: float | None, environment: ClientEnvironment) -> None:
+        self._environment = environment
+        self._at_s = None if timeout_s is None else environment.now_s() + timeout_s
 
     def left_s(self) -> float | None:
         """The seconds that are left."""
-        return None if self._at_s is None else max(0.0, self._at_s - self._surroundings.now_s())
+        return None if self._at_s is None else max(0.0, self._at_s - self._environment.now_s())
 
     def check(self) -> None:
         """Raise StillWaiting if time is up."""

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from sokovan.sdk.core import session_calls
-from sokovan.sdk.core.answers import interpret, problem_of, retry_after_s
 from sokovan.sdk.core.calls import Nothing
 from sokovan.sdk.core.catalog_calls import QUEUES
+from sokovan.sdk.core.responses import interpret, problem_of, retry_after_s
 from sokovan.sdk.errors import (
     ApiProblem,
     InvalidRequest,
