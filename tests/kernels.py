@@ -20,7 +20,8 @@ from sokovan.adapters.process.layout import folder_name
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
 from sokovan.domain.ids import KernelId, SessionId
-from sokovan.ports.runtime import KernelState, Launch, Observation
+from sokovan.ports.runtime import KernelState, Observation
+from sokovan.wire.frames import CreateKernel
 
 LIMIT_S = 60.0
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
@@ -29,13 +30,13 @@ needs_sandbox = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubble
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs the superuser")
 
 
-def launch(name: str, *command: str, **changes: Any) -> Launch:
+def launch(name: str, *command: str, **changes: Any) -> CreateKernel:
     """A kernel of the machine's own image; a single argument is a Python script."""
     # Not `python`, which may be a script that starts other programs on its way.
     program = sys.executable if changes.get("image", "host") == "host" else "python"
     argument = (program, "-c", *command) if len(command) == 1 else command
     attempt = changes.pop("attempt", 1)
-    return Launch(KernelId(name), attempt, SessionId("s"), changes.pop("image", "host"), argument, **changes)
+    return CreateKernel(KernelId(name), attempt, SessionId("s"), changes.pop("image", "host"), argument, **changes)
 
 
 def place(root: Path, name: str, attempt: int = 1) -> Path:

@@ -33,7 +33,7 @@ from sokovan.orchestrator.sessions.handlers import deadlines, prepare, start, wa
 from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatTimeouts
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_writer import SessionStep
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +103,8 @@ def _serve_links(fixed_port: int, agents: LinkedAgents, **usual: Any) -> Any:
     return serve_links(agents, **{**usual, "port": fixed_port})
 
 
-def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[Launch]]:
-    def limited(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[Launch]:
+def _limited(processes_max: int) -> Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[CreateKernel]]:
+    def limited(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
         found = launches(session, addresses)
         return [dataclasses.replace(one, processes_max=processes_max) for one in found]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from sokovan.domain.ids import KernelId, SessionId
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel
 from tests.acceptance.embedded import SMALL, Embedded
 from tests.acceptance.endings import ended_well
 from tests.acceptance.hurried import Hurry
 from tests.kernels import needs_root, programs
 
 PROCESSES_MAX = 60
-LOG_BYTES_MAX = Launch(KernelId("k"), 1, SessionId("s"), "host", ("true",)).log_bytes_max
+LOG_BYTES_MAX = CreateKernel(KernelId("k"), 1, SessionId("s"), "host", ("true",)).log_bytes_max
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
 # Ends by itself after some time, whatever happens to the test.
 FORKS = """

@@ -13,10 +13,11 @@ from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.agent.watcher import RuntimeView
-from sokovan.ports.runtime import KernelRuntime, KernelState, Launch
+from sokovan.ports.runtime import KernelRuntime, KernelState
 from sokovan.testing.clock import VirtualClock, until
 from sokovan.testing.contracts.agent_gateway import GatewaySubject
 from sokovan.testing.contracts.agent_gateway_commands import FAILING
+from sokovan.wire.frames import CreateKernel
 from tests.integration.agent_rig import AGENT, INVENTORY, Agent, Manager, Register, comes_true, launch
 from tests.integration.tiny_runtime import TinyRuntime
 from tests.unit.adapters.fake_agents.listening import Listening
@@ -24,7 +25,7 @@ from tests.unit.adapters.fake_agents.listening import Listening
 Check = Callable[[GatewaySubject], Awaitable[None]]
 
 
-def lasting(image: str) -> Callable[[str], Launch]:
+def lasting(image: str) -> Callable[[str], CreateKernel]:
     return lambda name: launch(name, "sh", "-c", "echo hello; exec sleep 3600", image=image)
 
 

@@ -23,9 +23,9 @@ from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agent_states import AgentState, KernelReport
-from sokovan.ports.runtime import KernelRuntime, Launch
+from sokovan.ports.runtime import KernelRuntime
 from sokovan.testing.clock import until
-from sokovan.wire.frames import Hello, HelloRefused, Welcome
+from sokovan.wire.frames import CreateKernel, Hello, HelloRefused, Welcome
 from tests.integration.tiny_runtime import TinyRuntime
 
 AGENT = AgentId("a1")
@@ -179,9 +179,9 @@ async def comes_true(holds: Callable[[], object], *, limit_s: float = 20.0) -> N
     await until(held, elapse=SystemClock().sleep, limit_s=limit_s)
 
 
-def launch(name: str, *command: str, attempt: int = 1, cpu: int = 500, image: str = "python") -> Launch:
+def launch(name: str, *command: str, attempt: int = 1, cpu: int = 500, image: str = "python") -> CreateKernel:
     """A kernel that runs `command`; for an hour, if nothing is said."""
-    return Launch(
+    return CreateKernel(
         kernel_id=KernelId(name),
         attempt=attempt,
         session_id=SessionId("s1"),

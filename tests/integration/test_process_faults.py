@@ -21,8 +21,8 @@ from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.shim.state_files import read_record
 from sokovan.domain.ids import KernelId
-from sokovan.domain.session import Mount
 from sokovan.ports.runtime import OUT_OF_MEMORY, KernelState, RuntimeFailure
+from sokovan.wire.frames import MountEntry
 from tests.kernels import (
     SLEEP,
     ended,
@@ -83,16 +83,16 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.launch import starter
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.domain.ids import KernelId, SessionId
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel
 
 async def main():
     root, dies, *names = sys.argv[1:]
     if dies == "dies":
-        starting.NURSERY.run_shim = lambda *_: os._exit(9)
+        starter.NURSERY.run_shim = lambda *_: os._exit(9)
     runtime = ProcessRuntime(Path(root), SystemClock(), bubblewrap="")
     script = "import sys, time\\nfor n in range(100000):\\n    print(n, flush=True)\\n    time.sleep(0.01)"
     for name in names:
-        await runtime.create(Launch(KernelId(name), 1, SessionId("s"), "host", ("python", "-c", script)))
+        await runtime.create(CreateKernel(KernelId(name), 1, SessionId("s"), "host", ("python", "-c", script)))
     print("ready", flush=True)
     await asyncio.sleep(600)
 
@@ -417,7 +417,7 @@ async def test_forgetting_a_kernel_removes_nothing_outside_its_folder(runtime: P
     outside.mkdir()
     (outside / "precious").write_text("precious")
     script = f"import os\nos.symlink({str(outside)!r}, 'out')\nos.makedirs('shut/below')\nos.chmod('shut', 0)"
-    await runtime.create(launch("k", script, mounts=(Mount(str(outside), str(outside)),)))
+    await runtime.create(launch("k", script, mounts=(MountEntry(str(outside), str(outside)),)))
     assert (await ended(runtime, "k")).exit_code == 0
     await runtime.forget(KernelId("k"), 1)
     assert (outside / "precious").read_text() == "precious"
@@ -427,13 +427,13 @@ async def test_forgetting_a_kernel_removes_nothing_outside_its_folder(runtime: P
 @pytest.mark.parametrize(
     "mount",
     [
-        Mount("/there/is/no/such/folder", "/data"),
-        Mount("/usr", "/etc/mounted"),
-        Mount("/usr", "/"),
-        Mount("/usr", "/data"),
+        MountEntry("/there/is/no/such/folder", "/data"),
+        MountEntry("/usr", "/etc/mounted"),
+        MountEntry("/usr", "/"),
+        MountEntry("/usr", "/data"),
     ],
 )
-async def test_a_mount_that_reaches_out_is_refused(runtime: ProcessRuntime, mount: Mount) -> None:
+async def test_a_mount_that_reaches_out_is_refused(runtime: ProcessRuntime, mount: MountEntry) -> None:
     with pytest.raises(RuntimeFailure):
         await runtime.create(launch("k", "pass", mounts=(mount,)))
     assert await runtime.observe() == []

@@ -11,7 +11,7 @@ import pytest
 
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.domain.ids import KernelId
-from sokovan.domain.session import Mount
+from sokovan.wire.frames import MountEntry
 from tests.kernels import SLEEP, ended, kill, launch, needs_sandbox, output, place, relatives, runtime_in, said
 
 pytestmark = needs_sandbox
@@ -129,8 +129,8 @@ async def test_a_mount_is_where_it_was_asked_for_and_may_be_read_only(runtime: P
             "write": "open('/shared/new', 'w').write('x')",
         },
         mounts=(
-            Mount(str(tmp_path / "read"), "/data/sets"),
-            Mount(str(tmp_path / "write"), "/shared", read_only=False),
+            MountEntry(str(tmp_path / "read"), "/data/sets"),
+            MountEntry(str(tmp_path / "write"), "/shared", read_only=False),
         ),
     )
     assert found["read"] == "read"

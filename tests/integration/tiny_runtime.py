@@ -18,11 +18,11 @@ from sokovan.ports.runtime import (
     ImageUnavailable,
     KernelExecution,
     KernelState,
-    Launch,
     LogPart,
     Observation,
     RuntimeFailure,
 )
+from sokovan.wire.frames import CreateKernel
 
 # Starts the command, waits for it, and leaves its exit code behind, whoever is still there to read it.
 SHIM = """
@@ -65,7 +65,7 @@ class TinyRuntime:
             raise ImageUnavailable(image=image, problem="the disk is full")
         (self._root / f"image-{image}").touch()
 
-    async def create(self, launch: Launch) -> None:
+    async def create(self, launch: CreateKernel) -> None:
         if not await self.has_image(launch.image):
             raise ImageUnavailable(image=launch.image, problem="it is not here")
         folder = self._folder(launch.kernel_id, launch.attempt)

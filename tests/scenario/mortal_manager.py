@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
 from sokovan.ports.allocation import AllocationContext, Assignment, BatchResult, SchedulingAllocator
-from sokovan.ports.runtime import Launch
 from sokovan.ports.storage import Fence, Store, Together, UnitOfWork
 from sokovan.testing.acting_agents import ActingAgents
+from sokovan.wire.frames import CreateKernel
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -80,7 +80,7 @@ class MortalGateway:
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
         return await self._fate.act(lambda: self._agents.prepare_image(agent_id, incarnation, image))
 
-    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         await self._fate.act(lambda: self._agents.create_kernel(agent_id, incarnation, launch))
 
     async def stop_kernel(

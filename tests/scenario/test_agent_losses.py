@@ -9,10 +9,11 @@ from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.session import EndPolicy, LostPolicy
 from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRejection
 from sokovan.ports.repositories.sessions import SessionFilter
-from sokovan.ports.runtime import KernelState, Launch
+from sokovan.ports.runtime import KernelState
 from sokovan.testing.acting_agents import Acted, Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_USER
+from sokovan.wire.frames import CreateKernel
 
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 
@@ -276,8 +277,8 @@ async def test_when_many_agents_are_lost_together_no_session_is_ended(cluster: O
 async def test_a_kernel_that_nobody_knows_is_stopped(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.settle()
-    launch = Launch(KernelId("stray"), 1, SessionId("old"), "python", ("work",))
-    agent.machine[KernelKey(launch.kernel_id, 1)] = Acted(launch, KernelState.RUNNING)
+    launch = CreateKernel(KernelId("stray"), 1, SessionId("old"), "python", ("work",))
+    agent.machine[KernelKey.of(launch)] = Acted(launch, KernelState.RUNNING)
     agent.look()
     await agent.beat()
     await cluster.pass_time(12)

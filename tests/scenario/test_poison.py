@@ -10,7 +10,6 @@ from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.context import Cycle
 from sokovan.orchestrator.sessions.launch import launches
-from sokovan.ports.runtime import Launch
 from sokovan.ports.storage import Fence, Together, UnitOfWork
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
@@ -19,12 +18,13 @@ from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import decide_at_once
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
+from sokovan.wire.frames import CreateKernel
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def poisonous(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[Launch]:
+def poisonous(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
     if session.session_id == "poison":
         raise ValueError("this session cannot be launched")
     return launches(session, addresses)

@@ -13,7 +13,7 @@ from sokovan.agent.journal_records import KernelKey
 from sokovan.agent.kernel_table import LIVE, KernelTable, used_slots
 from sokovan.domain.errors import InvalidSlots
 from sokovan.domain.slots import ResourceSlot
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel
 
 
 class AdmissionRefusal(NamedTuple):
@@ -43,7 +43,7 @@ def outlived(holdings: KernelTable, key: KernelKey) -> AdmissionRefusal | None:
     return None
 
 
-def not_admitted(holdings: KernelTable, launch: Launch) -> AdmissionRefusal | None:
+def not_admitted(holdings: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
     """A refusal of a kernel that is new here."""
     return _closed(holdings) or _twin(holdings, launch) or _no_room(holdings, launch) or _no_device(holdings, launch)
 
@@ -56,7 +56,7 @@ def _closed(holdings: KernelTable) -> AdmissionRefusal | None:
     return None
 
 
-def _twin(holdings: KernelTable, launch: Launch) -> AdmissionRefusal | None:
+def _twin(holdings: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
     for key, held in holdings.kernels.items():
         if key.kernel_id == launch.kernel_id and held.phase in LIVE:
             return AdmissionRefusal("attempt-live", f"{key} of the same kernel is not over")
@@ -68,7 +68,7 @@ def _twin(holdings: KernelTable, launch: Launch) -> AdmissionRefusal | None:
     return None
 
 
-def _no_room(holdings: KernelTable, launch: Launch) -> AdmissionRefusal | None:
+def _no_room(holdings: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
     count = sum(1 for _ in holdings.live())
     if holdings.kernels_max is not None and count >= holdings.kernels_max:
         return AdmissionRefusal("no-room", f"{count} kernels run here, {holdings.kernels_max} may")
@@ -87,7 +87,7 @@ def _no_room(holdings: KernelTable, launch: Launch) -> AdmissionRefusal | None:
     return AdmissionRefusal("no-room", f"not enough {', '.join(missing)}") if missing else None
 
 
-def _no_device(holdings: KernelTable, launch: Launch) -> AdmissionRefusal | None:
+def _no_device(holdings: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
     taken = Counter(device for _, held in holdings.live() for ids in held.devices.values() for device in ids)
     asked = [device for ids in launch.devices.values() for device in ids]
     if len(set(asked)) < len(asked):

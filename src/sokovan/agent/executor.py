@@ -11,7 +11,8 @@ from sokovan.agent.journal_records import KernelKey
 from sokovan.agent.messages import Event, ImageProgressed, StartFinished
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.agent_gateway import ImageReport, ImageState
-from sokovan.ports.runtime import ImageUnavailable, KernelRuntime, Launch, RuntimeFailure
+from sokovan.ports.runtime import ImageUnavailable, KernelRuntime, RuntimeFailure
+from sokovan.wire.frames import CreateKernel
 
 DETAIL_MAX = 2_000
 
@@ -64,8 +65,8 @@ class Executor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _start(self, launch: Launch) -> None:
-        key = KernelKey(launch.kernel_id, launch.attempt)
+    async def _start(self, launch: CreateKernel) -> None:
+        key = KernelKey.of(launch)
         try:
             await self._runtime.create(launch)
         except RuntimeFailure as failure:

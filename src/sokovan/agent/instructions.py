@@ -8,14 +8,14 @@ from typing import TypeAlias
 from sokovan.agent.journal_records import JournalRecord, KernelKey
 from sokovan.agent.kernel_table import KernelTable, Token
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel
 
 
 @dataclass(frozen=True, slots=True)
 class StartInstruction:
     """Have the runtime start a kernel; StartFinished tells how it went."""
 
-    launch: Launch
+    launch: CreateKernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 
 from sokovan.domain.ids import KernelId
+from sokovan.wire.frames import CreateKernel, ForgetKernel, ReadLog, StopKernel
 
 # More tombstones than this are kept only for kernels that are still listed.
 TOMBSTONES_MAX = 10_000
@@ -23,6 +24,11 @@ class KernelKey(NamedTuple):
 
     kernel_id: KernelId
     attempt: int
+
+    @classmethod
+    def of(cls, request: CreateKernel | StopKernel | ForgetKernel | ReadLog) -> KernelKey:
+        """The attempt that a request refers to."""
+        return cls(KernelId(request.kernel_id), request.attempt)
 
     def __str__(self) -> str:
         return f"kernel {self.kernel_id} (attempt {self.attempt})"

@@ -9,7 +9,8 @@ from typing import TypeAlias
 from sokovan.agent.journal_records import KernelKey
 from sokovan.agent.kernel_table import Token
 from sokovan.ports.agent_gateway import ImageReport
-from sokovan.ports.runtime import Launch, Observation
+from sokovan.ports.runtime import Observation
+from sokovan.wire.frames import CreateKernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class CreateRequested:
 
     token: Token
     incarnation: int
-    launch: Launch
+    launch: CreateKernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from sokovan.ports.agent_gateway import GoneProof, ImageState
 
 def create(holdings: KernelTable, event: CreateRequested) -> AgentStep:
     """Start a kernel, once."""
-    key = KernelKey(event.launch.kernel_id, event.launch.attempt)
+    key = KernelKey.of(event.launch)
     refusal = wrong_incarnation(holdings, event.incarnation) or outlived(holdings, key)
     if refusal:
         return refused(holdings, event.token, refusal)

@@ -14,7 +14,8 @@ from typing import Protocol
 
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import AgentId, KernelId
-from sokovan.ports.runtime import KernelExecution, Launch, LogPart
+from sokovan.ports.runtime import KernelExecution, LogPart
+from sokovan.wire.frames import CreateKernel
 
 
 class AgentUnreachable(SokovanError):
@@ -82,7 +83,7 @@ class AgentGateway(Protocol):
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
         """Have an image made ready; answers at once with how far it is."""
 
-    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         """Have a kernel started, once per (kernel, attempt)."""
 
     async def stop_kernel(

@@ -6,14 +6,14 @@ agent dies, and a new agent finds it again by `observe`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Protocol, Self
 
 from sokovan.domain.errors import SokovanError, quoted
-from sokovan.domain.ids import KernelId, SessionId
-from sokovan.domain.session import Mount
+from sokovan.domain.ids import KernelId
+from sokovan.wire.frames import CreateKernel
 
 # The reason of a kernel that the machine ended because it needed more memory than it may have.
 OUT_OF_MEMORY = "out-of-memory"
@@ -51,30 +51,6 @@ class KernelState(StrEnum):
     RUNNING = auto()
     STOPPING = auto()
     EXITED = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Everything that is needed to run one kernel.
-
-    `command` is an argument list, never a line for a shell. `slots` are limits where
-    the machine can keep them (cpu in millicores, mem in bytes); `devices` are what
-    the kernel may see of the machine's devices, by slot.
-    """
-
-    kernel_id: KernelId
-    attempt: int
-    session_id: SessionId
-    image: str
-    command: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)  # path below the working folder -> text
-    workdir: str = ""
-    mounts: tuple[Mount, ...] = ()
-    slots: Mapping[str, int] = field(default_factory=dict)
-    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    processes_max: int = 4096
-    log_bytes_max: int = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +95,7 @@ class KernelRuntime(Protocol):
     async def prepare_image(self, image: str, progress: Callable[[str], None]) -> None:
         """Make an image ready; `progress` gets lines for people. Raises ImageUnavailable."""
 
-    async def create(self, launch: Launch) -> None:
+    async def create(self, launch: CreateKernel) -> None:
         """Start a kernel, once per (kernel, attempt).
 
         Raises RuntimeFailure, and then nothing runs. One that was forgotten is refused: it ran already.

@@ -46,7 +46,8 @@ from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRegistry, A
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelExecution, KernelState, Launch, LogPart, Observation
+from sokovan.ports.runtime import KernelExecution, KernelState, LogPart, Observation
+from sokovan.wire.frames import CreateKernel
 
 CAPACITY: Mapping[str, int] = {"cpu": 8000, "mem": 32 << 30, "cuda.device": 4}
 _STOPPED, _KILLED = 143, 137
@@ -64,7 +65,7 @@ class Fault(StrEnum):
 class Acted:
     """One kernel on the machine of an acting agent."""
 
-    launch: Launch
+    launch: CreateKernel
     state: KernelState
     exit_code: int | None = None
     reason: str = ""
@@ -79,7 +80,7 @@ class Script:
     `broken` fails with these words. A `stubborn` kernel ends only by force.
     """
 
-    exits: Callable[[Launch], int | None] = lambda _launch: None
+    exits: Callable[[CreateKernel], int | None] = lambda _launch: None
     slow: bool = False
     start_problem: str = ""
     pulls: set[str] = field(default_factory=set)
@@ -268,8 +269,8 @@ class ActingAgent:
         else:
             answer.set_result(word)
 
-    def _start(self, launch: Launch) -> None:
-        key = KernelKey(launch.kernel_id, launch.attempt)
+    def _start(self, launch: CreateKernel) -> None:
+        key = KernelKey.of(launch)
         if self.script.start_problem:
             self._happens(StartFinished(key, problem=self.script.start_problem, code="runtime-failure"))
             return
@@ -326,7 +327,7 @@ class ActingAgents:
             raise TypeError(f"an agent answered with {word!r}")
         return word
 
-    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         """See the port."""
         await self._ask("create", agent_id, lambda token: CreateRequested(token, incarnation, launch))
 

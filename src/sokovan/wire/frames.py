@@ -43,15 +43,20 @@ class KernelEntry(Struct, frozen=True, array_like=True):
 
 
 class MountEntry(Struct, frozen=True):
-    """A folder of the machine that a kernel sees."""
+    """A folder of the machine, mounted into a kernel at `target`."""
 
     source: str
     target: str
     read_only: bool = True
 
 
-class CreateKernel(Struct, frozen=True, kw_only=True, tag="create-kernel", omit_defaults=True):
-    """Start a kernel, once per (kernel, attempt)."""
+class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True):
+    """Start a kernel, once per (kernel, attempt).
+
+    `command` is an argument list, never a shell line. `files` maps paths below the working
+    folder to their text. `slots` are limits where the machine can enforce them (cpu in
+    millicores, mem in bytes); `devices` are the device ids that the kernel may use, by slot.
+    """
 
     kernel_id: Word
     attempt: Count

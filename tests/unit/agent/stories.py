@@ -22,7 +22,8 @@ from sokovan.agent.supervisor import step
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import GoneProof
-from sokovan.ports.runtime import KernelState, Launch, Observation
+from sokovan.ports.runtime import KernelState, Observation
+from sokovan.wire.frames import CreateKernel
 
 T = TypeVar("T")
 
@@ -46,15 +47,15 @@ def launch(
     *,
     slots: Mapping[str, int] | None = None,
     devices: Mapping[str, tuple[str, ...]] | None = None,
-) -> Launch:
-    return Launch(
+) -> CreateKernel:
+    return CreateKernel(
         kernel_id=KernelId(name),
         attempt=attempt,
         session_id=SessionId("s1"),
         image="python",
         command=("true",),
-        slots={"cpu": 1000} if slots is None else slots,
-        devices=devices or {},
+        slots={"cpu": 1000} if slots is None else dict(slots),
+        devices=dict(devices or {}),
     )
 
 
@@ -90,13 +91,13 @@ class Story:
         self._number += 1
         return Token(1, self._number)
 
-    def creates(self, what: Launch, *, incarnation: int = INCARNATION) -> tuple[Instruction, ...]:
+    def creates(self, what: CreateKernel, *, incarnation: int = INCARNATION) -> tuple[Instruction, ...]:
         return self.happens(CreateRequested(self.token(), incarnation, what))
 
-    def starts(self, what: Launch) -> None:
+    def starts(self, what: CreateKernel) -> None:
         """A create that goes well, up to the observation that shows it running."""
         assert StartInstruction(what) in self.creates(what)
-        self.happens(StartFinished(KernelKey(what.kernel_id, what.attempt)))
+        self.happens(StartFinished(KernelKey.of(what)))
         shown = [
             seen(other.kernel_id, other.attempt, state=KernelState.RUNNING)
             for other, held in self.holdings.kernels.items()

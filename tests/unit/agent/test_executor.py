@@ -12,7 +12,7 @@ from sokovan.agent.executor import Executor
 from sokovan.agent.instructions import ForgetInstruction, PrepareInstruction, StartInstruction, StopInstruction
 from sokovan.agent.messages import Event, ImageProgressed, StartFinished
 from sokovan.ports.agent_gateway import ImageReport, ImageState
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel
 from tests.integration.agent_rig import comes_true
 from tests.integration.tiny_runtime import TinyRuntime
 from tests.unit.agent.stories import key, launch
@@ -21,7 +21,7 @@ from tests.unit.agent.stories import key, launch
 class Faulty(TinyRuntime):
     """Fails in ways that no port promises."""
 
-    async def create(self, launch: Launch) -> None:
+    async def create(self, launch: CreateKernel) -> None:
         if launch.kernel_id == "odd":
             raise OSError("too many open files")
         await super().create(launch)
@@ -135,10 +135,10 @@ async def test_an_agent_that_ends_waits_for_nothing(rig: Rig) -> None:
         await rig.executor.close()
 
 
-def _with_image(what: Launch, image: str) -> Launch:
-    return Launch(what.kernel_id, what.attempt, what.session_id, image, what.command)
+def _with_image(what: CreateKernel, image: str) -> CreateKernel:
+    return CreateKernel(what.kernel_id, what.attempt, what.session_id, image, what.command)
 
 
-def _lasting() -> Launch:
+def _lasting() -> CreateKernel:
     what = launch()
-    return Launch(what.kernel_id, what.attempt, what.session_id, "python", ("sleep", "3600"))
+    return CreateKernel(what.kernel_id, what.attempt, what.session_id, "python", ("sleep", "3600"))

@@ -204,7 +204,7 @@ class Machine(RuleBasedStateMachine):
         task = self.tasks.pop(which % len(self.tasks))
         match task:
             case StartInstruction():
-                started = KernelKey(task.launch.kernel_id, task.launch.attempt)
+                started = KernelKey.of(task.launch)
                 if luck or started in self.processes:
                     self._start(started)
                     self.news.append(StartFinished(started))
@@ -250,7 +250,7 @@ class Machine(RuleBasedStateMachine):
         starts = [task for task in self.tasks if isinstance(task, StartInstruction)]
         if starts and which % 2:
             wanted = starts[which % len(starts)].launch
-            self._start(KernelKey(wanted.kernel_id, wanted.attempt))
+            self._start(KernelKey.of(wanted))
         self._begin()
 
     def alive(self) -> list[KernelKey]:

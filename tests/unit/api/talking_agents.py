@@ -9,7 +9,8 @@ from typing import Self
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport, ImageState
-from sokovan.ports.runtime import Launch, LogPart
+from sokovan.ports.runtime import LogPart
+from sokovan.wire.frames import CreateKernel
 
 
 @dataclass
@@ -72,7 +73,7 @@ class TalkingAgents:
         self.asked.append(("prepare", agent_id, incarnation, image))
         return ImageReport(image, ImageState.READY)
 
-    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         self.asked.append(("create", agent_id, incarnation, launch))
         self.says(launch.kernel_id)
 

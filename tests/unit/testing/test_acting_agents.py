@@ -7,15 +7,15 @@ import pytest
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, ImageState
-from sokovan.ports.runtime import Launch
 from sokovan.testing.acting_agents import ActingAgent, Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.wire.frames import CreateKernel
 
 A1 = AgentId("a1")
 
 
-def launch(kernel_id: str = "k", cpu: int = 1000) -> Launch:
-    return Launch(KernelId(kernel_id), 1, SessionId("s"), "python", ("work",), slots={"cpu": cpu})
+def launch(kernel_id: str = "k", cpu: int = 1000) -> CreateKernel:
+    return CreateKernel(KernelId(kernel_id), 1, SessionId("s"), "python", ("work",), slots={"cpu": cpu})
 
 
 @pytest.fixture

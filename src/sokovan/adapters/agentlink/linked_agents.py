@@ -18,8 +18,9 @@ from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelExecution, Launch, LogPart
+from sokovan.ports.runtime import KernelExecution, LogPart
 from sokovan.wire import frames
+from sokovan.wire.frames import CreateKernel
 from sokovan.wire.link_codec import MalformedFrame
 from sokovan.wire.link_session import BUSY, LinkBusy, LinkNotOpen
 
@@ -98,9 +99,9 @@ class LinkedAgents:
             await self._ask(agent_id, incarnation, frames.PrepareImage(image), frames.ImageStatus)
         )
 
-    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         """See the port."""
-        await self._ask(agent_id, incarnation, translation.create_of(launch), frames.Done)
+        await self._ask(agent_id, incarnation, launch, frames.Done)
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float

@@ -7,27 +7,8 @@ from collections.abc import Iterable
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState, KernelReport
-from sokovan.ports.runtime import Launch, LogPart
+from sokovan.ports.runtime import LogPart
 from sokovan.wire import frames
-
-
-def create_of(launch: Launch) -> frames.CreateKernel:
-    """A launch as it is asked for."""
-    return frames.CreateKernel(
-        kernel_id=launch.kernel_id,
-        attempt=launch.attempt,
-        session_id=launch.session_id,
-        image=launch.image,
-        command=tuple(launch.command),
-        environment=dict(launch.environment),
-        files=dict(launch.files),
-        workdir=launch.workdir,
-        mounts=tuple(frames.MountEntry(mount.source, mount.target, mount.read_only) for mount in launch.mounts),
-        slots=dict(launch.slots),
-        devices={slot: tuple(ids) for slot, ids in launch.devices.items()},
-        processes_max=launch.processes_max,
-        log_bytes_max=launch.log_bytes_max,
-    )
 
 
 def gone_of(word: frames.KernelGone) -> GoneProof:

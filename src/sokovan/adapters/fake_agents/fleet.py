@@ -24,7 +24,8 @@ from sokovan.domain.records import Device
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelExecution, Launch, LogPart
+from sokovan.ports.runtime import KernelExecution, LogPart
+from sokovan.wire.frames import CreateKernel
 
 # Takes an agent in, with its devices and the kernels it answers for, and gives its incarnation.
 Admit: TypeAlias = Callable[[AgentInfo, Sequence[Device], Sequence[tuple[KernelId, int]]], Awaitable[int]]
@@ -101,11 +102,11 @@ class FakeFleet:
         self._machine(agent_id).require(incarnation)
         return ImageReport(image, ImageState.READY)
 
-    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         """See the port."""
         machine, conduct = self._machine(agent_id), conduct_of(launch.command, work_s=self._manner.work_s)
         if machine.create(incarnation, launch, conduct):
-            key = Key(launch.kernel_id, launch.attempt)
+            key = Key(KernelId(launch.kernel_id), launch.attempt)
             self._timetable.after(self._manner.start_s, partial(self._start, machine, key))
 
     async def stop_kernel(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentGateway, GoneProof, ImageReport
-from sokovan.ports.runtime import KernelExecution, Launch, LogPart
+from sokovan.ports.runtime import KernelExecution, LogPart
+from sokovan.wire.frames import CreateKernel
 
 
 class GatewaySwitch:
@@ -23,7 +24,7 @@ class GatewaySwitch:
         """See the port."""
         return await self._of(agent_id).prepare_image(agent_id, incarnation, image)
 
-    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         """See the port."""
         await self._of(agent_id).create_kernel(agent_id, incarnation, launch)
 

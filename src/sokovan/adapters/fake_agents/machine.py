@@ -14,7 +14,8 @@ from sokovan.domain.ids import KernelId
 from sokovan.domain.records import Device
 from sokovan.ports.agent_gateway import AgentRefused, GoneProof
 from sokovan.ports.agent_states import AgentState, KernelReport
-from sokovan.ports.runtime import Launch, LogPart
+from sokovan.ports.runtime import LogPart
+from sokovan.wire.frames import CreateKernel
 
 TERMINATED = 143
 KILLED = 137
@@ -39,7 +40,7 @@ class Key(NamedTuple):
 class FakeKernel:
     """One kernel, as far as there is one; `over` is set when it has ended."""
 
-    launch: Launch
+    launch: CreateKernel
     conduct: KernelScript
     phase: FakePhase = FakePhase.ASKED
     exit_code: int | None = None
@@ -61,10 +62,10 @@ class FakeAgent:
         self._units = {device.device_id: device.units for device in devices}
         self._taken: Counter[str] = Counter()
 
-    def create(self, incarnation: int, launch: Launch, conduct: KernelScript) -> bool:
+    def create(self, incarnation: int, launch: CreateKernel, conduct: KernelScript) -> bool:
         """Take a kernel; whether it is new. Raises AgentRefused."""
         self.require(incarnation)
-        key = Key(launch.kernel_id, launch.attempt)
+        key = Key(KernelId(launch.kernel_id), launch.attempt)
         held = self.kernels.get(key)
         if key in self._tombstones:
             raise self._refusal("tombstone", f"{_words(key)} is over and will not be created again")
@@ -146,7 +147,7 @@ class FakeAgent:
         if incarnation != self.incarnation:
             raise self._refusal("other-incarnation", f"meant for incarnation {incarnation}, this is {self.incarnation}")
 
-    def _require_room(self, key: Key, launch: Launch) -> None:
+    def _require_room(self, key: Key, launch: CreateKernel) -> None:
         latest = self._latest.get(key.kernel_id, 0)
         if latest > key.attempt:
             raise self._refusal("outdated-attempt", f"{_words(key)} comes after attempt {latest}")
@@ -165,7 +166,7 @@ class FakeAgent:
         return AgentRefused(agent_id=self.info.agent_id, problem=f"{problem} [{reason}]", reason=reason)
 
 
-def _devices(launch: Launch) -> list[str]:
+def _devices(launch: CreateKernel) -> list[str]:
     return [device for ids in launch.devices.values() for device in ids]
 
 

@@ -21,7 +21,8 @@ from sokovan.adapters.process.stopper import Stopper
 from sokovan.adapters.process.threads import Threads, Work
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelExecution, KernelState, Launch, LogPart, Observation, RuntimeFailure
+from sokovan.ports.runtime import KernelExecution, KernelState, LogPart, Observation, RuntimeFailure
+from sokovan.wire.frames import CreateKernel
 
 STONE_AGE_MS = 7 * 24 * 3600 * 1000
 
@@ -77,7 +78,7 @@ class ProcessRuntime:
         """Make an image ready; `progress` gets lines for people."""
         await self._images.prepare(image, progress)
 
-    async def create(self, launch: Launch) -> None:
+    async def create(self, launch: CreateKernel) -> None:
         """Start a kernel, once per (kernel, attempt)."""
         starter = Starter(self._places, self._images, await self.confinement())
         # A caller that gives up does not leave it half done: the thread goes on to the end.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from sokovan.agent.journal_records import KernelKey
 from sokovan.agent.link.command_streams import CommandStreams
 from sokovan.agent.link.manager_link import ManagerLink
-from sokovan.agent.link.translation import key_of, reply_of
+from sokovan.agent.link.translation import reply_of
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.runtime import KernelRuntime
 from sokovan.wire.frames import Done, OpenStream, ReadLog, Reply, Request
@@ -42,7 +43,7 @@ class BulkService:
         answer = partial(_answer, link, opening, request.number)
         match request.ask:
             case ReadLog() as ask:
-                key, limit = key_of(ask), min(ask.limit, LOG_BYTES_MAX)
+                key, limit = KernelKey.of(ask), min(ask.limit, LOG_BYTES_MAX)
                 part = await self._runtime.read_log(key.kernel_id, key.attempt, offset=ask.offset, limit=limit)
                 answer(reply_of(part))
             case OpenStream() as ask:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sokovan import __version__
 from sokovan.agent.inventory import Inventory
 from sokovan.agent.journal_records import KernelKey
 from sokovan.agent.kernel_table import KernelTable, Token, reports
 from sokovan.agent.messages import CreateRequested, Event, ForgetRequested, PrepareRequested, StopRequested
-from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.session import Mount
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
-from sokovan.ports.runtime import Launch, LogPart
+from sokovan.ports.runtime import LogPart
 from sokovan.wire import frames
 
 DETAIL_MAX = 2_000
@@ -24,38 +23,20 @@ def event_of(request: frames.Request, token: Token) -> Event | None:
     incarnation, ask = request.incarnation, request.ask
     match ask:
         case frames.CreateKernel():
-            return CreateRequested(token, incarnation, launch_of(ask))
+            _require_mountable(ask.mounts)
+            return CreateRequested(token, incarnation, ask)
         case frames.StopKernel():
-            return StopRequested(token, incarnation, key_of(ask), ask.grace_s)
+            return StopRequested(token, incarnation, KernelKey.of(ask), ask.grace_s)
         case frames.ForgetKernel():
-            return ForgetRequested(token, incarnation, key_of(ask))
+            return ForgetRequested(token, incarnation, KernelKey.of(ask))
         case frames.PrepareImage():
             return PrepareRequested(token, incarnation, ask.image)
     return None
 
 
-def key_of(ask: frames.StopKernel | frames.ForgetKernel | frames.ReadLog) -> KernelKey:
-    """The attempt that a request is about."""
-    return KernelKey(KernelId(ask.kernel_id), ask.attempt)
-
-
-def launch_of(ask: frames.CreateKernel) -> Launch:
-    """The launch that a request describes."""
-    return Launch(
-        kernel_id=KernelId(ask.kernel_id),
-        attempt=ask.attempt,
-        session_id=SessionId(ask.session_id),
-        image=ask.image,
-        command=ask.command,
-        environment=ask.environment,
-        files=ask.files,
-        workdir=ask.workdir,
-        mounts=tuple(Mount(mount.source, mount.target, mount.read_only) for mount in ask.mounts),
-        slots=ask.slots,
-        devices=ask.devices,
-        processes_max=ask.processes_max,
-        log_bytes_max=ask.log_bytes_max,
-    )
+def _require_mountable(mounts: Iterable[frames.MountEntry]) -> None:
+    for mount in mounts:
+        Mount(mount.source, mount.target, mount.read_only)
 
 
 def reply_of(word: GoneProof | ImageReport | LogPart | None) -> frames.Reply:

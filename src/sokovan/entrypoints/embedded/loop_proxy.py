@@ -16,7 +16,8 @@ from sokovan.ports.agent_gateway import AgentGateway, GoneProof, ImageReport
 from sokovan.ports.agent_states import AgentState, AgentStateCache
 from sokovan.ports.events import BusUnavailable, Delivery, EventBus, Subscription
 from sokovan.ports.hints import Hints
-from sokovan.ports.runtime import KernelExecution, Launch, LogPart
+from sokovan.ports.runtime import KernelExecution, LogPart
+from sokovan.wire.frames import CreateKernel
 
 R = TypeVar("R")
 
@@ -221,7 +222,7 @@ class GatewayProxy:
         """See the port."""
         return await self._crossing.call(lambda: self._gateway.prepare_image(agent_id, incarnation, image))
 
-    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+    async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         """See the port."""
         await self._crossing.call(lambda: self._gateway.create_kernel(agent_id, incarnation, launch))
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel, MountEntry
 
 # Below the working folder; the runtime, which knows that folder, says where it is from the root.
 HOSTFILE = "hostfile"
@@ -48,7 +48,7 @@ RESERVED = frozenset(
 )
 
 
-def launches(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[Launch]:
+def launches(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
     """How to start each kernel that has a place, in the order of their index.
 
     `addresses` is where the kernels of an agent can be reached by others; an agent that
@@ -88,9 +88,9 @@ class _Neighbours:
         return "".join(f"{host} slots={count}\n" for host, count in Counter(self.hosts).items())
 
 
-def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours) -> Launch:
+def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbours) -> CreateKernel:
     spec = session.spec.kernels[kernel.index]
-    return Launch(
+    return CreateKernel(
         kernel_id=kernel.kernel_id,
         attempt=kernel.attempt,
         session_id=session.session_id,
@@ -98,7 +98,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         command=spec.command,
         environment={**spec.environment, **_cluster_variables(session, kernel, neighbours)},
         files={HOSTFILE: neighbours.hostfile()},
-        mounts=session.spec.mounts,
+        mounts=tuple(MountEntry(one.source, one.target, one.read_only) for one in session.spec.mounts),
         slots=dict(kernel.slots),
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentGateway, AgentRefused, AgentUnreachable, GoneProof, ImageState
-from sokovan.ports.runtime import Launch
 from sokovan.testing.clock import Elapse, until
 from sokovan.testing.contracts import expect
+from sokovan.wire.frames import CreateKernel
 
 NOBODY = AgentId("nobody")
 
@@ -26,20 +28,22 @@ class GatewaySubject:
     gateway: AgentGateway
     agent_id: AgentId
     incarnation: int
-    lasting: Callable[[str], Launch]
+    lasting: Callable[[str], CreateKernel]
     capacity: int
     image: str
     elapse: Elapse
 
-    async def create(self, launch: Launch) -> None:
+    async def create(self, launch: CreateKernel) -> None:
         """Have a kernel created."""
         await self.gateway.create_kernel(self.agent_id, self.incarnation, launch)
 
-    async def stop(self, launch: Launch, *, attempt: int = 1) -> GoneProof:
+    async def stop(self, launch: CreateKernel, *, attempt: int = 1) -> GoneProof:
         """Ask once for the end of a kernel."""
-        return await self.gateway.stop_kernel(self.agent_id, self.incarnation, launch.kernel_id, attempt, grace_s=1.0)
+        return await self.gateway.stop_kernel(
+            self.agent_id, self.incarnation, KernelId(launch.kernel_id), attempt, grace_s=1.0
+        )
 
-    async def end(self, launch: Launch) -> GoneProof:
+    async def end(self, launch: CreateKernel) -> GoneProof:
         """Ask for the end of a kernel until it is gone."""
         said: list[GoneProof] = []
 
@@ -50,13 +54,15 @@ class GatewaySubject:
         await until(is_gone, elapse=self.elapse)
         return said[-1]
 
-    async def log(self, launch: Launch) -> bytes:
+    async def log(self, launch: CreateKernel) -> bytes:
         """The output of a kernel so far."""
-        part = await self.gateway.read_log(self.agent_id, launch.kernel_id, launch.attempt, offset=0, limit=1000)
+        part = await self.gateway.read_log(
+            self.agent_id, KernelId(launch.kernel_id), launch.attempt, offset=0, limit=1000
+        )
         return part.data
 
 
-async def _refused(subject: GatewaySubject, launch: Launch, *, incarnation: int | None = None) -> None:
+async def _refused(subject: GatewaySubject, launch: CreateKernel, *, incarnation: int | None = None) -> None:
     wanted = subject.incarnation if incarnation is None else incarnation
     try:
         await subject.gateway.create_kernel(subject.agent_id, wanted, launch)
@@ -101,7 +107,9 @@ async def a_kernel_that_is_gone_is_never_created_again(subject: GatewaySubject) 
     await subject.create(launch)
     await subject.end(launch)
     await _refused(subject, launch)
-    await subject.gateway.forget_kernel(subject.agent_id, subject.incarnation, launch.kernel_id, launch.attempt)
+    await subject.gateway.forget_kernel(
+        subject.agent_id, subject.incarnation, KernelId(launch.kernel_id), launch.attempt
+    )
     await _refused(subject, launch)
 
 
@@ -119,7 +127,7 @@ async def the_next_attempt_waits_for_the_end_of_the_one_before(subject: GatewayS
     await _refused(subject, replace(launch, attempt=2))
     await subject.end(launch)
     await subject.create(replace(launch, attempt=2))
-    await subject.gateway.stop_kernel(subject.agent_id, subject.incarnation, launch.kernel_id, 2, grace_s=0.0)
+    await subject.gateway.stop_kernel(subject.agent_id, subject.incarnation, KernelId(launch.kernel_id), 2, grace_s=0.0)
 
 
 async def more_than_there_is_is_refused(subject: GatewaySubject) -> None:
@@ -134,14 +142,14 @@ async def what_runs_is_not_forgotten(subject: GatewaySubject) -> None:
     launch = subject.lasting("kept")
     await subject.create(launch)
     try:
-        await subject.gateway.forget_kernel(subject.agent_id, subject.incarnation, launch.kernel_id, 1)
+        await subject.gateway.forget_kernel(subject.agent_id, subject.incarnation, KernelId(launch.kernel_id), 1)
     except AgentRefused:
         pass
     else:
         raise AssertionError("a running kernel was forgotten")
     await subject.end(launch)
     for _ in range(2):
-        await subject.gateway.forget_kernel(subject.agent_id, subject.incarnation, launch.kernel_id, 1)
+        await subject.gateway.forget_kernel(subject.agent_id, subject.incarnation, KernelId(launch.kernel_id), 1)
 
     async def is_unreadable() -> bool:
         try:
@@ -162,10 +170,10 @@ async def output_is_read_in_parts_up_to_its_end(subject: GatewaySubject) -> None
         return await subject.log(launch) == b"hello\n"
 
     await until(spoke, elapse=subject.elapse)
-    part = await subject.gateway.read_log(subject.agent_id, launch.kernel_id, 1, offset=1, limit=3)
+    part = await subject.gateway.read_log(subject.agent_id, KernelId(launch.kernel_id), 1, offset=1, limit=3)
     expect((part.offset, part.data, part.end) == (1, b"ell", False), "a part is not what was asked for")
     await subject.end(launch)
-    rest = await subject.gateway.read_log(subject.agent_id, launch.kernel_id, 1, offset=4, limit=100)
+    rest = await subject.gateway.read_log(subject.agent_id, KernelId(launch.kernel_id), 1, offset=4, limit=100)
     expect((rest.data, rest.end) == (b"o\n", True), "the end of the output is not told")
 
 

@@ -6,10 +6,11 @@ import asyncio
 
 from sokovan.domain.ids import KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable
-from sokovan.ports.runtime import KernelExecution, Launch
+from sokovan.ports.runtime import KernelExecution
 from sokovan.testing.clock import outcome
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.agent_gateway import NOBODY, GatewaySubject
+from sokovan.wire.frames import CreateKernel
 
 ECHO = ("cat",)
 LASTING = ("sleep", "600")
@@ -18,8 +19,10 @@ FAILING = ("false",)
 ENDED = frozenset({143, 137})
 
 
-def _run(subject: GatewaySubject, launch: Launch, *command: str, terminal: bool = False) -> KernelExecution:
-    return subject.gateway.execute(subject.agent_id, launch.kernel_id, launch.attempt, command, terminal=terminal)
+def _run(subject: GatewaySubject, launch: CreateKernel, *command: str, terminal: bool = False) -> KernelExecution:
+    return subject.gateway.execute(
+        subject.agent_id, KernelId(launch.kernel_id), launch.attempt, command, terminal=terminal
+    )
 
 
 async def _heard(execution: KernelExecution) -> bytes:

@@ -16,12 +16,12 @@ from sokovan.ports.runtime import (
     ImageUnavailable,
     KernelRuntime,
     KernelState,
-    Launch,
     Observation,
     RuntimeFailure,
 )
 from sokovan.testing.clock import until
 from sokovan.testing.contracts import Subject, expect
+from sokovan.wire.frames import CreateKernel
 
 GRACE_S = 20.0
 LIMIT_S = 60.0
@@ -48,9 +48,9 @@ class RuntimeSubject(Subject[KernelRuntime]):
 
     image: str = "host"
 
-    def launch(self, name: str, script: str, **changes: Any) -> Launch:
+    def launch(self, name: str, script: str, **changes: Any) -> CreateKernel:
         """A kernel that runs a Python script."""
-        return Launch(
+        return CreateKernel(
             kernel_id=KernelId(name),
             attempt=changes.pop("attempt", 1),
             session_id=SessionId(f"session-of-{name}"),
@@ -163,14 +163,14 @@ async def a_refused_creation_leaves_nothing(subject: RuntimeSubject) -> None:
     """RuntimeFailure, and the same kernel may be created rightly afterwards."""
     runtime = await subject.make()
     good = subject.launch("refused", "raise SystemExit(0)")
-    bad = Launch(good.kernel_id, 1, good.session_id, good.image, ("there-is-no-such-program",))
+    bad = CreateKernel(good.kernel_id, 1, good.session_id, good.image, ("there-is-no-such-program",))
     await _refused(runtime, bad)
     expect(await seen(runtime, "refused") is None, "a kernel that was refused is observed")
     await runtime.create(good)
     await ended(subject, runtime, "refused")
 
 
-async def _refused(runtime: KernelRuntime, launch: Launch) -> None:
+async def _refused(runtime: KernelRuntime, launch: CreateKernel) -> None:
     try:
         await runtime.create(launch)
     except RuntimeFailure:
@@ -192,7 +192,7 @@ async def what_cannot_be_is_refused(subject: RuntimeSubject) -> None:
     for change in changes:
         await _refused(runtime, subject.launch("impossible", "pass", **change))
     for command in ((), ("",), ("python", "-c", "\0")):
-        await _refused(runtime, Launch(KernelId("impossible"), 1, SessionId("s"), subject.image, command))
+        await _refused(runtime, CreateKernel(KernelId("impossible"), 1, SessionId("s"), subject.image, command))
     await _refused(runtime, subject.launch("../impossible", "pass"))
     expect(await seen(runtime, "impossible") is None, "a kernel that cannot be is observed")
 
@@ -372,7 +372,7 @@ async def an_image_is_known_or_not(subject: RuntimeSubject) -> None:
     asked: list[Callable[[], Any]] = [
         lambda: runtime.has_image(unknown),
         lambda: runtime.prepare_image(unknown, lines.append),
-        lambda: runtime.create(Launch(KernelId("unknown"), 1, SessionId("s"), unknown, ("python",))),
+        lambda: runtime.create(CreateKernel(KernelId("unknown"), 1, SessionId("s"), unknown, ("python",))),
     ]
     for ask in asked:
         try:

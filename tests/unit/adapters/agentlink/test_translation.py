@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from sokovan.adapters.agentlink.translation import create_of, gone_of, image_of, images_of, log_of, state_of
-from sokovan.agent.link.translation import heartbeat_of, launch_of, reply_of
+from sokovan.adapters.agentlink.translation import gone_of, image_of, images_of, log_of, state_of
+from sokovan.agent.kernel_table import Token
+from sokovan.agent.link.translation import event_of, heartbeat_of, reply_of
+from sokovan.agent.messages import CreateRequested
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.session import Mount
 from sokovan.ports.agent_gateway import GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState, KernelReport
-from sokovan.ports.runtime import KernelState, Launch, LogPart
+from sokovan.ports.runtime import KernelState, LogPart
+from sokovan.wire.frames import CreateKernel, ImageStatus, KernelEntry, KernelGone, LogData, MountEntry, Request
 from sokovan.wire.frames import Heartbeat as HeartbeatFrame
-from sokovan.wire.frames import ImageStatus, KernelEntry, KernelGone, LogData
+from sokovan.wire.link_codec import decode, encode
 from tests.unit.agent.stories import Story, key, launch, seen
 
-FULL = Launch(
+FULL = CreateKernel(
     kernel_id=KernelId("k1"),
     attempt=3,
     session_id=SessionId("s1"),
@@ -22,7 +24,7 @@ FULL = Launch(
     environment={"A": "b"},
     files={"run.sh": "true"},
     workdir="/work",
-    mounts=(Mount("/data", "/mnt"), Mount("/scratch", "/s", read_only=False)),
+    mounts=(MountEntry("/data", "/mnt"), MountEntry("/scratch", "/s", read_only=False)),
     slots={"cpu": 2000, "mem": 1 << 30},
     devices={"cuda.device": ("gpu0", "gpu1")},
     processes_max=100,
@@ -31,7 +33,10 @@ FULL = Launch(
 
 
 def test_a_launch_arrives_as_it_was_sent() -> None:
-    assert launch_of(create_of(FULL)) == FULL
+    request = Request(number=1, incarnation=2, allowed_ms=100, ask=FULL)
+    arrived = decode(encode(request))
+    assert isinstance(arrived, Request)
+    assert event_of(arrived, Token(1, 1)) == CreateRequested(Token(1, 1), 2, FULL)
 
 
 def test_words_of_an_agent_arrive_as_they_were_said() -> None:

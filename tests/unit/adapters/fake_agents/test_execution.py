@@ -11,12 +11,12 @@ from sokovan.adapters.fake_agents.machine import KILLED, FakeKernel
 from sokovan.adapters.fake_agents.script import KernelScript
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentRefused
-from sokovan.ports.runtime import Launch
 from sokovan.testing.clock import VirtualClock
+from sokovan.wire.frames import CreateKernel
 
 
 def kernel() -> FakeKernel:
-    return FakeKernel(Launch(KernelId("k"), 1, SessionId("s"), "host", ("sleep", "infinity")), KernelScript(None))
+    return FakeKernel(CreateKernel(KernelId("k"), 1, SessionId("s"), "host", ("sleep", "infinity")), KernelScript(None))
 
 
 async def test_a_shell_says_what_it_is_and_repeats_what_it_hears() -> None:

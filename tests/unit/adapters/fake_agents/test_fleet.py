@@ -12,8 +12,8 @@ from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentUnreachable
 from sokovan.ports.agent_states import KernelReport
-from sokovan.ports.runtime import Launch
 from sokovan.testing.clock import VirtualClock
+from sokovan.wire.frames import CreateKernel
 from tests.unit.adapters.fake_agents.listening import Listening
 
 A1 = AgentId("r00n0")
@@ -37,7 +37,7 @@ class Rig:
         self.task = asyncio.ensure_future(self.fleet.run())
 
     async def create(self, *command: str, name: str = "k1", agent_id: AgentId = A1) -> None:
-        launch = Launch(KernelId(name), 1, SessionId("s"), "host", command, slots={"cpu": 1000, "cuda.device": 1})
+        launch = CreateKernel(KernelId(name), 1, SessionId("s"), "host", command, slots={"cpu": 1000, "cuda.device": 1})
         await self.fleet.create_kernel(agent_id, self.fleet.incarnation(agent_id), launch)
 
     def report(self, name: str = "k1", agent_id: AgentId = A1) -> KernelReport | None:

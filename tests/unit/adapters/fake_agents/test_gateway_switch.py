@@ -12,8 +12,8 @@ from sokovan.adapters.fake_agents.gateway_switch import GatewaySwitch
 from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentUnreachable, ImageState
-from sokovan.ports.runtime import Launch
 from sokovan.testing.clock import VirtualClock
+from sokovan.wire.frames import CreateKernel
 from tests.unit.adapters.fake_agents.listening import Listening
 
 K1 = KernelId("k1")
@@ -49,7 +49,7 @@ async def test_every_request_reaches_the_one_that_has_the_agent(rig: Rig, agent:
     assert rig.switch.connected(agent_id)
     incarnation = fleet.incarnation(agent_id)
     assert (await rig.switch.prepare_image(agent_id, incarnation, "host")).state is ImageState.READY
-    await rig.switch.create_kernel(agent_id, incarnation, Launch(K1, 1, SessionId("s"), "host", ("bash",)))
+    await rig.switch.create_kernel(agent_id, incarnation, CreateKernel(K1, 1, SessionId("s"), "host", ("bash",)))
     await rig.clock.advance(1)
     assert b"pretended" in (await rig.switch.read_log(agent_id, K1, 1, offset=0, limit=100)).data
     async with rig.switch.execute(agent_id, K1, 1, ["true"], terminal=False) as command:

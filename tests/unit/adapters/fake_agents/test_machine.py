@@ -11,15 +11,15 @@ from sokovan.adapters.fake_agents.script import KernelScript
 from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentRefused
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel
 
 SHAPE = FleetShape(count=1, gpus=2)
 RUNS = KernelScript(None)
 K1 = Key(KernelId("k1"), 1)
 
 
-def launch(name: str = "k1", attempt: int = 1, **changes: Any) -> Launch:
-    return Launch(KernelId(name), attempt, SessionId("s"), "host", ("sleep", "infinity"), **changes)
+def launch(name: str = "k1", attempt: int = 1, **changes: Any) -> CreateKernel:
+    return CreateKernel(KernelId(name), attempt, SessionId("s"), "host", ("sleep", "infinity"), **changes)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from sokovan.adapters.process.launch.starter import Starter
 from sokovan.adapters.process.threads import Threads, Work
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel
 from tests.kernels import launch, runtime_in
 
 
@@ -49,7 +49,7 @@ async def test_a_runtime_looks_and_ends_while_every_start_hangs(
 ) -> None:
     released = threading.Event()
 
-    def hang(_starter: Starter, _launch: Launch) -> None:
+    def hang(_starter: Starter, _launch: CreateKernel) -> None:
         released.wait(60)
 
     async with runtime_in(tmp_path) as runtime:

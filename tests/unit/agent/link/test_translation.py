@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from sokovan.agent.inventory import Inventory
 from sokovan.agent.kernel_table import Token
@@ -16,10 +17,10 @@ from sokovan.agent.link.translation import (
     hello_of,
     image_word,
     kernel_entries,
-    launch_of,
     reply_of,
 )
 from sokovan.agent.messages import CreateRequested, ForgetRequested, PrepareRequested, StopRequested
+from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
@@ -39,7 +40,7 @@ def asked(ask: frames.Ask) -> frames.Request:
 @pytest.mark.parametrize(
     ("ask", "event"),
     [
-        (CREATE, CreateRequested(TOKEN, 3, launch_of(CREATE))),
+        (CREATE, CreateRequested(TOKEN, 3, CREATE)),
         (frames.StopKernel("k1", 2, 1.5), StopRequested(TOKEN, 3, key("k1", 2), 1.5)),
         (frames.ForgetKernel("k1", 2), ForgetRequested(TOKEN, 3, key("k1", 2))),
         (frames.PrepareImage("python"), PrepareRequested(TOKEN, 3, "python")),
@@ -48,6 +49,13 @@ def asked(ask: frames.Ask) -> frames.Request:
 )
 def test_requests_are_events(ask: frames.Ask, event: object) -> None:
     assert event_of(asked(ask), TOKEN) == event
+
+
+@pytest.mark.parametrize(("source", "target"), [("data", "/data"), ("/data", "/data/../etc")])
+def test_a_mount_by_a_path_that_is_not_plain_is_refused(source: str, target: str) -> None:
+    create = structs.replace(CREATE, mounts=(frames.MountEntry(source, target),))
+    with pytest.raises(InvalidSpec):
+        event_of(asked(create), TOKEN)
 
 
 def test_an_agent_says_who_it_is_and_what_it_has() -> None:

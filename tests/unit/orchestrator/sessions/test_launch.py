@@ -22,7 +22,7 @@ from sokovan.orchestrator.sessions.launch import (
     launches,
     master_port,
 )
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel, MountEntry
 
 S1 = SessionId("s-1")
 ADDRESSES = {AgentId("a"): "10.0.0.1", AgentId("b"): "10.0.0.2"}
@@ -139,11 +139,11 @@ def test_a_launch_has_everything_that_the_kernel_is() -> None:
     kernel = {"image": "venv:torch", "command": ("python", "train.py"), "environment": {"EPOCHS": "3"}}
     _, launch = launches(session("a", "b", kernel=kernel, mounts=(mount,)), ADDRESSES)
 
-    assert isinstance(launch, Launch)
+    assert isinstance(launch, CreateKernel)
     assert (launch.kernel_id, launch.attempt, launch.session_id) == ("k-1", 2, S1)
     assert (launch.image, launch.command) == ("venv:torch", ("python", "train.py"))
     assert launch.environment["EPOCHS"] == "3"
-    assert (launch.mounts, launch.slots) == ((mount,), dict(SLOTS))
+    assert (launch.mounts, launch.slots) == ((MountEntry("/srv", "/data"),), dict(SLOTS))
     assert launch.devices == {"cuda.device": ("1",)}
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.processes import everybody
-from sokovan.ports.runtime import Launch, RuntimeFailure
+from sokovan.ports.runtime import RuntimeFailure
+from sokovan.wire.frames import CreateKernel
 
 CPU_PERIOD_US = 100_000
 CPU_QUOTA_US_MIN = 1_000
@@ -27,7 +28,7 @@ class KernelLimits:
     rlimits: tuple[tuple[int, int, int], ...] = ()
 
 
-def set_limits(launch: Launch, hierarchies: Hierarchies, *, name: str) -> KernelLimits:
+def set_limits(launch: CreateKernel, hierarchies: Hierarchies, *, name: str) -> KernelLimits:
     """Make the control groups of a kernel and write its limits; raises RuntimeFailure."""
     folders = hierarchies.folders(name)
     try:
@@ -40,7 +41,7 @@ def set_limits(launch: Launch, hierarchies: Hierarchies, *, name: str) -> Kernel
     return KernelLimits(hierarchies.version, folders, rlimits_for(launch, hierarchies))
 
 
-def _settings(launch: Launch, version: int, folders: dict[str, str]) -> list[tuple[Path, str]]:
+def _settings(launch: CreateKernel, version: int, folders: dict[str, str]) -> list[tuple[Path, str]]:
     memory, cpu = launch.slots.get("mem", 0), launch.slots.get("cpu", 0)
     quota = max(CPU_QUOTA_US_MIN, cpu * CPU_PERIOD_US // 1000)
     by_version = {
@@ -73,7 +74,7 @@ def _set(file: Path, text: str) -> None:
         file.write_text(text)
 
 
-def rlimits_for(launch: Launch, hierarchies: Hierarchies) -> tuple[tuple[int, int, int], ...]:
+def rlimits_for(launch: CreateKernel, hierarchies: Hierarchies) -> tuple[tuple[int, int, int], ...]:
     """Limits per process: those that always apply, and what no control group holds."""
     wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES_MAX}
     memory = launch.slots.get("mem", 0)

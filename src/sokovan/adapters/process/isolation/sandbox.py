@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sokovan.domain.ids import KernelId, SessionId
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel
 
 # What a program needs of the machine. Homes, data, sockets and everything else are absent unless mounted.
 SYSTEM_FOLDERS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
@@ -31,7 +31,7 @@ class Sandbox:
     absence: str = ""
     hidden: tuple[Path, ...] = ()
 
-    def options(self, launch: Launch, *, work: Path, folder: str, shown: Sequence[Path]) -> list[str]:
+    def options(self, launch: CreateKernel, *, work: Path, folder: str, shown: Sequence[Path]) -> list[str]:
         """What bubblewrap is told for one kernel; `shown` can be read beside the system."""
         return [
             *_namespaces(),
@@ -84,7 +84,7 @@ def _probe(sandbox: Sandbox, kernels: Path | None) -> subprocess.CompletedProces
     Folders above it may belong to another account.
     """
     command = (shutil.which("true") or "/bin/true",)
-    launch = Launch(KernelId("probe"), 0, SessionId("probe"), "host", command)
+    launch = CreateKernel(KernelId("probe"), 0, SessionId("probe"), "host", command)
     with TemporaryDirectory(dir=kernels, prefix=".probe-") as folder:
         work = Path(os.path.realpath(folder))
         options = sandbox.options(launch, work=work, folder=str(work), shown=())
@@ -139,7 +139,7 @@ def _is_below(folder: Path, others: Sequence[Path]) -> bool:
     return any(other in (folder, *folder.parents) for other in others)
 
 
-def _devices(launch: Launch) -> list[str]:
+def _devices(launch: CreateKernel) -> list[str]:
     granted = launch.devices.get(CUDA_SLOT, ())
     if not granted:
         return []
@@ -153,7 +153,7 @@ def _devices(launch: Launch) -> list[str]:
     return options
 
 
-def _mounts(launch: Launch) -> list[str]:
+def _mounts(launch: CreateKernel) -> list[str]:
     options: list[str] = []
     for mount in launch.mounts:
         options += ["--ro-bind" if mount.read_only else "--bind", mount.source, mount.target]

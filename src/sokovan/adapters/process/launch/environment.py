@@ -11,7 +11,8 @@ from pathlib import Path
 from sokovan.adapters.process.isolation.sandbox import CUDA_SLOT
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import Launch, RuntimeFailure
+from sokovan.ports.runtime import RuntimeFailure
+from sokovan.wire.frames import CreateKernel
 
 KERNEL_ID = "SOKOVAN_KERNEL_ID"
 SESSION_ID = "SOKOVAN_SESSION_ID"
@@ -34,7 +35,7 @@ def marks_of(kernel_id: KernelId, attempt: int, *, root: Path) -> dict[str, str]
 
 
 def environment_of(
-    launch: Launch, *, home: str, temporary: str, programs: tuple[str, ...], marks: Mapping[str, str]
+    launch: CreateKernel, *, home: str, temporary: str, programs: tuple[str, ...], marks: Mapping[str, str]
 ) -> dict[str, str]:
     """Every variable of a kernel; raises RuntimeFailure for one that cannot be set.
 
@@ -53,7 +54,7 @@ def environment_of(
     return {**variables, **marks, SESSION_ID: launch.session_id}
 
 
-def _device_variables(launch: Launch) -> dict[str, str]:
+def _device_variables(launch: CreateKernel) -> dict[str, str]:
     granted = launch.devices.get(CUDA_SLOT, ())
     # Without the variable a program takes every device that it finds.
     return {CUDA_VARIABLE: ",".join(granted)} if granted or has_cuda_devices() else {}

@@ -21,10 +21,11 @@ from sokovan.adapters.process.launch.work_files import (
 from sokovan.adapters.process.layout import TEMPORARY, WORK
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import is_name
-from sokovan.ports.runtime import Launch, ProgramNotFound, RuntimeFailure
+from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure
+from sokovan.wire.frames import CreateKernel
 
 
-def check_launch(launch: Launch) -> None:
+def check_launch(launch: CreateKernel) -> None:
     """Raise RuntimeFailure for what no machine could start."""
     for name in (launch.kernel_id, launch.session_id):
         if not is_name(name):
@@ -36,7 +37,7 @@ def check_launch(launch: Launch) -> None:
 
 
 def plan_of(
-    launch: Launch, place: Path, *, sandbox: Sandbox, images: ProcessImages, marks: Mapping[str, str]
+    launch: CreateKernel, place: Path, *, sandbox: Sandbox, images: ProcessImages, marks: Mapping[str, str]
 ) -> dict[str, Any]:
     """Fill the work folder at `place` and say what the shim is to run.
 
@@ -69,7 +70,7 @@ def plan_of(
     }
 
 
-def _folder_of(launch: Launch, work: Path) -> str:
+def _folder_of(launch: CreateKernel, work: Path) -> str:
     """Where the kernel starts: its work folder, one below it, or an absolute one."""
     if not launch.workdir:
         return str(work)
@@ -80,7 +81,7 @@ def _folder_of(launch: Launch, work: Path) -> str:
     return str(folder)
 
 
-def _check_program(launch: Launch, environment: dict[str, str], folder: str) -> None:
+def _check_program(launch: CreateKernel, environment: dict[str, str], folder: str) -> None:
     """Say at once that a program is missing; what a mount may bring is seen when it runs."""
     program = launch.command[0]
     if launch.mounts or ("/" in program and not program.startswith("/")):

@@ -28,7 +28,9 @@ from sokovan.adapters.process.orphan_processes import OrphanProcesses
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.main import STATE
 from sokovan.adapters.process.shim.state_files import read_record, write_record
-from sokovan.ports.runtime import Launch, RuntimeFailure
+from sokovan.domain.ids import KernelId
+from sokovan.ports.runtime import RuntimeFailure
+from sokovan.wire.frames import CreateKernel
 
 _ATTEMPTS = 5
 
@@ -48,10 +50,10 @@ class Starter:
     images: ProcessImages
     confinement: Confinement
 
-    def start(self, launch: Launch) -> None:
+    def start(self, launch: CreateKernel) -> None:
         """Start a kernel unless it was started already; raises RuntimeFailure."""
         check_launch(launch)
-        name = folder_name(launch.kernel_id, launch.attempt)
+        name = folder_name(KernelId(launch.kernel_id), launch.attempt)
         try:
             lock = self._locked_folder(launch, name)
             try:
@@ -64,7 +66,7 @@ class Starter:
         except OSError as error:
             raise RuntimeFailure(f"kernel {launch.kernel_id} cannot be started: {error}") from error
 
-    def _locked_folder(self, launch: Launch, name: str) -> int:
+    def _locked_folder(self, launch: CreateKernel, name: str) -> int:
         """The lock of the kernel's folder, made if it is missing."""
         for _ in range(_ATTEMPTS):
             if self.places.is_forgotten(name):
@@ -79,7 +81,7 @@ class Starter:
                 return lock
         raise RuntimeFailure(f"the folder of kernel {launch.kernel_id} comes and goes")
 
-    def _made_folder(self, launch: Launch, name: str) -> int | None:
+    def _made_folder(self, launch: CreateKernel, name: str) -> int | None:
         """Appears whole and locked, so that nobody takes it for one that was given up."""
         fresh = self.places.fresh(name)
         fresh.mkdir(mode=PRIVATE)
@@ -101,7 +103,7 @@ class Starter:
             raise
         return lock
 
-    def _kept(self, launch: Launch, limits: KernelLimits) -> dict[str, Any]:
+    def _kept(self, launch: CreateKernel, limits: KernelLimits) -> dict[str, Any]:
         """What is needed to find the kernel again; its variables are not, and may be secret."""
         return {
             "kernel_id": launch.kernel_id,
@@ -112,8 +114,8 @@ class Starter:
             "groups": {"version": limits.version, "folders": limits.folders},
         }
 
-    def _start_locked(self, launch: Launch, name: str, lock: int) -> None:
-        marks = marks_of(launch.kernel_id, launch.attempt, root=self.places.root)
+    def _start_locked(self, launch: CreateKernel, name: str, lock: int) -> None:
+        marks = marks_of(KernelId(launch.kernel_id), launch.attempt, root=self.places.root)
         limits = KernelLimits()
         try:
             place = self.places.kernels / name

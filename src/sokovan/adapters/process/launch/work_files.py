@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 
 from sokovan.adapters.process.layout import opened
 from sokovan.domain.errors import quoted
-from sokovan.domain.session import Mount
 from sokovan.ports.runtime import RuntimeFailure
+from sokovan.wire.frames import MountEntry
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
@@ -64,7 +64,7 @@ def _opened_below(work: Path, parts: Sequence[str]) -> Iterator[int]:
         yield folder
 
 
-def check_mounts(mounts: Sequence[Mount]) -> None:
+def check_mounts(mounts: Sequence[MountEntry]) -> None:
     """Raise RuntimeFailure for a mount that is not there or covers the system."""
     for mount in mounts:
         if not Path(mount.source).exists():
@@ -76,11 +76,11 @@ def check_mounts(mounts: Sequence[Mount]) -> None:
             )
 
 
-def _stays_in_place(mount: Mount, top: str) -> bool:
+def _stays_in_place(mount: MountEntry, top: str) -> bool:
     return top in SCRATCH and mount.source == mount.target
 
 
-def require_not_hidden(mounts: Sequence[Mount], hidden: Sequence[Path]) -> None:
+def require_not_hidden(mounts: Sequence[MountEntry], hidden: Sequence[Path]) -> None:
     """Raise RuntimeFailure for a mount that would show what is hidden from kernels.
 
     Above it is as bad as below: whoever mounts a home sees the keys that lie in it.
@@ -94,7 +94,7 @@ def require_not_hidden(mounts: Sequence[Mount], hidden: Sequence[Path]) -> None:
             )
 
 
-def require_in_place(mounts: Sequence[Mount]) -> None:
+def require_in_place(mounts: Sequence[MountEntry]) -> None:
     """Raise RuntimeFailure for a mount that is to appear elsewhere than it is.
 
     A kernel without a sandbox sees the machine as it is, and nothing can be mounted for it.

@@ -15,10 +15,10 @@ from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
 from sokovan.orchestrator.sessions.session_cache import Need, needs_of
 from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionStep, by_coordinator, by_report
 from sokovan.ports.agent_gateway import AgentRefused
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel
 
 # What each kernel of a session is started with, given the addresses of agents. Pure.
-Launches: TypeAlias = Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[Launch]]
+Launches: TypeAlias = Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[CreateKernel]]
 
 CREATE = "create"
 # The label of an agent under which kernels on other machines reach it.
@@ -111,7 +111,7 @@ class StartKernels:
         begun = report is not None and (report.running or report.exit_code is not None)
         return kernel.status is KernelStatus.CREATING and not begun and self._bench.errands.pauses.due(_key(kernel))
 
-    def _begin(self, kernel: KernelRecord, launch: Launch) -> None:
+    def _begin(self, kernel: KernelRecord, launch: CreateKernel) -> None:
         key, gateway, incarnation = _key(kernel), self._bench.gateway, kernel.incarnation or 0
         self._bench.errands.begin(
             key,

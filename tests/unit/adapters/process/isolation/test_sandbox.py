@@ -10,12 +10,11 @@ import pytest
 
 from sokovan.adapters.process.isolation import sandbox as module
 from sokovan.adapters.process.isolation.sandbox import Sandbox, found_sandbox
-from sokovan.domain.session import Mount
-from sokovan.ports.runtime import Launch
+from sokovan.wire.frames import CreateKernel, MountEntry
 from tests.kernels import launch, needs_sandbox
 
 
-def options(launched: Launch, *, hidden: tuple[Path, ...] = (), shown: tuple[Path, ...] = ()) -> list[str]:
+def options(launched: CreateKernel, *, hidden: tuple[Path, ...] = (), shown: tuple[Path, ...] = ()) -> list[str]:
     work = Path("/runtime/kernels/k-1/work")
     return Sandbox("bwrap", hidden=hidden).options(launched, work=work, folder=str(work), shown=shown)
 
@@ -102,7 +101,7 @@ def test_the_interpreter_can_be_seen_wherever_it_lies(monkeypatch: pytest.Monkey
 
 
 def test_mounts_are_read_only_unless_said_otherwise() -> None:
-    mounts = (Mount("/a", "/data"), Mount("/b", "/scratch", read_only=False))
+    mounts = (MountEntry("/a", "/data"), MountEntry("/b", "/scratch", read_only=False))
     found = options(launch("k", "pass", mounts=mounts))
     assert found[found.index("/a") - 1 :][:3] == ["--ro-bind", "/a", "/data"]
     assert found[found.index("/b") - 1 :][:3] == ["--bind", "/b", "/scratch"]

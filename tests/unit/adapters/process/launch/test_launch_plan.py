@@ -12,14 +12,14 @@ from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.sandbox import Sandbox
 from sokovan.adapters.process.launch.launch_plan import check_launch, plan_of
 from sokovan.adapters.process.layout import KernelLayout
-from sokovan.domain.session import Mount
-from sokovan.ports.runtime import Launch, ProgramNotFound, RuntimeFailure
+from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure
+from sokovan.wire.frames import CreateKernel, MountEntry
 from tests.kernels import launch
 
 MARKS = {"SOKOVAN_KERNEL_ID": "k"}
 
 
-def plan(tmp_path: Path, asked: Launch, sandbox: Sandbox | None = None) -> dict[str, Any]:
+def plan(tmp_path: Path, asked: CreateKernel, sandbox: Sandbox | None = None) -> dict[str, Any]:
     places = KernelLayout(tmp_path / "root")
     places.prepare()
     place = places.kernels / "k-1"
@@ -29,7 +29,7 @@ def plan(tmp_path: Path, asked: Launch, sandbox: Sandbox | None = None) -> dict[
 
 
 def test_without_a_sandbox_a_program_runs_as_it_is(tmp_path: Path) -> None:
-    made = plan(tmp_path, launch("k", "sh", "-c", "exit", files={"f": "x"}, mounts=(Mount("/usr", "/usr"),)))
+    made = plan(tmp_path, launch("k", "sh", "-c", "exit", files={"f": "x"}, mounts=(MountEntry("/usr", "/usr"),)))
     work = tmp_path / "root" / "kernels" / "k-1" / "work"
     assert made["arguments"] == ["sh", "-c", "exit"]
     assert made["sandbox"] is None
@@ -39,7 +39,7 @@ def test_without_a_sandbox_a_program_runs_as_it_is(tmp_path: Path) -> None:
 
 
 def test_in_a_sandbox_variables_are_not_among_its_options(tmp_path: Path) -> None:
-    asked = launch("k", "sh", "-c", "exit", environment={"TOKEN": "secret"}, mounts=(Mount("/usr", "/data"),))
+    asked = launch("k", "sh", "-c", "exit", environment={"TOKEN": "secret"}, mounts=(MountEntry("/usr", "/data"),))
     made = plan(tmp_path, asked, Sandbox("/usr/bin/bwrap"))
     assert made["sandbox"]["program"] == "/usr/bin/bwrap"
     assert "secret" not in str(made["sandbox"])
@@ -60,7 +60,7 @@ def test_a_program_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_program_that_a_mount_may_bring_is_left_to_be_seen(tmp_path: Path) -> None:
-    plan(tmp_path, launch("k", "/data/run", "x", mounts=(Mount("/usr", "/data"),)), Sandbox("/usr/bin/bwrap"))
+    plan(tmp_path, launch("k", "/data/run", "x", mounts=(MountEntry("/usr", "/data"),)), Sandbox("/usr/bin/bwrap"))
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_a_program_that_a_mount_may_bring_is_left_to_be_seen(tmp_path: Path) -> 
         launch("../k", "pass"),
         launch("k", "pass", attempt=-1),
         launch("k"),
-        launch("k", "pass", mounts=(Mount("/there/is/nothing", "/data"),)),
+        launch("k", "pass", mounts=(MountEntry("/there/is/nothing", "/data"),)),
     ],
 )
-def test_what_no_machine_could_start_is_refused(asked: Launch) -> None:
+def test_what_no_machine_could_start_is_refused(asked: CreateKernel) -> None:
     with pytest.raises(RuntimeFailure):
         check_launch(asked)

@@ -13,8 +13,8 @@ from sokovan.adapters.process.launch.work_files import (
     require_not_hidden,
     write_files,
 )
-from sokovan.domain.session import Mount
 from sokovan.ports.runtime import RuntimeFailure
+from sokovan.wire.frames import MountEntry
 
 
 def test_files_are_written_with_the_folders_they_need(tmp_path: Path) -> None:
@@ -53,20 +53,20 @@ def test_a_text_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 def test_without_a_sandbox_a_mount_stays_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    require_in_place([Mount(str(tmp_path), str(tmp_path)), Mount(str(tmp_path), str(tmp_path / "link"))])
+    require_in_place([MountEntry(str(tmp_path), str(tmp_path)), MountEntry(str(tmp_path), str(tmp_path / "link"))])
     with pytest.raises(RuntimeFailure, match="without a sandbox"):
-        require_in_place([Mount(str(tmp_path), "/data")])
+        require_in_place([MountEntry(str(tmp_path), "/data")])
 
 
 @pytest.mark.parametrize("target", ["/data", "/workspace/sets", "/home/work/sets"])
 def test_a_mount_may_be_at_a_place_of_its_own(target: str) -> None:
-    check_mounts([Mount("/usr", target)])
+    check_mounts([MountEntry("/usr", target)])
 
 
 def test_a_folder_for_scratch_may_be_shown_where_it_is(tmp_path: Path) -> None:
-    check_mounts([Mount("/var", "/var"), Mount("/tmp", "/tmp")])  # noqa: S108  # only looked at
+    check_mounts([MountEntry("/var", "/var"), MountEntry("/tmp", "/tmp")])  # noqa: S108  # only looked at
     with pytest.raises(RuntimeFailure):
-        check_mounts([Mount(str(tmp_path), "/tmp")])  # noqa: S108  # only looked at
+        check_mounts([MountEntry(str(tmp_path), "/tmp")])  # noqa: S108  # only looked at
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_folder_for_scratch_may_be_shown_where_it_is(tmp_path: Path) -> None:
 )
 def test_a_mount_that_is_not_there_or_covers_the_system_is_refused(source: str, target: str) -> None:
     with pytest.raises(RuntimeFailure):
-        check_mounts([Mount(source, target)])
+        check_mounts([MountEntry(source, target)])
 
 
 def test_what_is_hidden_cannot_be_mounted_from_below_above_or_around(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_what_is_hidden_cannot_be_mounted_from_below_above_or_around(tmp_path: P
     (hidden / "deep").mkdir(parents=True)
     (tmp_path / "around").symlink_to(hidden)
     (tmp_path / "home" / "work").mkdir()
-    require_not_hidden([Mount(str(tmp_path / "home" / "work"), "/work")], [hidden])
+    require_not_hidden([MountEntry(str(tmp_path / "home" / "work"), "/work")], [hidden])
     for source in (hidden, hidden / "deep", tmp_path / "home", tmp_path / "around"):
         with pytest.raises(RuntimeFailure, match="no kernel may see"):
-            require_not_hidden([Mount(str(source), "/work")], [hidden])
+            require_not_hidden([MountEntry(str(source), "/work")], [hidden])

@@ -10,10 +10,10 @@ from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.handlers.start import creation_step
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.ports.agent_gateway import AgentRefused
-from sokovan.ports.runtime import Launch
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
+from sokovan.wire.frames import CreateKernel
 
 K = KernelStatus
 
@@ -44,7 +44,7 @@ async def test_the_intent_is_on_record_before_the_agent_hears_of_it(cluster: Orc
     seen: list[tuple[str, bool]] = []
     create = cluster.agents.create_kernel
 
-    async def looking(agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+    async def looking(agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         kernel = (await cluster.session(launch.session_id)).kernels[0]
         seen.append((kernel.status.value, kernel.sent))
         await create(agent_id, incarnation, launch)
@@ -85,7 +85,7 @@ async def test_an_agent_that_believes_it_is_drained_is_asked_again(cluster: Orch
     await cluster.agent("a1")
     create, refusals = cluster.agents.create_kernel, ["draining"]
 
-    async def believing(agent_id: AgentId, incarnation: int, launch: Launch) -> None:
+    async def believing(agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         if refusals:
             raise AgentRefused(agent_id=agent_id, problem="it is being drained", reason=refusals.pop())
         await create(agent_id, incarnation, launch)
@@ -99,7 +99,7 @@ async def test_an_agent_that_believes_it_is_drained_is_asked_again(cluster: Orch
 async def test_kernels_find_each_other_by_the_addresses_of_their_agents(cluster: OrchestratedCluster) -> None:
     given: list[Mapping[AgentId, str]] = []
 
-    def listening(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[Launch]:
+    def listening(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
         given.append(addresses)
         return launches(session, addresses)
 
