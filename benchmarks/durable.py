@@ -176,7 +176,7 @@ async def _change(opened: StoredCluster, changes: int, round_number: int) -> Non
         name = SessionId(f"s{base + changes + 50_000 + index:06}")
 
         async def cancel(unit: SqlUnitOfWork, session_id: SessionId = name) -> None:
-            await unit.sessions.want(session_id, Goal.STOP, BY_USER)
+            await unit.sessions.set_goal(session_id, Goal.STOP, BY_USER)
 
         await opened.store.run(cancel)
 

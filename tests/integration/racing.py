@@ -149,7 +149,7 @@ class Racer:
 
     async def _end(self, names: Sequence[str], goal: Goal) -> None:
         async def want(unit: SqlUnitOfWork) -> list[SessionRecord]:
-            return [await unit.sessions.want(SessionId(name), goal, BY_USER) for name in names]
+            return [await unit.sessions.set_goal(SessionId(name), goal, BY_USER) for name in names]
 
         stopped = await self._store.run_sql(want)
         ending = [

@@ -46,7 +46,7 @@ class Stage:
         await self.cluster.place_all([assignment(one, one.rstrip("xy")) for one in ids])
 
         async def want(unit: SqlUnitOfWork) -> list[SessionRecord]:
-            return [await unit.sessions.want(one, Goal.STOP, BY_USER) for one in ids]
+            return [await unit.sessions.set_goal(one, Goal.STOP, BY_USER) for one in ids]
 
         for record in await self.cluster.store.run_sql(want):
             self.kernels[record.session_id] = record.kernels

@@ -110,7 +110,7 @@ async def test_a_statement_that_waits_too_long_for_a_lock_makes_the_store_unavai
     locked, may_end = asyncio.Event(), asyncio.Event()
 
     async def hold(unit: UnitOfWork) -> None:
-        await unit.sessions.want(SessionId("wanted"), Goal.STOP, BY_USER)
+        await unit.sessions.set_goal(SessionId("wanted"), Goal.STOP, BY_USER)
         locked.set()
         await may_end.wait()
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
 from sokovan.ports.allocation import AllocationContext, Assignment, BatchResult, SchedulingAllocator
-from sokovan.ports.storage import Fence, Store, Together, UnitOfWork
+from sokovan.ports.storage import BatchedWork, Fence, Store, UnitOfWork
 from sokovan.testing.acting_agents import ActingAgents
 from sokovan.wire.frames import CreateKernel
 
@@ -49,8 +49,8 @@ class MortalStore:
     async def run(self, work: Callable[[UnitOfWork], Awaitable[R]], *, fence: Fence | None = None) -> R:
         return await self._fate.act(lambda: self._store.run(work, fence=fence))
 
-    async def together(self, work: Together[T, R], item: T) -> R:
-        return await self._fate.act(lambda: self._store.together(work, item))
+    async def run_batched(self, work: BatchedWork[T, R], item: T) -> R:
+        return await self._fate.act(lambda: self._store.run_batched(work, item))
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
         if self._fate.dead:

@@ -22,7 +22,7 @@ async def a_day(cluster: OrchestratedCluster) -> None:
     await cluster.settle()
     await agent.ends("gang.0", 0)
     await agent.ends("gang.1", 0)
-    await cluster.store.run(lambda unit: unit.sessions.want(SessionId("stopped"), Goal.STOP, BY_USER))
+    await cluster.store.run(lambda unit: unit.sessions.set_goal(SessionId("stopped"), Goal.STOP, BY_USER))
     await cluster.settle()
 
 

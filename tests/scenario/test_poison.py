@@ -10,7 +10,7 @@ from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.orchestrator.sessions.context import Cycle
 from sokovan.orchestrator.sessions.launch import launches
-from sokovan.ports.storage import Fence, Together, UnitOfWork
+from sokovan.ports.storage import BatchedWork, Fence, UnitOfWork
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot
@@ -171,8 +171,8 @@ class RefusingStore:
 
         return await self._store.run(watched, fence=fence)
 
-    async def together(self, work: Together[T, R], item: T) -> R:
-        return await self._store.together(work, item)
+    async def run_batched(self, work: BatchedWork[T, R], item: T) -> R:
+        return await self._store.run_batched(work, item)
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
         return await self._store.read(work)

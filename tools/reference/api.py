@@ -14,7 +14,7 @@ from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.api.app import make_app
-from sokovan.api.parts import ApiDependencies
+from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.wire.frames import Hello, HelloRefused

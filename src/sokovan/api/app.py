@@ -1,4 +1,4 @@
-"""The application: routes behind the gate, and one ear on the bus while it runs."""
+"""The application: routes behind the middleware, and one ear on the bus while it runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from sokovan import __version__
-from sokovan.api.context import ApiContext
+from sokovan.api.context import ApiContext, ApiDependencies
 from sokovan.api.middleware import RequestMiddleware
 from sokovan.api.openapi import document
 from sokovan.api.operations import OperationRoute
-from sokovan.api.parts import ApiDependencies
+from sokovan.api.problems import unrouted
 from sokovan.api.routes.exec import ExecSocket
 from sokovan.api.routes.table import every_operation
 from sokovan.api.settings import ApiSettings
-from sokovan.api.unrouted import unrouted
 
 
-def make_app(parts: ApiDependencies, settings: ApiSettings) -> FastAPI:
-    """The API over these parts. `close_streams` lets a server stop without waiting."""
-    context = ApiContext.of(parts, settings)
+def make_app(dependencies: ApiDependencies, settings: ApiSettings) -> FastAPI:
+    """The API over these dependencies. `close_streams` lets a server stop without waiting."""
+    context = ApiContext.of(dependencies, settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -33,7 +32,9 @@ def make_app(parts: ApiDependencies, settings: ApiSettings) -> FastAPI:
             yield
         await context.store.settle()
 
-    gate = Middleware(RequestMiddleware, parts=parts, settings=settings, authenticator=context.authenticator)
+    middleware = Middleware(
+        RequestMiddleware, dependencies=dependencies, settings=settings, authenticator=context.authenticator
+    )
     app = FastAPI(
         title="Sokovan",
         version=__version__,
@@ -42,7 +43,7 @@ def make_app(parts: ApiDependencies, settings: ApiSettings) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
-        middleware=[gate],
+        middleware=[middleware],
         exception_handlers={HTTPException: unrouted},
     )
     app.state.context = context

@@ -1,23 +1,48 @@
-"""What every route works with."""
+"""The dependencies of the API and the context that every route works with."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sokovan.api.access.auditing import Auditor
 from sokovan.api.access.authentication import Authenticator
-from sokovan.api.parts import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.api.streaming.event_hub import EventHub
 from sokovan.api.streaming.event_streams import Streams
 from sokovan.api.uncancellable_store import UncancellableStore
+from sokovan.orchestrator.sessions.controller import SchedulingController
+from sokovan.ports.agent_gateway import AgentGateway
+from sokovan.ports.agent_states import AgentStateCache
+from sokovan.ports.environment import Clock, IdSource, Telemetry
+from sokovan.ports.events import EventBus
+from sokovan.ports.hints import Hints
+from sokovan.ports.storage import Store
+from sokovan.scheduling.registry import BUILT_IN, PluginRegistry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiDependencies:
+    """Ports and the controller. `plugins` are those that a scaling group may name."""
+
+    store: Store
+    controller: SchedulingController
+    hints: Hints
+    events: EventBus
+    agents: AgentStateCache
+    gateway: AgentGateway
+    clock: Clock
+    ids: IdSource
+    telemetry: Telemetry
+    metrics: Callable[[], bytes]
+    plugins: PluginRegistry = BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)
 class ApiContext:
     """The parts, and what the API makes of them once."""
 
-    parts: ApiDependencies
+    dependencies: ApiDependencies
     settings: ApiSettings
     authenticator: Authenticator
     streams: Streams
@@ -25,12 +50,12 @@ class ApiContext:
     store: UncancellableStore
 
     @classmethod
-    def of(cls, parts: ApiDependencies, settings: ApiSettings) -> ApiContext:
-        """The context for these parts."""
-        store = UncancellableStore(parts.store)
-        parts = replace(parts, store=store)
-        clock, limits = parts.clock, settings.streams
+    def of(cls, dependencies: ApiDependencies, settings: ApiSettings) -> ApiContext:
+        """The context for these dependencies."""
+        store = UncancellableStore(dependencies.store)
+        dependencies = replace(dependencies, store=store)
+        clock, limits = dependencies.clock, settings.streams
         authenticator = Authenticator(store, clock, pepper=settings.pepper, kept_s=settings.principal_kept_s)
-        hub = EventHub(parts.events, clock=clock, ids=parts.ids, limits=limits)
+        hub = EventHub(dependencies.events, clock=clock, ids=dependencies.ids, limits=limits)
         streams = Streams(hub, authenticator, clock=clock, limits=limits)
-        return cls(parts, settings, authenticator, streams, Auditor(store, clock), store)
+        return cls(dependencies, settings, authenticator, streams, Auditor(store, clock), store)

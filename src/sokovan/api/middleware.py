@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Collection
 from http import HTTPStatus
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,9 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sokovan.api.access.authentication import PRINCIPAL, AuthenticatedPrincipal, Authenticator, token_of
 from sokovan.api.access.request_limits import Buckets, LimitedBody, require_length
-from sokovan.api.errors import Unauthenticated
-from sokovan.api.hosts import require_own
-from sokovan.api.parts import ApiDependencies
+from sokovan.api.context import ApiDependencies
+from sokovan.api.errors import ForeignOrigin, Unauthenticated
 from sokovan.api.problems import problem_response
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.errors import SokovanError
@@ -33,6 +33,9 @@ LOOKS_PER_S = 5
 _logger = logging.getLogger("sokovan.api")
 _logger.addHandler(logging.NullHandler())
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}", re.ASCII)
+# DNS rebinding and foreign pages both show in the Host or Origin header that the browser sets.
+_HOST = re.compile(r"(?P<host>[A-Za-z0-9.\-_]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
+_ORIGIN = re.compile(r"https?://(?P<host>.+)", re.ASCII | re.IGNORECASE)
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
@@ -45,14 +48,14 @@ class RequestMiddleware:
     """ASGI middleware for HTTP and WebSocket alike."""
 
     def __init__(
-        self, app: ASGIApp, *, parts: ApiDependencies, settings: ApiSettings, authenticator: Authenticator
+        self, app: ASGIApp, *, dependencies: ApiDependencies, settings: ApiSettings, authenticator: Authenticator
     ) -> None:
-        self._app, self._parts, self._settings, self._authenticator = app, parts, settings, authenticator
+        self._app, self._dependencies, self._settings, self._authenticator = app, dependencies, settings, authenticator
         self._hosts = frozenset(host.lower() for host in settings.allowed_hosts)
-        self._requests = Buckets(parts.clock, per_s=settings.requests_per_s, burst=settings.requests_burst)
+        self._requests = Buckets(dependencies.clock, per_s=settings.requests_per_s, burst=settings.requests_burst)
         per_minute = settings.failures_per_minute
-        self._failures = Buckets(parts.clock, per_s=per_minute / 60, burst=per_minute)
-        self._looks = Buckets(parts.clock, per_s=LOOKS_PER_S, burst=LOOKS_PER_S)
+        self._failures = Buckets(dependencies.clock, per_s=per_minute / 60, burst=per_minute)
+        self._looks = Buckets(dependencies.clock, per_s=LOOKS_PER_S, burst=LOOKS_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
@@ -62,7 +65,7 @@ class RequestMiddleware:
         headers = Headers(scope=scope)
         scope[REQUEST_ID] = self._request_id(headers)
         answer = _Answer(send, scope[REQUEST_ID])
-        began_ms = self._parts.clock.monotonic_ms()
+        began_ms = self._dependencies.clock.monotonic_ms()
         try:
             scope[PRINCIPAL] = await self._admitted(scope, headers)
             await self._app(scope, LimitedBody(receive, self._settings.body_bytes_max), answer)
@@ -70,19 +73,21 @@ class RequestMiddleware:
             if not isinstance(error, SokovanError):
                 # The client learns the number of the request, the operator finds the rest under it.
                 _logger.exception("request %s failed", scope[REQUEST_ID])
-                self._parts.telemetry.count("api_failures_total")
+                self._dependencies.telemetry.count("api_failures_total")
             if answer.begun:
                 raise
             await refuse(scope, receive, answer, error)
         finally:
-            seconds = (self._parts.clock.monotonic_ms() - began_ms) / 1000
+            seconds = (self._dependencies.clock.monotonic_ms() - began_ms) / 1000
             route = getattr(scope.get("route"), "path_format", UNMATCHED)
             method = str(scope.get("method", "WEBSOCKET"))
-            self._parts.telemetry.observe("api_seconds", seconds, route=route, method=method, status=str(answer.status))
+            self._dependencies.telemetry.observe(
+                "api_seconds", seconds, route=route, method=method, status=str(answer.status)
+            )
 
     def _request_id(self, headers: Headers) -> str:
         given = headers.get("x-request-id", "")
-        return given if _REQUEST_ID.fullmatch(given) else self._parts.ids.new("req")
+        return given if _REQUEST_ID.fullmatch(given) else self._dependencies.ids.new("req")
 
     async def _admitted(self, scope: Scope, headers: Headers) -> AuthenticatedPrincipal | None:
         require_own(headers.get("host"), headers.get("origin"), self._hosts)
@@ -96,10 +101,10 @@ class RequestMiddleware:
         if found is None:
             self._failures.require(address, what=NO_KNOWN_KEY)
             raise Unauthenticated
-        digest, principal = found
-        asker = AuthenticatedPrincipal(principal, digest, scope[REQUEST_ID], address)
-        self._requests.require(asker.access_key, what=f"requests with key {asker.access_key}")
-        return asker
+        digest, identity = found
+        principal = AuthenticatedPrincipal(identity, digest, scope[REQUEST_ID], address)
+        self._requests.require(principal.access_key, what=f"requests with key {principal.access_key}")
+        return principal
 
     async def _found(self, token: str, address: str) -> tuple[str, Principal] | None:
         """Whose token it is. Raises TooManyRequests.
@@ -138,3 +143,20 @@ async def refuse(scope: Scope, receive: Receive, send: Send, error: BaseExceptio
         await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": getattr(error, "code", "internal")})
         return
     await problem_response(error, request_id_of(scope))(scope, receive, send)
+
+
+def host_name(text: str) -> str | None:
+    """The name in a Host header, without its port, in lower case."""
+    found = _HOST.fullmatch(text)
+    return found["host"].lower() if found else None
+
+
+def require_own(host: str | None, origin: str | None, allowed: Collection[str]) -> None:
+    """Refuse a request for another host, or from a page of one. Raises ForeignOrigin."""
+    if host_name(host or "") not in allowed:
+        raise ForeignOrigin(header="Host", value=host or "")
+    if origin is None:
+        return
+    found = _ORIGIN.fullmatch(origin)
+    if found is None or host_name(found["host"]) not in allowed:
+        raise ForeignOrigin(header="Origin", value=origin)

@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
-from sokovan.domain.access import NOBODYS, Belonging
+from sokovan.domain.access import UNOWNED, Ownership
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.ports.storage import UnitOfWork
 
 
-async def held_policies(unit: UnitOfWork, asker: AuthenticatedPrincipal) -> Callable[[ResourcePolicy], Belonging]:
+async def held_policies(unit: UnitOfWork, principal: AuthenticatedPrincipal) -> Callable[[ResourcePolicy], Ownership]:
     """Tell the caller's policies from others'.
 
     They limit him, or somebody of the domain that he administers.
     """
-    held = await _names(unit, asker)
-    own = Belonging(domain=asker.standing.domain, user=asker.user)
-    return lambda policy: own if policy.name in held else NOBODYS
+    held = await _names(unit, principal)
+    own = Ownership(domain=principal.subject.domain, user=principal.user)
+    return lambda policy: own if policy.name in held else UNOWNED
 
 
-async def _names(unit: UnitOfWork, asker: AuthenticatedPrincipal) -> frozenset[str]:
-    match asker.standing.role:
+async def _names(unit: UnitOfWork, principal: AuthenticatedPrincipal) -> frozenset[str]:
+    match principal.subject.role:
         case Role.ADMIN:
             return frozenset()  # he sees every one, whoever holds it
         case Role.DOMAIN_ADMIN:
-            return await _of_domain(unit, asker.standing.domain)
+            return await _of_domain(unit, principal.subject.domain)
         case Role.USER:
-            return await _of_user(unit, asker.user)
+            return await _of_user(unit, principal.user)
 
 
 async def _of_user(unit: UnitOfWork, name: str) -> frozenset[str]:

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from sokovan.api import errors
 from sokovan.domain.errors import (
@@ -23,6 +26,7 @@ from sokovan.domain.errors import (
     SokovanError,
     StaleVersion,
     StoreUnavailable,
+    quoted,
 )
 from sokovan.domain.problems import InvalidRequest, NameTaken
 from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable
@@ -95,6 +99,20 @@ def problem_response(error: BaseException, request_id: str) -> Response:
     return Response(
         msgspec.json.encode(problem), status_code=problem.status, media_type=MEDIA_TYPE, headers=_headers_of(error)
     )
+
+
+async def unrouted(request: Request, error: Exception) -> Response:
+    """What the router itself refuses, in our words: raised, so that the gate answers."""
+    path = request.url.path
+    if not isinstance(error, HTTPException) or error.status_code != 405:
+        raise errors.NoSuchRoute(f"there is nothing at {quoted(path)}") from None
+    allowed = {
+        method
+        for route in request.app.router.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+    raise errors.MethodNotAllowed(method=request.method, path=path, allowed=sorted(allowed)) from None
 
 
 def _headers_of(error: BaseException) -> Mapping[str, str]:

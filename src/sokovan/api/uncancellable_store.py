@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from sokovan.ports.storage import Fence, Outbox, Store, Together, UnitOfWork
+from sokovan.ports.storage import BatchedWork, Fence, Outbox, Store, UnitOfWork
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,9 +27,9 @@ class UncancellableStore:
         """See the port."""
         return await self._finished(self._store.run(work, fence=fence))
 
-    async def together(self, work: Together[T, R], item: T) -> R:
+    async def run_batched(self, work: BatchedWork[T, R], item: T) -> R:
         """See the port."""
-        return await self._finished(self._store.together(work, item))
+        return await self._finished(self._store.run_batched(work, item))
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
         """See the port."""

@@ -1,7 +1,7 @@
-"""Who may see and change what: a table of kinds, and exact comparison.
+"""Access rules: a table by object kind, with exact comparison of owners.
 
 Nothing here matches by prefix or pattern. An object that the caller may not see is
-treated as if it were not there; one that may be seen, but not changed, is refused.
+reported as not found; one that may be seen, but not changed, as forbidden.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sokovan.domain.tenancy import Role
 
 
 class ObjectKind(StrEnum):
-    """What an object is, as far as access goes."""
+    """The kinds of objects that access rules exist for."""
 
     SESSION = auto()
     KEY = auto()
@@ -29,34 +29,34 @@ class ObjectKind(StrEnum):
 
 
 class Action(StrEnum):
-    """What the caller wants to do with it."""
+    """The two kinds of access."""
 
     SEE = auto()
     CHANGE = auto()
 
 
 class AccessDecision(StrEnum):
-    """Yes; no, and it may be said so; no, and there is nothing to be seen."""
+    """The answer to an access check; HIDDEN is reported as not found."""
 
-    YES = auto()
+    ALLOWED = auto()
     FORBIDDEN = auto()
     HIDDEN = auto()
 
 
-class Needed(StrEnum):
-    """What a rule asks of the caller. An administrator meets every one."""
+class Requirement(StrEnum):
+    """The condition of a rule. An administrator meets every one."""
 
-    ANYBODY = auto()
-    OWN = auto()  # it is the caller's own, or the caller administers its domain
+    ANYONE = auto()
+    OWN = auto()  # the caller owns it, or administers its domain
     MEMBER = auto()  # the caller is in this group, or administers its domain
     SAME_DOMAIN = auto()
-    STEWARD = auto()  # the caller administers the domain it is in
+    DOMAIN_ADMIN = auto()  # the caller administers its domain
     ADMIN = auto()
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Who asks."""
+class AccessSubject:
+    """The caller, as far as access rules need to know."""
 
     user: str
     domain: str
@@ -65,103 +65,105 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
-    """Whose an object is; an empty field says that it is nobody's in particular."""
+class Ownership:
+    """The owner of an object; an empty field means that it has none of that kind."""
 
     domain: str = ""
     user: str = ""
     group: str = ""
 
 
-NOBODYS = Belonging()
+UNOWNED = Ownership()
 
-RULES: dict[ObjectKind, tuple[Needed, Needed]] = {
+RULES: dict[ObjectKind, tuple[Requirement, Requirement]] = {
     # kind              to see              to change
-    ObjectKind.SESSION:       (Needed.OWN,         Needed.OWN),
-    ObjectKind.KEY:           (Needed.OWN,         Needed.OWN),
-    ObjectKind.USER:          (Needed.OWN,         Needed.STEWARD),
-    ObjectKind.GROUP:         (Needed.MEMBER,      Needed.STEWARD),
-    ObjectKind.DOMAIN:        (Needed.SAME_DOMAIN, Needed.ADMIN),
-    ObjectKind.AGENT:         (Needed.ANYBODY,     Needed.ADMIN),
-    ObjectKind.QUEUE:         (Needed.ANYBODY,     Needed.ADMIN),
-    ObjectKind.SCALING_GROUP: (Needed.ANYBODY,     Needed.ADMIN),
-    ObjectKind.IMAGE:         (Needed.ANYBODY,     Needed.ADMIN),
-    ObjectKind.POLICY:        (Needed.OWN,         Needed.ADMIN),
-    ObjectKind.SYSTEM:        (Needed.ADMIN,       Needed.ADMIN),
+    ObjectKind.SESSION:       (Requirement.OWN,         Requirement.OWN),
+    ObjectKind.KEY:           (Requirement.OWN,         Requirement.OWN),
+    ObjectKind.USER:          (Requirement.OWN,         Requirement.DOMAIN_ADMIN),
+    ObjectKind.GROUP:         (Requirement.MEMBER,      Requirement.DOMAIN_ADMIN),
+    ObjectKind.DOMAIN:        (Requirement.SAME_DOMAIN, Requirement.ADMIN),
+    ObjectKind.AGENT:         (Requirement.ANYONE,     Requirement.ADMIN),
+    ObjectKind.QUEUE:         (Requirement.ANYONE,     Requirement.ADMIN),
+    ObjectKind.SCALING_GROUP: (Requirement.ANYONE,     Requirement.ADMIN),
+    ObjectKind.IMAGE:         (Requirement.ANYONE,     Requirement.ADMIN),
+    ObjectKind.POLICY:        (Requirement.OWN,         Requirement.ADMIN),
+    ObjectKind.SYSTEM:        (Requirement.ADMIN,       Requirement.ADMIN),
 }  # fmt: skip
 
 _RANK = {Role.USER: 0, Role.DOMAIN_ADMIN: 1, Role.ADMIN: 2}
-# What a role can do with no object at all, so that there is no need to look whose it is.
-_BEYOND: dict[Role, frozenset[Needed]] = {
-    Role.USER: frozenset({Needed.STEWARD, Needed.ADMIN}),
-    Role.DOMAIN_ADMIN: frozenset({Needed.ADMIN}),
+# Requirements that a role can never meet, so that the owner need not be looked up.
+_NEVER_MET: dict[Role, frozenset[Requirement]] = {
+    Role.USER: frozenset({Requirement.DOMAIN_ADMIN, Requirement.ADMIN}),
+    Role.DOMAIN_ADMIN: frozenset({Requirement.ADMIN}),
     Role.ADMIN: frozenset(),
 }
 
 
-def may(standing: Standing, act: Action, kind: ObjectKind, belonging: Belonging = NOBODYS) -> bool:
-    """Whether the caller may do this with an object of this kind that is so owned."""
-    return _meets(standing, _needed(act, kind), belonging)
+def may(subject: AccessSubject, act: Action, kind: ObjectKind, ownership: Ownership = UNOWNED) -> bool:
+    """Whether the caller may do this with an object of this kind and owner."""
+    return _meets(subject, _needed(act, kind), ownership)
 
 
-def may_at_all(standing: Standing, act: Action, kind: ObjectKind) -> bool:
-    """Whether there can be an object of this kind with which the caller may do this."""
-    return _needed(act, kind) not in _BEYOND[standing.role]
+def role_may(subject: AccessSubject, act: Action, kind: ObjectKind) -> bool:
+    """Whether the caller's role allows this for any object of this kind."""
+    return _needed(act, kind) not in _NEVER_MET[subject.role]
 
 
-def judged(standing: Standing, act: Action, kind: ObjectKind, belonging: Belonging = NOBODYS) -> AccessDecision:
-    """The answer to a request on an object that is there."""
-    if may(standing, act, kind, belonging):
-        return AccessDecision.YES
-    seen = may(standing, Action.SEE, kind, belonging)
-    if not may_at_all(standing, act, kind) or (act is Action.CHANGE and seen):
+def access_decision(
+    subject: AccessSubject, act: Action, kind: ObjectKind, ownership: Ownership = UNOWNED
+) -> AccessDecision:
+    """The answer to a request on an existing object."""
+    if may(subject, act, kind, ownership):
+        return AccessDecision.ALLOWED
+    seen = may(subject, Action.SEE, kind, ownership)
+    if not role_may(subject, act, kind) or (act is Action.CHANGE and seen):
         return AccessDecision.FORBIDDEN
     return AccessDecision.HIDDEN
 
 
-def may_grant(standing: Standing, role: Role, domain: str) -> bool:
-    """Whether the caller may give somebody this role there: never more than his own."""
-    if standing.role is Role.ADMIN:
+def may_grant(subject: AccessSubject, role: Role, domain: str) -> bool:
+    """Whether the caller may grant this role in a domain: never above the own role."""
+    if subject.role is Role.ADMIN:
         return True
-    return standing.role is Role.DOMAIN_ADMIN and domain == standing.domain and _RANK[role] <= _RANK[standing.role]
+    return subject.role is Role.DOMAIN_ADMIN and domain == subject.domain and _RANK[role] <= _RANK[subject.role]
 
 
-def may_act_for(standing: Standing, user: str, role: Role) -> bool:
-    """Whether the caller may hold what this user holds: himself, or nobody above him."""
-    return user == standing.user or _RANK[role] <= _RANK[standing.role]
+def may_act_for(subject: AccessSubject, user: str, role: Role) -> bool:
+    """Whether the caller may act for this user: itself, or a role not above its own."""
+    return user == subject.user or _RANK[role] <= _RANK[subject.role]
 
 
-def sessions_of(standing: Standing) -> Belonging:
-    """What limits the sessions that the caller sees; an empty field does not limit."""
-    match standing.role:
+def session_scope(subject: AccessSubject) -> Ownership:
+    """The owners whose sessions the caller sees; an empty field does not limit."""
+    match subject.role:
         case Role.ADMIN:
-            return NOBODYS
+            return UNOWNED
         case Role.DOMAIN_ADMIN:
-            return Belonging(domain=standing.domain)
+            return Ownership(domain=subject.domain)
         case Role.USER:
-            return Belonging(user=standing.user)
+            return Ownership(user=subject.user)
 
 
-def _needed(act: Action, kind: ObjectKind) -> Needed:
+def _needed(act: Action, kind: ObjectKind) -> Requirement:
     to_see, to_change = RULES[kind]
     return to_see if act is Action.SEE else to_change
 
 
-def _meets(standing: Standing, needed: Needed, belonging: Belonging) -> bool:
-    if standing.role is Role.ADMIN or needed is Needed.ANYBODY:
+def _meets(subject: AccessSubject, needed: Requirement, ownership: Ownership) -> bool:
+    if subject.role is Role.ADMIN or needed is Requirement.ANYONE:
         return True
-    same_domain = belonging.domain != "" and belonging.domain == standing.domain
-    stewards = standing.role is Role.DOMAIN_ADMIN and same_domain
+    same_domain = ownership.domain != "" and ownership.domain == subject.domain
+    administers = subject.role is Role.DOMAIN_ADMIN and same_domain
     match needed:
-        case Needed.SAME_DOMAIN:
+        case Requirement.SAME_DOMAIN:
             return same_domain
-        case Needed.STEWARD:
-            return stewards
-        case Needed.MEMBER:
-            return stewards or (belonging.group != "" and belonging.group in standing.groups)
-        case Needed.OWN if standing.role is Role.USER:
-            return belonging.user != "" and belonging.user == standing.user
-        case Needed.OWN:
-            return stewards
+        case Requirement.DOMAIN_ADMIN:
+            return administers
+        case Requirement.MEMBER:
+            return administers or (ownership.group != "" and ownership.group in subject.groups)
+        case Requirement.OWN if subject.role is Role.USER:
+            return ownership.user != "" and ownership.user == subject.user
+        case Requirement.OWN:
+            return administers
         case _:
             return False

@@ -1,26 +1,26 @@
-"""What can go wrong, in words a user can act on.
+"""The errors raised on purpose, each with a stable code and a hint.
 
 SokovanError                 base of every error raised on purpose
-├── InvalidInput             something a person or a peer wrote cannot be taken as it is
-│   ├── InvalidName          a name has characters or a length that names may not have
+├── InvalidInput             a value written by a person or a peer is not valid
+│   ├── InvalidName          a name has characters or a length that is not allowed
 │   ├── InvalidSlots         a text or mapping cannot be read as resource slots
-│   │   └── UnknownSlot      a slot that the scaling group does not know
+│   │   └── UnknownSlot      a slot that the scaling group does not list
 │   ├── InvalidTopology      HyperNodes that do not form a tree over the agents
-│   ├── InvalidQueues        queues that do not form a tree, or a queue that contradicts itself
-│   └── InvalidSpec          a session, deployment, policy or other spec that contradicts itself
-├── ObjectNotFound           an object that is not there, or not for the one who asks
-├── StaleVersion             somebody else changed the object first
-├── Conflict                 the object is in the way of what was asked for
+│   ├── InvalidQueues        queues that do not form a tree, or an inconsistent queue
+│   └── InvalidSpec          a session, deployment, policy or other spec that is inconsistent
+├── ObjectNotFound           an object that does not exist, or that the caller may not see
+├── StaleVersion             the object was changed concurrently
+├── Conflict                 the state of the object does not allow the request
 │   └── IdempotencyConflict  the same key was used for another request
-├── FencedOut                a coordinator wrote after another had taken over
-├── StoreUnavailable         the database does not answer; nothing was half done
-│   └── OutcomeUnknown       it went away during a commit and did not come back in time
-├── SlotUnderflow            more would be taken away than is there
-├── TopologyMismatch         a question about a name that the topology does not have
-└── LifecycleError           a state machine was asked for what it does not offer
-    ├── InvalidTable         the rows of a transition table contradict each other
-    ├── IllegalTransition    a move that the table does not have
-    └── ForbiddenCause       a move that exists, but not for this cause
+├── FencedOut                a coordinator wrote after it had lost its lease
+├── StoreUnavailable         the database does not answer; nothing was committed
+│   └── OutcomeUnknown       the connection was lost during a commit; the outcome is not known
+├── SlotUnderflow            an amount would fall below zero
+├── TopologyMismatch         a lookup of a name that the topology does not contain
+└── LifecycleError           a transition that a state machine does not offer
+    ├── InvalidTable         the rows of a transition table are inconsistent
+    ├── IllegalTransition    a transition that the table does not contain
+    └── ForbiddenCause       a transition that exists, but not for this cause
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-# A message quotes what was written, so that the reader can find it; a huge input must not flood a log.
+# A message quotes the input, so that the reader can find it; a huge input must not flood a log.
 QUOTED_MAX = 80
 
 
@@ -37,7 +37,7 @@ def _article(what: str) -> str:
 
 
 def quoted(value: object) -> str:
-    """The value as the reader wrote it, shortened if it is long."""
+    """The value as it was written, shortened if it is long."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # a number of too many digits, a list nested too deep
@@ -46,18 +46,18 @@ def quoted(value: object) -> str:
 
 
 def listed(names: Iterable[str], *, nothing: str = "none") -> str:
-    """Names in order, for the part of a message that says what is allowed."""
+    """The names sorted, for the part of a message that lists what is allowed."""
     return ", ".join(sorted(names)) or nothing
 
 
 class SokovanError(Exception):
-    """Base of every error raised on purpose: what happened, to what, what next.
+    """Base of every error raised on purpose: message, stable code and hint.
 
-    `code` never changes once released; API, CLI and documentation all key on it.
+    `code` never changes once released; API, CLI and documentation rely on it.
     """
 
     code: ClassVar[str] = "internal"
-    hint: str = "this is a defect of sokovan; please report it with the message above"
+    hint: str = "this is a bug in sokovan; please report it with the message above"
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -70,14 +70,14 @@ class SokovanError(Exception):
 
 
 class InvalidInput(SokovanError):
-    """Something that was written cannot be taken as it is."""
+    """A value written by a person or a peer is not valid."""
 
     code = "invalid-input"
-    hint = "mend the value named above"
+    hint = "correct the value named above"
 
 
 class InvalidName(InvalidInput):
-    """A name has characters or a length that names may not have."""
+    """A name has characters or a length that is not allowed."""
 
     code = "invalid-name"
     hint = "use 1 to 128 letters, digits and . _ - / : @ + beginning with a letter or digit"
@@ -99,16 +99,14 @@ class InvalidSlots(InvalidInput):
 
 
 class UnknownSlot(InvalidSlots):
-    """A slot that the scaling group does not know."""
+    """A slot that the scaling group does not list."""
 
     code = "unknown-slot"
-    hint = "ask for the slots that are listed, or have an admin add the slot to the scaling group"
+    hint = "request one of the listed slots, or have an admin add the slot to the scaling group"
 
     def __init__(self, *, slot: str, known: Iterable[str], where: str) -> None:
         self.slot, self.known, self.where = slot, tuple(sorted(known)), where
-        super().__init__(
-            given=slot, problem=f"{where} knows {listed(self.known, nothing='no slots at all')}, not {slot}"
-        )
+        super().__init__(given=slot, problem=f"{where} has {listed(self.known, nothing='no slots')}, not {slot}")
 
 
 class InvalidTopology(InvalidInput):
@@ -123,7 +121,7 @@ class InvalidTopology(InvalidInput):
 
 
 class InvalidQueues(InvalidInput):
-    """Queues that do not form a tree, or a queue that contradicts itself."""
+    """Queues that do not form a tree, or an inconsistent queue."""
 
     code = "invalid-queues"
     hint = "each queue has one parent that exists (or none), and a guarantee and deserved share within its capability"
@@ -134,10 +132,10 @@ class InvalidQueues(InvalidInput):
 
 
 class InvalidSpec(InvalidInput):
-    """A spec that contradicts itself or leaves its bounds."""
+    """A spec that is inconsistent or out of bounds."""
 
     code = "invalid-spec"
-    hint = "mend the field named above and submit again"
+    hint = "correct the field named above and submit again"
 
     def __init__(self, *, what: str, field: str, value: object, problem: str, hint: str = "") -> None:
         self.what, self.field, self.value, self.problem = what, field, value, problem
@@ -145,7 +143,7 @@ class InvalidSpec(InvalidInput):
 
 
 class ObjectNotFound(SokovanError):
-    """An object that is not there."""
+    """An object that does not exist, or that the caller may not see."""
 
     code = "not-found"
     hint = "check the name; it may have been removed"
@@ -156,35 +154,35 @@ class ObjectNotFound(SokovanError):
 
 
 class StaleVersion(SokovanError):
-    """The object changed since it was read; read again and decide again."""
+    """The object was changed since it was read."""
 
     code = "stale-version"
     hint = "read the object again and decide again"
 
     def __init__(self, *, what: str, name: str, expected: object, found: object) -> None:
         self.what, self.name, self.expected, self.found = what, name, expected, found
-        super().__init__(f"{what} {quoted(name)} is at {found} now, not at {expected}")
+        super().__init__(f"{what} {quoted(name)} is now at {found}, not at {expected}")
 
 
 class Conflict(SokovanError):
-    """The object is in the way of what was asked for."""
+    """The state of the object does not allow the request."""
 
     code = "conflict"
-    hint = "look at the object named above, and change or remove what stands in the way"
+    hint = "check the object named above, and change or remove what blocks the request"
 
 
 class IdempotencyConflict(Conflict):
-    """The same idempotency key came with another request."""
+    """An idempotency key was used again for a different request."""
 
     code = "idempotency-conflict"
-    hint = "use a new key for a new request; repeat a request with the key and the body it had"
+    hint = "use a new key for a new request; repeat a request with the same key and the same body"
 
 
 class FencedOut(SokovanError):
-    """A coordinator wrote after another had taken over; its write was refused."""
+    """A coordinator wrote after it had lost its lease; the write was rejected."""
 
     code = "fenced-out"
-    hint = "this process is no longer the leader; it steps down and tries for the lease again"
+    hint = "this process is no longer the leader; it steps down and tries to acquire the lease again"
 
     def __init__(self, *, lease: str, epoch: int, current: int | None) -> None:
         self.lease, self.epoch, self.current = lease, epoch, current
@@ -192,26 +190,24 @@ class FencedOut(SokovanError):
 
 
 class StoreUnavailable(SokovanError):
-    """The database does not answer; nothing was half done."""
+    """The database does not answer; nothing was committed."""
 
     code = "store-unavailable"
-    hint = "check that the database runs and is reachable, then try again"
+    hint = "check that the database runs and is reachable, then retry"
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The database went away during a commit: all was done, or nothing."""
+    """The connection was lost during a commit: all of it was stored, or nothing."""
 
     code = "outcome-unknown"
-    hint = (
-        "once the database is back, look before you repeat; a request with an idempotency key may be repeated as it is"
-    )
+    hint = "once the database is back, check the state first; a request with an idempotency key can be repeated safely"
 
 
 class SlotUnderflow(SokovanError):
-    """More would be taken away than is there; amounts are never clamped."""
+    """An amount would fall below zero; amounts are never clamped."""
 
     code = "slot-underflow"
-    hint = "an amount was freed twice or never taken; run the auditor before anything is repaired by hand"
+    hint = "an amount was freed twice or never taken; run the auditor before any manual repair"
 
     def __init__(self, *, slot: str, have: int, taken: int) -> None:
         self.slot, self.have, self.taken = slot, have, taken
@@ -219,7 +215,7 @@ class SlotUnderflow(SokovanError):
 
 
 class TopologyMismatch(SokovanError):
-    """A question about an agent or HyperNode that the topology does not have."""
+    """A lookup of an agent or HyperNode that the topology does not contain."""
 
     code = "topology-mismatch"
     hint = "the topology changed since the name was read; read it again"
@@ -230,17 +226,17 @@ class TopologyMismatch(SokovanError):
 
 
 class LifecycleError(SokovanError):
-    """A state machine was asked for what it does not offer."""
+    """A transition that a state machine does not offer."""
 
     code = "lifecycle"
-    hint = "read the object again: its state has changed since the decision was taken"
+    hint = "read the object again: its state has changed since the decision"
 
 
 class InvalidTable(LifecycleError):
-    """The rows of a transition table contradict each other."""
+    """The rows of a transition table are inconsistent."""
 
     code = "invalid-table"
-    hint = "mend the rows of the table in sokovan.domain.lifecycle"
+    hint = "correct the rows of the table in sokovan.domain.lifecycle"
 
     def __init__(self, *, machine: str, problem: str) -> None:
         self.machine, self.problem = machine, problem
@@ -248,21 +244,21 @@ class InvalidTable(LifecycleError):
 
 
 class IllegalTransition(LifecycleError):
-    """A lifecycle was asked for a move that its table does not have."""
+    """A transition that the lifecycle's table does not contain."""
 
     code = "illegal-transition"
 
     def __init__(self, *, machine: str, state: str, trigger: str, legal: Sequence[str]) -> None:
         self.machine, self.state, self.trigger, self.legal = machine, state, trigger, tuple(legal)
-        options = ", ".join(legal) or "nothing, it is final"
+        options = ", ".join(legal) or "none, the state is final"
         super().__init__(f"{machine} in {state} cannot take {trigger}; legal here: {options}")
 
 
 class ForbiddenCause(LifecycleError):
-    """A move that exists, but which this cause may not make."""
+    """A transition that exists, but not for this cause."""
 
     code = "forbidden-cause"
-    hint = "a controller only marks, a coordinator does the work, an agent only reports; use the one named above"
+    hint = "controllers mark, coordinators execute, agents report; use the cause named above"
 
     def __init__(self, *, machine: str, trigger: str, cause: str, allowed: Iterable[str]) -> None:
         self.machine, self.trigger, self.cause, self.allowed = machine, trigger, cause, tuple(sorted(allowed))

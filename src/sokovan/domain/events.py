@@ -16,7 +16,7 @@ from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.plain_values import InvalidDocument, made, plain
+from sokovan.domain.plain_values import InvalidDocument, from_plain, to_plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ KINDS: dict[str, type[Event]] = {
 
 def event_to_plain(event: Event) -> dict[str, Any]:
     """An event as JSON has it, with its kind."""
-    return {"event": type(event).__name__, **plain(event)}
+    return {"event": type(event).__name__, **to_plain(event)}
 
 
 def event_from_plain(value: Mapping[str, Any]) -> Event:
@@ -143,4 +143,4 @@ def event_from_plain(value: Mapping[str, Any]) -> Event:
     kind = KINDS.get(str(value.get("event")))
     if kind is None:
         raise InvalidDocument(key="event", problem=f"{value.get('event')!r} is no kind of event that is known here")
-    return made(kind, {name: item for name, item in value.items() if name != "event"}, key="event")
+    return from_plain(kind, {name: item for name, item in value.items() if name != "event"}, key="event")

@@ -1,8 +1,8 @@
-"""Values as plain JSON and back, without loss, by their annotations.
+"""Converts values to plain JSON and back, without loss, by type annotations.
 
-Stores, files and networks hold mappings, lists, texts and numbers; this is the
-one way between them and our frozen dataclasses. What does not fit is refused
-with the place where it stands.
+Stores, files and networks hold mappings, lists, strings and numbers; this is the only
+conversion between them and frozen dataclasses. A value that does not fit is rejected
+with its path.
 """
 
 from __future__ import annotations
@@ -21,79 +21,79 @@ T = TypeVar("T")
 
 
 class InvalidDocument(InvalidInput):
-    """A document does not hold what its kind asks for."""
+    """A document does not match its type."""
 
     code = "invalid-document"
-    hint = "mend the place named above"
+    hint = "correct the value at the path named above"
 
     def __init__(self, *, key: str, problem: str) -> None:
         self.key, self.problem = key, problem
         super().__init__(f"{key}: {problem}" if key else problem)
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it: mappings, lists, texts, numbers."""
+def to_plain(value: Any) -> Any:
+    """The value as mappings, lists, strings and numbers."""
     if isinstance(value, ResourceSlot | SlotLimits):
         return dict(value)
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) or hasattr(value, "_fields"):
-        return {name: plain(getattr(value, name)) for name in _names(value.__class__)}
+        return {name: to_plain(getattr(value, name)) for name in _names(value.__class__)}
     if isinstance(value, Mapping):
-        return {str(plain(key)): plain(item) for key, item in value.items()}
+        return {str(to_plain(key)): to_plain(item) for key, item in value.items()}
     if isinstance(value, frozenset):
-        return sorted(plain(item) for item in value)
+        return sorted(to_plain(item) for item in value)
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_plain(item) for item in value]
     return value
 
 
-def made(target: type[T], value: Any, *, key: str) -> T:
-    """The value of type `target` that a plain one describes. Raises InvalidDocument."""
-    found: T = _made(target, value, key)
+def from_plain(target: type[T], value: Any, *, key: str) -> T:
+    """A value of type `target` from its plain form. Raises InvalidDocument."""
+    found: T = _build(target, value, key)
     return found
 
 
-def _made(target: Any, value: Any, key: str) -> Any:
-    """The value that an annotation asks for, from plain JSON."""
+def _build(target: Any, value: Any, key: str) -> Any:
+    """A value of the annotated type, from its plain form."""
     origin = get_origin(target)
     if target is Any or target is object:
         return value
     if origin in {Union, UnionType}:
-        return _made_union(get_args(target), value, key)
+        return _build_union(get_args(target), value, key)
     if origin is tuple:
-        return _made_tuple(get_args(target), _listed(value, key), key)
+        return _build_tuple(get_args(target), _listed(value, key), key)
     if origin is frozenset:
-        return frozenset(_made(get_args(target)[0], item, f"{key}[]") for item in _listed(value, key))
+        return frozenset(_build(get_args(target)[0], item, f"{key}[]") for item in _listed(value, key))
     if origin is not None and issubclass(origin, Mapping):
         inner, item_type = get_args(target)
         entries = _mapped(value, key)
-        return {_made(inner, name, key): _made(item_type, item, f"{key}.{name}") for name, item in entries.items()}
-    return _made_plain(getattr(target, "__supertype__", target), value, key)
+        return {_build(inner, name, key): _build(item_type, item, f"{key}.{name}") for name, item in entries.items()}
+    return _build_plain(getattr(target, "__supertype__", target), value, key)
 
 
-def _made_union(options: tuple[Any, ...], value: Any, key: str) -> Any:
+def _build_union(options: tuple[Any, ...], value: Any, key: str) -> Any:
     if value is None and NoneType in options:
         return None
     kinds = [option for option in options if option is not NoneType]
     if len(kinds) > 1:
         kinds = [option for option in kinds if type(value) is getattr(option, "__supertype__", option)] or kinds
-    return _made(kinds[0], value, key)
+    return _build(kinds[0], value, key)
 
 
-def _made_tuple(parts: tuple[Any, ...], items: list[Any], key: str) -> tuple[Any, ...]:
+def _build_tuple(parts: tuple[Any, ...], items: list[Any], key: str) -> tuple[Any, ...]:
     if len(parts) == 2 and parts[1] is Ellipsis:
-        return tuple(_made(parts[0], item, f"{key}[{index}]") for index, item in enumerate(items))
+        return tuple(_build(parts[0], item, f"{key}[{index}]") for index, item in enumerate(items))
     if len(items) != len(parts):
         raise InvalidDocument(key=key, problem=f"has {len(items)} items, expected {len(parts)}")
-    return tuple(_made(part, item, f"{key}[{i}]") for i, (part, item) in enumerate(zip(parts, items, strict=True)))
+    return tuple(_build(part, item, f"{key}[{i}]") for i, (part, item) in enumerate(zip(parts, items, strict=True)))
 
 
-def _made_plain(target: Any, value: Any, key: str) -> Any:
+def _build_plain(target: Any, value: Any, key: str) -> Any:
     if target in {ResourceSlot, SlotLimits} or (isinstance(target, type) and issubclass(target, Enum)):
         return _guarded(key, lambda: target(_mapped(value, key) if target in {ResourceSlot, SlotLimits} else value))
     if is_dataclass(target) or hasattr(target, "_fields"):
-        return _made_record(target, _mapped(value, key), key)
+        return _build_record(target, _mapped(value, key), key)
     if target is bool or target is int or target is str:
         if type(value) is not target:
             raise InvalidDocument(key=key, problem=f"is {quoted(value)}, expected {target.__name__}")
@@ -101,7 +101,7 @@ def _made_plain(target: Any, value: Any, key: str) -> Any:
     raise InvalidDocument(key=key, problem=f"cannot hold {quoted(value)}")
 
 
-def _made_record(target: Any, entries: Mapping[str, Any], key: str) -> Any:
+def _build_record(target: Any, entries: Mapping[str, Any], key: str) -> Any:
     hints = _hints(target)
     unknown = set(entries) - set(hints)
     if unknown:
@@ -109,7 +109,7 @@ def _made_record(target: Any, entries: Mapping[str, Any], key: str) -> Any:
     missing = [name for name in _required(target) if name not in entries]
     if missing:
         raise InvalidDocument(key=key, problem=f"lacks {listed(missing)}")
-    values = {name: _made(hints[name], item, f"{key}.{name}") for name, item in entries.items()}
+    values = {name: _build(hints[name], item, f"{key}.{name}") for name, item in entries.items()}
     return _guarded(key, lambda: target(**values))
 
 

@@ -1,7 +1,7 @@
-"""Objects as the store has them: what was asked for, and what has become of it.
+"""Stored objects: the spec, the current state and the version.
 
-Every record carries the version it was read at. A write names that version, and
-loses against whoever wrote in between.
+Every record carries the version it was read at. A write names that version
+(compare-and-set) and fails if the record was changed in between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DETAIL_MAX = 2_000
 
 
 class SessionResult(StrEnum):
-    """How a session ended, for those who depend on it."""
+    """How a session ended, for sessions that depend on it."""
 
     SUCCESS = auto()
     FAILURE = auto()
@@ -35,10 +35,10 @@ class SessionResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Why something is written: who, in which role, for which reason.
+    """The author and the reason of a write.
 
-    `code` is a stable word that programs may key on; `detail` is for people. A NUL in
-    it, which no database keeps, becomes the sign for what cannot be shown.
+    `code` is stable, for programs; `detail` is for people. NUL characters in it, which
+    databases do not store, become U+FFFD.
     """
 
     who: str
@@ -56,7 +56,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One line of an object's story: a move, or a reason that it stays where it is.
+    """One history entry: a transition, or a reason for staying in the status.
 
     A reason that repeats is counted: `times`, first at `at_ms`, last at `last_ms`.
     """
@@ -75,9 +75,9 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class KernelRecord:
-    """One kernel: where it is in its life, and where it runs.
+    """One kernel: its status and where it runs.
 
-    `devices` says which devices of the agent it holds, by slot.
+    `devices` are the devices of the agent that it holds, by slot.
     """
 
     kernel_id: KernelId
@@ -99,8 +99,8 @@ class KernelRecord:
 class SessionRecord:
     """One session with its kernels, in the order of their index.
 
-    `place` is its place in the order of submission, and in a listing; `since_ms` is
-    when it came into the status it has.
+    `place` is its position in submission order, used for pagination; `since_ms` is
+    when it entered its status.
     """
 
     session_id: SessionId
@@ -122,7 +122,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class KernelMove:
-    """A move that was decided on a kernel as it was read."""
+    """A transition to apply to a kernel at the version it was read."""
 
     kernel: KernelRecord
     trigger: KernelTrigger
@@ -140,7 +140,7 @@ class AgentRecord:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One accelerator: `units` of `slot`, 1 where it is used by one kernel alone."""
+    """One accelerator: `units` of `slot`; 1 for exclusive use."""
 
     device_id: str
     slot: str
@@ -149,7 +149,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class HeldSlot:
-    """One line of the ledger: what a kernel holds, or held until a proof freed it."""
+    """One ledger line: an amount that a kernel holds, or held until it was freed."""
 
     kernel_id: KernelId
     agent_id: AgentId
@@ -163,7 +163,7 @@ class HeldSlot:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentRecord:
-    """One deployment: what is wanted is in the spec, and its version counts each wish."""
+    """One deployment: the desired state is in the spec; each change raises `version`."""
 
     spec: DeploymentSpec
     status: DeploymentStatus
@@ -180,11 +180,11 @@ class RouteRecord:
 
 
 def result_of(trigger: KernelTrigger, exit_codes: Iterable[int | None]) -> SessionResult:
-    """How a session ends whose first kernels ended by `trigger` with these exit codes.
+    """The result of a session whose first kernels ended by `trigger`.
 
-    Only work that came to its own end, with code 0, is a success: who depends on a
-    session that was stopped, failed or ran out of time must not start on its ruins.
-    What `is_put_down` is the one exception.
+    Only kernels that exited by themselves with code 0 count as success: dependents of
+    a session that was stopped, failed or timed out must not start. The exception is
+    `ended_by_user`.
     """
     codes = list(exit_codes)
     if trigger is KernelTrigger.EXITED and codes and all(code == 0 for code in codes):
@@ -192,13 +192,13 @@ def result_of(trigger: KernelTrigger, exit_codes: Iterable[int | None]) -> Sessi
     return SessionResult.FAILURE
 
 
-def is_put_down(
+def ended_by_user(
     session_type: SessionType, status: SessionStatus, exit_codes: Iterable[int | None], *, by: Cause
 ) -> bool:
-    """Whether a session that is stopped now has ended well: its user is done with it.
+    """Whether stopping this session counts as success: its user has finished with it.
 
-    An interactive session has no other good end. It must have run, no kernel of it may
-    have failed, and somebody must have asked for the stop, not a policy.
+    An interactive session cannot succeed in any other way. It must be running, no kernel
+    may have failed, and the stop must come from a user, not from a policy.
     """
-    asked = session_type is SessionType.INTERACTIVE and status is SessionStatus.RUNNING and by is Cause.CONTROLLER
-    return asked and all(code in {None, 0} for code in exit_codes)
+    stopped = session_type is SessionType.INTERACTIVE and status is SessionStatus.RUNNING and by is Cause.CONTROLLER
+    return stopped and all(code in {None, 0} for code in exit_codes)

@@ -26,7 +26,7 @@ from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.api.app import close_streams, make_app
-from sokovan.api.parts import ApiDependencies
+from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.ids import checked_name
 from sokovan.entrypoints.agent import AgentOptions

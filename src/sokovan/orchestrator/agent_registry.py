@@ -98,7 +98,7 @@ class AgentRegistry:
         """Enrol a new process, or welcome back one that is known. Raises StoreUnavailable."""
         try:
             # A manager that starts again meets all its agents at once.
-            verdict: AgentAdmission | AgentRejection = await self._store.together(_admitted_together, arrival)
+            verdict: AgentAdmission | AgentRejection = await self._store.run_batched(_admitted_together, arrival)
         except (ObjectNotFound, InvalidInput) as problem:  # a scaling group that somebody may yet make
             return AgentRejection(problem.code, problem.message, final=False)
         if isinstance(verdict, AgentAdmission):

@@ -78,7 +78,7 @@ class UnitOfWork(Protocol):
         """Have these events published if, and only if, this unit of work commits."""
 
 
-Together: TypeAlias = Callable[[UnitOfWork, Sequence[T]], Awaitable[Sequence[R | Exception]]]
+BatchedWork: TypeAlias = Callable[[UnitOfWork, Sequence[T]], Awaitable[Sequence[R | Exception]]]
 
 
 class Outbox(Protocol):
@@ -108,7 +108,7 @@ class Store(Protocol):
         wait for it.
         """
 
-    async def together(self, work: Together[T, R], item: T) -> R:
+    async def run_batched(self, work: BatchedWork[T, R], item: T) -> R:
         """Do `work` for an item, together with what others give to it meanwhile.
 
         All of it is one transaction.

@@ -10,7 +10,7 @@ import json
 from typing import TypeVar
 
 from sokovan.domain.errors import InvalidInput, quoted
-from sokovan.domain.plain_values import InvalidDocument, made, plain
+from sokovan.domain.plain_values import InvalidDocument, from_plain, to_plain
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SystemSnapshot
 from sokovan.scheduling.trace import Verdict
@@ -62,7 +62,7 @@ def verdict_from_json(text: str) -> Verdict:
 
 
 def _written(kind: str, value: object, indent: int | None) -> str:
-    return json.dumps({"sokovan": kind, "version": VERSION, kind: plain(value)}, indent=indent, ensure_ascii=False)
+    return json.dumps({"sokovan": kind, "version": VERSION, kind: to_plain(value)}, indent=indent, ensure_ascii=False)
 
 
 def _read(kind: str, target: type[T], text: str) -> T:
@@ -75,6 +75,6 @@ def _read(kind: str, target: type[T], text: str) -> T:
     if document.get("version") != VERSION:
         raise InvalidSnapshot(key="version", problem=f"is {quoted(document.get('version'))}, known is {VERSION}")
     try:
-        return made(target, document.get(kind), key=kind)
+        return from_plain(target, document.get(kind), key=kind)
     except InvalidDocument as error:
         raise InvalidSnapshot(key=error.key, problem=error.problem) from error

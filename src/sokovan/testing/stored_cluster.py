@@ -137,7 +137,7 @@ class StoredCluster:
 
     async def stop(self, name: str, goal: Goal = Goal.STOP) -> SessionRecord:
         """Ask a session to end."""
-        return await self.store.run(lambda unit: unit.sessions.want(SessionId(name), goal, BY_USER))
+        return await self.store.run(lambda unit: unit.sessions.set_goal(SessionId(name), goal, BY_USER))
 
     async def free(self, name: str, proof: FreeProof) -> SessionRecord:
         """Free what the kernels of a session hold."""

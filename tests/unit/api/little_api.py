@@ -19,7 +19,7 @@ from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.api.access.authentication import new_token, token_digest
 from sokovan.api.app import make_app
-from sokovan.api.parts import ApiDependencies
+from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings, StreamLimits
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import AccessKey, QueueName
@@ -79,7 +79,7 @@ class Stream:
     def __init__(self) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
-        self._parts: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._dependencies: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._rest = b""
         self.hang_up = asyncio.Event()
 
@@ -88,9 +88,9 @@ class Stream:
             self.status = message["status"]
             self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
         elif message["type"] == "http.response.body":
-            await self._parts.put(message.get("body", b""))
+            await self._dependencies.put(message.get("body", b""))
             if not message.get("more_body"):
-                await self._parts.put(None)
+                await self._dependencies.put(None)
 
     async def block(self) -> str | None:
         """The next event or comment; None at the end."""
@@ -99,7 +99,7 @@ class Stream:
 
     async def _block(self) -> str | None:
         while b"\n\n" not in self._rest:
-            part = await self._parts.get()
+            part = await self._dependencies.get()
             if part is None:
                 return None
             self._rest += part
@@ -155,7 +155,7 @@ class LittleApi:
 
     app: FastAPI
     cluster: StoredCluster
-    parts: ApiDependencies
+    dependencies: ApiDependencies
     agents: TalkingAgents
     telemetry: RecordedTelemetry
     bus: InProcessEventBus
@@ -283,7 +283,7 @@ def _made(cluster: StoredCluster, settings: ApiSettings) -> LittleApi:
         dry_runs=DryRuns(cluster.snapshots),
     )
     telemetry = RecordedTelemetry()
-    parts = ApiDependencies(
+    dependencies = ApiDependencies(
         store=cluster.store,
         controller=controller,
         hints=hints,
@@ -295,7 +295,7 @@ def _made(cluster: StoredCluster, settings: ApiSettings) -> LittleApi:
         telemetry=telemetry,
         metrics=telemetry.metrics,
     )
-    return LittleApi(make_app(parts, settings), cluster, parts, agents, telemetry, bus)
+    return LittleApi(make_app(dependencies, settings), cluster, dependencies, agents, telemetry, bus)
 
 
 async def _furnish(api: LittleApi) -> None:

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from sokovan.api.middleware import LOOKS_PER_S
+from sokovan.api.errors import ForeignOrigin
+from sokovan.api.middleware import LOOKS_PER_S, host_name, require_own
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.testing.clock import VirtualClock
 from tests.unit.api.little_api import ADMIN, LittleApi, add_key, little_api, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+OWN = frozenset({"127.0.0.1", "localhost", "[::1]", "sokovan.example"})
 BAD_TOKEN = "Bearer sk-AK-1." + "x" * 43
 
 
@@ -189,3 +191,56 @@ async def test_a_key_that_is_unknown_is_looked_for_once_in_a_while(
     headers = {"authorization": "Bearer sk-AK-2." + "y" * 43}
     assert {(await api.get("/whoami", user=None, headers=headers)).status_code for _ in range(5)} == {401}
     assert looked == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("127.0.0.1:7646", "127.0.0.1"),
+        ("LocalHost", "localhost"),
+        ("[::1]:80", "[::1]"),
+        ("a.b-c_d:1", "a.b-c_d"),
+        ("", None),
+        ("a b", None),
+        ("a:b", None),
+        ("user@localhost", None),
+        ("localhost:123456", None),
+        ("localhost,evil", None),
+    ],
+)
+async def test_a_host_header_names_one_host(text: str, name: str | None) -> None:
+    assert host_name(text) == name
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        ("localhost:7646", None),
+        ("localhost", "http://localhost:3000"),
+        ("127.0.0.1:7646", "https://sokovan.example"),
+        ("[::1]:7646", "http://[::1]:7646"),
+    ],
+)
+async def test_own_names_are_answered(host: str, origin: str | None) -> None:
+    require_own(host, origin, OWN)
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        (None, None),
+        ("", None),
+        ("evil.example", None),
+        ("localhost.evil.example", None),
+        ("evil-localhost", None),
+        ("localhost", "http://evil.example"),
+        ("localhost", "null"),
+        ("localhost", ""),
+        ("localhost", "http://localhost.evil.example"),
+        ("localhost", "file://localhost"),
+        ("localhost", "http://localhost@evil.example"),
+    ],
+)
+async def test_foreign_names_and_pages_are_refused(host: str | None, origin: str | None) -> None:
+    with pytest.raises(ForeignOrigin):
+        require_own(host, origin, OWN)

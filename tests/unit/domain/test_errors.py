@@ -66,11 +66,11 @@ def test_a_hint_may_be_more_precise_for_one_occasion() -> None:
         ),
         (
             UnknownSlot(slot="gpu", known=["mem", "cpu"], where="scaling group a"),
-            "cannot read slots 'gpu': scaling group a knows cpu, mem, not gpu",
+            "cannot read slots 'gpu': scaling group a has cpu, mem, not gpu",
         ),
         (
             UnknownSlot(slot="gpu", known=[], where="scaling group a"),
-            "cannot read slots 'gpu': scaling group a knows no slots at all, not gpu",
+            "cannot read slots 'gpu': scaling group a has no slots, not gpu",
         ),
         (
             IllegalTransition(machine="session", state="pending", trigger="forced", legal=["allocated", "withdrawn"]),

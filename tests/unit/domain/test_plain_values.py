@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from sokovan.domain.ids import AgentId
-from sokovan.domain.plain_values import InvalidDocument, made, plain
+from sokovan.domain.plain_values import InvalidDocument, from_plain, to_plain
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 
 
@@ -64,26 +64,26 @@ RICH = Whole(
 
 
 def test_a_value_survives_the_way_through_json() -> None:
-    assert made(Whole, json.loads(json.dumps(plain(RICH))), key="whole") == RICH
+    assert from_plain(Whole, json.loads(json.dumps(to_plain(RICH))), key="whole") == RICH
 
 
 def test_what_is_not_given_has_its_default() -> None:
-    assert made(Whole, {"name": "a1", "colour": "red"}, key="whole") == Whole(AgentId("a1"), Colour.RED)
+    assert from_plain(Whole, {"name": "a1", "colour": "red"}, key="whole") == Whole(AgentId("a1"), Colour.RED)
 
 
 def test_sets_are_listed_in_order_so_that_equal_values_have_equal_texts() -> None:
-    assert plain(RICH)["tags"] == ["t1", "t2"]
-    assert plain({Rank.LOW: Colour.RED}) == {"1": "red"}
+    assert to_plain(RICH)["tags"] == ["t1", "t2"]
+    assert to_plain({Rank.LOW: Colour.RED}) == {"1": "red"}
 
 
 @pytest.mark.parametrize(("value", "kind"), [(3, int), ("rack", str), (None, type(None))])
 def test_one_of_several_kinds_is_chosen_by_what_is_there(value: Any, kind: type) -> None:
-    found = made(Whole, {"name": "a1", "colour": "red", "tier": value}, key="whole")
+    found = from_plain(Whole, {"name": "a1", "colour": "red", "tier": value}, key="whole")
     assert type(found.tier) is kind
 
 
 def test_a_named_tuple_may_leave_out_what_has_a_default() -> None:
-    assert made(Pair, {"left": "x"}, key="pair") == Pair("x", 0)
+    assert from_plain(Pair, {"left": "x"}, key="pair") == Pair("x", 0)
 
 
 GOOD: dict[str, Any] = {"name": "a1", "colour": "red"}
@@ -111,15 +111,15 @@ GOOD: dict[str, Any] = {"name": "a1", "colour": "red"}
 )
 def test_what_does_not_fit_is_refused_with_its_place(document: Any, place: str) -> None:
     with pytest.raises(InvalidDocument) as caught:
-        made(Whole, document, key="whole")
+        from_plain(Whole, document, key="whole")
     assert caught.value.key == place
 
 
 def test_true_is_no_number() -> None:
     with pytest.raises(InvalidDocument):
-        made(Part, {"size": True}, key="part")
+        from_plain(Part, {"size": True}, key="part")
 
 
 def test_a_value_that_refuses_itself_says_why() -> None:
     with pytest.raises(InvalidDocument, match="not a valid Rank"):
-        made(Rank, 7, key="rank")
+        from_plain(Rank, 7, key="rank")

@@ -8,10 +8,10 @@ from sokovan.domain.commands import require_environment
 from sokovan.domain.errors import InvalidName, InvalidSlots
 from sokovan.domain.ids import checked_name
 from sokovan.domain.problems import (
-    TOLD_MAX,
+    LISTED_MAX,
     InvalidRequest,
     Problem,
-    in_words,
+    problem_text,
     problems_of,
 )
 
@@ -28,7 +28,7 @@ def test_a_flood_of_problems_is_cut_in_the_message_and_kept_in_the_error() -> No
     error = InvalidRequest(Problem(f"labels/{n}", "is bad") for n in range(100))
 
     assert len(error.problems) == 100
-    assert error.message.count("is bad") == TOLD_MAX
+    assert error.message.count("is bad") == LISTED_MAX
     assert error.message.endswith("and 80 more")
 
 
@@ -65,4 +65,4 @@ def test_what_is_no_input_error_is_not_swallowed() -> None:
     ],
 )
 def test_the_words_of_an_error_keep_what_to_do(error: InvalidSlots | InvalidName, said: str) -> None:
-    assert in_words(error).startswith(said)
+    assert problem_text(error).startswith(said)

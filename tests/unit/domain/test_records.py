@@ -6,7 +6,7 @@ from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.records import DETAIL_MAX, Change, Device, SessionResult, is_put_down, result_of
+from sokovan.domain.records import DETAIL_MAX, Change, Device, SessionResult, ended_by_user, result_of
 from sokovan.domain.session import SessionType
 
 _T = KernelTrigger
@@ -28,26 +28,26 @@ def test_what_was_stopped_failed_or_withdrawn_is_a_failure_whatever_its_codes(tr
 
 
 def test_an_interactive_session_that_ran_until_somebody_stopped_it_has_ended_well() -> None:
-    assert is_put_down(SessionType.INTERACTIVE, SessionStatus.RUNNING, [None, 0], by=Cause.CONTROLLER)
+    assert ended_by_user(SessionType.INTERACTIVE, SessionStatus.RUNNING, [None, 0], by=Cause.CONTROLLER)
 
 
 @pytest.mark.parametrize("session_type", [one for one in SessionType if one is not SessionType.INTERACTIVE])
 def test_work_that_somebody_stopped_has_not(session_type: SessionType) -> None:
-    assert not is_put_down(session_type, SessionStatus.RUNNING, [None], by=Cause.CONTROLLER)
+    assert not ended_by_user(session_type, SessionStatus.RUNNING, [None], by=Cause.CONTROLLER)
 
 
 @pytest.mark.parametrize("status", [one for one in SessionStatus if one is not SessionStatus.RUNNING])
 def test_nor_has_what_never_ran_or_ends_already(status: SessionStatus) -> None:
-    assert not is_put_down(SessionType.INTERACTIVE, status, [None], by=Cause.CONTROLLER)
+    assert not ended_by_user(SessionType.INTERACTIVE, status, [None], by=Cause.CONTROLLER)
 
 
 @pytest.mark.parametrize("by", [one for one in Cause if one is not Cause.CONTROLLER])
 def test_nor_has_what_nobody_asked_to_stop(by: Cause) -> None:
-    assert not is_put_down(SessionType.INTERACTIVE, SessionStatus.RUNNING, [None], by=by)
+    assert not ended_by_user(SessionType.INTERACTIVE, SessionStatus.RUNNING, [None], by=by)
 
 
 def test_nor_has_a_session_of_which_a_kernel_had_failed() -> None:
-    assert not is_put_down(SessionType.INTERACTIVE, SessionStatus.RUNNING, [None, 1], by=Cause.CONTROLLER)
+    assert not ended_by_user(SessionType.INTERACTIVE, SessionStatus.RUNNING, [None, 1], by=Cause.CONTROLLER)
 
 
 def test_codes_may_come_from_anything_that_gives_them_once() -> None:

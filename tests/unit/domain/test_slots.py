@@ -125,7 +125,7 @@ def test_what_the_cluster_does_not_have_counts_as_fully_taken() -> None:
 
 def test_an_unknown_slot_is_an_error_and_a_missing_one_is_not() -> None:
     require_known(SMALL, ["cpu", "mem", "cuda.device"], where="scaling group default")
-    with pytest.raises(UnknownSlot, match="scaling group default knows cpu, not mem") as refusal:
+    with pytest.raises(UnknownSlot, match="scaling group default has cpu, not mem") as refusal:
         require_known(SMALL, ["cpu"], where="scaling group default")
     assert refusal.value.slot == "mem"
 

@@ -12,7 +12,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.plain_values import plain
+from sokovan.domain.plain_values import to_plain
 from sokovan.domain.policy import ResourcePolicy, Scope
 from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import parse_slots
@@ -143,11 +143,11 @@ def test_what_may_be_left_out_takes_its_default() -> None:
 
 
 def test_plain_values_are_mappings_lists_texts_and_numbers_only() -> None:
-    assert plain(_rich_policy()) == {
+    assert to_plain(_rich_policy()) == {
         "name": "p", "slots_max": {"cpu": 0}, "sessions_max": 3, "pending_sessions_max": 0,
         "pending_slots_max": {"mem": 5}, "kernels_per_session_max": 4, "priority_max": 9,
     }  # fmt: skip
-    assert plain({Scope.USER: (frozenset({"b", "a"}), None)}) == {"user": [["a", "b"], None]}
+    assert to_plain({Scope.USER: (frozenset({"b", "a"}), None)}) == {"user": [["a", "b"], None]}
 
 
 def broken(path: str, value: Any) -> str:

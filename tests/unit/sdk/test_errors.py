@@ -39,6 +39,6 @@ def test_a_problem_without_a_hint_gets_that_of_its_kind() -> None:
 
 def test_each_of_several_problems_is_told_once() -> None:
     problems = [FieldProblem(where="size", problem="is 0"), FieldProblem(where="queue", problem="is none")]
-    told = "the request cannot be taken: size: is 0; queue: is none"
+    told = "the request is invalid: size: is 0; queue: is none"
     view = ProblemView(type="", title="T", status=422, detail=told, code="c", problems=problems)
-    assert api_problem(view).message == "the request cannot be taken:\n  size: is 0\n  queue: is none"
+    assert api_problem(view).message == "the request is invalid:\n  size: is 0\n  queue: is none"

@@ -23,7 +23,7 @@ from sokovan.adapters.sql.transaction import Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import OutcomeUnknown, StoreUnavailable
 from sokovan.ports.environment import IdSource
-from sokovan.ports.storage import Fence, Together
+from sokovan.ports.storage import BatchedWork, Fence
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,7 +52,7 @@ class SqlStore:
         self._ids = ids
         self._retry = retry or TransactionRetry()
         self.outbox = SqlOutbox(database)
-        self._groups: dict[Together[Any, Any], GroupCommit[None, Any, Any]] = {}
+        self._groups: dict[BatchedWork[Any, Any], GroupCommit[None, Any, Any]] = {}
 
     async def run(self, work: Work[R], *, fence: Fence | None = None) -> R:
         """See the port."""
@@ -68,7 +68,7 @@ class SqlStore:
                 raise OutcomeUnknown(f"{error.message}, during a commit") from error
             raise
 
-    async def together(self, work: Together[T, R], item: T) -> R:
+    async def run_batched(self, work: BatchedWork[T, R], item: T) -> R:
         """See the port."""
         # For each kind of work one line: who enrols does not wait for those who submit.
         if work not in self._groups:
@@ -102,7 +102,7 @@ class SqlStore:
         """See the port."""
         await self.database.close()
 
-    async def _run_together(self, work: Together[Any, Any], _: None, given: Sequence[Sequence[Any]]) -> list[Any]:
+    async def _run_together(self, work: BatchedWork[Any, Any], _: None, given: Sequence[Sequence[Any]]) -> list[Any]:
         items = [item for (item,) in given]
         at_fault = False
 

@@ -20,18 +20,18 @@ DENIED_PER_MINUTE = 60
 
 
 def audit_entry(
-    asker: AuthenticatedPrincipal, action: str, target: str, *, outcome: str = DONE, **detail: str
+    principal: AuthenticatedPrincipal, action: str, target: str, *, outcome: str = DONE, **detail: str
 ) -> AuditEntry:
     """One line for the trail; `action` is a kind and a verb, as `queue.put`."""
     return AuditEntry(
-        who=asker.user,
+        who=principal.user,
         action=action,
         target=_shown(target),
         outcome=outcome,
-        request_id=asker.request_id,
+        request_id=principal.request_id,
         detail={
-            "key": asker.access_key,
-            "from": asker.address,
+            "key": principal.access_key,
+            "from": principal.address,
             **{name: _shown(text) for name, text in detail.items()},
         },
     )
@@ -50,14 +50,14 @@ class Auditor:
 
     async def denied(self, request: HTTPConnection, error: SokovanError) -> None:
         """A call that would have changed something, by somebody who may not."""
-        asker = principal_of(request.scope)
-        if self._lines.take(asker.access_key):
-            self._unwritten[asker.access_key] += 1
+        principal = principal_of(request.scope)
+        if self._lines.take(principal.access_key):
+            self._unwritten[principal.access_key] += 1
             return
         route = getattr(request.scope.get("route"), "path_format", "")
-        unwritten = self._unwritten.pop(asker.access_key, 0)
+        unwritten = self._unwritten.pop(principal.access_key, 0)
         entry = audit_entry(
-            asker,
+            principal,
             f"{request.scope.get('method', 'WEBSOCKET')} {route}",
             request.url.path,
             outcome=DENIED,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from starlette.types import Scope
 
 from sokovan.api.errors import Unauthenticated
-from sokovan.domain.access import Standing
+from sokovan.domain.access import AccessSubject
 from sokovan.domain.ids import AccessKey
 from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Owner
 from sokovan.orchestrator.sessions.intake.requests import Caller
@@ -58,7 +58,7 @@ def token_of(authorization: str | None) -> str | None:
 class AuthenticatedPrincipal:
     """Who makes a request, and which one it is."""
 
-    principal: Principal
+    identity: Principal
     digest: str
     request_id: str = ""
     address: str = ""
@@ -66,23 +66,23 @@ class AuthenticatedPrincipal:
     @property
     def user(self) -> str:
         """The user's name."""
-        return self.principal.user.name
+        return self.identity.user.name
 
     @property
     def access_key(self) -> AccessKey:
         """The key that was used."""
-        return self.principal.keypair.access_key
+        return self.identity.keypair.access_key
 
     @property
-    def standing(self) -> Standing:
+    def subject(self) -> AccessSubject:
         """The user as the rules of access see him."""
-        user = self.principal.user
-        return Standing(user=user.name, domain=user.domain, role=user.role, groups=user.groups)
+        user = self.identity.user
+        return AccessSubject(user=user.name, domain=user.domain, role=user.role, groups=user.groups)
 
     @property
     def caller(self) -> Caller:
         """The user as the controller sees him."""
-        user = self.principal.user
+        user = self.identity.user
         group = user.groups[0] if user.groups else DEFAULT_OWNER_NAME
         owner = Owner(user=user.name, group=group, domain=user.domain, access_key=self.access_key)
         return Caller(owner=owner, role=user.role, groups=user.groups)

@@ -7,14 +7,14 @@ from dataclasses import replace
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.errors import AmbiguousName, Forbidden
 from sokovan.domain.access import (
-    NOBODYS,
+    UNOWNED,
     AccessDecision,
     Action,
-    Belonging,
     ObjectKind,
-    judged,
-    may_at_all,
-    sessions_of,
+    Ownership,
+    access_decision,
+    role_may,
+    session_scope,
 )
 from sokovan.domain.errors import ObjectNotFound, quoted
 from sokovan.domain.ids import AgentId, is_name
@@ -24,10 +24,10 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 
 
-def seen_by(asker: AuthenticatedPrincipal, wanted: SessionFilter | None = None) -> SessionFilter | None:
+def seen_by(principal: AuthenticatedPrincipal, wanted: SessionFilter | None = None) -> SessionFilter | None:
     """A filter narrowed to what the caller may see; None if that leaves nothing."""
     wanted = wanted or SessionFilter()
-    scope = sessions_of(asker.standing)
+    scope = session_scope(principal.subject)
     if (scope.user and wanted.user not in {"", scope.user}) or (
         scope.domain and wanted.domain not in {"", scope.domain}
     ):
@@ -35,14 +35,14 @@ def seen_by(asker: AuthenticatedPrincipal, wanted: SessionFilter | None = None) 
     return replace(wanted, user=scope.user or wanted.user, domain=scope.domain or wanted.domain)
 
 
-async def session_named(unit: UnitOfWork, ref: str, asker: AuthenticatedPrincipal) -> SessionRecord:
+async def session_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:
     """The session that a text means to the caller: one of his own before another's.
 
     Raises NotFound, AmbiguousName.
     """
-    scopes = [seen_by(asker)]
-    if asker.standing.role is not Role.USER:
-        scopes.insert(0, seen_by(asker, SessionFilter(user=asker.user)))
+    scopes = [seen_by(principal)]
+    if principal.subject.role is not Role.USER:
+        scopes.insert(0, seen_by(principal, SessionFilter(user=principal.user)))
     # A text that is no name is not looked for: some databases refuse to read it at all.
     for scope in scopes if is_name(ref) else []:
         found = await unit.sessions.named(ref, scope) if scope is not None else ()
@@ -54,9 +54,9 @@ async def session_named(unit: UnitOfWork, ref: str, asker: AuthenticatedPrincipa
     raise ObjectNotFound(what="session", name=ref)
 
 
-async def read_session(store: Store, ref: str, asker: AuthenticatedPrincipal) -> SessionRecord:
+async def read_session(store: Store, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:
     """Like `session_named`, in a read of its own."""
-    return await store.read(lambda unit: session_named(unit, ref, asker))
+    return await store.read(lambda unit: session_named(unit, ref, principal))
 
 
 async def agent_named(unit: UnitOfWork, name: str) -> AgentRecord:
@@ -75,20 +75,20 @@ def kernel_at(record: SessionRecord, index: int) -> KernelRecord:
 
 
 def require(
-    asker: AuthenticatedPrincipal, act: Action, kind: ObjectKind, belonging: Belonging = NOBODYS, *, name: str
+    principal: AuthenticatedPrincipal, act: Action, kind: ObjectKind, ownership: Ownership = UNOWNED, *, name: str
 ) -> None:
     """Raises Forbidden, or NotFound for what the caller may not even see."""
-    answer = judged(asker.standing, act, kind, belonging)
+    answer = access_decision(principal.subject, act, kind, ownership)
     if answer is AccessDecision.HIDDEN:
         raise ObjectNotFound(what=words(kind), name=name)
     if answer is AccessDecision.FORBIDDEN:
-        raise Forbidden(f"user {asker.user} may not {act} {words(kind)} {quoted(name)}")
+        raise Forbidden(f"user {principal.user} may not {act} {words(kind)} {quoted(name)}")
 
 
-def require_at_all(asker: AuthenticatedPrincipal, act: Action, kind: ObjectKind) -> None:
+def require_at_all(principal: AuthenticatedPrincipal, act: Action, kind: ObjectKind) -> None:
     """Raises Forbidden where the caller's role does this with no object at all."""
-    if not may_at_all(asker.standing, act, kind):
-        raise Forbidden(f"the role {asker.standing.role} may not {act} a {words(kind)}")
+    if not role_may(principal.subject, act, kind):
+        raise Forbidden(f"the role {principal.subject.role} may not {act} a {words(kind)}")
 
 
 def words(kind: ObjectKind) -> str:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from sokovan.api.mapping.times import read_duration, read_time
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.problems import InvalidRequest, Problem, in_words
+from sokovan.domain.problems import InvalidRequest, Problem, problem_text
 from sokovan.domain.session import (
     EndPolicy,
     LostPolicy,
@@ -106,7 +106,7 @@ def _at(where: str, make: Callable[[B], T], body: B) -> T:
     try:
         return make(body)
     except InvalidSpec as error:
-        raise InvalidRequest([Problem(f"{where}/{error.field}", in_words(error))]) from error
+        raise InvalidRequest([Problem(f"{where}/{error.field}", problem_text(error))]) from error
 
 
 def _named(given: str | None, field: str) -> str:

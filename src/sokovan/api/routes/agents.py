@@ -30,7 +30,7 @@ class AgentRoutes:
     """Machines and what becomes of them."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._parts = context.parts
+        self._dependencies = context.dependencies
 
     def operations(self) -> list[Operation]:
         """Every operation of this resource."""
@@ -58,18 +58,18 @@ class AgentRoutes:
     ) -> Response:
         """List machines, by id."""
         after, group = name_after(cursor), scaling_group or ""
-        found = await self._parts.store.read(
+        found = await self._dependencies.store.read(
             lambda unit: unit.fleet.all(scaling_group=group, after=after, limit=limit + 1)
         )
         page, following = page_by_name(found, lambda one: one.info.agent_id, limit=limit, cursor=cursor)
-        states = await self._parts.agents.fresh()
+        states = await self._dependencies.agents.fresh()
         items = [self._view(request, one, states.get(one.info.agent_id)) for one in page]
         return json_response(AgentPage(items=items, next=following))
 
     async def show(self, request: Request, name: Name) -> Response:
         """Show one machine."""
-        record = await self._parts.store.read(lambda unit: agent_named(unit, name))
-        state = await self._parts.agents.get(record.info.agent_id)
+        record = await self._dependencies.store.read(lambda unit: agent_named(unit, name))
+        state = await self._dependencies.agents.get(record.info.agent_id)
         return json_response(self._view(request, record, state))
 
     async def history(self, name: Name) -> Response:
@@ -79,26 +79,26 @@ class AgentRoutes:
             record = await agent_named(unit, name)
             return [history_line(name, entry) for entry in await unit.fleet.history(record.info.agent_id)]
 
-        return json_response(await self._parts.store.read(work))
+        return json_response(await self._dependencies.store.read(work))
 
     async def change(self, request: Request, name: Name) -> Response:
         """Drain a machine, take that back, or declare it gone; administrators only."""
-        asker = principal_of(request.scope)
-        require_at_all(asker, Action.CHANGE, ObjectKind.AGENT)
+        principal = principal_of(request.scope)
+        require_at_all(principal, Action.CHANGE, ObjectKind.AGENT)
         body = body_of(request, AgentChange)
-        trigger, goal, change = asked_move(body, asker.user)
+        trigger, goal, change = asked_move(body, principal.user)
 
         async def work(unit: UnitOfWork) -> AgentRecord:
             record = await agent_named(unit, name)
             if record.info.status is not goal:
                 record = await unit.fleet.move(record, trigger, change)
-            await unit.audit.append(audit_entry(asker, f"agent.{body.action}", name, reason=body.reason))
+            await unit.audit.append(audit_entry(principal, f"agent.{body.action}", name, reason=body.reason))
             return record
 
-        record = await self._parts.store.run(work)
-        await self._parts.hints.set("sessions")
-        return json_response(self._view(request, record, await self._parts.agents.get(record.info.agent_id)))
+        record = await self._dependencies.store.run(work)
+        await self._dependencies.hints.set("sessions")
+        return json_response(self._view(request, record, await self._dependencies.agents.get(record.info.agent_id)))
 
     def _view(self, request: Request, record: AgentRecord, state: AgentState | None) -> AgentView:
-        connected = self._parts.gateway.connected(record.info.agent_id)
-        return agent_view(record, state, connected=connected, seen_as=principal_of(request.scope).standing.role)
+        connected = self._dependencies.gateway.connected(record.info.agent_id)
+        return agent_view(record, state, connected=connected, seen_as=principal_of(request.scope).subject.role)

@@ -16,7 +16,7 @@ from sokovan.api.context import ApiContext
 from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
-from sokovan.domain.access import NOBODYS, Action, Belonging, ObjectKind, may
+from sokovan.domain.access import UNOWNED, Action, ObjectKind, Ownership, may
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import is_name
 from sokovan.domain.problems import InvalidRequest, Problem
@@ -30,12 +30,12 @@ Item = TypeVar("Item")
 Body = TypeVar("Body")
 
 
-def nobodys(_item: object) -> Belonging:
+def nobodys(_item: object) -> Ownership:
     """For what belongs to the system."""
-    return NOBODYS
+    return UNOWNED
 
 
-async def nothing_more(_unit: UnitOfWork, _asker: AuthenticatedPrincipal, _item: object, _before: object) -> None:
+async def nothing_more(_unit: UnitOfWork, _principal: AuthenticatedPrincipal, _item: object, _before: object) -> None:
     """For what needs no further leave."""
 
 
@@ -55,9 +55,9 @@ class Resource(Generic[Item, Body]):
     page: Callable[..., Any]
     view: Callable[[Item], Body]
     made: Callable[[Body, Item | None], Item]
-    belongs: Callable[[Item], Belonging] = nobodys
+    belongs: Callable[[Item], Ownership] = nobodys
     permit: Callable[[UnitOfWork, AuthenticatedPrincipal, Item | None, Item | None], Awaitable[None]] = nothing_more
-    holders: Callable[[UnitOfWork, AuthenticatedPrincipal], Awaitable[Callable[[Item], Belonging]]] | None = None
+    holders: Callable[[UnitOfWork, AuthenticatedPrincipal], Awaitable[Callable[[Item], Ownership]]] | None = None
     key: Callable[[Item], str] = lambda item: str(getattr(item, "name", ""))
 
 
@@ -65,7 +65,7 @@ class CatalogRoutes(Generic[Item, Body]):
     """List, show, put and remove items of one kind."""
 
     def __init__(self, context: ApiContext, resource: Resource[Item, Body]) -> None:
-        self._parts, self._authenticator, self._resource = context.parts, context.authenticator, resource
+        self._dependencies, self._authenticator, self._resource = context.dependencies, context.authenticator, resource
 
     def operations(self) -> list[Operation]:
         """Every operation of this resource."""
@@ -84,20 +84,20 @@ class CatalogRoutes(Generic[Item, Body]):
 
     async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
         """List those that the caller may see, by name."""
-        asker, of = principal_of(request.scope), self._resource
+        principal, of = principal_of(request.scope), self._resource
 
-        async def work(unit: UnitOfWork) -> tuple[Sequence[Item], Callable[[Item], Belonging]]:
-            return await _all(unit, of.item), await self._whose(unit, asker)
+        async def work(unit: UnitOfWork) -> tuple[Sequence[Item], Callable[[Item], Ownership]]:
+            return await _all(unit, of.item), await self._whose(unit, principal)
 
-        every, whose = await self._parts.store.read(work)
-        seen = [item for item in every if may(asker.standing, Action.SEE, of.kind, whose(item))]
+        every, whose = await self._dependencies.store.read(work)
+        seen = [item for item in every if may(principal.subject, Action.SEE, of.kind, whose(item))]
         page, following = page_by_name(seen, of.key, limit=limit, cursor=cursor)
         return json_response(of.page(items=[of.view(item) for item in page], next=following))
 
     async def show(self, request: Request, name: Name) -> Response:
         """Show one."""
-        asker = principal_of(request.scope)
-        item = await self._parts.store.read(lambda unit: self._seen(unit, asker, name))
+        principal = principal_of(request.scope)
+        item = await self._dependencies.store.read(lambda unit: self._seen(unit, principal, name))
         return json_response(self._resource.view(item))
 
     async def put(self, request: Request, name: Name) -> Response:
@@ -111,38 +111,38 @@ class CatalogRoutes(Generic[Item, Body]):
         """Remove one that nothing refers to; administrators only."""
         return await self._remove(principal_of(request.scope), name)
 
-    async def _put(self, asker: AuthenticatedPrincipal, body: Body, key: str) -> Response:
+    async def _put(self, principal: AuthenticatedPrincipal, body: Body, key: str) -> Response:
         of = self._resource
-        require_at_all(asker, Action.CHANGE, of.kind)
+        require_at_all(principal, Action.CHANGE, of.kind)
 
         async def work(unit: UnitOfWork) -> tuple[Item, bool]:
             before = await self._found(unit, key)
             if before is not None:
-                require(asker, Action.CHANGE, of.kind, of.belongs(before), name=key)
+                require(principal, Action.CHANGE, of.kind, of.belongs(before), name=key)
             item = of.made(body, before)
-            require(asker, Action.CHANGE, of.kind, of.belongs(item), name=key)
-            await of.permit(unit, asker, item, before)
+            require(principal, Action.CHANGE, of.kind, of.belongs(item), name=key)
+            await of.permit(unit, principal, item, before)
             await _put(unit, item)
-            await unit.audit.append(audit_entry(asker, f"{of.kind}.put", key))
+            await unit.audit.append(audit_entry(principal, f"{of.kind}.put", key))
             return item, before is None
 
-        item, is_new = await self._parts.store.run(work)
+        item, is_new = await self._dependencies.store.run(work)
         await self._settled(key)
         return json_response(of.view(item), status=201 if is_new else 200)
 
-    async def _remove(self, asker: AuthenticatedPrincipal, key: str) -> Response:
+    async def _remove(self, principal: AuthenticatedPrincipal, key: str) -> Response:
         of = self._resource
-        require_at_all(asker, Action.CHANGE, of.kind)
+        require_at_all(principal, Action.CHANGE, of.kind)
 
         async def work(unit: UnitOfWork) -> None:
-            item = await self._seen(unit, asker, key)
-            require(asker, Action.CHANGE, of.kind, of.belongs(item), name=key)
+            item = await self._seen(unit, principal, key)
+            require(principal, Action.CHANGE, of.kind, of.belongs(item), name=key)
             _require_dispensable(of.kind, key)
-            await of.permit(unit, asker, None, item)
+            await of.permit(unit, principal, None, item)
             await _remove(unit, of.item, key)
-            await unit.audit.append(audit_entry(asker, f"{of.kind}.remove", key))
+            await unit.audit.append(audit_entry(principal, f"{of.kind}.remove", key))
 
-        await self._parts.store.run(work)
+        await self._dependencies.store.run(work)
         await self._settled(key)
         return Response(status_code=204)
 
@@ -150,19 +150,19 @@ class CatalogRoutes(Generic[Item, Body]):
         """Let those know who decide by it."""
         if self._resource.kind is ObjectKind.USER:
             self._authenticator.forget_user(key)
-        await self._parts.hints.set("sessions")
+        await self._dependencies.hints.set("sessions")
 
-    async def _seen(self, unit: UnitOfWork, asker: AuthenticatedPrincipal, key: str) -> Item:
+    async def _seen(self, unit: UnitOfWork, principal: AuthenticatedPrincipal, key: str) -> Item:
         item = await self._found(unit, key)
         if item is None:
             raise ObjectNotFound(what=words(self._resource.kind), name=key)
-        whose = await self._whose(unit, asker)
-        require(asker, Action.SEE, self._resource.kind, whose(item), name=key)
+        whose = await self._whose(unit, principal)
+        require(principal, Action.SEE, self._resource.kind, whose(item), name=key)
         return item
 
-    async def _whose(self, unit: UnitOfWork, asker: AuthenticatedPrincipal) -> Callable[[Item], Belonging]:
+    async def _whose(self, unit: UnitOfWork, principal: AuthenticatedPrincipal) -> Callable[[Item], Ownership]:
         of = self._resource
-        return of.belongs if of.holders is None else await of.holders(unit, asker)
+        return of.belongs if of.holders is None else await of.holders(unit, principal)
 
     async def _found(self, unit: UnitOfWork, key: str) -> Item | None:
         # A text that names nothing is not looked for: some databases refuse to read it at all.

@@ -8,7 +8,9 @@ the last message is the exit code or a problem.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
+import msgspec
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -19,18 +21,22 @@ from sokovan.api.context import ApiContext
 from sokovan.api.errors import BodyTooLarge, ExecFailed
 from sokovan.api.middleware import POLICY_VIOLATION
 from sokovan.api.problems import problem_of
-from sokovan.api.routes.exec_frames import NORMAL, next_message, read_request, read_size, say_last
+from sokovan.api.request_bodies import parsed
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN
-from sokovan.domain.errors import Conflict, ObjectNotFound, SokovanError, StoreUnavailable
+from sokovan.domain.checks import require_int
+from sokovan.domain.commands import require_command
+from sokovan.domain.errors import Conflict, InvalidSpec, ObjectNotFound, SokovanError, StoreUnavailable
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.records import KernelRecord
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import KernelExecution
-from sokovan.wire.api.execution import frames_of
+from sokovan.wire.api.execution import FRAME_MAX, ExecRequest, Resize, frames_of
 
 PATH = "/api/v1/sessions/{ref}/kernels/{index:int}/exec"
 FIRST_MESSAGE_S = 10.0
+SIDE_MAX = 10_000
+NORMAL = 1000
 TOO_BIG = 1009
 
 
@@ -38,7 +44,7 @@ class ExecSocket:
     """Runs commands for whoever may change the session."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._parts, self._streams, self._auditor = context.parts, context.streams, context.auditor
+        self._dependencies, self._streams, self._auditor = context.dependencies, context.streams, context.auditor
 
     def route(self) -> WebSocketRoute:
         """The route, which OpenAPI has no words for."""
@@ -46,29 +52,29 @@ class ExecSocket:
 
     async def run(self, websocket: WebSocket) -> None:
         """One command, from its first message to its exit code."""
-        asker = principal_of(websocket.scope)
-        self._streams.hub.require_room(asker.access_key)
+        principal = principal_of(websocket.scope)
+        self._streams.hub.require_room(principal.access_key)
         try:
-            found = await self._running(asker, websocket.path_params["ref"], websocket.path_params["index"])
+            found = await self._running(principal, websocket.path_params["ref"], websocket.path_params["index"])
         except ObjectNotFound as error:
             await self._auditor.denied(websocket, error)
             raise
         await websocket.accept()
         try:
-            code = await self._executed(websocket, asker, *found)
+            code = await self._executed(websocket, principal, *found)
         except (WebSocketDisconnect, TimeoutError):
             return
         except BodyTooLarge as error:
-            await say_last(websocket, problem_of(error, asker.request_id), TOO_BIG)
+            await send_last(websocket, problem_of(error, principal.request_id), TOO_BIG)
         except AgentRefused as error:
-            await say_last(websocket, problem_of(ExecFailed(error.message), asker.request_id), POLICY_VIOLATION)
+            await send_last(websocket, problem_of(ExecFailed(error.message), principal.request_id), POLICY_VIOLATION)
         except SokovanError as error:
-            await say_last(websocket, problem_of(error, asker.request_id), POLICY_VIOLATION)
+            await send_last(websocket, problem_of(error, principal.request_id), POLICY_VIOLATION)
         else:
-            await say_last(websocket, {"exit_code": code}, NORMAL)
+            await send_last(websocket, {"exit_code": code}, NORMAL)
 
-    async def _running(self, asker: AuthenticatedPrincipal, ref: str, index: int) -> tuple[KernelRecord, AgentId]:
-        record = await read_session(self._parts.store, ref, asker)
+    async def _running(self, principal: AuthenticatedPrincipal, ref: str, index: int) -> tuple[KernelRecord, AgentId]:
+        record = await read_session(self._dependencies.store, ref, principal)
         kernel = kernel_at(record, index)
         if kernel.status is not KernelStatus.RUNNING or kernel.agent_id is None:
             hint = "a command runs in a kernel that is running"
@@ -76,25 +82,25 @@ class ExecSocket:
         return kernel, kernel.agent_id
 
     async def _executed(
-        self, websocket: WebSocket, asker: AuthenticatedPrincipal, kernel: KernelRecord, agent_id: AgentId
+        self, websocket: WebSocket, principal: AuthenticatedPrincipal, kernel: KernelRecord, agent_id: AgentId
     ) -> int:
         async with asyncio.timeout(FIRST_MESSAGE_S):
             wanted = read_request(await next_message(websocket))
         # The program alone: what follows it may be a secret.
-        entry = audit_entry(asker, "session.exec", kernel.kernel_id, program=wanted.command[0])
-        await self._parts.store.run(lambda unit: unit.audit.append(entry))
-        execution = self._parts.gateway.execute(
+        entry = audit_entry(principal, "session.exec", kernel.kernel_id, program=wanted.command[0])
+        await self._dependencies.store.run(lambda unit: unit.audit.append(entry))
+        execution = self._dependencies.gateway.execute(
             agent_id, kernel.kernel_id, kernel.attempt, wanted.command, terminal=wanted.terminal
         )
         async with execution:
             if wanted.terminal:
                 await execution.resize(rows=wanted.rows, columns=wanted.columns)
-            return await self._conversed(websocket, asker, execution)
+            return await self._relay(websocket, principal, execution)
 
-    async def _conversed(self, websocket: WebSocket, asker: AuthenticatedPrincipal, execution: KernelExecution) -> int:
+    async def _relay(self, websocket: WebSocket, principal: AuthenticatedPrincipal, execution: KernelExecution) -> int:
         """Carry input and output until the command ends, the client leaves, or the key is revoked."""
         said = asyncio.create_task(_carry_output(websocket, execution))
-        others = [asyncio.create_task(_carry_input(websocket, execution)), asyncio.create_task(self._guard(asker))]
+        others = [asyncio.create_task(_carry_input(websocket, execution)), asyncio.create_task(self._guard(principal))]
         try:
             await asyncio.wait([said, *others], return_when=asyncio.FIRST_COMPLETED)
             for task in others:
@@ -107,13 +113,13 @@ class ExecSocket:
                 task.cancel()
             await asyncio.gather(said, *others, return_exceptions=True)
 
-    async def _guard(self, asker: AuthenticatedPrincipal) -> None:
+    async def _guard(self, principal: AuthenticatedPrincipal) -> None:
         """Raises once the key is revoked, or the server stops."""
-        with self._streams.hub.listening(asker.access_key) as listener:
+        with self._streams.hub.listening(principal.access_key) as listener:
             while not self._streams.hub.closing:
                 await self._streams.pause(listener, UNTIL_WOKEN)
                 listener.take()
-                await self._streams.require_key(asker)
+                await self._streams.require_key(principal)
         raise StoreUnavailable("the server stops")
 
 
@@ -132,3 +138,44 @@ async def _carry_input(websocket: WebSocket, execution: KernelExecution) -> None
             continue
         rows, columns = read_size(message)
         await execution.resize(rows=rows, columns=columns)
+
+
+async def next_message(websocket: WebSocket) -> bytes | str:
+    """The next message. Raises WebSocketDisconnect, BodyTooLarge."""
+    message = await websocket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", NORMAL))
+    content: bytes | str | None = message.get("bytes")
+    content = message.get("text", "") if content is None else content
+    if len(content) > FRAME_MAX:
+        raise BodyTooLarge(limit=FRAME_MAX)
+    return content
+
+
+def read_request(message: bytes | str) -> ExecRequest:
+    """The first message. Raises InvalidRequest, InvalidSpec."""
+    wanted = parsed(message if isinstance(message, bytes) else message.encode(), ExecRequest)
+    require_command(tuple(wanted.command), what="exec")
+    if not wanted.command:
+        raise InvalidSpec(what="exec", field="command", value=[], problem="is empty")
+    _require_sides(wanted.rows, wanted.columns)
+    return wanted
+
+
+def read_size(message: str) -> tuple[int, int]:
+    """Rows and columns of a later message. Raises InvalidRequest, InvalidSpec."""
+    rows, columns = parsed(message.encode(), Resize).resize
+    _require_sides(rows, columns)
+    return rows, columns
+
+
+def _require_sides(rows: int, columns: int) -> None:
+    for name, side in (("rows", rows), ("columns", columns)):
+        require_int(side, what="terminal", field=name, least=1, most=SIDE_MAX)
+
+
+async def send_last(websocket: WebSocket, last: object, code: int) -> None:
+    """The last message, and the end."""
+    with suppress(WebSocketDisconnect, RuntimeError):  # the client has gone meanwhile
+        await websocket.send_text(msgspec.json.encode(last).decode())
+        await websocket.close(code)

@@ -25,7 +25,7 @@ class ExplanationRoutes:
     """Questions about sessions."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._parts = context.parts
+        self._dependencies = context.dependencies
 
     def operations(self) -> list[Operation]:
         """Every operation of this resource."""
@@ -48,25 +48,27 @@ class ExplanationRoutes:
     async def plan(self, request: Request) -> Response:
         """Ask what the scheduler would do with a session; nothing is stored."""
         wanted = session_request(body_of(request, SessionBody))
-        planned = await self._parts.controller.plan(wanted, principal_of(request.scope).caller)
+        planned = await self._dependencies.controller.plan(wanted, principal_of(request.scope).caller)
         return json_response(plan_view(planned))
 
     async def waiting(self, request: Request, query: Annotated[SessionChoice, Query()]) -> Response:
         """Tell what waits, by reason, with how much it waits for."""
         scope = seen_by(principal_of(request.scope), query.filter())
-        return json_response(waiting_view(await self._parts.controller.waiting(scope) if scope is not None else ()))
+        return json_response(
+            waiting_view(await self._dependencies.controller.waiting(scope) if scope is not None else ())
+        )
 
     async def why(self, request: Request, ref: Ref) -> Response:
         """Tell why a session is where it is, and what would help."""
-        record = await read_session(self._parts.store, ref, principal_of(request.scope))
-        return json_response(why_view(await self._parts.controller.why(record.session_id)))
+        record = await read_session(self._dependencies.store, ref, principal_of(request.scope))
+        return json_response(why_view(await self._dependencies.controller.why(record.session_id)))
 
     async def history(self, request: Request, ref: Ref) -> Response:
         """Tell the story of a session and of its kernels."""
-        asker = principal_of(request.scope)
+        principal = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> HistoryView:
-            record = await session_named(unit, ref, asker)
+            record = await session_named(unit, ref, principal)
             return history_view(record, await unit.sessions.history(record.session_id, kernels=True))
 
-        return json_response(await self._parts.store.read(work))
+        return json_response(await self._dependencies.store.read(work))

@@ -70,13 +70,13 @@ class ImageRoutes(CatalogRoutes[Image, ImageBody]):
         """Remove one; administrators only."""
         return await super().remove(request, await self._key(name, architecture))
 
-    async def _put(self, asker: AuthenticatedPrincipal, body: ImageBody, key: str) -> Response:
-        return await super()._put(asker, body, f"{key} {body.architecture}")
+    async def _put(self, principal: AuthenticatedPrincipal, body: ImageBody, key: str) -> Response:
+        return await super()._put(principal, body, f"{key} {body.architecture}")
 
     async def _key(self, name: str, architecture: str | None) -> str:
         if architecture is not None:
             return f"{name} {architecture}"
-        images = await self._parts.store.read(lambda unit: unit.catalog.all(Image))
+        images = await self._dependencies.store.read(lambda unit: unit.catalog.all(Image))
         found = [image.architecture for image in images if image.name == name]
         return f"{name} {found[0] if len(found) == 1 else ARCHITECTURE_DEFAULT}"
 
@@ -85,7 +85,7 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
     """Pools, whose scheduling must be one that can be run with these plugins."""
 
     async def permit(
-        _unit: UnitOfWork, _asker: AuthenticatedPrincipal, group: ScalingGroup | None, _before: object
+        _unit: UnitOfWork, _principal: AuthenticatedPrincipal, group: ScalingGroup | None, _before: object
     ) -> None:
         if group is not None:
             require_runnable(group, plugins)
@@ -105,7 +105,7 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
 def fleet_operations(context: ApiContext) -> list[Operation]:
     """Every operation on pools, queues and images."""
     routes: list[CatalogRoutes[Any, Any]] = [
-        CatalogRoutes(context, scaling_groups(context.parts.plugins)),
+        CatalogRoutes(context, scaling_groups(context.dependencies.plugins)),
         CatalogRoutes(context, QUEUES),
         ImageRoutes(context),
     ]

@@ -13,7 +13,7 @@ from sokovan.api.mapping.tenancy import key_view, new_key_view
 from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
-from sokovan.domain.access import Action, Belonging, ObjectKind, may, may_act_for
+from sokovan.domain.access import Action, ObjectKind, Ownership, may, may_act_for
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey, is_name
 from sokovan.domain.tenancy import Keypair, Role, User
@@ -27,7 +27,7 @@ class KeyRoutes:
     """Keys without their secrets; a token is shown once, when it is made."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._parts, self._authenticator = context.parts, context.authenticator
+        self._dependencies, self._authenticator = context.dependencies, context.authenticator
         self._pepper = context.settings.pepper
 
     def operations(self) -> list[Operation]:
@@ -47,27 +47,27 @@ class KeyRoutes:
 
     async def create(self, request: Request) -> Response:
         """Make a key for oneself, or for a user of the domain one administers."""
-        asker = principal_of(request.scope)
+        principal = principal_of(request.scope)
         body = body_of(request, KeyRequest)
-        access_key = AccessKey(self._parts.ids.new("AK"))
+        access_key = AccessKey(self._dependencies.ids.new("AK"))
         token = new_token(access_key)
 
         async def work(unit: UnitOfWork) -> Keypair:
             user = await _user(unit, body.user)
-            _require_own(asker, user)
+            _require_own(principal, user)
             await _require_few(unit, user)
-            keypair = Keypair(access_key, user.name, policy=_policy_for(asker, body.policy))
+            keypair = Keypair(access_key, user.name, policy=_policy_for(principal, body.policy))
             await unit.catalog.put(keypair)
             await unit.credentials.put(access_key, token_digest(token, self._pepper))
-            await unit.audit.append(audit_entry(asker, "key.create", access_key, user=user.name))
+            await unit.audit.append(audit_entry(principal, "key.create", access_key, user=user.name))
             return keypair
 
-        keypair = await self._parts.store.run(work)
+        keypair = await self._dependencies.store.run(work)
         return json_response(new_key_view(keypair, token), status=201)
 
     async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
         """List one's own keys, or those of the users whom one administers."""
-        standing = principal_of(request.scope).standing
+        subject = principal_of(request.scope).subject
 
         async def work(unit: UnitOfWork) -> list[Keypair]:
             domains = {user.name: user.domain for user in await unit.catalog.all(User)}
@@ -75,20 +75,20 @@ class KeyRoutes:
                 keypair
                 for keypair in await unit.catalog.all(Keypair)
                 if may(
-                    standing,
+                    subject,
                     Action.SEE,
                     ObjectKind.KEY,
-                    Belonging(domain=domains.get(keypair.user, ""), user=keypair.user),
+                    Ownership(domain=domains.get(keypair.user, ""), user=keypair.user),
                 )
             ]
 
-        seen = await self._parts.store.read(work)
+        seen = await self._dependencies.store.read(work)
         page, following = page_by_name(seen, lambda one: one.access_key, limit=limit, cursor=cursor)
         return json_response(KeyPage(items=[key_view(one) for one in page], next=following))
 
     async def remove(self, request: Request, access_key: Name) -> Response:
         """Revoke a key: it opens nothing within five seconds, open streams included."""
-        asker = principal_of(request.scope)
+        principal = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> None:
             if not is_name(access_key):
@@ -98,12 +98,12 @@ class KeyRoutes:
                 user = await unit.catalog.get(User, keypair.user)
             except ObjectNotFound:
                 raise ObjectNotFound(what="key", name=access_key) from None
-            _require_own(asker, user, name=access_key)
+            _require_own(principal, user, name=access_key)
             await unit.credentials.remove([keypair.access_key])
             await unit.catalog.remove(Keypair, access_key)
-            await unit.audit.append(audit_entry(asker, "key.remove", access_key, user=user.name))
+            await unit.audit.append(audit_entry(principal, "key.remove", access_key, user=user.name))
 
-        await self._parts.store.run(work)
+        await self._dependencies.store.run(work)
         self._authenticator.forget(AccessKey(access_key))
         return Response(status_code=204)
 
@@ -121,21 +121,21 @@ async def _require_few(unit: UnitOfWork, user: User) -> None:
         raise Conflict(f"user {user.name} has {count} keys", hint="revoke those that are not used any more")
 
 
-def _require_own(asker: AuthenticatedPrincipal, user: User, *, name: str = "") -> None:
+def _require_own(principal: AuthenticatedPrincipal, user: User, *, name: str = "") -> None:
     """Raises NotFound for a user who cannot be seen, Forbidden for one who is above."""
-    belonging = Belonging(domain=user.domain, user=user.name)
-    if not may(asker.standing, Action.CHANGE, ObjectKind.KEY, belonging):
+    ownership = Ownership(domain=user.domain, user=user.name)
+    if not may(principal.subject, Action.CHANGE, ObjectKind.KEY, ownership):
         raise ObjectNotFound(what="key" if name else "user", name=name or user.name)
     # With a key of somebody above, one would be that somebody.
-    if not may_act_for(asker.standing, user.name, user.role):
-        raise Forbidden(f"user {user.name} is {user.role}, which is more than {asker.standing.role}")
+    if not may_act_for(principal.subject, user.name, user.role):
+        raise Forbidden(f"user {user.name} is {user.role}, which is more than {principal.subject.role}")
 
 
-def _policy_for(asker: AuthenticatedPrincipal, wanted: str | None) -> str | None:
+def _policy_for(principal: AuthenticatedPrincipal, wanted: str | None) -> str | None:
     """The limits of a new key: those of the key that makes it bind it as well."""
-    if asker.standing.role is Role.ADMIN:
+    if principal.subject.role is Role.ADMIN:
         return wanted
-    own = asker.principal.keypair.policy
+    own = principal.identity.keypair.policy
     if wanted not in {None, own}:
         raise Forbidden(f"only administrators choose the policy of a key; this one has {own or 'none'}")
     return own

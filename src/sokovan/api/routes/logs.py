@@ -28,10 +28,12 @@ class LogRoutes:
     """What kernels say."""
 
     def __init__(self, context: ApiContext) -> None:
-        parts = context.parts
-        self._store, self._streams = parts.store, context.streams
-        self._logs = KernelLogs(parts.gateway)
-        self._follower = LogStream(parts.store, self._logs, clock=parts.clock, limits=context.settings.streams)
+        dependencies = context.dependencies
+        self._store, self._streams = dependencies.store, context.streams
+        self._logs = KernelLogs(dependencies.gateway)
+        self._follower = LogStream(
+            dependencies.store, self._logs, clock=dependencies.clock, limits=context.settings.streams
+        )
 
     def operations(self) -> list[Operation]:
         """Every operation of this resource."""
@@ -78,8 +80,8 @@ class LogRoutes:
 
         The id of an event says how far each kernel was read: with `Last-Event-ID` it goes on there.
         """
-        asker = principal_of(request.scope)
-        record = await read_session(self._store, ref, asker)
+        principal = principal_of(request.scope)
+        record = await read_session(self._store, ref, principal)
         chosen = [kernel_at(record, kernel)] if kernel is not None else list(record.kernels)
         if len(chosen) > FOLLOWED_MAX:
             raise Conflict(
@@ -87,7 +89,7 @@ class LogRoutes:
             )
         begin = read_places(last_event_id) if last_event_id else await self._begin(chosen, tail)
         return self._streams.response(
-            asker,
+            principal,
             lambda ear: self._follower.lines(ear, record, kernel, begin, follow=follow),
             session_id=record.session_id,
         )

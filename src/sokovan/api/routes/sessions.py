@@ -54,7 +54,7 @@ class SessionRoutes:
     """Everything that makes, shows and ends sessions."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._parts = context.parts
+        self._dependencies = context.dependencies
 
     def operations(self) -> list[Operation]:
         """Every operation of this resource."""
@@ -92,18 +92,18 @@ class SessionRoutes:
         """
         wanted = session_request(body_of(request, SessionBody))
         caller = principal_of(request.scope).caller
-        submission = await self._parts.controller.submit(wanted, caller, key=idempotency_key)
+        submission = await self._dependencies.controller.submit(wanted, caller, key=idempotency_key)
         record = submission.session
         headers = {"Location": f"/api/v1/sessions/{record.session_id}"}
         return json_response(session_view(record), status=201 if submission.fresh else 200, headers=headers)
 
     async def list(self, request: Request, query: Annotated[SessionQuery, Query()]) -> Response:
         """List sessions, the newest first."""
-        asker = principal_of(request.scope)
+        principal = principal_of(request.scope)
         wanted = query.filter()
-        if query.mine and wanted.user not in {"", asker.user}:
+        if query.mine and wanted.user not in {"", principal.user}:
             return json_response(SessionPage(items=[]))
-        scope = seen_by(asker, replace(wanted, user=asker.user) if query.mine else wanted)
+        scope = seen_by(principal, replace(wanted, user=principal.user) if query.mine else wanted)
         after = number_of(query.cursor)
         if scope is None:
             return json_response(SessionPage(items=[]))
@@ -116,17 +116,17 @@ class SessionRoutes:
                 next=cursor_of(page[-1].place) if len(found) > query.limit else None,
             )
 
-        return json_response(await self._parts.store.read(work))
+        return json_response(await self._dependencies.store.read(work))
 
     async def show(self, request: Request, ref: Ref) -> Response:
         """Show one session."""
-        asker = principal_of(request.scope)
+        principal = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> SessionView:
-            [view] = await viewed(unit, [await session_named(unit, ref, asker)])
+            [view] = await viewed(unit, [await session_named(unit, ref, principal)])
             return view
 
-        return json_response(await self._parts.store.read(work))
+        return json_response(await self._dependencies.store.read(work))
 
     async def end(
         self,
@@ -139,7 +139,7 @@ class SessionRoutes:
         """Ask a session to end; it does so soon after."""
         record = await self._found(request, ref)
         caller = principal_of(request.scope).caller
-        marked = await self._parts.controller.mark_for_termination(
+        marked = await self._dependencies.controller.mark_for_termination(
             record.session_id, caller, forced=forced, reason=reason
         )
         return json_response(session_view(marked), status=202)
@@ -147,7 +147,7 @@ class SessionRoutes:
     async def cancel(self, request: Request, ref: Ref) -> Response:
         """Withdraw a session that still waits; one that has started is not touched."""
         record = await self._found(request, ref)
-        cancelled = await self._parts.controller.cancel(record.session_id, principal_of(request.scope).caller)
+        cancelled = await self._dependencies.controller.cancel(record.session_id, principal_of(request.scope).caller)
         return json_response(session_view(cancelled))
 
     async def kernels(self, request: Request, ref: Ref) -> Response:
@@ -156,4 +156,4 @@ class SessionRoutes:
         return json_response([kernel_view(one, record.spec.kernels[one.index]) for one in record.kernels])
 
     async def _found(self, request: Request, ref: str) -> SessionRecord:
-        return await read_session(self._parts.store, ref, principal_of(request.scope))
+        return await read_session(self._dependencies.store, ref, principal_of(request.scope))

@@ -34,7 +34,7 @@ class SystemRoutes:
     """What the system says of itself; `document` gives the OpenAPI document."""
 
     def __init__(self, context: ApiContext, document: Callable[[], dict[str, Any]]) -> None:
-        self._parts, self._document = context.parts, document
+        self._dependencies, self._document = context.dependencies, document
 
     def operations(self) -> list[Operation]:
         """Every operation of this resource."""
@@ -72,7 +72,7 @@ class SystemRoutes:
     async def metrics(self, request: Request) -> Response:
         """Give the figures for Prometheus; administrators only."""
         require(principal_of(request.scope), Action.SEE, ObjectKind.SYSTEM, name="metrics")
-        return Response(self._parts.metrics(), media_type=FIGURES)
+        return Response(self._dependencies.metrics(), media_type=FIGURES)
 
     async def openapi(self) -> Response:
         """Give the document that describes every operation."""
@@ -80,7 +80,7 @@ class SystemRoutes:
 
     async def whoami(self, request: Request) -> Response:
         """Say who the caller is, as the server sees it."""
-        principal = principal_of(request.scope).principal
+        principal = principal_of(request.scope).identity
         return json_response(whoami_view(principal.user, principal.keypair))
 
     async def _looked(self) -> HealthView:
@@ -92,7 +92,7 @@ class SystemRoutes:
     async def _store(self) -> str:
         try:
             async with asyncio.timeout(LOOK_S):
-                await self._parts.store.read(lambda unit: unit.catalog.all(ScalingGroup))
+                await self._dependencies.store.read(lambda unit: unit.catalog.all(ScalingGroup))
         except SokovanError as error:
             return error.code
         except TimeoutError:
@@ -103,7 +103,7 @@ class SystemRoutes:
         """Whether the manager answers, and how many agents it hears."""
         try:
             async with asyncio.timeout(LOOK_S):
-                heard = await self._parts.agents.fresh()
+                heard = await self._dependencies.agents.fresh()
         except (SokovanError, TimeoutError, RuntimeError):  # the last is a loop that has been closed
             return UNREACHABLE, "unknown"
         return OK, f"{len(heard)} heard of lately"

@@ -20,7 +20,7 @@ from sokovan.api.mapping.tenancy import (
 from sokovan.api.operations import Operation
 from sokovan.api.policy_holders import held_policies
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
-from sokovan.domain.access import Belonging, ObjectKind, may_act_for, may_grant
+from sokovan.domain.access import ObjectKind, Ownership, may_act_for, may_grant
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.tenancy import Domain, Group, Role, User
@@ -37,21 +37,23 @@ from sokovan.wire.api.tenancy import (
 )
 
 
-async def permit_user(unit: UnitOfWork, asker: AuthenticatedPrincipal, user: User | None, before: User | None) -> None:
+async def permit_user(
+    unit: UnitOfWork, principal: AuthenticatedPrincipal, user: User | None, before: User | None
+) -> None:
     """Refuse to raise anybody above oneself, to touch who is above, to lose oneself.
 
     Raises Forbidden, NotFound, Conflict.
     """
-    standing = asker.standing
-    if before is not None and not may_act_for(standing, before.name, before.role):
-        raise Forbidden(f"user {before.name} is {before.role}, which is more than {standing.role}")
-    if before is not None and before.name == asker.user and (user is None or user.role is not before.role):
+    subject = principal.subject
+    if before is not None and not may_act_for(subject, before.name, before.role):
+        raise Forbidden(f"user {before.name} is {before.role}, which is more than {subject.role}")
+    if before is not None and before.name == principal.user and (user is None or user.role is not before.role):
         hint = "have another administrator do it, so that one is left in any case"
         raise Conflict(f"{before.name} cannot take away his own role", hint=hint)
     if user is None:
         return
-    if not may_grant(standing, user.role, user.domain):
-        raise Forbidden(f"a {standing.role} of domain {standing.domain} cannot make a {user.role} of {user.domain}")
+    if not may_grant(subject, user.role, user.domain):
+        raise Forbidden(f"a {subject.role} of domain {subject.domain} cannot make a {user.role} of {user.domain}")
     for name in user.groups:
         group = await unit.catalog.get(Group, name)
         # To whoever is in the domain, a group of another one is not there.
@@ -60,12 +62,12 @@ async def permit_user(unit: UnitOfWork, asker: AuthenticatedPrincipal, user: Use
 
 
 async def permit_group(
-    _unit: UnitOfWork, asker: AuthenticatedPrincipal, group: Group | None, before: Group | None
+    _unit: UnitOfWork, principal: AuthenticatedPrincipal, group: Group | None, before: Group | None
 ) -> None:
     """Refuse to move a group into another domain: its members and sessions would stay."""
     if group is not None and before is not None and group.domain != before.domain:
         raise Conflict(f"group {group.name} is in domain {before.domain}", hint="make a new group in the other domain")
-    if group is not None and not may_grant(asker.standing, Role.USER, group.domain):
+    if group is not None and not may_grant(principal.subject, Role.USER, group.domain):
         raise ObjectNotFound(what="domain", name=group.domain)
 
 
@@ -77,7 +79,7 @@ DOMAINS = Resource(
     page=DomainPage,
     view=domain_view,
     made=domain_of,
-    belongs=lambda domain: Belonging(domain=domain.name),
+    belongs=lambda domain: Ownership(domain=domain.name),
 )
 GROUPS = Resource(
     path="groups",
@@ -87,7 +89,7 @@ GROUPS = Resource(
     page=GroupPage,
     view=group_view,
     made=group_of,
-    belongs=lambda group: Belonging(domain=group.domain, group=group.name),
+    belongs=lambda group: Ownership(domain=group.domain, group=group.name),
     permit=permit_group,
 )
 USERS = Resource(
@@ -98,7 +100,7 @@ USERS = Resource(
     page=UserPage,
     view=user_view,
     made=user_of,
-    belongs=lambda user: Belonging(domain=user.domain, user=user.name),
+    belongs=lambda user: Ownership(domain=user.domain, user=user.name),
     permit=permit_user,
 )
 POLICIES = Resource(

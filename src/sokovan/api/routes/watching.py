@@ -30,7 +30,7 @@ class WatchRoutes:
     """Streams of what changes."""
 
     def __init__(self, context: ApiContext) -> None:
-        self._parts, self._streams = context.parts, context.streams
+        self._dependencies, self._streams = context.dependencies, context.streams
 
     def operations(self) -> list[Operation]:
         """Every operation of this resource."""
@@ -50,18 +50,18 @@ class WatchRoutes:
 
         Server-sent events `session`; a `problem` is the last one where something went wrong.
         """
-        asker = principal_of(request.scope)
-        record = await read_session(self._parts.store, ref, asker)
+        principal = principal_of(request.scope)
+        record = await read_session(self._dependencies.store, ref, principal)
         session_id = record.session_id
-        return self._streams.response(asker, lambda ear: self._changes(ear, session_id), session_id=session_id)
+        return self._streams.response(principal, lambda ear: self._changes(ear, session_id), session_id=session_id)
 
     async def everything(self, request: Request) -> Response:
         """Watch what happens to sessions, kernels and machines that the caller may see.
 
         Server-sent events `change` with an EventView; `resync` says that some were missed.
         """
-        asker = principal_of(request.scope)
-        return self._streams.response(asker, lambda ear: self._happenings(ear, asker))
+        principal = principal_of(request.scope)
+        return self._streams.response(principal, lambda ear: self._happenings(ear, principal))
 
     async def _changes(self, listener: EventListener, session_id: SessionId) -> Source:
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, SessionView]:
@@ -73,26 +73,26 @@ class WatchRoutes:
         while True:
             # Cleared before the store is read: what happens meanwhile causes another look.
             listener.take()
-            record, view = await self._parts.store.read(work)
+            record, view = await self._dependencies.store.read(work)
             text = msgspec.json.encode(view)
             if text != last:
                 yield sse("session", view, event_id=str(record.version))
                 last = text
             if is_final(record):
                 return
-            read_ms = self._parts.clock.monotonic_ms()
+            read_ms = self._dependencies.clock.monotonic_ms()
             due_ms = read_ms + self._streams.limits.reread_s * 1000
-            while not listener.heard and self._parts.clock.monotonic_ms() < due_ms:
+            while not listener.heard and self._dependencies.clock.monotonic_ms() < due_ms:
                 yield UNTIL_WOKEN
 
-    async def _happenings(self, listener: EventListener, asker: AuthenticatedPrincipal) -> Source:
-        sight = EventVisibility(self._parts.store, asker)
+    async def _happenings(self, listener: EventListener, principal: AuthenticatedPrincipal) -> Source:
+        sight = EventVisibility(self._dependencies.store, principal)
         # The client hears at once that it is connected: from here on nothing is missed unless `resync` says so.
         yield CONNECTED
         while True:
             events, lost = listener.take()
             if lost:
-                yield sse("resync", missed_view(self._parts.clock.now_ms()))
+                yield sse("resync", missed_view(self._dependencies.clock.now_ms()))
             for event in await sight.of(events):
                 yield sse("change", event_view(event))
             if not listener.heard:

@@ -49,14 +49,14 @@ class Streams:
 
     def response(
         self,
-        asker: AuthenticatedPrincipal,
+        principal: AuthenticatedPrincipal,
         source: Callable[[EventListener], Source],
         *,
         session_id: SessionId | None = None,
     ) -> EventStream:
         """The answer that streams this source. Raises StreamsFull."""
-        self.hub.require_room(asker.access_key)
-        return EventStream(self._kept(asker, source, session_id))
+        self.hub.require_room(principal.access_key)
+        return EventStream(self._kept(principal, source, session_id))
 
     async def pause(self, listener: EventListener, seconds: float) -> None:
         """Until the listener is woken, or for so long."""
@@ -72,28 +72,28 @@ class Streams:
                 await asyncio.gather(*waits, return_exceptions=True)
         listener.woken.clear()
 
-    async def require_key(self, asker: AuthenticatedPrincipal) -> None:
+    async def require_key(self, principal: AuthenticatedPrincipal) -> None:
         """Raises Unauthenticated once the key is revoked, or its user is not what he was."""
-        found = await self._authenticator.still(asker.digest)
-        if found is None or found.user != asker.principal.user:
+        found = await self._authenticator.still(principal.digest)
+        if found is None or found.user != principal.identity.user:
             raise Unauthenticated
 
     async def _kept(
-        self, asker: AuthenticatedPrincipal, source: Callable[[EventListener], Source], session_id: SessionId | None
+        self, principal: AuthenticatedPrincipal, source: Callable[[EventListener], Source], session_id: SessionId | None
     ) -> AsyncGenerator[bytes, None]:
         try:
-            with self.hub.listening(asker.access_key, session_id) as listener:
-                async with aclosing(self._guarded(asker, listener, source(listener))) as guarded:
+            with self.hub.listening(principal.access_key, session_id) as listener:
+                async with aclosing(self._guarded(principal, listener, source(listener))) as guarded:
                     async for part in guarded:
                         yield part
         except SokovanError as error:
-            yield sse("problem", problem_of(error, asker.request_id))
+            yield sse("problem", problem_of(error, principal.request_id))
         except Exception as error:
-            _logger.exception("stream %s failed", asker.request_id)
-            yield sse("problem", problem_of(error, asker.request_id))
+            _logger.exception("stream %s failed", principal.request_id)
+            yield sse("problem", problem_of(error, principal.request_id))
 
     async def _guarded(
-        self, asker: AuthenticatedPrincipal, listener: EventListener, source: Source
+        self, principal: AuthenticatedPrincipal, listener: EventListener, source: Source
     ) -> AsyncGenerator[bytes, None]:
         limits = self.limits
         began_s = said_s = checked_s = self._now_s()
@@ -108,7 +108,7 @@ class Streams:
                 if self.hub.closing or now_s - began_s >= limits.lasts_s_max:
                     return
                 if now_s - checked_s >= limits.recheck_s:
-                    await self.require_key(asker)
+                    await self.require_key(principal)
                     checked_s = now_s
                 if now_s - said_s >= limits.idle_s:
                     yield ALIVE

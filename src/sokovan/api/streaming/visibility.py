@@ -21,13 +21,13 @@ ASKED_AT_ONCE = 200
 class EventVisibility:
     """What one caller sees; whose a session is, is looked up once."""
 
-    def __init__(self, store: Store, asker: AuthenticatedPrincipal) -> None:
-        self._store, self._asker = store, asker
+    def __init__(self, store: Store, principal: AuthenticatedPrincipal) -> None:
+        self._store, self._principal = store, principal
         self._known: OrderedDict[SessionId, bool] = OrderedDict()
 
     async def of(self, events: Sequence[Event]) -> list[Event]:
         """Those of the events that the caller may hear of."""
-        if self._asker.standing.role is Role.ADMIN:
+        if self._principal.subject.role is Role.ADMIN:
             return list(events)
         about = {session_of(event) for event in events} - {None}
         await self._look([one for one in about if one is not None and one not in self._known])
@@ -40,7 +40,7 @@ class EventVisibility:
     async def _look(self, unknown: Sequence[SessionId]) -> None:
         for start in range(0, len(unknown), ASKED_AT_ONCE):
             ids = unknown[start : start + ASKED_AT_ONCE]
-            own = await self._own(seen_by(self._asker, SessionFilter(ids=ids)))
+            own = await self._own(seen_by(self._principal, SessionFilter(ids=ids)))
             self._known.update({one: one in own for one in ids})
         while len(self._known) > KNOWN_MAX:
             self._known.popitem(last=False)

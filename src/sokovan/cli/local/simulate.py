@@ -8,7 +8,7 @@ from typing import Any
 from sokovan.cli.exit_codes import FAILED, OK, USAGE
 from sokovan.cli.output import as_json, complain, say, table, talk
 from sokovan.domain.errors import SokovanError
-from sokovan.domain.plain_values import plain
+from sokovan.domain.plain_values import to_plain
 from sokovan.entrypoints.simulate import SimulationOutcome, read_all, replayed, save_snapshots, simulated
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.trace import Verdict
@@ -37,7 +37,7 @@ def simulate(files: list[str], *, json: bool, explain: bool, snapshot: bool, sav
 def _replay(files: list[str], *, json: bool, explain: bool) -> int:
     plans = {file: replayed(file) for file in files}
     if json:
-        objects = [{"file": file, "plan": plain(plan)} for file, plan in plans.items()]
+        objects = [{"file": file, "plan": to_plain(plan)} for file, plan in plans.items()]
         say(as_json(objects[0]["plan"] if len(objects) == 1 else objects))
         return OK
     for file, plan in plans.items():
@@ -111,5 +111,5 @@ def _object(outcome: SimulationOutcome, *, explain: bool) -> dict[str, Any]:
         "waiting": {v.session_id: v.code for v in world.plan.verdicts if not v.kernels_placed},
     }
     if explain:
-        answer["verdicts"] = [{**plain(verdict), "advice": verdict.advice} for verdict in world.plan.verdicts]
+        answer["verdicts"] = [{**to_plain(verdict), "advice": verdict.advice} for verdict in world.plan.verdicts]
     return answer

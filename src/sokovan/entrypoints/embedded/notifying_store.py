@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from sokovan.ports.storage import Fence, Outbox, Store, Together, UnitOfWork
+from sokovan.ports.storage import BatchedWork, Fence, Outbox, Store, UnitOfWork
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,10 +25,10 @@ class NotifyingStore:
             # Also where it failed: the commit may have happened without our hearing of it.
             self._written()
 
-    async def together(self, work: Together[T, R], item: T) -> R:
+    async def run_batched(self, work: BatchedWork[T, R], item: T) -> R:
         """See the port."""
         try:
-            return await self._store.together(work, item)
+            return await self._store.run_batched(work, item)
         finally:
             self._written()
 

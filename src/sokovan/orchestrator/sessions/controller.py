@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sokovan.domain.access import Action, Belonging, ObjectKind, Standing, may
+from sokovan.domain.access import AccessSubject, Action, ObjectKind, Ownership, may
 from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
@@ -84,7 +84,7 @@ class SchedulingController:
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
             before = await _own(unit, session_id, caller)
-            session = await unit.sessions.want(session_id, goal, change)
+            session = await unit.sessions.set_goal(session_id, goal, change)
             changed = session.version != before.version
             if changed:
                 await unit.audit.append(_entry("session.terminate", session_id, change))
@@ -101,7 +101,7 @@ class SchedulingController:
 
         async def work(unit: UnitOfWork) -> SessionRecord:
             before = await _own(unit, session_id, caller)
-            session = await unit.sessions.want(session_id, Goal.STOP, change)
+            session = await unit.sessions.set_goal(session_id, Goal.STOP, change)
             # Somebody may have placed it between the two; then this ends by taking it back.
             if before.status is not SessionStatus.PENDING or session.status is not SessionStatus.CANCELLED:
                 raise _not_waiting(before)
@@ -125,9 +125,9 @@ async def _own(unit: UnitOfWork, session_id: SessionId, caller: Caller) -> Sessi
     """A session that the caller may end; somebody else's is not there."""
     session = await unit.sessions.get(session_id)
     owner, asks = session.spec.owner, caller.owner
-    standing = Standing(user=asks.user, domain=asks.domain, role=caller.role, groups=caller.groups)
-    belonging = Belonging(domain=owner.domain, user=owner.user, group=owner.group)
-    if not may(standing, Action.CHANGE, ObjectKind.SESSION, belonging):
+    subject = AccessSubject(user=asks.user, domain=asks.domain, role=caller.role, groups=caller.groups)
+    ownership = Ownership(domain=owner.domain, user=owner.user, group=owner.group)
+    if not may(subject, Action.CHANGE, ObjectKind.SESSION, ownership):
         raise ObjectNotFound(what="session", name=session_id)
     return session
 

@@ -126,7 +126,7 @@ class SessionWriter:
         self._learn(handler, written, lambda freeing: freeing.session_id)
         return written.results
 
-    async def want(
+    async def set_goal(
         self, handler: str, session_ids: Collection[SessionId], goal: Goal, change: Change
     ) -> list[SessionRecord]:
         """Raise the goals of sessions."""
@@ -134,7 +134,7 @@ class SessionWriter:
             return []
 
         async def work(unit: UnitOfWork, batch: Sequence[SessionId]) -> Sequence[SessionRecord]:
-            return [await unit.sessions.want(one, goal, change) for one in batch]
+            return [await unit.sessions.set_goal(one, goal, change) for one in batch]
 
         written = await self._batches.write(list(session_ids), work)
         self._learn(handler, written, lambda one: one)

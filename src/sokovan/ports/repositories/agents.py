@@ -49,7 +49,7 @@ class AgentRepository(Protocol):
     async def all(self, *, scaling_group: str = "", after: str = "", limit: int | None = None) -> Sequence[AgentRecord]:
         """Every agent (of a scaling group), by id; or the first `limit` after an id."""
 
-    async def makeup(self) -> Mapping[str, AgentProfile]:
+    async def profiles(self) -> Mapping[str, AgentProfile]:
         """What each scaling group is made of; agents that have left do not count."""
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:

@@ -103,7 +103,7 @@ class SessionRepository(Protocol):
         out, and disturbs no other. Raises IllegalTransition, ForbiddenCause.
         """
 
-    async def want(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
+    async def set_goal(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
         """Raise the goal: stop, or force. A goal that is reached already changes nothing.
 
         Kernels that wait are withdrawn, those alive are asked to stop. The first cause

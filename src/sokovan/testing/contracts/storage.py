@@ -226,7 +226,7 @@ async def what_is_given_together_happens_once_for_each(cluster: StoredCluster) -
             await unit.sessions.enqueue(session_spec(name), BY_USER)
         return [f"stored {name}" for name in some]
 
-    given = await asyncio.gather(*(cluster.store.together(work, name) for name in names))
+    given = await asyncio.gather(*(cluster.store.run_batched(work, name) for name in names))
     expect(given == [f"stored {name}" for name in names], "a result went to somebody else")
     expect(all([await is_there(cluster, name) for name in names]), "an item was lost among others")
     expect(len(calls) < len(names), f"forty items took {len(calls)} transactions")
@@ -243,7 +243,7 @@ async def a_refusal_among_what_is_given_together_is_raised_for_its_item_alone(cl
             raise Broken
         return [Conflict("no") if name == names[2] else name for name in some]
 
-    given = await asyncio.gather(*(cluster.store.together(work, name) for name in names), return_exceptions=True)
+    given = await asyncio.gather(*(cluster.store.run_batched(work, name) for name in names), return_exceptions=True)
     kinds = [type(one) for one in given]
     expect(kinds == [str, Broken, Conflict, str, str, str], f"the results are {kinds}")
     there = [await is_there(cluster, name) for name in names]

@@ -111,7 +111,7 @@ async def test_what_fails_strangely_after_the_commit_of_many_is_done_for_none_ag
             raise RuntimeError("nobody expected this")
 
         monkeypatch.setattr(store, "run", failing_afterwards)
-        results = await asyncio.gather(*(store.together(work, item) for item in range(4)), return_exceptions=True)
+        results = await asyncio.gather(*(store.run_batched(work, item) for item in range(4)), return_exceptions=True)
         assert [type(one) for one in results] == [RuntimeError] * 4
         assert sorted(told.at_ms for told in await published(cluster)) == [0, 1, 2, 3]
 

@@ -115,10 +115,14 @@ async def test_a_token_of_another_pepper_or_with_another_key_in_it_opens_nothing
 
 def test_an_asker_is_seen_by_the_rules_and_by_the_controller_alike() -> None:
     user = User("alice", "north", groups=("lab", "shop"), role=Role.DOMAIN_ADMIN)
-    asker = AuthenticatedPrincipal(Principal(Keypair(KEY, "alice"), user), "digest")
-    assert (asker.standing.user, asker.standing.domain, asker.standing.role) == ("alice", "north", Role.DOMAIN_ADMIN)
-    assert (asker.caller.owner.group, asker.caller.owner.access_key) == ("lab", KEY)
-    assert asker.caller.groups == asker.standing.groups == ("lab", "shop")
+    principal = AuthenticatedPrincipal(Principal(Keypair(KEY, "alice"), user), "digest")
+    assert (principal.subject.user, principal.subject.domain, principal.subject.role) == (
+        "alice",
+        "north",
+        Role.DOMAIN_ADMIN,
+    )
+    assert (principal.caller.owner.group, principal.caller.owner.access_key) == ("lab", KEY)
+    assert principal.caller.groups == principal.subject.groups == ("lab", "shop")
     lonely = AuthenticatedPrincipal(Principal(Keypair(KEY, "alice"), User("alice", "north")), "digest")
     assert lonely.caller.owner.group == "default"
 

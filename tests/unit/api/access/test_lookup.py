@@ -7,7 +7,7 @@ import pytest
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.access.lookup import kernel_at, read_session, require, require_at_all, seen_by, words
 from sokovan.api.errors import AmbiguousName, Forbidden
-from sokovan.domain.access import Action, Belonging, ObjectKind
+from sokovan.domain.access import Action, ObjectKind, Ownership
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AccessKey
 from sokovan.domain.tenancy import Keypair, Owner, Role, User
@@ -16,11 +16,15 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import StoredCluster
 
 
-def asker(user: str, role: Role = Role.USER, domain: str = "north") -> AuthenticatedPrincipal:
+def principal(user: str, role: Role = Role.USER, domain: str = "north") -> AuthenticatedPrincipal:
     return AuthenticatedPrincipal(Principal(Keypair(AccessKey("AK-1"), user), User(user, domain, role=role)), "digest")
 
 
-ALICE, STEWARD, ADMIN = asker("alice"), asker("sam", Role.DOMAIN_ADMIN), asker("root", Role.ADMIN, "default")
+ALICE, STEWARD, ADMIN = (
+    principal("alice"),
+    principal("sam", Role.DOMAIN_ADMIN),
+    principal("root", Role.ADMIN, "default"),
+)
 
 
 def test_a_filter_is_narrowed_to_what_the_caller_sees() -> None:
@@ -69,7 +73,7 @@ def test_what_may_not_be_seen_is_not_there_and_what_may_not_be_done_is_forbidden
     with pytest.raises(Forbidden, match="queue 'q'"):
         require(ALICE, Action.CHANGE, ObjectKind.QUEUE, name="q")
     with pytest.raises(ObjectNotFound, match="user 'bob'"):
-        require(ALICE, Action.SEE, ObjectKind.USER, Belonging(domain="north", user="bob"), name="bob")
+        require(ALICE, Action.SEE, ObjectKind.USER, Ownership(domain="north", user="bob"), name="bob")
 
 
 def test_what_a_role_never_does_is_refused_before_anything_is_looked_up() -> None:

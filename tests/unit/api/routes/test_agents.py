@@ -24,7 +24,7 @@ async def change(api: LittleApi, name: str, action: str, **options: Any) -> Any:
 
 async def test_everybody_sees_every_machine(api: LittleApi) -> None:
     state = AgentState(AgentId("a1"), 1, 1, load={"load_milli": 250})
-    await api.parts.agents.put(state, ttl_s=60)
+    await api.dependencies.agents.put(state, ttl_s=60)
     for user in (NORTH, steward("south"), "root"):
         page = (await api.get("/agents", user=user)).json()
         assert "a1" in [item["id"] for item in page["items"]]
@@ -80,9 +80,9 @@ async def test_only_a_lost_machine_is_declared_gone(api: LittleApi) -> None:
 
 async def test_a_change_wakes_the_scheduler(api: LittleApi) -> None:
     await api.cluster.agent("waking", devices=False)
-    await api.parts.hints.take("sessions")
+    await api.dependencies.hints.take("sessions")
     await change(api, "waking", "drain")
-    assert await api.parts.hints.take("sessions")
+    assert await api.dependencies.hints.take("sessions")
 
 
 @pytest.mark.parametrize("user", [NORTH, steward("north")])

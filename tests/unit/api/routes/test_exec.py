@@ -6,10 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sokovan.api.app import close_streams
+from sokovan.api.errors import BodyTooLarge
+from sokovan.api.routes.exec import next_message, read_request, read_size, send_last
+from sokovan.domain.errors import InvalidInput
 from sokovan.ports.agent_gateway import AgentRefused
-from sokovan.wire.api.execution import FRAME_MAX
+from sokovan.wire.api.execution import FRAME_MAX, ExecRequest
 from tests.unit.api.little_api import LittleApi, Socket, add_key, little_api, member, steward
 from tests.unit.api.talking_agents import EchoExecution
 
@@ -182,3 +186,66 @@ async def test_a_program_that_is_not_there_is_said_with_what_to_do(
     assert (problem["code"], problem["status"], code) == ("exec-failed", 409, 1008)
     assert "No such file" in problem["detail"]
     assert "inside the kernel" in problem["hint"]
+
+
+class Line:
+    """A socket that has received these messages, and keeps what is sent."""
+
+    def __init__(self, *messages: dict[str, Any]) -> None:
+        self._messages = iter([{"type": "websocket.connect"}, *messages])
+        self.sent: list[dict[str, Any]] = []
+
+    async def receive(self) -> dict[str, Any]:
+        return next(self._messages)
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    async def accepted(self) -> WebSocket:
+        websocket = WebSocket({"type": "websocket", "headers": []}, self.receive, self.send)
+        await websocket.accept()
+        return websocket
+
+
+async def test_a_request_says_what_to_run() -> None:
+    assert read_request('{"command": ["sh", "-c", "x"]}') == ExecRequest(command=["sh", "-c", "x"])
+    wanted = read_request(b'{"command": ["sh"], "terminal": true, "rows": 5, "columns": 6}')
+    assert (wanted.terminal, wanted.rows, wanted.columns) == (True, 5, 6)
+
+
+@pytest.mark.parametrize("message", ["{}", '{"command": []}', '{"command": ["a\\u0000"]}', b"\xff", "[]"])
+async def test_a_request_that_says_nothing_is_refused(message: str | bytes) -> None:
+    with pytest.raises(InvalidInput):
+        read_request(message)
+
+
+async def test_a_size_is_two_sides() -> None:
+    assert read_size('{"resize": [10, 20]}') == (10, 20)
+    for message in ('{"resize": [10]}', '{"resize": [0, 1]}', '{"resize": [1, 10001]}', '{"resize": "10x20"}', "{}"):
+        with pytest.raises(InvalidInput):
+            read_size(message)
+
+
+async def test_messages_are_bytes_or_text_and_not_too_large() -> None:
+    line = Line(
+        {"type": "websocket.receive", "bytes": b""},
+        {"type": "websocket.receive", "text": "hello"},
+        {"type": "websocket.receive", "bytes": b"x" * (FRAME_MAX + 1)},
+        {"type": "websocket.disconnect", "code": 1001},
+    )
+    websocket = await line.accepted()
+    assert await next_message(websocket) == b""
+    assert await next_message(websocket) == "hello"
+    with pytest.raises(BodyTooLarge):
+        await next_message(websocket)
+    with pytest.raises(WebSocketDisconnect):
+        await next_message(websocket)
+
+
+async def test_the_last_message_comes_before_the_end_and_a_client_who_left_is_no_trouble() -> None:
+    line = Line()
+    websocket = await line.accepted()
+    await send_last(websocket, {"exit_code": 3}, 1000)
+    assert [message["type"] for message in line.sent] == ["websocket.accept", "websocket.send", "websocket.close"]
+    assert line.sent[1]["text"] == '{"exit_code":3}'
+    await send_last(websocket, {"exit_code": 3}, 1000)

@@ -60,7 +60,7 @@ async def test_not_ready_while_the_manager_does_not_answer(
     api: LittleApi, monkeypatch: pytest.MonkeyPatch, fresh: Callable[[], Awaitable[object]]
 ) -> None:
     monkeypatch.setattr("sokovan.api.routes.system.LOOK_S", 0.05)
-    monkeypatch.setattr(api.parts.agents, "fresh", fresh)
+    monkeypatch.setattr(api.dependencies.agents, "fresh", fresh)
     for path, status in (("/readyz", 503), ("/health", 200)):
         answer = await api.get(path)
         assert (answer.status_code, answer.json()["status"]) == (status, "degraded")

@@ -18,7 +18,7 @@ ENROLLED = AgentEnrolled(at_ms=0, agent_id=AgentId("a1"), incarnation=1)
 NOTICE = NoticeIssued(at_ms=0, topic="quota", about="south")
 
 
-def asker(user: str, role: Role = Role.USER, domain: str = "north") -> AuthenticatedPrincipal:
+def principal(user: str, role: Role = Role.USER, domain: str = "north") -> AuthenticatedPrincipal:
     return AuthenticatedPrincipal(Principal(Keypair(AccessKey("AK-1"), user), User(user, domain, role=role)), "digest")
 
 
@@ -40,12 +40,12 @@ def about(name: str) -> tuple[Event, Event]:
 @pytest.mark.parametrize(
     ("who", "seen"),
     [
-        (asker("alice"), ["a"]),
-        (asker("bob"), ["b"]),
-        (asker("nobody"), []),
-        (asker("sam", Role.DOMAIN_ADMIN), ["a", "b"]),
-        (asker("sam", Role.DOMAIN_ADMIN, "south"), ["c"]),
-        (asker("root", Role.ADMIN), ["a", "b", "c"]),
+        (principal("alice"), ["a"]),
+        (principal("bob"), ["b"]),
+        (principal("nobody"), []),
+        (principal("sam", Role.DOMAIN_ADMIN), ["a", "b"]),
+        (principal("sam", Role.DOMAIN_ADMIN, "south"), ["c"]),
+        (principal("root", Role.ADMIN), ["a", "b", "c"]),
     ],
 )
 async def test_sessions_and_kernels_are_heard_of_by_whoever_sees_them(
@@ -57,7 +57,7 @@ async def test_sessions_and_kernels_are_heard_of_by_whoever_sees_them(
         events = [*about("a"), ENROLLED, *about("b"), *about("c"), *about("unknown")]
         told = await EventVisibility(cluster.store, who).of(events)
         wanted = [
-            one for name in (*seen, *(["unknown"] if who.standing.role is Role.ADMIN else [])) for one in about(name)
+            one for name in (*seen, *(["unknown"] if who.subject.role is Role.ADMIN else [])) for one in about(name)
         ]
         assert [one for one in told if one != ENROLLED] == wanted
         assert ENROLLED in told
@@ -65,14 +65,14 @@ async def test_sessions_and_kernels_are_heard_of_by_whoever_sees_them(
 
 async def test_what_is_about_others_in_words_is_for_administrators() -> None:
     async with StoredCluster.open() as cluster:
-        assert await EventVisibility(cluster.store, asker("alice")).of([NOTICE]) == []
-        assert await EventVisibility(cluster.store, asker("root", Role.ADMIN)).of([NOTICE]) == [NOTICE]
+        assert await EventVisibility(cluster.store, principal("alice")).of([NOTICE]) == []
+        assert await EventVisibility(cluster.store, principal("root", Role.ADMIN)).of([NOTICE]) == [NOTICE]
 
 
 async def test_whose_a_session_is_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("a", owner=Owner(user="alice", domain="north"))
-        sight = EventVisibility(cluster.store, asker("alice"))
+        sight = EventVisibility(cluster.store, principal("alice"))
         assert len(await sight.of(about("a"))) == 2
         monkeypatch.setattr(cluster.store, "read", None)
         assert len(await sight.of(about("a"))) == 2

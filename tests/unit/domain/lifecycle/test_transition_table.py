@@ -51,7 +51,7 @@ def test_a_move_without_a_row_is_refused_with_those_that_have_one() -> None:
 
 
 def test_a_final_state_says_that_it_is_final() -> None:
-    with pytest.raises(IllegalTransition, match="legal here: nothing, it is final"):
+    with pytest.raises(IllegalTransition, match="legal here: none, the state is final"):
         door().move(Door.BRICKED_UP, Push.OPENED, by=Cause.COORDINATOR)
 
 

@@ -102,14 +102,14 @@ async def test_steps_without_kernels_are_no_steps(desk: Desk) -> None:
     assert desk.writer.decide("test", sessions, lambda _session: [SessionStep(READY, by_report(), ())]) == []
     assert await desk.writer.move("test", []) == []
     assert await desk.writer.free("test", [], by_report()) == []
-    assert await desk.writer.want("test", [], Goal.STOP, by_coordinator()) == []
+    assert await desk.writer.set_goal("test", [], Goal.STOP, by_coordinator()) == []
     await desk.writer.note([], by_coordinator())
     assert desk.batches.transactions == 0
 
 
 async def test_a_proof_that_does_not_hold_frees_nothing_and_is_no_failure_of_ours(desk: Desk) -> None:
     sessions = await desk.scheduled("s1", "s2")
-    await desk.writer.want("test", [one.session_id for one in sessions], Goal.STOP, by_coordinator("test"))
+    await desk.writer.set_goal("test", [one.session_id for one in sessions], Goal.STOP, by_coordinator("test"))
     stopped = [record for one in sessions if (record := desk.live.get(one.session_id)) is not None]
     freed = await desk.writer.free(
         "test",

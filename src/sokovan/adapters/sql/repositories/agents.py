@@ -74,7 +74,7 @@ class SqlAgents:
             statement = statement.where(AGENTS.c.agent_id > after)
         return await self._records(statement)
 
-    async def makeup(self) -> Mapping[str, AgentProfile]:
+    async def profiles(self) -> Mapping[str, AgentProfile]:
         """See the port."""
         architectures: dict[str, dict[str, int]] = {}
         slots: dict[str, set[str]] = {}

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.sql.schema.tables import AUDIT_LOG
 from sokovan.adapters.sql.transaction import Transaction
-from sokovan.domain.plain_values import made, plain
+from sokovan.domain.plain_values import from_plain, to_plain
 from sokovan.ports.repositories.audit import AuditEntry
 
 BEGINNING = "0" * 64
@@ -34,7 +34,7 @@ class SqlAuditTrail:
         before, digest = (0, BEGINNING) if last is None else (last.sequence, last.digest)
         now_ms, rows = self._transaction.now_ms, []
         for number, entry in enumerate(entries, start=before + 1):
-            text = msgspec.json.encode(plain(entry), order="sorted").decode()
+            text = msgspec.json.encode(to_plain(entry), order="sorted").decode()
             row = {"sequence": number, "at_ms": now_ms, "entry": text, "previous": digest}
             digest = _digest(digest, number, now_ms, text)
             rows.append({**row, "digest": digest})
@@ -47,7 +47,8 @@ class SqlAuditTrail:
         statement = sa.select(AUDIT_LOG).where(AUDIT_LOG.c.sequence > after).order_by(AUDIT_LOG.c.sequence)
         rows = await self._transaction.fetch(statement.limit(limit))
         return [
-            (row.sequence, row.at_ms, made(AuditEntry, msgspec.json.decode(row.entry), key="entry")) for row in rows
+            (row.sequence, row.at_ms, from_plain(AuditEntry, msgspec.json.decode(row.entry), key="entry"))
+            for row in rows
         ]
 
     async def first_broken(self) -> int | None:

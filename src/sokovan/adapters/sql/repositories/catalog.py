@@ -34,7 +34,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.errors import Conflict, InvalidQueues, InvalidTopology, ObjectNotFound
 from sokovan.domain.lifecycle.session import SESSION
-from sokovan.domain.plain_values import made, plain
+from sokovan.domain.plain_values import from_plain, to_plain
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.tenancy import Domain, Group, Keypair, User
 from sokovan.ports.repositories.catalog import CatalogItem, Item
@@ -135,7 +135,7 @@ class SqlCatalog:
 
     async def _put(self, item: CatalogItem) -> None:
         shelf = SHELVES[type(item)]
-        values: dict[str, Any] = {"body": msgspec.json.encode(plain(item)).decode()}
+        values: dict[str, Any] = {"body": msgspec.json.encode(to_plain(item)).decode()}
         for field, table, what in shelf.refers:
             name = getattr(item, field)
             values[field] = name
@@ -230,4 +230,4 @@ def item_of(kind: type[Item], text: str) -> Item:
 @lru_cache(maxsize=4096)
 def _item(kind: Any, text: str) -> Any:
     # Items do not change, so equal texts give one item.
-    return made(kind, msgspec.json.decode(text), key=SHELVES[kind].what)
+    return from_plain(kind, msgspec.json.decode(text), key=SHELVES[kind].what)

@@ -18,7 +18,7 @@ from sokovan.adapters.sql.schema.tables import (
     USERS,
 )
 from sokovan.adapters.sql.transaction import Transaction
-from sokovan.domain.plain_values import made
+from sokovan.domain.plain_values import from_plain
 from sokovan.domain.policy import ResourcePolicy, Scope
 
 OWNED = {Scope.KEYPAIR: KEYPAIRS, Scope.USER: USERS, Scope.GROUP: GROUPS, Scope.DOMAIN: DOMAINS}
@@ -64,7 +64,7 @@ async def policies_by_owner(transaction: Transaction) -> dict[Scope, dict[str, R
 
 def policy_of(row: Any) -> ResourcePolicy:
     """A stored policy."""
-    return made(ResourcePolicy, msgspec.json.decode(row.body), key="resource policy")
+    return from_plain(ResourcePolicy, msgspec.json.decode(row.body), key="resource policy")
 
 
 def _limits_of(scope: Scope, policy: ResourcePolicy) -> dict[str, int]:

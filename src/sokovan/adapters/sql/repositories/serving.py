@@ -19,7 +19,7 @@ from sokovan.domain.events import DeploymentMoved, DeploymentScaled, RouteMoved
 from sokovan.domain.ids import AgentId, DeploymentId, KernelId, RouteId
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT, DeploymentStatus, DeploymentTrigger
 from sokovan.domain.lifecycle.route import ROUTE, RouteStatus, RouteTrigger
-from sokovan.domain.plain_values import made, plain
+from sokovan.domain.plain_values import from_plain, to_plain
 from sokovan.domain.records import Change, DeploymentRecord, HistoryEntry, RouteRecord
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.health import Health
@@ -188,7 +188,7 @@ class SqlRoutes:
         return await history.told(self._transaction, ROUTE.name, route_id)
 
     async def _insert_endpoints(self, route_id: RouteId, endpoints: Sequence[Endpoint]) -> None:
-        rows = [{"route_id": route_id, **plain(endpoint)} for endpoint in endpoints]
+        rows = [{"route_id": route_id, **to_plain(endpoint)} for endpoint in endpoints]
         if rows:
             await self._transaction.execute(sa.insert(ENDPOINTS), rows)
 
@@ -246,12 +246,12 @@ async def _advance(
 
 
 def _wanted(spec: DeploymentSpec) -> dict[str, Any]:
-    return {"replicas_desired": spec.replicas_desired, "body": msgspec.json.encode(plain(spec)).decode()}
+    return {"replicas_desired": spec.replicas_desired, "body": msgspec.json.encode(to_plain(spec)).decode()}
 
 
 def _deployment(row: Row[Any]) -> DeploymentRecord:
     return DeploymentRecord(
-        spec=made(DeploymentSpec, msgspec.json.decode(row.body), key="deployment"),
+        spec=from_plain(DeploymentSpec, msgspec.json.decode(row.body), key="deployment"),
         status=DeploymentStatus(row.status),
         version=row.version,
     )

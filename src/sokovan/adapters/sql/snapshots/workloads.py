@@ -12,7 +12,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.plain_values import made
+from sokovan.domain.plain_values import from_plain
 from sokovan.domain.session import Partition, Preemption, SessionType, TopologyConstraint
 from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
@@ -43,7 +43,9 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
         priority=spec["priority"],
         min_kernels=spec["min_kernels"],
         group_minimums=spec["group_minimums"],
-        partitions=made(tuple[Partition, ...], spec["partitions"], key="partitions") if spec["partitions"] else (),
+        partitions=from_plain(tuple[Partition, ...], spec["partitions"], key="partitions")
+        if spec["partitions"]
+        else (),
         topology=_topology(spec["topology"]),
         hypernode=row.hypernode,
         dependencies=tuple(SessionId(one) for one in spec["dependencies"]),
@@ -77,4 +79,4 @@ def _owner(user: str, group: str, domain: str, access_key: str) -> Owner:
 
 
 def _topology(value: Mapping[str, Any] | None) -> TopologyConstraint | None:
-    return None if value is None else made(TopologyConstraint, value, key="topology")
+    return None if value is None else from_plain(TopologyConstraint, value, key="topology")

@@ -49,7 +49,7 @@ class EnforceDeadlines:
         moved = await writer.move(self.name, plans)
         stuck = [one.session_id for one in bench.live.needing(Need.AN_END) if self._is_stuck(one)]
         change = by_coordinator(TERMINATION_TIMEOUT, "its kernels did not end in time; what they hold stays taken")
-        forced = await writer.want(self.name, stuck, Goal.FORCE, change)
+        forced = await writer.set_goal(self.name, stuck, Goal.FORCE, change)
         self._overdue = {one: times for one, times in self._overdue.items() if bench.live.session_of(one) is not None}
         return bool(moved or forced)
 

@@ -186,7 +186,7 @@ class EndLostSessions:
         moves = [KernelMove(one.kernel, one.trigger) for one in step.moves(session)]
         await unit.sessions.move_kernels(moves, step.change)
         detail = f"agent {agent_id} is lost; {spec.session_id} takes its place"
-        ended = await unit.sessions.want(before, Goal.FORCE, by_coordinator(AGENT_LOST, detail))
+        ended = await unit.sessions.set_goal(before, Goal.FORCE, by_coordinator(AGENT_LOST, detail))
         change = by_coordinator("requeued", f"it takes the place of {before}, whose agent was lost")
         successor = await unit.sessions.enqueue(spec, change, in_place_of=before)
         waiting = [one.session_id for one in self._bench.live.all() if before in one.spec.dependencies]

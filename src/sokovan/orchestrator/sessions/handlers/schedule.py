@@ -40,7 +40,7 @@ class ScheduleSessions:
             await self._bench.writer.note(report.stranded[group], by_coordinator("handler-failed", detail))
         for session_id, for_whom in report.evicted.items():
             change = by_coordinator(PREEMPTED, f"it makes room for {for_whom}")
-            await self._bench.writer.want(self.name, [session_id], Goal.STOP, change)
+            await self._bench.writer.set_goal(self.name, [session_id], Goal.STOP, change)
         if report.placed:
             await self._bench.reader.refresh()
         return bool(report.placed or report.evicted)

@@ -55,7 +55,7 @@ class KnownPools:
         return all(pool.slots.issuperset(needed) for pool in pools)
 
     async def _read(self) -> Mapping[str, Pool]:
-        found = await self._store.read(lambda unit: unit.fleet.makeup())
+        found = await self._store.read(lambda unit: unit.fleet.profiles())
         return {group: Pool(_usual(makeup), makeup.slots) for group, makeup in found.items()}
 
 

@@ -10,7 +10,7 @@ from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import KernelId, QueueName, ScalingGroupName, SessionId
-from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, in_words
+from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, problem_text
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.tenancy import Owner
 from sokovan.orchestrator.sessions.intake.images import is_process_image
@@ -47,7 +47,7 @@ class Preparer:
             return self._spec(asked, found.groups, found.scaling_group.name)
         except InvalidInput as error:
             # The nouns have the last word: what no validator asked about is refused as well.
-            raise InvalidRequest([Problem("session", in_words(error))]) from error
+            raise InvalidRequest([Problem("session", problem_text(error))]) from error
 
     def _spec(
         self, asked: IntakeQuery, groups: tuple[ResolvedGroup, ...], scaling_group: ScalingGroupName

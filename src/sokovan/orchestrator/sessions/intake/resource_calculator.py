@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.errors import InvalidSlots
-from sokovan.domain.problems import Problem, in_words
+from sokovan.domain.problems import Problem, problem_text
 from sokovan.domain.slot_notation import format_amount, parse_amount
 from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot
 from sokovan.orchestrator.sessions.intake.requests import Amount, SessionRequest
@@ -74,7 +74,7 @@ def _read(resources: Mapping[str, Amount], *, where: str) -> tuple[dict[str, int
             # Shared memory is no slot, but is written as memory is.
             amounts[slot] = parse_amount(MEMORY if slot == SHARED_MEMORY else slot, amount)
         except InvalidSlots as error:
-            problems.append(Problem(place, in_words(error)))
+            problems.append(Problem(place, problem_text(error)))
     return amounts, problems
 
 

@@ -73,7 +73,7 @@ class Submissions:
         InvalidRequest, IdempotencyConflict.
         """
         once = None if key is None else request_key(request, caller, key)
-        return await self._store.together(self._take_in, await self._wish(request, caller, once))
+        return await self._store.run_batched(self._take_in, await self._wish(request, caller, once))
 
     async def _take_in(self, unit: UnitOfWork, wishes: Sequence[_Wish]) -> Sequence[Submission | Exception]:
         """Judge, store and audit what came together, each for itself."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from sokovan.domain.access import Standing, sessions_of
+from sokovan.domain.access import AccessSubject, session_scope
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -142,7 +142,7 @@ def visible_to(caller: Caller) -> list[SessionFilter]:
     what becomes of it.
     """
     owner = caller.owner
-    scope = sessions_of(Standing(user=owner.user, domain=owner.domain, role=caller.role, groups=caller.groups))
+    scope = session_scope(AccessSubject(user=owner.user, domain=owner.domain, role=caller.role, groups=caller.groups))
     own = SessionFilter(user=owner.user, domain=scope.domain)
     return [own] if scope.user else [own, SessionFilter(domain=scope.domain)]
 

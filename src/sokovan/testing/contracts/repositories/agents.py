@@ -270,13 +270,13 @@ async def architectures_and_slots_are_told_by_scaling_group(cluster: StoredClust
         (only, 1, "aarch64", cpu),
     ):
         await cluster.agent(name, scaling_group=groups[group], architecture=architecture, slots=slots, devices=False)
-    found = await cluster.store.read(lambda unit: unit.fleet.makeup())
+    found = await cluster.store.read(lambda unit: unit.fleet.profiles())
     first = AgentProfile({"x86_64": 2, "aarch64": 1}, frozenset({"cpu", "cuda.device"}))
     expect(found[groups[0]] == first, f"the first group has {found[groups[0]]}")
     second = AgentProfile({"aarch64": 1}, frozenset({"cpu"}))
     expect(found[groups[1]] == second and groups[2] not in found, "other groups are told wrongly")
     await walked(cluster, only, AgentTrigger.LEFT)
-    left = await cluster.store.read(lambda unit: unit.fleet.makeup())
+    left = await cluster.store.read(lambda unit: unit.fleet.profiles())
     expect(groups[1] not in left, "an agent that has left for good counts")
 
 

@@ -29,7 +29,7 @@ async def move_together(
 
 async def wanted(cluster: StoredCluster, name: str, goal: Goal, change: Change) -> SessionRecord:
     """Raise a goal, for a reason."""
-    return await cluster.store.run(lambda unit: unit.sessions.want(SessionId(name), goal, change))
+    return await cluster.store.run(lambda unit: unit.sessions.set_goal(SessionId(name), goal, change))
 
 
 async def placed(

@@ -7,7 +7,7 @@ import msgspec
 
 from sokovan.adapters.sql.snapshots.workloads import session_workload
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
-from sokovan.domain.plain_values import plain
+from sokovan.domain.plain_values import to_plain
 from sokovan.domain.session import (
     KernelSpec,
     Partition,
@@ -55,7 +55,7 @@ RICH = SessionSpec(
 
 
 def rows_of(spec: SessionSpec, *statuses: str) -> tuple[Any, list[Any]]:
-    body = msgspec.json.encode(plain(spec)).decode()
+    body = msgspec.json.encode(to_plain(spec)).decode()
     owner = spec.owner
     row = SimpleNamespace(
         session_id=spec.session_id,

@@ -60,7 +60,7 @@ def test_unknown_slots_are_told_for_the_scaling_group_that_was_chosen() -> None:
 
     (problem,) = found.problems
     assert problem.where == "resources/cuda.device"
-    assert problem.problem == "scaling group cpus knows cpu, mem, not cuda.device"
+    assert problem.problem == "scaling group cpus has cpu, mem, not cuda.device"
 
 
 @pytest.mark.parametrize(

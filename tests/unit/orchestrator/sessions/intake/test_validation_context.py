@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.access import Action, Belonging, ObjectKind, Standing, may
+from sokovan.domain.access import AccessSubject, Action, ObjectKind, Ownership, may
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -207,9 +207,9 @@ def test_who_sees_what() -> None:
 @pytest.mark.parametrize("caller", [ALICE, BOB, CAROL, ROOT])
 def test_what_is_built_on_is_what_may_be_seen(caller: Caller) -> None:
     owner = caller.owner
-    standing = Standing(user=owner.user, domain=owner.domain, role=caller.role, groups=caller.groups)
+    standing = AccessSubject(user=owner.user, domain=owner.domain, role=caller.role, groups=caller.groups)
     for whose in (
-        Belonging(domain=domain, user=user, group=group)
+        Ownership(domain=domain, user=user, group=group)
         for domain in ("lab", "hq")
         for user in ("alice", "bob", "carol", "root")
         for group in ("vision", "speech", "ops")

@@ -24,7 +24,7 @@ from sokovan.domain.errors import IllegalTransition, InvalidSpec, ObjectNotFound
 from sokovan.domain.ids import SessionId, is_name
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
-from sokovan.domain.records import Change, HistoryEntry, KernelMove, SessionRecord, is_put_down
+from sokovan.domain.records import Change, HistoryEntry, KernelMove, SessionRecord, ended_by_user
 from sokovan.domain.session import SessionSpec, SessionType
 from sokovan.ports.repositories.sessions import NewSession, RequestKey, SessionFilter
 
@@ -152,19 +152,19 @@ class SqlSessions:
         ids = bound_ids(self._transaction, [state.session_id for state in current])
         return await read_records(self._transaction, chosen, ids)
 
-    async def want(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
+    async def set_goal(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
         """See the port."""
         session = await self._locked(session_id)
         if goal > session.goal and session.status not in SESSION.terminal:
             transitions = Transitions(self._transaction, change)
             session.goal = goal
-            trigger, put_down = KernelTrigger.STOP_REQUESTED, _is_put_down(session, goal, change)
+            trigger, ended_by_user = KernelTrigger.STOP_REQUESTED, _ended_by_user(session, goal, change)
             for kernel in session.kernels.values():
                 if kernel.status is KernelStatus.PENDING:
                     transitions.move_kernel(session, kernel, KernelTrigger.WITHDRAWN)
                 elif kernel.status in ALIVE:
                     transitions.move_kernel(session, kernel, trigger)
-            _settle_in_steps(transitions, session, trigger, put_down=put_down)
+            _settle_in_steps(transitions, session, trigger, ended_by_user=ended_by_user)
             await transitions.write()
         return await self.get(session_id)
 
@@ -230,18 +230,20 @@ def _ended_by(moves: Sequence[KernelMove]) -> tuple[KernelTrigger, list[int | No
     return worst.trigger, [move.exit_code for move in endings]
 
 
-def _is_put_down(session: SessionRow, goal: Goal, change: Change) -> bool:
+def _ended_by_user(session: SessionRow, goal: Goal, change: Change) -> bool:
     """Whether this stop is a good end; force is for what does not end well."""
     codes = [kernel.exit_code for kernel in session.kernels.values()]
-    return goal is Goal.STOP and is_put_down(SessionType(session.row.session_type), session.status, codes, by=change.by)
+    return goal is Goal.STOP and ended_by_user(
+        SessionType(session.row.session_type), session.status, codes, by=change.by
+    )
 
 
 def _settle_in_steps(
-    transitions: Transitions, session: SessionRow, trigger: KernelTrigger, *, put_down: bool = False
+    transitions: Transitions, session: SessionRow, trigger: KernelTrigger, *, ended_by_user: bool = False
 ) -> None:
     """Force passes through TERMINATING, so that the story has every step of the table."""
     if session.goal is Goal.FORCE and session.status not in SESSION.terminal:
         session.goal = Goal.STOP
         transitions.settle(session, trigger)
         session.goal = Goal.FORCE
-    transitions.settle(session, trigger, put_down=put_down)
+    transitions.settle(session, trigger, ended_by_user=ended_by_user)

@@ -98,11 +98,11 @@ class Transitions:
         trigger: KernelTrigger,
         exit_codes: Sequence[int | None] = (),
         *,
-        put_down: bool = False,
+        ended_by_user: bool = False,
     ) -> None:
         """Let the session follow its kernels, of which the last moved by `trigger`.
 
-        `put_down` says that to be stopped is its good end.
+        `ended_by_user` says that to be stopped is its good end.
         """
         self.touch(session)
         before, after = session.status, session.derived()
@@ -119,7 +119,7 @@ class Transitions:
         )
         if after in _ENDING and session.row.cause is None and session.session_id not in self._endings:
             cause = self.change.code or session_trigger.value
-            result = SessionResult.SUCCESS if put_down else result_of(trigger, exit_codes)
+            result = SessionResult.SUCCESS if ended_by_user else result_of(trigger, exit_codes)
             self._endings[session.session_id] = Ending(cause, self.change.detail, result)
         self._events.append(
             SessionMoved(

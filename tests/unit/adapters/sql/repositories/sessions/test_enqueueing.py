@@ -66,7 +66,7 @@ async def test_only_those_that_wait_are_handed_over() -> None:
             await cluster.submit(name)
         for name in ("waits", "left"):
             await cluster.submit(name, dependencies=(SessionId("first"), SessionId("else")))
-        await cluster.store.run(lambda unit: unit.sessions.want(SessionId("left"), Goal.STOP, BY_USER))
+        await cluster.store.run(lambda unit: unit.sessions.set_goal(SessionId("left"), Goal.STOP, BY_USER))
         pairs = await handed_over(cluster, "first", "heir")
         assert pairs == {("waits", "heir"), ("waits", "else"), ("left", "first"), ("left", "else")}
         left = await cluster.store.read(lambda unit: unit.sessions.get(SessionId("left")))

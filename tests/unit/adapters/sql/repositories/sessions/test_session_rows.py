@@ -18,7 +18,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.plain_values import InvalidDocument, made, plain
+from sokovan.domain.plain_values import InvalidDocument, from_plain, to_plain
 from sokovan.domain.records import KernelRecord
 from sokovan.domain.session import Mount, SessionSpec, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot
@@ -50,8 +50,8 @@ def test_a_spec_is_stored_as_the_rest_of_the_system_writes_values() -> None:
     spec = session_spec("s", kernels=2, mounts=(Mount("/a", "/b"),), topology=TopologyConstraint(TopologyMode.HARD, 2))
     labelled = replace(spec, kernels=(replace(spec.kernels[0], labels=MappingProxyType({"a": "b"})),))
     for one in (spec, labelled):
-        assert msgspec.json.decode(spec_text(one)) == plain(one)
-        assert made(SessionSpec, plain(one), key="session") == spec_of(spec_text(one))
+        assert msgspec.json.decode(spec_text(one)) == to_plain(one)
+        assert from_plain(SessionSpec, to_plain(one), key="session") == spec_of(spec_text(one))
 
 
 def test_a_state_is_shown_as_a_record() -> None:
