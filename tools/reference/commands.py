@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from sokovan.cli.app import make_app
-from sokovan.cli.catalogue import COMMANDS
+from sokovan.cli.command_table import COMMANDS
 
 INTRODUCTION = """\
 # Commands

@@ -5,9 +5,9 @@ from __future__ import annotations
 from cyclopts import App, CycloptsError, Parameter
 
 from sokovan import __version__
-from sokovan.cli.catalogue import COMMANDS, NOUNS
+from sokovan.cli.command_table import COMMANDS, NOUNS
+from sokovan.cli.errors import usage_error
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.problems import misused
 
 # After them stands a command with options of its own.
 _TAKE_COMMANDS = frozenset({"run", "plan", "exec"})
@@ -38,7 +38,7 @@ def run_command(words: list[str]) -> int:
     try:
         status = make_app()(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:
-        raise misused(_sentence(error), hint=_help_for(words)) from error
+        raise usage_error(_sentence(error), hint=_help_for(words)) from error
     return status if isinstance(status, int) else OK
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.cli.problems import OurFailure
+from sokovan.cli.errors import ClientFailure
 
 OK = 0
 FAILED = 1
@@ -12,7 +12,7 @@ LOGIN = 4
 REFUSED = 5
 WAITING = 6
 UNREACHABLE = 7
-OURS = 125
+CLIENT_FAILURE = 125
 NO_PROGRAM = 127
 INTERRUPTED = 130
 
@@ -25,7 +25,7 @@ MEANINGS = {
     REFUSED: "a permission, a quota, a name that is taken or the state of an object is in the way",
     WAITING: "it cannot be placed, still waits at --timeout, or waited for longer than its pool allows",
     UNREACHABLE: "the server cannot be reached",
-    OURS: "run, exec and shell: sokovan itself failed; every other code is the command's own",
+    CLIENT_FAILURE: "run, exec and shell: sokovan itself failed; every other code is the command's own",
     NO_PROGRAM: "run, exec and shell: there is no such program where the command would run",
     INTERRUPTED: "Ctrl-C",
 }
@@ -66,8 +66,8 @@ _BY_HTTP_STATUS = {
 
 def exit_code_of(error: object) -> int:
     """The status for an error, by its code, or by the HTTP status that it came with."""
-    if isinstance(error, OurFailure):
-        return NO_PROGRAM if error.code == PROGRAM_NOT_FOUND or NOT_FOUND_MARK in error.message else OURS
+    if isinstance(error, ClientFailure):
+        return NO_PROGRAM if error.code == PROGRAM_NOT_FOUND or NOT_FOUND_MARK in error.message else CLIENT_FAILURE
     code, status = getattr(error, "code", ""), getattr(error, "status", None)
     if code in _BY_CODE:
         return _BY_CODE[code]

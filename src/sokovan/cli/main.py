@@ -7,10 +7,10 @@ import sys
 from itertools import pairwise
 
 from sokovan import __version__
-from sokovan.cli.catalogue import NOUNS, first_words, noun_overview, overview
+from sokovan.cli.command_table import NOUNS, first_words, noun_overview, overview
+from sokovan.cli.errors import CommandError, usage_error
 from sokovan.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_code_of
-from sokovan.cli.output import complain, say, talk
-from sokovan.cli.problems import CommandProblem, misused
+from sokovan.cli.output import print_data, print_error, print_status
 
 
 def main() -> None:
@@ -23,12 +23,12 @@ def main() -> None:
         _silence()
         status = FAILED
     except OSError as error:
-        problem = CommandProblem(
+        problem = CommandError(
             f"cannot write the output: {error.strerror or error}",
             code="unwritable-output",
             hint="see whether the disk is full or the other side has closed",
         )
-        complain(problem, json_too=False)
+        print_error(problem, json_too=False)
         _silence()
         status = FAILED
     if status:
@@ -38,32 +38,32 @@ def main() -> None:
 def run(words: list[str]) -> int:
     """Run a command line; the status with which it ends."""
     if words in ([], ["-h"], ["--help"]):
-        say(overview())
+        print_data(overview())
         return OK
     if words[0] in NOUNS and words[1:] in ([], ["-h"], ["--help"]):
-        say(noun_overview(words[0]))
+        print_data(noun_overview(words[0]))
         return OK
     if words == ["--version"]:
-        say(__version__)
+        print_data(__version__)
         return OK
     if words[0] == "__complete":  # a shell asks, at every Tab; no help tells of it
         from sokovan.cli.completion.candidates import complete  # noqa: PLC0415  # nobody else needs it
 
         return complete(words[1:])
     if words[0] not in first_words() and not words[0].startswith("-"):
-        complain(_unknown(words[0]), json_too=wants_json(words))
+        print_error(_unknown(words[0]), json_too=wants_json(words))
         return USAGE
     from sokovan.cli.app import run_command  # noqa: PLC0415  # the parser takes longer to load than all of this
 
     try:
         return run_command(_with_standard_input(words))
     except KeyboardInterrupt:
-        talk("interrupted")
+        print_status("interrupted")
         return INTERRUPTED
     except OSError:  # commands tell of the files they read; what is left is our own output
         raise
     except Exception as error:  # noqa: BLE001  # whatever it is, it becomes a message and a status
-        return _told(error, json_too=wants_json(words))
+        return _report(error, json_too=wants_json(words))
 
 
 def wants_json(words: list[str]) -> bool:
@@ -75,30 +75,30 @@ def wants_json(words: list[str]) -> bool:
     return (chosen[-1] if chosen else os.environ.get("SOKOVAN_OUTPUT", "")) in {"json", "jsonl"}
 
 
-def _told(error: Exception, *, json_too: bool) -> int:
+def _report(error: Exception, *, json_too: bool) -> int:
     # api is not for errors: the client tells of its requests then.
     if set(os.environ.get("SOKOVAN_DEBUG", "").split(",")) - {"", "0", "api"}:
         import traceback  # noqa: PLC0415  # only for those who ask
 
         traceback.print_exception(error)
     if all(hasattr(error, name) for name in ("code", "message", "hint")):
-        complain(error, json_too=json_too)  # type: ignore[arg-type]  # just looked at
+        print_error(error, json_too=json_too)  # type: ignore[arg-type]  # just looked at
         return exit_code_of(error)
-    problem = CommandProblem(
+    problem = CommandError(
         f"{type(error).__name__}: {error}",
         code="internal",
         hint="this is a defect of sokovan; set SOKOVAN_DEBUG=1 and report what it prints",
     )
-    complain(problem, json_too=json_too)
+    print_error(problem, json_too=json_too)
     return FAILED
 
 
-def _unknown(word: str) -> CommandProblem:
+def _unknown(word: str) -> CommandError:
     from difflib import get_close_matches  # noqa: PLC0415  # only for those who mistype
 
     close = get_close_matches(word, first_words(), n=1)
     told = f"; did you mean {close[0]!r}?" if close else ""
-    return misused(f"there is no command {word[:60]!r}{told}", hint="sokovan --help lists every command")
+    return usage_error(f"there is no command {word[:60]!r}{told}", hint="sokovan --help lists every command")
 
 
 def _with_standard_input(words: list[str]) -> list[str]:

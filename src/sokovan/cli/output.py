@@ -24,24 +24,24 @@ class ErrorReport(Protocol):
         """What to do next."""
 
 
-def say(text: str) -> None:
+def print_data(text: str) -> None:
     """Data, for people or programs."""
     print(text)
 
 
-def hand_over() -> None:
+def flush_output() -> None:
     """Let those who read a pipe have what was said so far: the next may take long."""
     sys.stdout.flush()
 
 
-def say_bytes(content: bytes) -> None:
+def print_bytes(content: bytes) -> None:
     """Data as it is, at once: the output of a kernel need not be text."""
     sys.stdout.flush()
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
 
 
-def talk(text: str, *, end: str = "\n") -> None:
+def print_status(text: str, *, end: str = "\n") -> None:
     """Words about the data; never mixed into it."""
     print(text, end=end, file=sys.stderr, flush=True)
 
@@ -51,7 +51,7 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def complain(error: ErrorReport, *, json_too: bool) -> None:
+def print_error(error: ErrorReport, *, json_too: bool) -> None:
     """An error on standard error; as an object too where the output is for programs."""
     if json_too:
         print(json.dumps(problem_object(error), ensure_ascii=False), file=sys.stderr)

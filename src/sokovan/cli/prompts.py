@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sokovan.cli.output import talk
+from sokovan.cli.output import print_status
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
 
 
@@ -27,10 +27,10 @@ def confirm(question: str, *, yes: bool) -> None:
 
 def ask(prompt: str) -> str:
     """A line from the terminal, in lower case; the prompt is talk, not data."""
-    talk(prompt, end="")
+    print_status(prompt, end="")
     answer = sys.stdin.readline()
     if not answer:
-        talk("")
+        print_status("")
     return answer.strip().lower()
 
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sokovan.cli.output import as_json, plain_cell, say, table
+from sokovan.cli.output import as_json, plain_cell, print_data, table
 from sokovan.sdk.errors import InvalidSetting
 
 T = TypeVar("T")
 
-# The widths of a table that has begun, by column.
-Begun = Mapping[str, int]
+# The widths of a table that has widths, by column.
+ColumnWidths = Mapping[str, int]
 
 FORMATS = ("table", "wide", "json", "jsonl", "yaml", "csv", "name")
-IN_COLUMNS = frozenset({"table", "wide", "csv"})
+COLUMN_FORMATS = frozenset({"table", "wide", "csv"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +34,23 @@ class Column(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class OutputFormat:
     """How to print: one of the formats, and maybe only some columns of it."""
 
     format: str = "table"
     columns: tuple[str, ...] = ()
 
     @property
-    def is_for_people(self) -> bool:
+    def is_table(self) -> bool:
         """Whether it is a table."""
         return self.format in {"table", "wide"}
 
 
-def checked_form(format_name: str, columns: str | None) -> Form:
+def output_format(format_name: str, columns: str | None) -> OutputFormat:
     """The form that these options mean. Raises InvalidSetting."""
     if format_name not in FORMATS:
         raise InvalidSetting(f"{format_name[:60]!r} is not a format of output", hint=f"use one of {', '.join(FORMATS)}")
-    if columns is not None and format_name not in IN_COLUMNS:
+    if columns is not None and format_name not in COLUMN_FORMATS:
         raise InvalidSetting(
             f"--columns is for tables and csv, and the format is {format_name}",
             hint="leave it out, or say -o table; jq picks fields of JSON: sokovan ps --json | jq '.[].name'",
@@ -58,66 +58,68 @@ def checked_form(format_name: str, columns: str | None) -> Form:
     names = tuple(name.strip().lower() for name in columns.split(",") if name.strip()) if columns is not None else ()
     if columns is not None and not names:
         raise InvalidSetting("--columns names no column", hint="write --columns NAME,STATE")
-    return Form(format_name, names)
+    return OutputFormat(format_name, names)
 
 
-def show_all(items: Iterable[T], columns: Sequence[Column[T]], form: Form, *, name: Callable[[T], str]) -> None:
+def show_all(items: Iterable[T], columns: Sequence[Column[T]], form: OutputFormat, *, name: Callable[[T], str]) -> None:
     """Print a list; an empty one is an empty list, never prose."""
     chosen = chosen_columns(columns, form)
     if form.format == "jsonl":
         for item in items:
-            say(plain_line(item))
+            print_data(plain_line(item))
         return
     found = list(items)
     match form.format:
         case "json":
-            say(as_json([plain(item) for item in found]))
+            print_data(as_json([plain(item) for item in found]))
         case "yaml":
-            say(_yaml([plain(item) for item in found]))
+            print_data(_yaml([plain(item) for item in found]))
         case "name":
             for item in found:
-                say(name(item))
+                print_data(name(item))
         case "csv":
-            say(_csv(chosen, found))
+            print_data(_csv(chosen, found))
         case _:
             rows = [[column.cell(item) for column in chosen] for item in found]
-            say(table([column.heading for column in chosen], rows))
+            print_data(table([column.heading for column in chosen], rows))
 
 
-def show_one(item: T, facts: Sequence[tuple[str, str]], form: Form, *, name: str) -> None:
+def show_one(item: T, facts: Sequence[tuple[str, str]], form: OutputFormat, *, name: str) -> None:
     """Print one object, or its facts line by line. Raises InvalidSetting."""
     facts = _chosen_facts(facts, form, name)
     match form.format:
         case "json":
-            say(as_json(plain(item)))
+            print_data(as_json(plain(item)))
         case "jsonl":
-            say(plain_line(item))
+            print_data(plain_line(item))
         case "yaml":
-            say(_yaml(plain(item)))
+            print_data(_yaml(plain(item)))
         case "name":
-            say(name)
+            print_data(name)
         case "csv":
-            say(_csv_rows([[fact for fact, _ in facts], [value for _, value in facts]]))
+            print_data(_csv_rows([[fact for fact, _ in facts], [value for _, value in facts]]))
         case _:
             width = max(len(fact) for fact, _ in facts) + 2
             for fact, value in facts:
-                say(f"{fact.ljust(width)}{plain_cell(value)}")
+                print_data(f"{fact.ljust(width)}{plain_cell(value)}")
 
 
-def show_more(item: T, columns: Sequence[Column[T]], form: Form, *, name: Callable[[T], str], begun: Begun) -> None:
+def show_next(
+    item: T, columns: Sequence[Column[T]], form: OutputFormat, *, name: Callable[[T], str], widths: ColumnWidths
+) -> None:
     """Print one more object of a list that grows."""
     chosen = chosen_columns(columns, form)
     if form.format == "csv":
-        say(_csv_rows([[column.cell(item) for column in chosen]]))
-    elif form.is_for_people:
+        print_data(_csv_rows([[column.cell(item) for column in chosen]]))
+    elif form.is_table:
         cells = [plain_cell(column.cell(item)) for column in chosen]
-        widths = [begun[column.name] for column in chosen]
-        say("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+        padded = [cell.ljust(widths[column.name]) for cell, column in zip(cells, chosen, strict=True)]
+        print_data("  ".join(padded).rstrip())
     else:
         show_all([item], columns, form, name=name)
 
 
-def widths_of(items: Iterable[T], columns: Sequence[Column[T]]) -> Begun:
+def widths_of(items: Iterable[T], columns: Sequence[Column[T]]) -> ColumnWidths:
     """How wide each column of a list is at its beginning."""
     found = list(items)
     return {each.name: max([len(each.heading), *(len(each.cell(item)) for item in found)]) for each in columns}
@@ -135,7 +137,7 @@ def plain_line(item: object) -> str:
     return json.dumps(plain(item), ensure_ascii=False)
 
 
-def chosen_columns(columns: Sequence[Column[T]], form: Form) -> list[Column[T]]:
+def chosen_columns(columns: Sequence[Column[T]], form: OutputFormat) -> list[Column[T]]:
     """The columns to print. Raises InvalidSetting for one that is not there."""
     by_name = {column.name: column for column in columns}
     unknown = [name for name in form.columns if name not in by_name]
@@ -146,7 +148,7 @@ def chosen_columns(columns: Sequence[Column[T]], form: Form) -> list[Column[T]]:
     return [column for column in columns if form.format in {"wide", "csv"} or not column.wide]
 
 
-def _chosen_facts(facts: Sequence[tuple[str, str]], form: Form, name: str) -> Sequence[tuple[str, str]]:
+def _chosen_facts(facts: Sequence[tuple[str, str]], form: OutputFormat, name: str) -> Sequence[tuple[str, str]]:
     by_name = dict(facts)
     unknown = [fact for fact in form.columns if fact not in by_name]
     if unknown:

@@ -80,11 +80,11 @@ def canned_server() -> Iterator[CannedServer]:
         def log_message(self, *_words: object) -> None:
             """Say nothing."""
 
-    class Server(ThreadingHTTPServer):
+    class ServerOptions(ThreadingHTTPServer):
         def handle_error(self, *_about: object) -> None:
             """A client that has enough of a stream hangs up, and that is no error."""
 
-    with Server(("127.0.0.1", 0), Handler) as server:
+    with ServerOptions(("127.0.0.1", 0), Handler) as server:
         canned.url = f"http://127.0.0.1:{server.server_address[1]}"
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

@@ -7,8 +7,8 @@ from importlib import import_module
 import pytest
 
 from sokovan.cli.app import make_app, run_command
-from sokovan.cli.catalogue import COMMANDS
-from sokovan.cli.problems import CommandProblem
+from sokovan.cli.command_table import COMMANDS
+from sokovan.cli.errors import CommandError
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS))
@@ -53,7 +53,7 @@ def test_every_option_says_what_it_is_for() -> None:
     ],
 )
 def test_what_the_parser_does_not_understand_is_a_usage_error(words: list[str], told: str, hint: str) -> None:
-    with pytest.raises(CommandProblem) as raised:
+    with pytest.raises(CommandError) as raised:
         run_command(words)
     assert told in raised.value.message
     assert (raised.value.code, raised.value.hint) == ("usage", hint)

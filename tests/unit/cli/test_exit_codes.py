@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sokovan.cli.errors import ClientFailure, CommandError
 from sokovan.cli.exit_codes import MEANINGS, exit_code_of
-from sokovan.cli.problems import CommandProblem, OurFailure
 from sokovan.sdk import errors
 from sokovan.sdk.errors import api_problem
 from sokovan.wire.api.system import ProblemView
@@ -37,9 +37,9 @@ def told(status: int) -> errors.ApiProblem:
         (errors.InvalidSpecFile("x"), 2),
         (errors.InvalidObjectName("x"), 2),
         (errors.UnexpectedAnswer("x"), 1),
-        (OurFailure(errors.Unreachable("x")), 125),
-        (OurFailure(errors.InvalidSpecFile("agent a1 refuses: no 'x' [program-not-found]")), 127),
-        (CommandProblem("x", code="usage", hint=""), 2),
+        (ClientFailure(errors.Unreachable("x")), 125),
+        (ClientFailure(errors.InvalidSpecFile("agent a1 refuses: no 'x' [program-not-found]")), 127),
+        (CommandError("x", code="usage", hint=""), 2),
         (ValueError("x"), 1),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from sokovan import __version__
 from sokovan.cli import main as command
-from sokovan.cli.catalogue import NOUNS, first_words
+from sokovan.cli.command_table import NOUNS, first_words
 from sokovan.cli.main import wants_json
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sokovan.cli.output import as_json, complain, plain_cell, say, table, talk
+from sokovan.cli.output import as_json, plain_cell, print_data, print_error, print_status, table
 from sokovan.domain.errors import InvalidName
 
 
@@ -15,8 +15,8 @@ def test_a_line_break_in_a_cell_is_a_space() -> None:
 
 
 def test_data_goes_to_standard_output_and_talk_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    say("data")
-    talk("words")
+    print_data("data")
+    print_status("words")
     assert capsys.readouterr() == ("data\n", "words\n")
 
 
@@ -26,7 +26,7 @@ def test_json_keeps_the_order_of_its_keys_and_its_letters() -> None:
 
 
 def test_an_error_is_told_to_people_with_hint_and_code(capsys: pytest.CaptureFixture[str]) -> None:
-    complain(InvalidName(what="agent", name="a b"), json_too=False)
+    print_error(InvalidName(what="agent", name="a b"), json_too=False)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("error: 'a b' is not a name for an agent\n  hint: use 1 to 128 letters")
@@ -34,7 +34,7 @@ def test_an_error_is_told_to_people_with_hint_and_code(capsys: pytest.CaptureFix
 
 
 def test_an_error_is_told_to_programs_as_one_object_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    complain(InvalidName(what="agent", name="a b"), json_too=True)
+    print_error(InvalidName(what="agent", name="a b"), json_too=True)
     out, err = capsys.readouterr()
     assert out == ""
     assert set(json.loads(err)) == {"code", "message", "hint"}

@@ -9,10 +9,10 @@ from cyclopts import Parameter
 
 from sokovan.cli import formatting
 from sokovan.cli.commands.catalog.catalog import list_all
-from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
-from sokovan.cli.commands.sessions.session_views import history_columns
+from sokovan.cli.commands.options import DEFAULT_SERVER, TABLE_OUTPUT, OutputOptions, ServerOptions, Yes
+from sokovan.cli.commands.sessions.session_tables import history_columns
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import talk
+from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_one
 from sokovan.sdk.environment import SystemEnvironment
@@ -28,7 +28,7 @@ _PRETENDED_LABEL = "sokovan.pretended"
 def ls(
     *,
     all: Annotated[bool, Parameter(name=["--all", "-a"], negative=())] = False,  # noqa: A002  # the flag is --all
-    shown: Shown = AS_TABLE,
+    shown: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """List machines.
 
@@ -55,7 +55,7 @@ def has_left(agent: AgentView) -> bool:
     return agent.status == "terminated" or (agent.status == "lost" and pretended and agent.kernels == 0)
 
 
-def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Show one machine.
 
     For example:
@@ -77,7 +77,7 @@ def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     return OK
 
 
-def history(name: str, /, *, shown: Shown = AS_TABLE) -> int:
+def history(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Tell the story of a machine.
 
     For example:
@@ -91,7 +91,7 @@ def history(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, history_columns(utc=shown.utc), lambda client: client.agents.history(name), key="after")
 
 
-def drain(name: str, /, *, reason: str = "", server: Server = ON_SERVER) -> int:
+def drain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_SERVER) -> int:
     """Start nothing new on a machine; what runs goes on.
 
     For example:
@@ -106,11 +106,11 @@ def drain(name: str, /, *, reason: str = "", server: Server = ON_SERVER) -> int:
     """
     with server.client() as client:
         agent = client.agents.drain(name, reason=reason)
-    talk(f"{agent.id}  {agent.status.upper()}  {agent.kernels} kernels go on")
+    print_status(f"{agent.id}  {agent.status.upper()}  {agent.kernels} kernels go on")
     return OK
 
 
-def undrain(name: str, /, *, reason: str = "", server: Server = ON_SERVER) -> int:
+def undrain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_SERVER) -> int:
     """Take a drained machine back.
 
     For example:
@@ -125,11 +125,11 @@ def undrain(name: str, /, *, reason: str = "", server: Server = ON_SERVER) -> in
     """
     with server.client() as client:
         agent = client.agents.undrain(name, reason=reason)
-    talk(f"{agent.id}  {agent.status.upper()}")
+    print_status(f"{agent.id}  {agent.status.upper()}")
     return OK
 
 
-def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Server = ON_SERVER) -> int:
+def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Say that a machine never comes back.
 
     What it held is free then, and its kernels are over. If it is not gone, the same slots would be used twice: be sure.
@@ -147,7 +147,7 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
     confirm(f"declare {name} gone for ever", yes=yes)
     with server.client() as client:
         agent = client.agents.declare_gone(name, reason=reason)
-    talk(f"{agent.id}  {agent.status.upper()}")
+    print_status(f"{agent.id}  {agent.status.upper()}")
     return OK
 
 

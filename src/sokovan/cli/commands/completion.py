@@ -6,7 +6,7 @@ from typing import Literal
 
 from sokovan.cli.completion.scripts import SCRIPTS
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import say
+from sokovan.cli.output import print_data
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
@@ -25,5 +25,5 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     shell
         Which shell.
     """
-    say(SCRIPTS[shell])
+    print_data(SCRIPTS[shell])
     return OK

@@ -8,9 +8,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from sokovan.cli.commands.options import AS_TABLE, Flag, Shown, Yes
+from sokovan.cli.commands.options import TABLE_OUTPUT, Flag, OutputOptions, Yes
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import talk
+from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm, is_interactive
 from sokovan.cli.rendering import Column, show_all
 from sokovan.sdk.config import config_path, is_token, read_config, remove_context, save_context, use_context
@@ -37,7 +37,7 @@ COLUMNS: list[Column[KnownContext]] = [
 ]
 
 
-def ls(*, shown: Shown = AS_TABLE) -> int:
+def ls(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """List the servers this client knows.
 
     For example:
@@ -64,7 +64,7 @@ def use(name: str, /) -> int:
         The name of a context that is known.
     """
     use_context(name)
-    talk(f"context {name} is in use")
+    print_status(f"context {name} is in use")
     return OK
 
 
@@ -90,7 +90,7 @@ def add(name: str, url: str, /, *, token_file: str | None = None, keep_current: 
         Do not make it the current one.
     """
     save_context(name, url, _token(token_file), make_current=not keep_current)
-    talk(f"context {name} saved in {config_path()}")
+    print_status(f"context {name} saved in {config_path()}")
     return OK
 
 
@@ -107,7 +107,7 @@ def remove(name: str, /, *, yes: Yes = False) -> int:
     """
     confirm(f"forget context {name} and its key", yes=yes)
     remove_context(name)
-    talk(f"context {name} forgotten")
+    print_status(f"context {name} forgotten")
     return OK
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sokovan.cli.commands.catalog.catalog import list_all
-from sokovan.cli.commands.options import AS_TABLE, ON_SERVER, Server, Shown, Yes
+from sokovan.cli.commands.options import DEFAULT_SERVER, TABLE_OUTPUT, OutputOptions, ServerOptions, Yes
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.formatting import or_none
-from sokovan.cli.output import talk
+from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_one
 from sokovan.wire.api.tenancy import KeyView
@@ -19,7 +19,7 @@ COLUMNS: list[Column[KeyView]] = [
 ]
 
 
-def ls(*, shown: Shown = AS_TABLE) -> int:
+def ls(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """List keys, without their secrets.
 
     For example:
@@ -28,7 +28,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.keys.list(), key="access_key")
 
 
-def add(user: str | None = None, /, *, quota: str | None = None, shown: Shown = AS_TABLE) -> int:
+def add(user: str | None = None, /, *, quota: str | None = None, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Make a key for a user; it is shown once.
 
     For example:
@@ -46,11 +46,11 @@ def add(user: str | None = None, /, *, quota: str | None = None, shown: Shown = 
     with shown.client() as client:
         made = client.keys.create(user or client.whoami().user, policy=quota)
     show_one(made, [("key", made.access_key), ("user", made.user), ("token", made.token)], form, name=made.access_key)
-    talk("the token is shown this once; keep it, or add it with sokovan context add")
+    print_status("the token is shown this once; keep it, or add it with sokovan context add")
     return OK
 
 
-def remove(key: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(key: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Make a key useless.
 
     For example:
@@ -64,5 +64,5 @@ def remove(key: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
     confirm(f"make key {key} useless", yes=yes)
     with server.client() as client:
         client.keys.delete(key)
-    talk(f"key {key} removed")
+    print_status(f"key {key} removed")
     return OK

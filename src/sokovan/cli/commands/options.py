@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from sokovan.cli.output import as_json, say, talk
-from sokovan.cli.rendering import Form, checked_form, plain
+from sokovan.cli.output import as_json, print_data, print_status
+from sokovan.cli.rendering import OutputFormat, output_format, plain
 from sokovan.sdk.settings import ClientSettings, resolve
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Do not 
 
 @Parameter(name="*", group=COMMON)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class ServerOptions:
     """Which server is meant."""
 
     context: Annotated[str | None, Parameter(help="The context to use; see sokovan context ls.")] = None
@@ -40,7 +40,7 @@ class Server:
 
 @Parameter(name="*", group=COMMON)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown(Server):
+class OutputOptions(ServerOptions):
     """Which server is meant, and how to print what it says."""
 
     output: Annotated[
@@ -51,15 +51,15 @@ class Shown(Server):
     columns: Annotated[str | None, Parameter(help="Only these columns, with commas.")] = None
     utc: Annotated[bool, Parameter(negative=(), help="Times as they are, not how long ago.")] = False
 
-    def form(self) -> Form:
+    def form(self) -> OutputFormat:
         """How to print. Raises InvalidSetting."""
         asked = "json" if self.json else self.output or self.settings()["output"] or "table"
-        return checked_form(asked, self.columns)
+        return output_format(asked, self.columns)
 
 
 @Parameter(name="*", group=COMMON)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acting(Server):
+class ActionOptions(ServerOptions):
     """Which server is meant, and for whom to say what came of it."""
 
     json: Annotated[bool, Parameter(negative=(), help="Print what came of it as JSON.")] = False
@@ -67,11 +67,11 @@ class Acting(Server):
     def tell(self, item: object, line: str) -> None:
         """The object itself for programs; a line of talk for people."""
         if self.json:
-            say(as_json(plain(item)))
+            print_data(as_json(plain(item)))
         else:
-            talk(line)
+            print_status(line)
 
 
-ON_SERVER = Server()
-ACTING = Acting()
-AS_TABLE = Shown()
+DEFAULT_SERVER = ServerOptions()
+DEFAULT_ACTION = ActionOptions()
+TABLE_OUTPUT = OutputOptions()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sokovan import __version__
-from sokovan.cli.commands.options import AS_TABLE, Shown
+from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.rendering import show_one
 from sokovan.sdk.errors import ClientProblem
@@ -23,7 +23,7 @@ class Versions:
     server_note: str = ""
 
 
-def version(*, shown: Shown = AS_TABLE) -> int:
+def version(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Show the versions of client and server.
 
     A server that does not answer is no failure.
@@ -39,7 +39,7 @@ def version(*, shown: Shown = AS_TABLE) -> int:
     return OK
 
 
-def _found(shown: Shown) -> Versions:
+def _found(shown: OutputOptions) -> Versions:
     try:
         with shown.client(timeout_s=PATIENCE_S) as client:
             return Versions(__version__, client.health().version, client.endpoint.url)

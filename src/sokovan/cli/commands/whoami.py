@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sokovan.cli.commands.options import AS_TABLE, Shown
+from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.formatting import NONE
 from sokovan.cli.rendering import show_one
 
 
-def whoami(*, shown: Shown = AS_TABLE) -> int:
+def whoami(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Say who you are to the server.
 
     For example:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sokovan.cli.catalogue import COMMANDS, NOUNS
-from sokovan.cli.completion.word_kinds import MANY, VALUES, WORDS, Candidate, beginning, verbs_of, words_of
+from sokovan.cli.command_table import COMMANDS, NOUNS
+from sokovan.cli.completion.argument_kinds import MANY, VALUES, WORDS, Candidate, beginning, verbs_of, words_of
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import say
+from sokovan.cli.output import print_data
 
 if TYPE_CHECKING:
-    from sokovan.cli.completion.options import Option
+    from sokovan.cli.completion.command_options import CommandOption
 
 # The status that leaves a word to the shell, which knows the files.
 FILES = 1
@@ -28,7 +28,7 @@ def complete(words: Sequence[str]) -> int:
     if found is None:
         return FILES
     for word, meaning in found:
-        say(f"{word}\t{meaning}" if meaning else word)
+        print_data(f"{word}\t{meaning}" if meaning else word)
     return OK
 
 
@@ -98,7 +98,7 @@ class _Line:
         said = dict(pairwise(joined))
         return {"context": said.get("--context"), "url": said.get("--url")}
 
-    def _options(self) -> dict[str, Option]:
-        from sokovan.cli.completion.options import options_of  # noqa: PLC0415  # the parser loads only here
+    def _options(self) -> dict[str, CommandOption]:
+        from sokovan.cli.completion.command_options import command_options  # noqa: PLC0415  # the parser loads only here
 
-        return options_of(self.command)
+        return command_options(self.command)

@@ -29,13 +29,13 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class NameMemory:
+class NameCache:
     """The names of one kind, as one server told them to the owner of one key."""
 
     path: Path
 
     @classmethod
-    def of(cls, folder: Path, kind: str, *, url: str, token: str) -> NameMemory:
+    def of(cls, folder: Path, kind: str, *, url: str, token: str) -> NameCache:
         """The memory for a server and a key; neither can be read from its name."""
         whose = sha256(f"{url}\n{token}".encode()).hexdigest()[:16]
         return cls(folder / f"names-{whose}-{kind}.json")

@@ -9,13 +9,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from sokovan.cli.output import talk
-from sokovan.cli.problems import misused
+from sokovan.cli.errors import usage_error
+from sokovan.cli.output import print_status
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class AgentRunOptions:
     """What this machine is to its manager."""
 
     name: Annotated[str, Parameter(help="Its name; the host name, if not said.")] = ""
@@ -24,11 +24,16 @@ class Machine:
     label: Annotated[tuple[str, ...], Parameter(negative=(), help="A label: rack=r01. Repeatable.")] = ()
 
 
-THIS_ONE = Machine()
+DEFAULT_AGENT = AgentRunOptions()
 
 
 def run(
-    manager: str, /, *, machine: Machine = THIS_ONE, root: Path | None = None, token_file: Path | None = None
+    manager: str,
+    /,
+    *,
+    machine: AgentRunOptions = DEFAULT_AGENT,
+    root: Path | None = None,
+    token_file: Path | None = None,
 ) -> int:
     """Be an agent: run kernels of a manager on this machine.
 
@@ -51,7 +56,7 @@ def run(
     from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # the agent loads only here
 
     if machine.fake_gpus < 0:
-        raise misused(f"--fake-gpus {machine.fake_gpus} is less than nothing", hint="write 0 or more")
+        raise usage_error(f"--fake-gpus {machine.fake_gpus} is less than nothing", hint="write 0 or more")
     options = AgentOptions(
         manager=_address(manager),
         token=_token(token_file),
@@ -61,12 +66,12 @@ def run(
         fake_gpus=machine.fake_gpus,
         labels=dict(_label(text) for text in machine.label),
     )
-    return run_agent(options, talk)
+    return run_agent(options, print_status)
 
 
 def _address(text: str) -> str:
     if not text.startswith(("ws://", "wss://")):
-        raise misused(
+        raise usage_error(
             f"{text[:200]!r} is not the address of a manager's link", hint="write ws://HOST:PORT or wss://HOST:PORT"
         )
     return text
@@ -76,14 +81,14 @@ def _token(file: Path | None) -> str:
     try:
         token = file.read_text(encoding="utf-8").strip() if file else os.environ.get("SOKOVAN_AGENT_TOKEN", "")
     except (OSError, UnicodeDecodeError) as error:
-        raise misused(f"cannot read the token from {file}: {error}", hint="check --token-file") from error
+        raise usage_error(f"cannot read the token from {file}: {error}", hint="check --token-file") from error
     if not token:
-        raise misused("no token is given", hint="use --token-file FILE, or set SOKOVAN_AGENT_TOKEN")
+        raise usage_error("no token is given", hint="use --token-file FILE, or set SOKOVAN_AGENT_TOKEN")
     return token
 
 
 def _label(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise misused(f"--label {text[:80]!r} is not NAME=VALUE", hint="write --label rack=r01")
+        raise usage_error(f"--label {text[:80]!r} is not NAME=VALUE", hint="write --label rack=r01")
     return name, value

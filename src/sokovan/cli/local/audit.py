@@ -8,7 +8,7 @@ from typing import Any
 
 from sokovan.cli.exit_codes import FAILED, OK
 from sokovan.cli.local.db import status_of
-from sokovan.cli.output import as_json, complain, say, talk
+from sokovan.cli.output import as_json, print_data, print_error, print_status
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.entrypoints.audit import AuditFinding, AuditReport, audited, chosen
 from sokovan.entrypoints.database import store_address
@@ -21,29 +21,29 @@ def audit(store: str | None, *, json: bool, only: str | None) -> int:
     try:
         report = audited(store_address(store, os.environ), only=() if only is None else chosen(only))
     except SokovanError as error:
-        complain(error, json_too=json)
+        print_error(error, json_too=json)
         return status_of(error)
     if json:
-        say(as_json(_object(report)))
+        print_data(as_json(_object(report)))
     else:
         for finding in report.findings:
             _show(finding)
         broken = sum(not finding.holds for finding in report.findings)
-        talk(f"{report.store}: {len(report.findings) - broken} pass, {broken} fail")
+        print_status(f"{report.store}: {len(report.findings) - broken} pass, {broken} fail")
     return OK if report.holds else FAILED
 
 
 def _show(finding: AuditFinding) -> None:
     law = finding.invariant
     if finding.holds:
-        say(f"{law.id:<4} pass  {law.title}")
+        print_data(f"{law.id:<4} pass  {law.title}")
         return
     rows = "1 row" if finding.count == 1 else f"{finding.count} rows"
-    say(f"{law.id:<4} FAIL  {rows}: {law.title}")
+    print_data(f"{law.id:<4} FAIL  {rows}: {law.title}")
     for offence in finding.rows:
-        say(f"{_INDENT}{offence.problem}: {_fields(offence.row)}")
+        print_data(f"{_INDENT}{offence.problem}: {_fields(offence.row)}")
     if finding.count > len(finding.rows):
-        say(f"{_INDENT}... and {finding.count - len(finding.rows)} more")
+        print_data(f"{_INDENT}... and {finding.count - len(finding.rows)} more")
 
 
 def _fields(row: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from sokovan.cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
-from sokovan.cli.output import as_json, complain, say, talk
+from sokovan.cli.output import as_json, print_data, print_error, print_status
 from sokovan.domain.errors import InvalidInput, SokovanError
 from sokovan.entrypoints.database import SchemaState, checked, store_address, upgraded
 
@@ -16,9 +16,9 @@ _STATUSES = {"store-missing": NOT_FOUND, "schema-mismatch": REFUSED, "store-unav
 def upgrade(store: str | None, *, json: bool) -> int:
     """Bring the store to the newest schema; 0 if it is there now."""
     try:
-        state = upgraded(store_address(store, os.environ), tell=talk)
+        state = upgraded(store_address(store, os.environ), tell=print_status)
     except SokovanError as error:
-        complain(error, json_too=json)
+        print_error(error, json_too=json)
         return status_of(error)
     _show(state, json=json)
     return OK
@@ -29,11 +29,11 @@ def check(store: str | None, *, json: bool) -> int:
     try:
         state = checked(store_address(store, os.environ))
     except SokovanError as error:
-        complain(error, json_too=json)
+        print_error(error, json_too=json)
         return status_of(error)
     _show(state, json=json)
     if not state.current:
-        talk(f"the newest revision is {state.newest}; run sokovan db upgrade")
+        print_status(f"the newest revision is {state.newest}; run sokovan db upgrade")
     return OK if state.current else FAILED
 
 
@@ -44,7 +44,7 @@ def status_of(error: SokovanError) -> int:
 
 def _show(state: SchemaState, *, json: bool) -> None:
     if json:
-        say(
+        print_data(
             as_json(
                 {
                     "store": state.store,
@@ -56,4 +56,4 @@ def _show(state: SchemaState, *, json: bool) -> None:
             )
         )
     else:
-        say(f"{state.store}  revision {state.after or 'none'}  {'current' if state.current else 'old'}")
+        print_data(f"{state.store}  revision {state.after or 'none'}  {'current' if state.current else 'old'}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sokovan.cli.commands.options import Flag
 from sokovan.cli.exit_codes import FAILED, OK
-from sokovan.cli.output import as_json, say, table, talk
+from sokovan.cli.output import as_json, print_data, print_status, table
 
 MARKS = {True: "ok", False: "FAIL", None: "note"}
 
@@ -27,10 +27,10 @@ def doctor(*, json: Flag = False) -> int:
 
     findings = examine()
     if json:
-        say(as_json([{"name": f.name, "ok": f.ok, "detail": f.detail, "hint": f.hint} for f in findings]))
+        print_data(as_json([{"name": f.name, "ok": f.ok, "detail": f.detail, "hint": f.hint} for f in findings]))
     else:
-        say(table(("CHECK", "RESULT", "DETAIL"), [(f.name, MARKS[f.ok], f.detail) for f in findings]))
+        print_data(table(("CHECK", "RESULT", "DETAIL"), [(f.name, MARKS[f.ok], f.detail) for f in findings]))
         for finding in findings:
             if finding.ok is not True and finding.hint:
-                talk(f"{finding.name}: {finding.hint}")
+                print_status(f"{finding.name}: {finding.hint}")
     return FAILED if any(finding.ok is False for finding in findings) else OK

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from sokovan.cli.commands.options import Flag
 from sokovan.cli.exit_codes import USAGE
-from sokovan.cli.output import complain
+from sokovan.cli.output import print_error
 from sokovan.domain.errors import InvalidInput
 
 
@@ -45,7 +45,7 @@ def simulate(
     from sokovan.cli.local.simulate import simulate as run  # noqa: PLC0415  # numpy and friends load only here
 
     if not files:
-        complain(InvalidInput("name at least one file", hint="see sokovan simulate --help"), json_too=json)
+        print_error(InvalidInput("name at least one file", hint="see sokovan simulate --help"), json_too=json)
         return USAGE
     return run(list(files), json=json, explain=explain, snapshot=snapshot, save=save)
 

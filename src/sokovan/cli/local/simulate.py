@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from sokovan.cli.exit_codes import FAILED, OK, USAGE
-from sokovan.cli.output import as_json, complain, say, table, talk
+from sokovan.cli.output import as_json, print_data, print_error, print_status, table
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.plain_values import to_plain
 from sokovan.entrypoints.simulate import SimulationOutcome, read_all, replayed, save_snapshots, simulated
@@ -22,13 +22,13 @@ def simulate(files: list[str], *, json: bool, explain: bool, snapshot: bool, sav
         scenarios = read_all(files)
         if save is not None:
             for path in save_snapshots(scenarios, save):
-                talk(f"wrote {path}")
+                print_status(f"wrote {path}")
         outcomes = list(simulated(scenarios))
     except SokovanError as error:
-        complain(error, json_too=json)
+        print_error(error, json_too=json)
         return USAGE
     if json:
-        say(as_json([_object(outcome, explain=explain) for outcome in outcomes]))
+        print_data(as_json([_object(outcome, explain=explain) for outcome in outcomes]))
     else:
         _show(outcomes, explain=explain)
     return FAILED if any(outcome.differences for outcome in outcomes) else OK
@@ -38,16 +38,16 @@ def _replay(files: list[str], *, json: bool, explain: bool) -> int:
     plans = {file: replayed(file) for file in files}
     if json:
         objects = [{"file": file, "plan": to_plain(plan)} for file, plan in plans.items()]
-        say(as_json(objects[0]["plan"] if len(objects) == 1 else objects))
+        print_data(as_json(objects[0]["plan"] if len(objects) == 1 else objects))
         return OK
     for file, plan in plans.items():
-        say(f"{file}: {len(plan.placements)} placements, {len(plan.reservations)} reservations")
+        print_data(f"{file}: {len(plan.placements)} placements, {len(plan.reservations)} reservations")
         rows = [(p.kernel_id, p.session_id, p.agent_id) for p in plan.placements]
         if rows:
-            say(table(("KERNEL", "SESSION", "AGENT"), rows))
+            print_data(table(("KERNEL", "SESSION", "AGENT"), rows))
         waiting = [verdict for verdict in plan.verdicts if not verdict.kernels_placed]
         if waiting:
-            say(table(("WAITS", "REASON", "SUMMARY"), [(v.session_id, v.code, v.summary) for v in waiting]))
+            print_data(table(("WAITS", "REASON", "SUMMARY"), [(v.session_id, v.code, v.summary) for v in waiting]))
         if explain:
             _explain(plan)
     return OK
@@ -61,23 +61,23 @@ def _show(outcomes: list[SimulationOutcome], *, explain: bool) -> None:
         waiting = str(sum(1 for verdict in outcome.world.plan.verdicts if not verdict.kernels_placed))
         rows.append((result, placed, waiting, outcome.scenario.name))
     if rows:
-        say(table(("RESULT", "PLACED", "WAITING", "SCENARIO"), rows))
+        print_data(table(("RESULT", "PLACED", "WAITING", "SCENARIO"), rows))
     for outcome in outcomes:
         if outcome.differences or explain:
-            say(f"\n{outcome.scenario.file}:{outcome.scenario.line}: {outcome.scenario.name}")
+            print_data(f"\n{outcome.scenario.file}:{outcome.scenario.line}: {outcome.scenario.name}")
         for difference in outcome.differences:
-            say(f"  differs  {difference}")
+            print_data(f"  differs  {difference}")
         if explain:
             _explain(outcome.world.plan, indent="  ")
     counts = Counter(bool(outcome.differences) for outcome in outcomes)
-    talk(f"{counts[False]} ok, {counts[True]} failed")
+    print_status(f"{counts[False]} ok, {counts[True]} failed")
 
 
 def _explain(plan: SchedulingPlan, *, indent: str = "") -> None:
     for verdict in plan.verdicts:
-        say(f"{indent}{verdict.session_id}  {verdict.code}  {verdict.advice}")
+        print_data(f"{indent}{verdict.session_id}  {verdict.code}  {verdict.advice}")
         for line in _lines(verdict):
-            say(f"{indent}    {line}")
+            print_data(f"{indent}    {line}")
 
 
 def _lines(verdict: Verdict) -> list[str]:

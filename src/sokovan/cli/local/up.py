@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sokovan.cli.commands.options import Flag
+from sokovan.cli.errors import usage_error
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import talk
-from sokovan.cli.problems import misused
+from sokovan.cli.output import print_status
 
 PORT = 7646
 _FLEET = re.compile(r"([0-9]{1,6})x([0-9]{1,4})", re.ASCII)
@@ -51,9 +51,11 @@ def up(
         What the agent of this machine is called; otherwise after the machine.
     """
     if not 0 <= port < 65536:
-        raise misused(f"--port {port} is not a port", hint="write a number from 1 to 65535, or 0 for any that is free")
+        raise usage_error(
+            f"--port {port} is not a port", hint="write a number from 1 to 65535, or 0 for any that is free"
+        )
     if fake_gpus < 0:
-        raise misused(f"--fake-gpus {fake_gpus} is less than nothing", hint="write 0 or more")
+        raise usage_error(f"--fake-gpus {fake_gpus} is less than nothing", hint="write 0 or more")
     pretended = _fleet(fake)
     from sokovan.entrypoints.embedded.data_folder import data_home, server_of  # noqa: PLC0415  # beside its one use
 
@@ -65,15 +67,15 @@ def up(
     from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here
 
     options = UpOptions(port=port, data=data, pretended=pretended, fake_gpus=fake_gpus, agent=not no_agent, name=name)
-    return run_up(options, say=talk)
+    return run_up(options, say=print_status)
 
 
 def _tell_already_up(url: str, said: Mapping[str, object]) -> None:
-    talk(f"sokovan is up already at {url}; nothing to do")
+    print_status(f"sokovan is up already at {url}; nothing to do")
     left = [option if value is True else f"{option} {value}" for option, value in said.items() if value]
     left = [each for each in left if each != f"--port {url.rpartition(':')[2]}"]
     if left:
-        talk(f"not applied: {', '.join(left)}; stop the server first, or name another folder with --data")
+        print_status(f"not applied: {', '.join(left)}; stop the server first, or name another folder with --data")
 
 
 def _fleet(text: str | None) -> tuple[int, int] | None:
@@ -81,5 +83,5 @@ def _fleet(text: str | None) -> tuple[int, int] | None:
         return None
     found = _FLEET.fullmatch(text)
     if found is None or int(found[1]) == 0:
-        raise misused(f"--fake {text[:60]!r} is not MACHINESxGPUS", hint="write --fake 64x8")
+        raise usage_error(f"--fake {text[:60]!r} is not MACHINESxGPUS", hint="write --fake 64x8")
     return int(found[1]), int(found[2])

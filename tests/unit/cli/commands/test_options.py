@@ -6,34 +6,34 @@ import json
 
 import pytest
 
-from sokovan.cli.commands.options import Server, Shown
-from sokovan.cli.rendering import Form
+from sokovan.cli.commands.options import OutputOptions, ServerOptions
+from sokovan.cli.rendering import OutputFormat
 from sokovan.sdk.errors import InvalidSetting, NotLoggedIn
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 
 def test_json_is_the_same_as_the_format_of_that_name(server: CannedServer) -> None:
-    assert Shown(json=True).form() == Shown(output="json").form() == Form("json")
-    assert Shown(columns="a, B").form() == Form("table", ("a", "b"))
+    assert OutputOptions(json=True).form() == OutputOptions(output="json").form() == OutputFormat("json")
+    assert OutputOptions(columns="a, B").form() == OutputFormat("table", ("a", "b"))
     assert server.asked == []
 
 
 def test_the_environment_may_choose_the_format(server: CannedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOKOVAN_OUTPUT", "yaml")
-    assert Shown().form() == Form("yaml")
-    assert Shown(output="csv").form() == Form("csv")
+    assert OutputOptions().form() == OutputFormat("yaml")
+    assert OutputOptions(output="csv").form() == OutputFormat("csv")
     monkeypatch.setenv("SOKOVAN_OUTPUT", "xml")
     with pytest.raises(InvalidSetting):
-        Shown().form()
+        OutputOptions().form()
     assert server.asked == []
 
 
 def test_the_client_speaks_to_the_server_that_is_meant(server: CannedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Server().client() as client:
+    with ServerOptions().client() as client:
         assert client.endpoint.url == server.url
     monkeypatch.delenv("SOKOVAN_TOKEN")
     with pytest.raises(NotLoggedIn):
-        Server().client()
+        ServerOptions().client()
 
 
 def test_a_problem_of_the_server_is_one_object_for_programs(server: CannedServer, sokovan: Sokovan) -> None:

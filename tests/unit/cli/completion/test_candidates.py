@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.cli.catalogue import COMMANDS, first_words
+from sokovan.cli.command_table import COMMANDS, first_words
 from sokovan.cli.completion.candidates import FILES, candidates
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.views import session
@@ -24,7 +24,7 @@ def words(*typed: str) -> list[str] | None:
 def known(server: CannedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CannedServer:
     """A server that knows a few things, and is waited for."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("sokovan.cli.completion.names.BUDGET_S", 30.0)
+    monkeypatch.setattr("sokovan.cli.completion.name_lookup.BUDGET_S", 30.0)
     server.says("GET sessions", {"items": [session(name="ddp"), session(name="dig")]})
     server.says("GET queues", {"items": [{"name": "research"}]})
     return server

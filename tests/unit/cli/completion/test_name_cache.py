@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.cli.completion.name_cache import FRESH_S, SIZE_MAX, NameMemory, cache_folder
+from sokovan.cli.completion.name_cache import FRESH_S, SIZE_MAX, NameCache, cache_folder
 
 
-def memory(folder: Path, **other: str) -> NameMemory:
+def memory(folder: Path, **other: str) -> NameCache:
     """The memory of a kind."""
-    return NameMemory.of(folder, **{"kind": "session", "url": "http://a", "token": "t", **other})
+    return NameCache.of(folder, **{"kind": "session", "url": "http://a", "token": "t", **other})
 
 
 def test_names_are_kept_with_what_is_said_about_them(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sokovan.cli.commands.options import Acting, Server, Shown
+from sokovan.cli.commands.options import ActionOptions, OutputOptions, ServerOptions
 from sokovan.cli.commands.sessions.session_options import pairs
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.formatting import NONE
-from sokovan.cli.output import talk
+from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_all, show_one
 from sokovan.sdk.errors import NotFound
@@ -35,7 +35,7 @@ B = TypeVar("B", bound=Named)
 
 
 def list_all(
-    shown: Shown, columns: Sequence[Column[T]], read: Callable[[Client], Iterable[T]], *, key: str = "name"
+    shown: OutputOptions, columns: Sequence[Column[T]], read: Callable[[Client], Iterable[T]], *, key: str = "name"
 ) -> int:
     """Print all of a kind; `key` is the field that a list of names shows."""
     form = shown.form()
@@ -44,7 +44,7 @@ def list_all(
     return OK
 
 
-def show_named(shown: Shown, columns: Sequence[Column[B]], read: Callable[[Client], B]) -> int:
+def show_named(shown: OutputOptions, columns: Sequence[Column[B]], read: Callable[[Client], B]) -> int:
     """Print one of a kind."""
     form = shown.form()
     with shown.client() as client:
@@ -62,14 +62,14 @@ def changed(read: Callable[[], Any], new: Callable[[], Any], said: dict[str, Any
         return replace(new(), **given), True
 
 
-def tell_changed(server: Acting, what: str, item: Named, *, is_new: bool) -> int:
+def tell_changed(server: ActionOptions, what: str, item: Named, *, is_new: bool) -> int:
     """Say what was done."""
     server.tell(item, f"{what} {item.name} {'made' if is_new else 'changed'}")
     return OK
 
 
 def remove_named(
-    server: Server,
+    server: ServerOptions,
     what: str,
     name: str,
     *,
@@ -86,7 +86,7 @@ def remove_named(
             look(client)
         confirm(f"remove {what} {name}", yes=yes)
         act(client)
-    talk(f"{what} {name} removed")
+    print_status(f"{what} {name} removed")
     return OK
 
 

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from sokovan.cli.commands.catalog.catalog import changed, list_all, remove_named, show_named, tell_changed
-from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
+from sokovan.cli.commands.options import (
+    DEFAULT_ACTION,
+    DEFAULT_SERVER,
+    TABLE_OUTPUT,
+    ActionOptions,
+    OutputOptions,
+    ServerOptions,
+    Yes,
+)
 from sokovan.cli.formatting import or_none
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.tenancy import DomainBody
@@ -14,7 +22,7 @@ COLUMNS: list[Column[DomainBody]] = [
 ]
 
 
-def ls(*, shown: Shown = AS_TABLE) -> int:
+def ls(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """List domains.
 
     For example:
@@ -23,7 +31,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.domains.list())
 
 
-def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Show one domain.
 
     For example:
@@ -37,7 +45,7 @@ def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     return show_named(shown, COLUMNS, lambda client: client.domains.get(name))
 
 
-def change(name: str, /, *, quota: str | None = None, server: Acting = ACTING) -> int:
+def change(name: str, /, *, quota: str | None = None, server: ActionOptions = DEFAULT_ACTION) -> int:
     """Make a domain, or change one.
 
     For example:
@@ -56,7 +64,7 @@ def change(name: str, /, *, quota: str | None = None, server: Acting = ACTING) -
     return tell_changed(server, "domain", kept, is_new=is_new)
 
 
-def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Remove a domain.
 
     For example:

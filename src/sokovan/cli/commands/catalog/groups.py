@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from sokovan.cli.commands.catalog.catalog import changed, list_all, remove_named, show_named, tell_changed
-from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
+from sokovan.cli.commands.options import (
+    DEFAULT_ACTION,
+    DEFAULT_SERVER,
+    TABLE_OUTPUT,
+    ActionOptions,
+    OutputOptions,
+    ServerOptions,
+    Yes,
+)
 from sokovan.cli.formatting import or_none
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.tenancy import GroupBody
@@ -15,7 +23,7 @@ COLUMNS: list[Column[GroupBody]] = [
 ]
 
 
-def ls(*, shown: Shown = AS_TABLE) -> int:
+def ls(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """List projects.
 
     For example:
@@ -24,7 +32,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.groups.list())
 
 
-def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Show one project.
 
     For example:
@@ -38,7 +46,9 @@ def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     return show_named(shown, COLUMNS, lambda client: client.groups.get(name))
 
 
-def change(name: str, /, *, domain: str | None = None, quota: str | None = None, server: Acting = ACTING) -> int:
+def change(
+    name: str, /, *, domain: str | None = None, quota: str | None = None, server: ActionOptions = DEFAULT_ACTION
+) -> int:
     """Make a project, or change one.
 
     For example:
@@ -63,7 +73,7 @@ def change(name: str, /, *, domain: str | None = None, quota: str | None = None,
     return tell_changed(server, "group", kept, is_new=is_new)
 
 
-def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Remove a project.
 
     For example:

@@ -15,7 +15,15 @@ from sokovan.cli.commands.catalog.catalog import (
     show_named,
     tell_changed,
 )
-from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
+from sokovan.cli.commands.options import (
+    DEFAULT_ACTION,
+    DEFAULT_SERVER,
+    TABLE_OUTPUT,
+    ActionOptions,
+    OutputOptions,
+    ServerOptions,
+    Yes,
+)
 from sokovan.cli.formatting import or_none
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.fleet import ImageBody
@@ -30,7 +38,7 @@ COLUMNS: list[Column[ImageBody]] = [
 ]
 
 
-def ls(*, shown: Shown = AS_TABLE) -> int:
+def ls(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """List images.
 
     host and venv:NAME are known without being listed.
@@ -41,7 +49,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.images.list())
 
 
-def show(name: str, /, *, architecture: str = ARCHITECTURE, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, architecture: str = ARCHITECTURE, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Show one image.
 
     For example:
@@ -64,7 +72,7 @@ def change(
     architecture: str = ARCHITECTURE,
     digest: str | None = None,
     least: Annotated[tuple[str, ...], Parameter(negative=())] = (),
-    server: Acting = ACTING,
+    server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """Make an image known, or change one.
 
@@ -93,7 +101,9 @@ def change(
     return tell_changed(server, "image", kept, is_new=is_new)
 
 
-def remove(name: str, /, *, architecture: str = ARCHITECTURE, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(
+    name: str, /, *, architecture: str = ARCHITECTURE, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER
+) -> int:
     """Forget an image.
 
     For example:

@@ -16,7 +16,15 @@ from sokovan.cli.commands.catalog.catalog import (
     show_named,
     tell_changed,
 )
-from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
+from sokovan.cli.commands.options import (
+    DEFAULT_ACTION,
+    DEFAULT_SERVER,
+    TABLE_OUTPUT,
+    ActionOptions,
+    OutputOptions,
+    ServerOptions,
+    Yes,
+)
 from sokovan.cli.formatting import or_none
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.fleet import QueueBody
@@ -33,7 +41,7 @@ COLUMNS: list[Column[QueueBody]] = [
 ]
 
 
-def ls(*, shown: Shown = AS_TABLE) -> int:
+def ls(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """List queues.
 
     For example:
@@ -42,7 +50,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.queues.list())
 
 
-def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Show one queue.
 
     For example:
@@ -85,7 +93,7 @@ class QueueOptions:
 AS_IT_IS = QueueOptions()
 
 
-def change(name: str, /, *, wish: QueueOptions = AS_IT_IS, server: Acting = ACTING) -> int:
+def change(name: str, /, *, wish: QueueOptions = AS_IT_IS, server: ActionOptions = DEFAULT_ACTION) -> int:
     """Make a queue, or change one.
 
     What is not said stays as it is.
@@ -106,7 +114,7 @@ def change(name: str, /, *, wish: QueueOptions = AS_IT_IS, server: Acting = ACTI
     return tell_changed(server, "queue", kept, is_new=is_new)
 
 
-def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Remove a queue.
 
     For example:

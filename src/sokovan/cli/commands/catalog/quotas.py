@@ -16,9 +16,17 @@ from sokovan.cli.commands.catalog.catalog import (
     show_named,
     tell_changed,
 )
-from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
+from sokovan.cli.commands.options import (
+    DEFAULT_ACTION,
+    DEFAULT_SERVER,
+    TABLE_OUTPUT,
+    ActionOptions,
+    OutputOptions,
+    ServerOptions,
+    Yes,
+)
 from sokovan.cli.formatting import or_none
-from sokovan.cli.output import talk
+from sokovan.cli.output import print_status
 from sokovan.cli.rendering import Column
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.tenancy import PolicyBody
@@ -38,7 +46,7 @@ COLUMNS: list[Column[PolicyBody]] = [
 ]
 
 
-def ls(*, shown: Shown = AS_TABLE) -> int:
+def ls(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """List limits.
 
     For example:
@@ -47,7 +55,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.policies.list())
 
 
-def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Show one set of limits.
 
     For example:
@@ -76,7 +84,7 @@ class Counts:
 AS_THEY_ARE = Counts()
 
 
-def change(name: str, /, *amounts: str, counts: Counts = AS_THEY_ARE, server: Acting = ACTING) -> int:
+def change(name: str, /, *amounts: str, counts: Counts = AS_THEY_ARE, server: ActionOptions = DEFAULT_ACTION) -> int:
     """Make limits, change them, or put an owner under them.
 
     A plain name is a set of limits that many may share. An owner, as group:nlp, gets limits of his own.
@@ -108,7 +116,7 @@ def change(name: str, /, *amounts: str, counts: Counts = AS_THEY_ARE, server: Ac
     return tell_changed(server, "quota", kept, is_new=is_new)
 
 
-def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Remove limits.
 
     For example:
@@ -148,4 +156,4 @@ def _put_under(client: Client, name: str, policy: str) -> None:
         client.groups.put(replace(client.groups.get(owner), policy=policy))
     else:
         client.domains.put(replace(client.domains.get(owner), policy=policy))
-    talk(f"{kind} {owner} is under quota {policy}")
+    print_status(f"{kind} {owner} is under quota {policy}")

@@ -9,7 +9,15 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from sokovan.cli.commands.catalog.catalog import changed, list_all, remove_named, show_named, tell_changed
-from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
+from sokovan.cli.commands.options import (
+    DEFAULT_ACTION,
+    DEFAULT_SERVER,
+    TABLE_OUTPUT,
+    ActionOptions,
+    OutputOptions,
+    ServerOptions,
+    Yes,
+)
 from sokovan.cli.formatting import NONE, or_none
 from sokovan.cli.rendering import Column
 from sokovan.sdk.core.durations import seconds
@@ -25,7 +33,7 @@ COLUMNS: list[Column[ScalingGroupBody]] = [
 ]
 
 
-def ls(*, shown: Shown = AS_TABLE) -> int:
+def ls(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """List pools of machines.
 
     For example:
@@ -34,7 +42,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.scaling_groups.list())
 
 
-def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Show one pool.
 
     For example:
@@ -56,7 +64,7 @@ def change(
     slot: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     option: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     pending_timeout: str | None = None,
-    server: Acting = ACTING,
+    server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """Make a pool, or change one.
 
@@ -81,11 +89,11 @@ def change(
         After how long a waiting session is given up: 2h.
     """
     options = dict(_option(text) for text in option)
-    patience_s = None if pending_timeout is None else int(seconds(pending_timeout, what="--pending-timeout"))
+    timeout_s = None if pending_timeout is None else int(seconds(pending_timeout, what="--pending-timeout"))
     said: dict[str, Any] = {
         "scheduler": scheduler,
         "known_slots": list(slot) or None,
-        "pending_timeout_s": patience_s,
+        "pending_timeout_s": timeout_s,
     }
     with server.client() as client:
         body, is_new = changed(lambda: client.scaling_groups.get(name), lambda: ScalingGroupBody(name=name), said)
@@ -95,7 +103,7 @@ def change(
     return tell_changed(server, "scaling group", kept, is_new=is_new)
 
 
-def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Remove a pool.
 
     For example:

@@ -7,7 +7,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sokovan.cli.commands.catalog.catalog import changed, list_all, remove_named, show_named, tell_changed
-from sokovan.cli.commands.options import ACTING, AS_TABLE, ON_SERVER, Acting, Server, Shown, Yes
+from sokovan.cli.commands.options import (
+    DEFAULT_ACTION,
+    DEFAULT_SERVER,
+    TABLE_OUTPUT,
+    ActionOptions,
+    OutputOptions,
+    ServerOptions,
+    Yes,
+)
 from sokovan.cli.formatting import NONE, or_none
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.tenancy import Role, UserBody
@@ -21,7 +29,7 @@ COLUMNS: list[Column[UserBody]] = [
 ]
 
 
-def ls(*, shown: Shown = AS_TABLE) -> int:
+def ls(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """List users.
 
     For example:
@@ -30,7 +38,7 @@ def ls(*, shown: Shown = AS_TABLE) -> int:
     return list_all(shown, COLUMNS, lambda client: client.users.list())
 
 
-def show(name: str, /, *, shown: Shown = AS_TABLE) -> int:
+def show(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Show one user.
 
     For example:
@@ -52,7 +60,7 @@ def change(
     group: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     role: Role | None = None,
     quota: str | None = None,
-    server: Acting = ACTING,
+    server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """Make a user, or change one.
 
@@ -85,7 +93,7 @@ def change(
     return tell_changed(server, "user", kept, is_new=is_new)
 
 
-def remove(name: str, /, *, yes: Yes = False, server: Server = ON_SERVER) -> int:
+def remove(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Remove a user.
 
     For example:

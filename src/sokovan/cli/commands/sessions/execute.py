@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from sokovan.cli.commands.options import ON_SERVER, Server
+from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
 from sokovan.cli.commands.sessions.terminal import converse, terminal_size
-from sokovan.cli.problems import OurFailure
+from sokovan.cli.errors import ClientFailure
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
 
 
@@ -20,7 +20,7 @@ def execute(
     kernel: int = 0,
     interactive: Annotated[bool, Parameter(name=["--interactive", "-i"], negative=())] = False,
     terminal: Annotated[bool, Parameter(name=["--terminal", "-t"], negative=())] = False,
-    server: Server = ON_SERVER,
+    server: ServerOptions = DEFAULT_SERVER,
 ) -> int:
     """Run a command inside a running session.
 
@@ -58,4 +58,4 @@ def execute(
         ):
             return converse(execution, forward=interactive, raw=terminal and interactive) & 0xFF
     except ClientProblem as problem:
-        raise OurFailure(problem) from problem
+        raise ClientFailure(problem) from problem

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from sokovan.cli.commands.options import ACTING, AS_TABLE, Acting, Flag, Shown, Yes
-from sokovan.cli.commands.sessions.session_views import KERNEL_HEADINGS, history_columns, kernel_rows, session_facts
+from sokovan.cli.commands.options import DEFAULT_ACTION, TABLE_OUTPUT, ActionOptions, Flag, OutputOptions, Yes
+from sokovan.cli.commands.sessions.session_tables import KERNEL_HEADINGS, history_columns, kernel_rows, session_facts
 from sokovan.cli.exit_codes import OK, exit_code_of
-from sokovan.cli.output import complain, hand_over, say, table, talk
+from sokovan.cli.output import flush_output, print_data, print_error, print_status, table
 from sokovan.cli.prompts import confirm
-from sokovan.cli.rendering import IN_COLUMNS, show_all, show_one
+from sokovan.cli.rendering import COLUMN_FORMATS, show_all, show_one
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, checked_state, is_final, reached, state_of
@@ -29,7 +29,7 @@ def show(
     *,
     watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
     until: str | None = None,
-    shown: Shown = AS_TABLE,
+    shown: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """Show one session.
 
@@ -55,13 +55,13 @@ def show(
             return OK
         for view in client.sessions.watch(name):
             _show(view, shown)
-            hand_over()
+            flush_output()
             if target is not None and reached(view, target):
                 break
     return OK
 
 
-def history(name: str, /, *, shown: Shown = AS_TABLE) -> int:
+def history(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Tell the whole story of a session.
 
     Every move of the session and of its kernels, with time, cause and reason.
@@ -78,7 +78,7 @@ def history(name: str, /, *, shown: Shown = AS_TABLE) -> int:
     form = shown.form()
     with shown.client() as client:
         story = client.sessions.history(name)
-        kernels = client.sessions.get(story.session).kernels if form.format in IN_COLUMNS else []
+        kernels = client.sessions.get(story.session).kernels if form.format in COLUMN_FORMATS else []
     columns = history_columns(story.lines, kernels, utc=shown.utc)
     show_all(story.lines, columns, form, name=lambda line: line.subject)
     return OK
@@ -88,7 +88,7 @@ def wait(
     *names: str,
     until: Annotated[str, Parameter(name=["--for", "--until"])] = ENDED,
     timeout: str | None = None,
-    server: Acting = ACTING,
+    server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """Wait until sessions are in a state.
 
@@ -108,10 +108,10 @@ def wait(
         For how long at most: 90s, 10m, 2h.
     """
     target = checked_state(until.removeprefix("state="))
-    patience_s = None if timeout is None else seconds(timeout, what="--timeout")
+    timeout_s = None if timeout is None else seconds(timeout, what="--timeout")
     with server.client() as client:
         for name in _some(names, "wait"):
-            view = client.sessions.wait(name, target, timeout_s=patience_s)
+            view = client.sessions.wait(name, target, timeout_s=timeout_s)
             server.tell(view, f"{view.name}  {state_of(view)}")
     return OK
 
@@ -121,7 +121,7 @@ def stop(
     all: Flag = False,  # noqa: A002  # the flag is --all
     force: Flag = False,
     yes: Yes = False,
-    server: Acting = ACTING,
+    server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """End sessions.
 
@@ -147,7 +147,7 @@ def stop(
         if not all:
             _some(names, "stop", or_flag="--all")
         elif not names and not chosen:
-            talk("there is nothing to end")
+            print_status("there is nothing to end")
             return OK
         if all or force:
             shown = [*names, *(view.name for view in chosen)]
@@ -155,7 +155,7 @@ def stop(
         return _each(client, server, [*names, *(view.id for view in chosen)], forced=force)
 
 
-def cancel(*names: str, server: Acting = ACTING) -> int:
+def cancel(*names: str, server: ActionOptions = DEFAULT_ACTION) -> int:
     """Take back sessions that still wait.
 
     A session that has started already is not touched: end it with sokovan stop.
@@ -175,15 +175,15 @@ def cancel(*names: str, server: Acting = ACTING) -> int:
     return OK
 
 
-def _show(view: SessionView, shown: Shown) -> None:
+def _show(view: SessionView, shown: OutputOptions) -> None:
     form = shown.form()
     show_one(view, session_facts(view, utc=shown.utc), form, name=view.name)
-    if form.is_for_people and view.kernels and not form.columns:
-        say("")
-        say(table(KERNEL_HEADINGS, kernel_rows(view.kernels)))
+    if form.is_table and view.kernels and not form.columns:
+        print_data("")
+        print_data(table(KERNEL_HEADINGS, kernel_rows(view.kernels)))
 
 
-def _each(client: Client, server: Acting, names: Sequence[str], *, forced: bool) -> int:
+def _each(client: Client, server: ActionOptions, names: Sequence[str], *, forced: bool) -> int:
     """Every one is tried; the first failure decides the status."""
     status = OK
     for name in names:
@@ -191,7 +191,7 @@ def _each(client: Client, server: Acting, names: Sequence[str], *, forced: bool)
             view = client.sessions.stop(name, forced=forced)
             server.tell(view, f"{view.name}  {state_of(view)}")
         except ClientProblem as problem:
-            complain(problem, json_too=server.json)
+            print_error(problem, json_too=server.json)
             status = status or exit_code_of(problem)
     return status
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from sokovan.cli.commands.options import ON_SERVER, Flag, Server
+from sokovan.cli.commands.options import DEFAULT_SERVER, Flag, ServerOptions
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import say_bytes, talk
+from sokovan.cli.output import print_bytes, print_status
 from sokovan.sdk.core.followers import LogOptions, LogPiece
 from sokovan.sdk.core.log_lines import LineReader, LogLine
 from sokovan.sdk.core.states import is_final
@@ -30,7 +30,7 @@ def logs(
     tail: int | None = None,
     kernel: int | None = None,
     prefix: Flag = False,
-    server: Server = ON_SERVER,
+    server: ServerOptions = DEFAULT_SERVER,
 ) -> int:
     """Print what a session said.
 
@@ -76,7 +76,7 @@ def followed(sessions: Sessions, ref: str, wish: LogOptions) -> Iterator[LogPiec
 
     def tell(problem: ClientProblem) -> None:
         if problem.code == UNREACHABLE_AGENT and problem.code not in told:
-            talk(f"{problem.message}; trying again until the session ends")
+            print_status(f"{problem.message}; trying again until the session ends")
         told.add(problem.code)
 
     while True:
@@ -99,11 +99,11 @@ def print_log(pieces: Iterable[LogPiece], *, prefixed: bool) -> None:
             if prefixed:
                 _say_lines(reader.feed(piece))
             else:
-                say_bytes(piece.content)
+                print_bytes(piece.content)
     finally:  # also what stands before Ctrl-C
         _say_lines(reader.close())
 
 
 def _say_lines(lines: Iterable[LogLine]) -> None:
     for line in lines:
-        say_bytes(b"[%d] %s\n" % (line.kernel, line.content))
+        print_bytes(b"[%d] %s\n" % (line.kernel, line.content))

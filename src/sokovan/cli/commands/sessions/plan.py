@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sokovan.cli import formatting
-from sokovan.cli.commands.options import AS_TABLE, Shown
-from sokovan.cli.commands.sessions.session_options import NOTHING_SAID, Wish
-from sokovan.cli.commands.sessions.session_views import check_table, funnel_line
+from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
+from sokovan.cli.commands.sessions.session_options import NO_FLAGS, SessionFlags
+from sokovan.cli.commands.sessions.session_tables import check_table, funnel_line
 from sokovan.cli.exit_codes import OK, WAITING
-from sokovan.cli.output import say
+from sokovan.cli.output import print_data
 from sokovan.cli.rendering import show_one
 from sokovan.wire.api.explanations import PlanView
 
@@ -16,8 +16,8 @@ _PLACEMENTS_SHOWN = 16
 
 def plan(
     *command: str,
-    wish: Wish = NOTHING_SAID,
-    shown: Shown = AS_TABLE,
+    wish: SessionFlags = NO_FLAGS,
+    shown: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """Say what would become of a session, without asking for it.
 
@@ -40,9 +40,9 @@ def plan(
             with one.shown():
                 plans.append(client.sessions.plan(one.body))
     for view in plans:
-        if form.is_for_people:
+        if form.is_table:
             for line in told(view):
-                say(line)
+                print_data(line)
         else:
             show_one(view, [("would_start", view.would_start), ("code", view.code)], form, name=view.code)
     return WAITING if any(view.would_start == "never" for view in plans) else OK

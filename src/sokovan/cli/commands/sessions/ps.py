@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from sokovan.cli.commands.options import AS_TABLE, Shown
-from sokovan.cli.commands.sessions.session_views import session_columns
+from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
+from sokovan.cli.commands.sessions.session_tables import session_columns
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import hand_over
-from sokovan.cli.rendering import Form, show_all, show_more, widths_of
+from sokovan.cli.output import flush_output
+from sokovan.cli.rendering import OutputFormat, show_all, show_next, widths_of
 from sokovan.sdk.core.followers import MISSED
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, reached
@@ -74,7 +74,7 @@ def ps(
     choice: SessionSelection = ALIVE,
     watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
     until: str | None = None,
-    shown: Shown = AS_TABLE,
+    shown: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """List sessions.
 
@@ -97,16 +97,16 @@ def ps(
     target = checked_state(until) if until is not None else None
     watched = watch or target is not None
     if watched and form.format == "json":  # one document cannot grow
-        form = Form("jsonl")
+        form = OutputFormat("jsonl")
     columns = session_columns(utc=shown.utc)
     with shown.client() as client:
         views = list(client.sessions.list(wanted, limit=choice.limit))
         show_all(views, columns, form, name=_name)
-        hand_over()
-        begun = widths_of(views, columns)
+        flush_output()
+        widths = widths_of(views, columns)
         for view in _changes(client, views, target) if watched else ():
-            show_more(view, session_columns(utc=shown.utc), form, name=_name, begun=begun)
-            hand_over()
+            show_next(view, session_columns(utc=shown.utc), form, name=_name, widths=widths)
+            flush_output()
     return OK
 
 

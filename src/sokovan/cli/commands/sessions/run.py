@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from sokovan.cli.commands.options import ACTING, Acting
-from sokovan.cli.commands.sessions.attached import AttachedSession
-from sokovan.cli.commands.sessions.session_options import NOTHING_SAID, SessionOptions, Wish
+from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
+from sokovan.cli.commands.sessions.attach import AttachedSession
+from sokovan.cli.commands.sessions.session_options import NO_FLAGS, RequestedSession, SessionFlags
+from sokovan.cli.errors import ClientFailure
 from sokovan.cli.exit_codes import OK, USAGE, WAITING, exit_code_of
-from sokovan.cli.output import as_json, say
-from sokovan.cli.problems import OurFailure
+from sokovan.cli.output import as_json, print_data
 from sokovan.cli.rendering import plain
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.errors import ClientProblem, InvalidSetting, ServerFailed
@@ -28,10 +28,10 @@ NAME_TAKEN = "name-taken"
 
 def run(
     *command: str,
-    wish: Wish = NOTHING_SAID,
+    wish: SessionFlags = NO_FLAGS,
     detach: Annotated[bool, Parameter(name=["--detach", "-d"], negative=())] = False,
     timeout: str | None = None,
-    server: Acting = ACTING,
+    server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """Run a command in a session and wait for it.
 
@@ -54,7 +54,7 @@ def run(
     timeout
         Give up if it has not started by then: 90s, 10m.
     """
-    patience_s = None if timeout is None else seconds(timeout, what="--timeout")
+    timeout_s = None if timeout is None else seconds(timeout, what="--timeout")
     if server.json and not detach:
         raise InvalidSetting("--json goes with -d: the output is that of the command", hint="leave it out, or say -d")
     asked = wish.asked(command, server.settings())
@@ -67,18 +67,18 @@ def run(
         with server.client() as client:
             if detach:
                 for view in submitted(client.sessions, asked):
-                    say(as_json(plain(view)) if server.json else view.name)
+                    print_data(as_json(plain(view)) if server.json else view.name)
                 return OK
             with asked[0].shown():
-                return AttachedSession(client, patience_s=patience_s).run(body)
+                return AttachedSession(client, timeout_s=timeout_s).run(body)
     except ClientProblem as problem:
         # What the server cannot take as it is was written here, by whoever called us.
         if detach or problem.code == NAME_TAKEN or exit_code_of(problem) in {USAGE, WAITING}:
             raise
-        raise OurFailure(problem) from problem
+        raise ClientFailure(problem) from problem
 
 
-def submitted(sessions: Sessions, asked: Sequence[SessionOptions]) -> Iterator[SessionView]:
+def submitted(sessions: Sessions, asked: Sequence[RequestedSession]) -> Iterator[SessionView]:
     """Sessions as they are taken; none is unless the server would take all."""
     if len(asked) > 1:
         _check_all(sessions, asked)
@@ -95,7 +95,7 @@ def submitted(sessions: Sessions, asked: Sequence[SessionOptions]) -> Iterator[S
         yield view
 
 
-def _check_all(sessions: Sessions, asked: Sequence[SessionOptions]) -> None:
+def _check_all(sessions: Sessions, asked: Sequence[RequestedSession]) -> None:
     """Ask for a dry run of each. Raises what the server would say."""
     earlier: set[str] = set()
     for one in asked:

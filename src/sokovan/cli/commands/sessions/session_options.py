@@ -25,7 +25,7 @@ SESSION = Group("The session", sort_key=10)
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOptions:
+class RequestedSession:
     """A request for a session, and the document it comes from, if any."""
 
     body: SessionBody
@@ -44,7 +44,7 @@ class SessionOptions:
 
 @Parameter(name="*", group=SESSION)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SessionFlags:
     """A session in options; what is not said, others choose."""
 
     name: Annotated[str | None, Parameter(name=["--name", "-n"], help="A name of your own.")] = None
@@ -79,16 +79,16 @@ class Wish:
         """The requests that are meant. Raises InvalidSetting, InvalidSpec."""
         return [one.body for one in self.asked(command, settings)]
 
-    def asked(self, command: Sequence[str], settings: ClientSettings) -> list[SessionOptions]:
+    def asked(self, command: Sequence[str], settings: ClientSettings) -> list[RequestedSession]:
         """The same, each with its document. Raises InvalidSetting, InvalidSpec."""
         options = self._options()
         if self.file is None:
-            return [SessionOptions(with_defaults(session_body(list(command), **options), settings))]
+            return [RequestedSession(with_defaults(session_body(list(command), **options), settings))]
         specs = read_spec_file(self.file)
         if command and len(specs) > 1:
             raise InvalidSetting(f"{self.file} holds {len(specs)} sessions, and one command cannot be for all of them")
         said = session_body(list(command), **options)
-        return [SessionOptions(with_defaults(_changed(spec.body, said), settings), spec) for spec in specs]
+        return [RequestedSession(with_defaults(_changed(spec.body, said), settings), spec) for spec in specs]
 
     def _options(self) -> dict[str, Any]:
         plain = ("name", "type", "image", "cpus", "mem", "gpus", "size", "minimum", "topology", "queue", "group",
@@ -104,7 +104,7 @@ class Wish:
         }
 
 
-NOTHING_SAID = Wish()
+NO_FLAGS = SessionFlags()
 
 
 def pairs(texts: Sequence[str], *, option: str, example: str) -> dict[str, str]:

@@ -6,11 +6,11 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sokovan.cli.commands.options import ON_SERVER, Server
-from sokovan.cli.commands.sessions.session_options import NOTHING_SAID, Wish
+from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
+from sokovan.cli.commands.sessions.session_options import NO_FLAGS, SessionFlags
 from sokovan.cli.commands.sessions.terminal import converse, terminal_size
-from sokovan.cli.output import talk
-from sokovan.cli.problems import OurFailure
+from sokovan.cli.errors import ClientFailure
+from sokovan.cli.output import print_status
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
 
 if TYPE_CHECKING:
@@ -20,7 +20,12 @@ START_S = 300.0
 
 
 def shell(
-    session: str | None = None, /, *, program: str = "/bin/sh", wish: Wish = NOTHING_SAID, server: Server = ON_SERVER
+    session: str | None = None,
+    /,
+    *,
+    program: str = "/bin/sh",
+    wish: SessionFlags = NO_FLAGS,
+    server: ServerOptions = DEFAULT_SERVER,
 ) -> int:
     """Open a shell in a session of its own, or in one that runs.
 
@@ -47,14 +52,14 @@ def shell(
             if session is not None:
                 return _open(client, session, program)
             view = client.sessions.submit(replace(body, type="interactive"))
-            talk(f"{view.name}  {view.status.upper()}")
+            print_status(f"{view.name}  {view.status.upper()}")
             try:
                 client.sessions.wait(view.id, "RUNNING", timeout_s=START_S)
                 return _open(client, view.id, program)
             finally:
                 client.sessions.stop(view.id)
     except ClientProblem as problem:
-        raise OurFailure(problem) from problem
+        raise ClientFailure(problem) from problem
 
 
 def _open(client: Client, ref: str, program: str) -> int:

@@ -12,7 +12,7 @@ import tty
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from sokovan.cli.output import say_bytes
+from sokovan.cli.output import print_bytes
 from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.errors import ClientProblem
 
@@ -41,7 +41,7 @@ def converse(execution: Execution, *, forward: bool, raw: bool) -> int:
         else:
             execution.end_input()
         for content in execution:
-            say_bytes(content)
+            print_bytes(content)
     return execution.exit_code
 
 

@@ -7,10 +7,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sokovan.cli import formatting
-from sokovan.cli.commands.options import AS_TABLE, Shown
-from sokovan.cli.commands.sessions.session_views import check_table, funnel_line, indented
+from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
+from sokovan.cli.commands.sessions.session_tables import check_table, funnel_line, indented
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import say, table
+from sokovan.cli.output import print_data, table
 from sokovan.cli.rendering import Column, show_all, show_one
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
@@ -43,7 +43,7 @@ def why(
     /,
     *,
     all: Annotated[bool, Parameter(name=["--all", "-a"], negative=())] = False,  # noqa: A002  # the flag is --all
-    shown: Shown = AS_TABLE,
+    shown: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """Say why a session has not started, and what would help.
 
@@ -68,11 +68,11 @@ def why(
             show_all(reasons, _waiting_columns(utc=shown.utc), form, name=lambda reason: reason.code)
             return OK
         view = client.sessions.why(name)
-    if not form.is_for_people:
+    if not form.is_table:
         show_one(view, [("code", view.code), ("summary", view.summary)], form, name=view.code)
         return OK
     for line in explained(view, name):
-        say(line)
+        print_data(line)
     return OK
 
 

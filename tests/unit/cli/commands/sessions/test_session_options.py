@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.cli.commands.sessions.session_options import FILE_MAX, Wish, pairs, read_spec_file
+from sokovan.cli.commands.sessions.session_options import FILE_MAX, SessionFlags, pairs, read_spec_file
 from sokovan.sdk.errors import InvalidSetting, InvalidSpecFile
 from sokovan.sdk.settings import ClientSettings, resolve
 from sokovan.wire.api.sessions import MountBody, ServicePortBody, SessionBody
@@ -21,7 +21,7 @@ def settings(tmp_path: Path) -> ClientSettings:
 
 
 def test_every_option_reaches_the_request(settings: ClientSettings) -> None:
-    wish = Wish(
+    wish = SessionFlags(
         name="n", type="interactive", image="host", cpus="2", mem="4GiB", gpus="0.5", slot=("tpu.device=1",), size=4,
         minimum=2, env=("A=1", "B="), mount=("/a:/b:rw",), port=("web=80",), require=("zone=a",),
         topology="hard:rack", group="g",
@@ -42,16 +42,16 @@ def test_every_option_reaches_the_request(settings: ClientSettings) -> None:
 
 def test_what_is_said_wins_over_the_file(tmp_path: Path, settings: ClientSettings) -> None:
     (tmp_path / "f.yaml").write_text(SPEC, encoding="utf-8")
-    [body] = Wish(file=str(tmp_path / "f.yaml"), name="other", cpus="4").bodies([], settings)
+    [body] = SessionFlags(file=str(tmp_path / "f.yaml"), name="other", cpus="4").bodies([], settings)
     assert (body.name, body.command, body.queue) == ("other", ["python", "train.py"], "research")
     assert body.resources == {"cpu": "4", "mem": "1GiB"}
-    [body] = Wish(file=str(tmp_path / "f.yaml")).bodies(["ls"], settings)
+    [body] = SessionFlags(file=str(tmp_path / "f.yaml")).bodies(["ls"], settings)
     assert (body.name, body.command) == ("train", ["ls"])
 
 
 def test_one_command_is_not_for_several_sessions(tmp_path: Path, settings: ClientSettings) -> None:
     (tmp_path / "f.yaml").write_text(f"{SPEC}---\n{SPEC}", encoding="utf-8")
-    wish = Wish(file=str(tmp_path / "f.yaml"))
+    wish = SessionFlags(file=str(tmp_path / "f.yaml"))
     assert len(wish.bodies([], settings)) == 2
     with pytest.raises(InvalidSetting, match="holds 2 sessions"):
         wish.bodies(["ls"], settings)

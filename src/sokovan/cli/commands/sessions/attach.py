@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from sokovan.cli import formatting
 from sokovan.cli.commands.sessions.logs import followed, print_log
-from sokovan.cli.commands.sessions.session_views import placed
+from sokovan.cli.commands.sessions.session_tables import placed
 from sokovan.cli.exit_codes import FAILED, INTERRUPTED
-from sokovan.cli.output import talk
+from sokovan.cli.output import print_status
 from sokovan.cli.prompts import ask, is_interactive
 from sokovan.sdk.core.followers import LogOptions, LogPiece
 from sokovan.sdk.core.states import has_run, has_settled, is_final, state_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sokovan.wire.api.explanations import WhyView
 
 # Reasons that no waiting helps against: whoever sits and waits is told at once.
-HOPELESS = frozenset({"NEVER_FITS", "NO_LABEL_MATCH", "TOPOLOGY_IMPOSSIBLE"})
+UNSATISFIABLE = frozenset({"NEVER_FITS", "NO_LABEL_MATCH", "TOPOLOGY_IMPOSSIBLE"})
 # The label that a machine needs for a folder that is to appear elsewhere than it is.
 MOUNTS = "sokovan.mounts="
 # Limits that are full for a while, or below what is asked for.
@@ -56,10 +56,10 @@ class DidNotRun(ClientProblem):
 class AttachedSession:
     """One session, followed from its submission to its end."""
 
-    def __init__(self, client: Client, *, patience_s: float | None = None) -> None:
+    def __init__(self, client: Client, *, timeout_s: float | None = None) -> None:
         self._client = client
-        self._patience_s = patience_s
-        self._told = ""
+        self._patience_s = timeout_s
+        self._report = ""
         self._asked: str | None = None
         self._seen: dict[int, int] = {}
         self._stopping = False
@@ -109,7 +109,7 @@ class AttachedSession:
             if why is None or why.verdict != "CHANGE":
                 return
             told, hint = why.summary, "ask for less, or ask an administrator to raise the limit"
-        elif view.reason not in HOPELESS:
+        elif view.reason not in UNSATISFIABLE:
             return
         elif MOUNTS in (told or ""):
             hint = "no machine there has a sandbox: mount it where it is (SOURCE:SOURCE), or install bubblewrap"
@@ -149,40 +149,40 @@ class AttachedSession:
             line = f"{view.name}  PULLING  {view.reason_detail or ''}".rstrip()
         else:
             line = f"{view.name}  {state}"
-        if line != self._told:
-            talk(line)
-        self._told = line
+        if line != self._report:
+            print_status(line)
+        self._report = line
 
     def _ended(self, view: SessionView) -> int:
         code = view.exit_code
         took = formatting.between(view.scheduled_at, view.ended_at)
         if self._stopping:
-            talk(f"{view.name}  stopped")
+            print_status(f"{view.name}  stopped")
             return INTERRUPTED
         if code is None:
             raise _never_ran(view)
         told = f": {_cause(view)}" if view.reason in ENDED_FOR else ""
-        talk(f"{view.name}  finished, exit {code}{took}{told}")
+        print_status(f"{view.name}  finished, exit {code}{took}{told}")
         return code if 0 <= code < 256 else FAILED
 
     def _interrupted(self, view: SessionView) -> int | None:
         """What Ctrl-C means: ask where somebody can answer, else end the session. None: go on."""
         if self._stopping:
-            talk(f"{view.name} was told to stop and ends by itself; see sokovan session show {view.name}")
+            print_status(f"{view.name} was told to stop and ends by itself; see sokovan session show {view.name}")
             return INTERRUPTED
         answer = "s"
         if is_interactive():
             try:
                 answer = ask(f"\n{view.name}: [d]etach, [s]top, [c]ontinue? ")[:1]
             except KeyboardInterrupt:  # whoever wants to be gone at once is not to lose the session
-                talk("")
+                print_status("")
                 answer = "d"
         if answer == "c":
             return None
         if answer == "d":
-            talk(f"{view.name} goes on; see sokovan logs -f {view.name}")
+            print_status(f"{view.name} goes on; see sokovan logs -f {view.name}")
             return INTERRUPTED
-        talk(f"stopping {view.name}; Ctrl-C again leaves it to itself")
+        print_status(f"stopping {view.name}; Ctrl-C again leaves it to itself")
         self._stopping = True
         self._client.sessions.stop(view.id)
         return None

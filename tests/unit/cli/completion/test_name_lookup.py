@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
-from sokovan.cli.completion.name_cache import NameMemory
-from sokovan.cli.completion.names import names_of, within
+from sokovan.cli.completion.name_cache import NameCache
+from sokovan.cli.completion.name_lookup import names_of, within
 from sokovan.sdk.errors import InvalidSetting, NotLoggedIn
 from tests.unit.cli.canned_server import CannedServer
 from tests.unit.sdk.views import pending, session
@@ -27,7 +27,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine may be busy with other tests."""
-    monkeypatch.setattr("sokovan.cli.completion.names.BUDGET_S", 30.0)
+    monkeypatch.setattr("sokovan.cli.completion.name_lookup.BUDGET_S", 30.0)
 
 
 @pytest.mark.usefixtures("patient")
@@ -77,7 +77,7 @@ def test_a_name_that_would_break_the_line_is_left_out(server: CannedServer) -> N
 @pytest.mark.usefixtures("server")
 def test_without_a_server_what_was_told_before_is_better_than_nothing(cache: Path) -> None:
     assert names_of("session", "", {"url": NOBODY}) == []
-    old = NameMemory.of(cache, "session", url=NOBODY, token=os.environ["SOKOVAN_TOKEN"])
+    old = NameCache.of(cache, "session", url=NOBODY, token=os.environ["SOKOVAN_TOKEN"])
     old.keep([("ddp", "RUNNING")])
     assert names_of("session", "d", {"url": NOBODY}) == [("ddp", "RUNNING")]
     assert names_of("session", "x", {"url": NOBODY}) == []

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from sokovan.cli.commands.options import Flag
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import as_json, say, talk
+from sokovan.cli.output import as_json, print_data, print_status
 from sokovan.sdk.config import checked_context_name
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.spec.schema import FILE_NAME, session_schema, starter
@@ -34,7 +34,7 @@ def init(name: str, /, *, force: Flag = False) -> int:
     _checked(name)
     _write(Path(f"{name}.sokovan.yaml"), starter(name), force=force)
     _write(Path(FILE_NAME), as_json(session_schema()) + "\n", force=True)
-    talk(f"next: sokovan plan -f {name}.sokovan.yaml")
+    print_status(f"next: sokovan plan -f {name}.sokovan.yaml")
     return OK
 
 
@@ -49,7 +49,7 @@ def schema(*, kind: Annotated[Literal["Session"], Parameter(name=["--kind", "-k"
     kind
         The kind of object.
     """
-    say(as_json({"Session": session_schema}[kind]()))
+    print_data(as_json({"Session": session_schema}[kind]()))
     return OK
 
 
@@ -70,4 +70,4 @@ def _write(path: Path, text: str, *, force: bool) -> None:
         raise InvalidSetting(
             f"cannot write {path}: {error.strerror or error}", hint="go to a folder that is yours"
         ) from error
-    talk(f"wrote {path}")
+    print_status(f"wrote {path}")

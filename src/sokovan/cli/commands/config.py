@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.cli.commands.options import AS_TABLE, Flag, Shown
+from sokovan.cli.commands.options import TABLE_OUTPUT, Flag, OutputOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.formatting import NONE
 from sokovan.cli.rendering import Column, show_all
@@ -11,7 +11,7 @@ from sokovan.sdk.settings import Setting
 HIDDEN = "(hidden)"
 
 
-def show(*, origin: Flag = False, shown: Shown = AS_TABLE) -> int:
+def show(*, origin: Flag = False, shown: OutputOptions = TABLE_OUTPUT) -> int:
     """Show what this client goes by, and where it comes from.
 
     A flag wins over the environment, the environment over the project's .sokovan.toml, that over the context, and the

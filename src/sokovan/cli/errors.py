@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class CommandProblem(Exception):
+class CommandError(Exception):
     """A problem of the command itself, told like every other error."""
 
     def __init__(self, message: str, *, code: str, hint: str) -> None:
@@ -11,12 +11,12 @@ class CommandProblem(Exception):
         self.message, self.code, self.hint = message, code, hint
 
 
-def misused(message: str, *, hint: str) -> CommandProblem:
+def usage_error(message: str, *, hint: str) -> CommandError:
     """The problem of a command line that cannot be taken as it is."""
-    return CommandProblem(message, code="usage", hint=hint)
+    return CommandError(message, code="usage", hint=hint)
 
 
-class OurFailure(Exception):
+class ClientFailure(Exception):
     """A failure of ours, where every other status is the user's command's."""
 
     def __init__(self, problem: Exception) -> None:

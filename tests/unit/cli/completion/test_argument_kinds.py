@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sokovan.cli.app import make_app
-from sokovan.cli.catalogue import COMMANDS, first_words
-from sokovan.cli.completion.options import options_of
+from sokovan.cli.command_table import COMMANDS, first_words
+from sokovan.cli.completion.argument_kinds import MANY, VALUES, WORDS, beginning, verbs_of, words_of
+from sokovan.cli.completion.command_options import command_options
 from sokovan.cli.completion.scripts import SCRIPTS
-from sokovan.cli.completion.word_kinds import MANY, VALUES, WORDS, beginning, verbs_of, words_of
 
 # What they take is new, or nothing that can be listed.
 _NEW = {"agent run", "init", "context add", "key add", "key rm"}
@@ -26,7 +26,7 @@ def test_every_command_that_takes_words_says_of_which_kind() -> None:
 
 
 def test_every_option_that_names_something_exists() -> None:
-    known = {option.name for command in COMMANDS for option in options_of(command).values()}
+    known = {option.name for command in COMMANDS for option in command_options(command).values()}
     assert set(VALUES) - known == set()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sokovan.cli.catalogue import COMMANDS, NOUNS, SECTIONS, first_words, noun_overview, overview, summary_of
+from sokovan.cli.command_table import COMMANDS, NOUNS, SECTIONS, first_words, noun_overview, overview, summary_of
 
 
 def test_every_first_word_stands_in_one_section() -> None:

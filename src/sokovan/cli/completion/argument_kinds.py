@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sokovan.cli.catalogue import COMMANDS, TOPICS, first_words, summary_of
+from sokovan.cli.command_table import COMMANDS, TOPICS, first_words, summary_of
 
 # A word, and what it means.
 Candidate = tuple[str, str]
@@ -54,7 +54,7 @@ def words_of(kind: str, prefix: str, flags: Flags) -> list[Candidate] | None:
             return beginning(_plain(_formats()), prefix)
         case "state":
             return beginning(_plain(_states()), prefix.upper())
-    from sokovan.cli.completion.names import names_of  # noqa: PLC0415  # words of ours have no need of it
+    from sokovan.cli.completion.name_lookup import names_of  # noqa: PLC0415  # words of ours have no need of it
 
     return names_of(kind, prefix, flags)
 

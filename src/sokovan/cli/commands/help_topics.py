@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sokovan.cli.catalogue import COMMANDS, NOUNS, TOPICS, first_words, noun_overview, overview
+from sokovan.cli.command_table import COMMANDS, NOUNS, TOPICS, first_words, noun_overview, overview
 from sokovan.cli.exit_codes import MEANINGS, OK
-from sokovan.cli.output import say, table
+from sokovan.cli.output import print_data, table
 from sokovan.cli.rendering import FORMATS
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.settings import VARIABLES
@@ -39,11 +39,11 @@ def help_topic(*words: str) -> int:
 
         return run_command([*words, "--help"])
     if not topic:
-        say(f"{overview()}\n\nTopics: {', '.join(TOPICS)}; sokovan help TOPIC")
+        print_data(f"{overview()}\n\nTopics: {', '.join(TOPICS)}; sokovan help TOPIC")
     elif topic in NOUNS:
-        say(noun_overview(topic))
+        print_data(noun_overview(topic))
     elif topic in TOPICS:
-        say(_PAGES[topic]())
+        print_data(_PAGES[topic]())
     else:
         raise _no_topic(topic)
     return OK

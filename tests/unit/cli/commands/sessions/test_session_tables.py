@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sokovan.cli.commands.sessions.session_views import (
+from sokovan.cli.commands.sessions.session_tables import (
     check_table,
     funnel_line,
     health,

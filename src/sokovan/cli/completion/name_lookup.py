@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sokovan.cli.completion.name_cache import Name, NameMemory, cache_folder
+from sokovan.cli.completion.name_cache import Name, NameCache, cache_folder
 from sokovan.sdk.config import config_path, read_config
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.settings import ClientSettings, resolve
@@ -26,7 +26,7 @@ def names_of(kind: str, prefix: str, flags: Mapping[str, str | None]) -> list[Na
         return _matching([(name, one.url) for name, one in read_config(config_path()).contexts.items()], prefix)
     settings = resolve(flags)
     url, token = settings.credentials()
-    memory = NameMemory.of(cache_folder(os.environ), kind, url=url, token=token)
+    memory = NameCache.of(cache_folder(os.environ), kind, url=url, token=token)
     kept = memory.recall()
     found = _matching(kept, prefix)
     if found and memory.is_fresh(SystemEnvironment().wall_s()):

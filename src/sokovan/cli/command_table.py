@@ -87,7 +87,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "context use": (f"{_COMMANDS}.contexts:use", "Make a server the current one."),
     "context add": (f"{_COMMANDS}.contexts:add", "Make a server known, with the key for it."),
     "context rm": (f"{_COMMANDS}.contexts:remove", "Forget a server and its key."),
-    "config show": (f"{_COMMANDS}.settings:show", "Show what this client goes by, and where it comes from."),
+    "config show": (f"{_COMMANDS}.config:show", "Show what this client goes by, and where it comes from."),
     "whoami": (f"{_COMMANDS}.whoami:whoami", "Say who you are to the server."),
     "doctor": (f"{_LOCAL}.doctor:doctor", "Look at this machine: what is there, what is missing."),
     "simulate": (
@@ -100,10 +100,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "db upgrade": (f"{_LOCAL}.maintenance:upgrade", "Bring the store to the newest schema, in one step or not at all."),
     "db check": (f"{_LOCAL}.maintenance:check", "Say which schema the store has, and whether it is the newest."),
-    "init": (f"{_SESSIONS}.specs:init", "Write a spec to begin with."),
-    "schema": (f"{_SESSIONS}.specs:schema", "Print the JSON Schema of a spec."),
+    "init": (f"{_SESSIONS}.spec_files:init", "Write a spec to begin with."),
+    "schema": (f"{_SESSIONS}.spec_files:schema", "Print the JSON Schema of a spec."),
     "completion": (f"{_COMMANDS}.completion:completion", "Print what makes a shell complete our words."),
-    "help": (f"{_COMMANDS}.topics:help_topic", "Read about a topic: exit codes, environment, formats, specs."),
+    "help": (f"{_COMMANDS}.help_topics:help_topic", "Read about a topic: exit codes, environment, formats, specs."),
     "version": (f"{_COMMANDS}.version:version", "Show the versions of client and server."),
 }
 

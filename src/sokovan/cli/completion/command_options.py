@@ -8,7 +8,7 @@ from sokovan.cli.app import make_app
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class CommandOption:
     """An option under the first of its names."""
 
     name: str
@@ -17,15 +17,15 @@ class Option:
     meaning: str = ""
 
 
-def options_of(command: str) -> dict[str, Option]:
+def command_options(command: str) -> dict[str, CommandOption]:
     """The options of a command by each of their names."""
     app = make_app()
     for word in command.split():
         app = app[word]
-    found: dict[str, Option] = {}
+    found: dict[str, CommandOption] = {}
     for one in app.assemble_argument_collection(parse_docstring=True):
         if one.index is None and not one.children:
             meaning = " ".join((one.parameter.help or "").split())
-            option = Option(one.name, one.token_count()[0] > 0, tuple(one.get_choices() or ()), meaning)
+            option = CommandOption(one.name, one.token_count()[0] > 0, tuple(one.get_choices() or ()), meaning)
             found |= dict.fromkeys(one.names, option)
-    return found | {"--help": Option("--help", takes_value=False, meaning="Show what it does.")}
+    return found | {"--help": CommandOption("--help", takes_value=False, meaning="Show what it does.")}

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sokovan.cli.commands.sessions import attached
-from sokovan.cli.commands.sessions.attached import AttachedSession
+from sokovan.cli.commands.sessions import attach
+from sokovan.cli.commands.sessions.attach import AttachedSession
 from sokovan.sdk.core.followers import LogPiece
 from sokovan.wire.api.sessions import SessionBody
 from tests.unit.cli.canned_server import CannedServer, Sokovan
@@ -182,8 +182,8 @@ def test_ctrl_c_asks_what_is_meant(
 ) -> None:
     ends_with(server, 0)
     server.says("DELETE sessions/s-1", session(status="terminating"))
-    monkeypatch.setattr(attached, "is_interactive", lambda: True)
-    monkeypatch.setattr(attached, "ask", lambda _prompt: answer)
+    monkeypatch.setattr(attach, "is_interactive", lambda: True)
+    monkeypatch.setattr(attach, "ask", lambda _prompt: answer)
     from sokovan.sdk.sync.client import Client  # noqa: PLC0415  # after the environment is made
 
     Interrupted.pressed = False
@@ -199,8 +199,8 @@ def test_ctrl_c_at_the_question_leaves_the_session_and_says_so(
         raise KeyboardInterrupt
 
     ends_with(server, 0)
-    monkeypatch.setattr(attached, "is_interactive", lambda: True)
-    monkeypatch.setattr(attached, "ask", pressed_again)
+    monkeypatch.setattr(attach, "is_interactive", lambda: True)
+    monkeypatch.setattr(attach, "ask", pressed_again)
     from sokovan.sdk.sync.client import Client  # noqa: PLC0415  # after the environment is made
 
     Interrupted.pressed = False
@@ -215,7 +215,7 @@ def test_ctrl_c_where_nobody_can_answer_stops_the_session(
 ) -> None:
     ends_with(server, 143)
     server.says("DELETE sessions/s-1", session(status="terminating"))
-    monkeypatch.setattr(attached, "AttachedSession", Interrupted)
+    monkeypatch.setattr(attach, "AttachedSession", Interrupted)
     monkeypatch.setattr("sokovan.cli.commands.sessions.run.AttachedSession", Interrupted)
     from sokovan.cli.main import run  # noqa: PLC0415  # beside its one use
 

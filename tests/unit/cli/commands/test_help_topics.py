@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.cli.catalogue import TOPICS, noun_overview
+from sokovan.cli.command_table import TOPICS, noun_overview
 from sokovan.cli.exit_codes import MEANINGS
 from sokovan.cli.rendering import FORMATS
 from sokovan.sdk.settings import VARIABLES

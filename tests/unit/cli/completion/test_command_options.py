@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from sokovan.cli.completion.options import options_of
+from sokovan.cli.completion.command_options import command_options
 
 
 def test_an_option_is_known_under_each_of_its_names() -> None:
-    options = options_of("run")
+    options = command_options("run")
     assert options["-n"] == options["--name"]
     assert options["-n"].name == "--name"
     assert options["-n"].meaning == "A name of your own."
 
 
 def test_a_flag_takes_no_value() -> None:
-    options = options_of("logs")
+    options = command_options("logs")
     assert not options["-f"].takes_value
     assert options["--tail"].takes_value
     assert not options["--help"].takes_value
 
 
 def test_choices_are_the_parsers() -> None:
-    assert options_of("run")["--on-agent-lost"].choices == ("end", "requeue")
-    assert options_of("run")["--name"].choices == ()
+    assert command_options("run")["--on-agent-lost"].choices == ("end", "requeue")
+    assert command_options("run")["--name"].choices == ()
 
 
 def test_words_that_are_no_options_are_not_among_them() -> None:
-    assert all(name.startswith("-") for name in options_of("session show"))
+    assert all(name.startswith("-") for name in command_options("session show"))
