@@ -140,7 +140,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"resources": {"cpu": True}}, "resources/cpu", "not a number"),
     ({"resources": {"CPU!": 1}}, "resources/CPU!", "is not a slot name"),
     ({"resources": {"shm": "much"}}, "resources/shm", "not a number"),
-    ({"scaling_group": "gpus", "resources": {"tpu.device": 1}}, "resources/tpu.device", "knows cpu, cuda.device, mem"),
+    ({"scaling_group": "gpus", "resources": {"tpu.device": 1}}, "resources/tpu.device", "has cpu, cuda.device, mem"),
     (
         {"image": "pytorch/pytorch:2.9", "resources": {"mem": "1Gi"}},
         "resources/mem",
