@@ -11,7 +11,16 @@ from sokovan.domain.checks import require_int, require_kind, require_labels, req
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.commands import is_plain_path, require_command, require_environment
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import AgentId, KernelId, QueueName, ScalingGroupName, SessionId, checked_name
+from sokovan.domain.ids import (
+    DEFAULT_QUEUE,
+    DEFAULT_SCALING_GROUP,
+    AgentId,
+    KernelId,
+    QueueName,
+    ScalingGroupName,
+    SessionId,
+    checked_name,
+)
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.domain.tenancy import Owner
 
@@ -194,8 +203,8 @@ class SessionSpec:
     kernels: tuple[KernelSpec, ...]
     session_type: SessionType = SessionType.INTERACTIVE
     owner: Owner = field(default_factory=Owner)
-    scaling_group: ScalingGroupName = ScalingGroupName("default")
-    queue: QueueName = QueueName("default")
+    scaling_group: ScalingGroupName = DEFAULT_SCALING_GROUP
+    queue: QueueName = DEFAULT_QUEUE
     priority: int = 0
     min_kernels: int | None = None
     group_minimums: Mapping[str, int] = field(default_factory=dict)

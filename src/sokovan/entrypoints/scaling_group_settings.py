@@ -8,14 +8,13 @@ from functools import partial
 
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup
 from sokovan.domain.errors import InvalidSpec, SokovanError, listed, quoted
-from sokovan.domain.ids import ScalingGroupName, is_name
+from sokovan.domain.ids import DEFAULT_SCALING_GROUP, ScalingGroupName, is_name
 from sokovan.domain.slots import checked_slot_name
 from sokovan.entrypoints.setting_kinds import About, SettingProblem, unknown
 from sokovan.scheduling.profile import ACTIONS, ACTIONS_TO_COME, SchedulingProfile, profile_from, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
 TIMEOUT_MOST_S = 366 * 24 * 3600
-DEFAULT_GROUP = ScalingGroupName("default")
 _DEFAULT = SchedulingProfile()
 
 # Key of a group -> what it is, and its default in words.
@@ -80,7 +79,7 @@ class ScalingGroupReader:
             return {}
         groups = {ScalingGroupName(name): self._group(name, group) for name, group in value.items()}
         if not groups:
-            groups = {DEFAULT_GROUP: ScalingGroup(DEFAULT_GROUP)}
+            groups = {DEFAULT_SCALING_GROUP: ScalingGroup(DEFAULT_SCALING_GROUP)}
         return groups
 
     def _group(self, name: str, value: object) -> ScalingGroup:
@@ -95,7 +94,7 @@ class ScalingGroupReader:
             self._key(f"{path}.{key}", key, given)
         self._names(path, value)
         if len(self._problems) > before:
-            return ScalingGroup(DEFAULT_GROUP)
+            return ScalingGroup(DEFAULT_SCALING_GROUP)
         group = _made(name, value)
         self._whole(path, group)
         return group

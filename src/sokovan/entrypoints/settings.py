@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import ScalingGroupName
-from sokovan.entrypoints.scaling_group_settings import DEFAULT_GROUP, GROUP_KEYS, OPTIONS, ScalingGroupReader
+from sokovan.domain.ids import DEFAULT_SCALING_GROUP, ScalingGroupName
+from sokovan.entrypoints.scaling_group_settings import GROUP_KEYS, OPTIONS, ScalingGroupReader
 from sokovan.entrypoints.setting_kinds import (
     About,
     InvalidSettings,
@@ -104,7 +104,7 @@ class ServerSettings:
     """
 
     scaling_groups: Mapping[ScalingGroupName, ScalingGroup] = field(
-        default_factory=lambda: {DEFAULT_GROUP: ScalingGroup(DEFAULT_GROUP)}
+        default_factory=lambda: {DEFAULT_SCALING_GROUP: ScalingGroup(DEFAULT_SCALING_GROUP)}
     )
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     orchestrator: OrchestratorSettings = field(default_factory=OrchestratorSettings)

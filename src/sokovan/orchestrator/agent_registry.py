@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.errors import InvalidInput, ObjectNotFound
-from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
+from sokovan.domain.ids import DEFAULT_SCALING_GROUP, AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -49,7 +49,7 @@ class Arrival:
     slots: ResourceSlot
     devices: tuple[Device, ...] = ()
     architecture: str = ARCHITECTURE_DEFAULT
-    scaling_group: ScalingGroupName = ScalingGroupName("default")
+    scaling_group: ScalingGroupName = DEFAULT_SCALING_GROUP
     labels: Mapping[str, str] = field(default_factory=dict)
     kernels_max: int | None = None
     kernels: tuple[tuple[KernelId, int], ...] = ()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import AgentId, ScalingGroupName, checked_name
+from sokovan.domain.ids import DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
@@ -34,7 +34,7 @@ class AgentInfo:
     labels: Mapping[str, str] = field(default_factory=dict)
     kernels_max: int | None = None
     status: AgentStatus = AgentStatus.ALIVE
-    scaling_group: ScalingGroupName = ScalingGroupName("default")
+    scaling_group: ScalingGroupName = DEFAULT_SCALING_GROUP
     shard: str | None = None
     incarnation: int = 1
     cached_images: frozenset[str] = frozenset()

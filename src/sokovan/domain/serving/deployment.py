@@ -8,7 +8,14 @@ from enum import StrEnum, auto
 
 from sokovan.domain.checks import require_int, require_kind, require_labels, require_slots
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import DeploymentId, QueueName, ScalingGroupName, checked_name
+from sokovan.domain.ids import (
+    DEFAULT_QUEUE,
+    DEFAULT_SCALING_GROUP,
+    DeploymentId,
+    QueueName,
+    ScalingGroupName,
+    checked_name,
+)
 from sokovan.domain.slots import ResourceSlot
 from sokovan.domain.tenancy import Owner
 
@@ -39,8 +46,8 @@ class DeploymentSpec:
     slots: ResourceSlot
     replicas_desired: int = 1
     owner: Owner = field(default_factory=Owner)
-    scaling_group: ScalingGroupName = ScalingGroupName("default")
-    queue: QueueName = QueueName("default")
+    scaling_group: ScalingGroupName = DEFAULT_SCALING_GROUP
+    queue: QueueName = DEFAULT_QUEUE
     port: int = 8000
     health_path: str = "/health"
     environment: Mapping[str, str] = field(default_factory=dict)

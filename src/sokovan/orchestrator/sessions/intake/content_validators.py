@@ -1,4 +1,4 @@
-"""Whether kernels can be started as asked: image, command, environment."""
+"""Validates image, command, environment and labels of the kernels of a request."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ from sokovan.orchestrator.sessions.intake.kernel_groups import KernelGroup, kern
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
 from sokovan.orchestrator.sessions.launch import RESERVED
 
-# Every kernel carries its own command and variables: together they must fit a row of the store.
+# Commands and variables of all kernels must fit into one row of the store.
 SPEC_BYTES_MAX = 16 << 20
 
 
-def images(asked: IntakeQuery) -> Iterator[Problem]:
-    """An image that is known, for the architecture asked for."""
-    architecture = asked.request.architecture
+def images(query: IntakeQuery) -> Iterator[Problem]:
+    """The image exists, for the requested architecture."""
+    architecture = query.request.architecture
     if architecture and not is_name(architecture):
-        yield Problem("architecture", f"{quoted(architecture)} is not a name for an architecture")
-    for group in kernel_groups(asked.request):
-        known = asked.facts.images.get(group.image, ())
+        yield Problem("architecture", f"{quoted(architecture)} is not a valid architecture name")
+    for group in kernel_groups(query.request):
+        known = query.context.images.get(group.image, ())
         fits = any(not architecture or image.architecture == architecture for image in known)
         if fits or is_process_image(group.image):
             continue
         if known:
             there = listed(image.architecture for image in known)
-            problem = f"image {group.image} is there for {there}, not for {architecture}"
+            problem = f"image {group.image} is available for {there}, not for {architecture}"
         else:
-            there = "`host`, `venv:NAME` and those of the catalog are known (docs/howto/images.md)"
+            there = "available: `host`, `venv:NAME` and those of the catalog (docs/howto/images.md)"
             problem = f"there is no image {quoted(group.image)}; {there}"
         yield Problem(group.place("image"), problem)
 
 
-def commands(asked: IntakeQuery) -> Iterator[Problem]:
-    """A list of texts; batch and inference sessions cannot do without."""
-    for group in kernel_groups(asked.request):
+def commands(query: IntakeQuery) -> Iterator[Problem]:
+    """The command is a list of strings; batch and inference sessions require one."""
+    for group in kernel_groups(query.request):
         place = group.place("command")
         yield from problems_of(place, require_command, group.command, what="command")
-        if not group.command and needs_command(asked.request.session_type, group.image):
-            yield Problem(place, f"a session of type {asked.request.session_type} needs a command to run")
+        if not group.command and needs_command(query.request.session_type, group.image):
+            yield Problem(place, f"a session of type {query.request.session_type} needs a command to run")
 
 
 def needs_command(session_type: SessionType, image: str) -> bool:
-    """Whether there would be nothing to do without a command."""
+    """Whether sessions of this type and image require a command."""
     if session_type is SessionType.BATCH:
         return True
     return session_type is SessionType.INFERENCE and is_process_image(image)
 
 
-def environment(asked: IntakeQuery) -> Iterator[Problem]:
-    """Names for variables, none that the system sets, and not too much of it."""
-    for group in kernel_groups(asked.request):
+def environment(query: IntakeQuery) -> Iterator[Problem]:
+    """Variables have valid names, none that the system sets, and a limited size."""
+    for group in kernel_groups(query.request):
         place = group.place("environment")
         for name, value in group.environment.items():
             if name in RESERVED:
@@ -68,16 +68,16 @@ def environment(asked: IntakeQuery) -> Iterator[Problem]:
             yield Problem(place, f"{size} bytes are more than {ENVIRONMENT_BYTES_MAX}")
 
 
-def labels(asked: IntakeQuery) -> Iterator[Problem]:
-    """Short texts by short names."""
-    for group in kernel_groups(asked.request):
+def labels(query: IntakeQuery) -> Iterator[Problem]:
+    """Labels and requirements have valid names and values."""
+    for group in kernel_groups(query.request):
         yield from problems_of(group.place("labels"), require_labels, group.labels, what="kernel")
         yield from problems_of(group.place("require"), require_labels, group.require, what="kernel")
 
 
-def spec_size(asked: IntakeQuery) -> Iterator[Problem]:
-    """What all kernels carry, taken together, can be stored."""
-    size = sum(group.size * _carried_bytes(group) for group in kernel_groups(asked.request) if group.size > 0)
+def spec_size(query: IntakeQuery) -> Iterator[Problem]:
+    """The commands, variables and labels of all kernels fit into the store."""
+    size = sum(group.size * _carried_bytes(group) for group in kernel_groups(query.request) if group.size > 0)
     if size > SPEC_BYTES_MAX:
         problem = f"{size} bytes of commands, variables and labels over all kernels are more than {SPEC_BYTES_MAX}"
         yield Problem("environment", problem)

@@ -1,4 +1,4 @@
-"""Which image a kernel is started from, and for which processor."""
+"""Chooses the image of a kernel and its architecture."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from collections.abc import Sequence
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.ids import is_name
 
-# What processes run in without an entry in the catalog: the machine itself, and virtual environments.
+# Images of the process runtime need no entry in the catalog: the machine itself, and virtual environments.
 HOST = "host"
 _VENV = re.compile(r"venv:[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 def is_process_image(name: str) -> bool:
-    """Whether the process runtime knows this image by itself."""
+    """Whether this is an image of the process runtime, which needs no catalog entry."""
     return name == HOST or _VENV.fullmatch(name) is not None
 
 
-def chosen_image(name: str, known: Sequence[Image], *, asked: str, preferred: str) -> Image | None:
-    """The image to start from, None if there is none for an architecture that will do.
+def choose_image(name: str, known: Sequence[Image], *, architecture: str, preferred: str) -> Image | None:
+    """The image to start from; None if there is none for a usable architecture.
 
-    `known` are the catalog's images of this name. Without an architecture `asked` for,
-    the `preferred` one comes first, then the usual one, then any. An image of the
-    process runtime is there for each.
+    `known` are the catalog's images of this name. If no `architecture` is requested,
+    the `preferred` one comes first, then the default, then any. Images of the process
+    runtime exist for every architecture.
     """
     by_architecture = {image.architecture: image for image in known}
-    if asked:
-        found = by_architecture.get(asked)
-        return found or (Image(name, asked) if is_process_image(name) and is_name(asked) else None)
-    for architecture in (preferred, ARCHITECTURE_DEFAULT):
-        if architecture in by_architecture:
-            return by_architecture[architecture]
+    if architecture:
+        found = by_architecture.get(architecture)
+        return found or (Image(name, architecture) if is_process_image(name) and is_name(architecture) else None)
+    for candidate in (preferred, ARCHITECTURE_DEFAULT):
+        if candidate in by_architecture:
+            return by_architecture[candidate]
     if is_process_image(name):
         return Image(name, preferred)
     return known[0] if known else None

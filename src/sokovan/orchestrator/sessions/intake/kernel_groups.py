@@ -1,4 +1,4 @@
-"""The kernels of a request as groups of equal ones."""
+"""The kernels of a request as groups of equal kernels."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SUB = "sub"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelGroup:
-    """Equal kernels, with what the session says where the group says nothing.
+    """A group of equal kernels; unset values are inherited from the session.
 
-    `where` begins the paths of its values, except of those it `inherits`.
+    `where` is the path prefix of its values, except of those it `inherits`.
     """
 
     where: str
@@ -32,22 +32,22 @@ class KernelGroup:
     require: Mapping[str, str]
 
     def place(self, field: str) -> str:
-        """The path of a field: this group's, or the session's where it said nothing."""
+        """The path of a field: the group's own, or the session's if it is inherited."""
         return field if field in self.inherits else f"{self.where}{field}"
 
 
 def kernel_groups(request: SessionRequest) -> tuple[KernelGroup, ...]:
-    """The groups of a request; without groups, one of `size` kernels and no name."""
-    return tuple(_listed(request)) or (_alone(request),)
+    """The groups of a request; without groups, one unnamed group of `size` kernels."""
+    return tuple(_listed(request)) or (_single(request),)
 
 
 def roles(group: KernelGroup) -> Iterator[str]:
-    """The role of each kernel: the group's name, or main for the first and sub."""
+    """The role of each kernel: the group's name, else main for the first and sub."""
     for index in range(group.size):
         yield group.name or (SUB if index else MAIN)
 
 
-def _alone(request: SessionRequest) -> KernelGroup:
+def _single(request: SessionRequest) -> KernelGroup:
     return KernelGroup(
         where="",
         name="",

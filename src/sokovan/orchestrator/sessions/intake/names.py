@@ -1,4 +1,4 @@
-"""Names for sessions that nobody named: easy to say, easy to tell apart."""
+"""Generates names for sessions that were submitted without one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_MANNERS = _words(
+_ADJECTIVES = _words(
     "able amber ample apt azure bold brave brief bright brisk broad calm candid cheery chief clean clear clever "
     "cosy crisp curious daring dawn deep deft dewy eager early earnest easy fair famed fast fine firm fleet fond "
     "frank free fresh gentle glad golden good grand green happy hardy hearty honest humble ideal jade jolly jovial "
@@ -29,15 +29,15 @@ _ANIMALS = _words(
 )
 _NUMBERS = 99
 
-COUNT = len(_MANNERS) * len(_ANIMALS) * _NUMBERS
+COUNT = len(_ADJECTIVES) * len(_ANIMALS) * _NUMBERS
 
 
 def name_of(number: int) -> str:
-    """The name of a number; numbers that differ by a multiple of COUNT share it.
+    """The name for a number; names repeat after COUNT numbers.
 
     >>> name_of(0)
     'able-adder-1'
     """
-    rest, manner = divmod(number % COUNT, len(_MANNERS))
+    rest, adjective = divmod(number % COUNT, len(_ADJECTIVES))
     last, animal = divmod(rest, len(_ANIMALS))
-    return f"{_MANNERS[manner]}-{_ANIMALS[animal]}-{last + 1}"
+    return f"{_ADJECTIVES[adjective]}-{_ANIMALS[animal]}-{last + 1}"

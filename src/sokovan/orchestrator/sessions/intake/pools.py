@@ -1,4 +1,4 @@
-"""What the agents of scaling groups are: the usual processor, and slots they have."""
+"""Caches the usual architecture and the slots of the agents of each scaling group."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.agents import AgentProfile
 from sokovan.ports.storage import Store
 
-# Machines of another kind join seldom; counting them for each request would cost more than the request.
+# Agents of a new kind join rarely; counting them for each request would cost more than the request.
 KEPT_S = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The agents of a scaling group, taken together.
+    """Summary of the agents of a scaling group.
 
-    `architecture` is what most of them have, `slots` what any of them has.
+    `architecture` is the most common one, `slots` those that any agent has.
     """
 
     architecture: str
     slots: frozenset[str] = frozenset()
 
 
-class KnownPools:
-    """What there is in each scaling group, read now and then."""
+class PoolCache:
+    """Caches the pool of each scaling group for KEPT_S seconds."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._known: Mapping[str, Pool] = {}
         self._until_ms = 0
-        # Requests that come together look once, not each for itself.
-        self._looking = asyncio.Lock()
+        # Concurrent requests share one read.
+        self._reading = asyncio.Lock()
 
     async def current(self, group: str = "", needed: Collection[str] = ()) -> Mapping[str, Pool]:
-        """By scaling group; one without agents is not in it.
+        """Pools by scaling group; groups without agents are left out.
 
-        Whoever needs slots of a group that are not known there is answered by a fresh
-        look: the machine that has them may have joined a moment ago.
+        If `group` is not known to have the `needed` slots, the cache is refreshed: an agent
+        with them may have just joined.
         """
-        async with self._looking:
+        async with self._reading:
             now = self._clock.monotonic_ms()
-            # Nothing is kept while there are no agents: the first one decides, and soon.
+            # An empty result is not cached: the first agents usually join soon.
             if now >= self._until_ms or not self._has(group, needed):
                 self._known = await self._read()
                 self._until_ms = now + KEPT_S * 1000 if self._known else 0
         return self._known
 
     def _has(self, group: str, needed: Collection[str]) -> bool:
-        """Whether the group is known to have these, or every group if this one is not known."""
+        """Whether the group has these slots, or every group if this one is not known."""
         pools = [self._known[group]] if group in self._known else self._known.values()
         return all(pool.slots.issuperset(needed) for pool in pools)
 
     async def _read(self) -> Mapping[str, Pool]:
         found = await self._store.read(lambda unit: unit.fleet.profiles())
-        return {group: Pool(_usual(makeup), makeup.slots) for group, makeup in found.items()}
+        return {group: Pool(_most_common_architecture(profile), profile.slots) for group, profile in found.items()}
 
 
-def _usual(makeup: AgentProfile) -> str:
-    counts = makeup.architectures
+def _most_common_architecture(profile: AgentProfile) -> str:
+    counts = profile.architectures
     return min(counts, key=lambda one: (-counts[one], one))

@@ -1,34 +1,53 @@
-"""From a request without problems to the session that is stored."""
+"""Turns a valid request into the session specification that is stored."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL
-from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT
+from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
+from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, problem_text
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
-from sokovan.domain.tenancy import Owner
-from sokovan.orchestrator.sessions.intake.images import is_process_image
-from sokovan.orchestrator.sessions.intake.kernel_groups import MAIN, KernelGroup, roles
+from sokovan.domain.slots import ResourceSlot
+from sokovan.orchestrator.sessions.intake.images import choose_image, is_process_image
+from sokovan.orchestrator.sessions.intake.kernel_groups import MAIN, KernelGroup, kernel_groups, roles
 from sokovan.orchestrator.sessions.intake.reference_validators import queue_of
 from sokovan.orchestrator.sessions.intake.requests import SessionRequest
-from sokovan.orchestrator.sessions.intake.resolution import ResolvedGroup, resolved
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
-from sokovan.orchestrator.sessions.intake.validation import problems_with
-from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, group_of
+from sokovan.orchestrator.sessions.intake.scaling_group_resolver import ScalingGroupResolver, slot_problems
+from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, owner_of
+from sokovan.orchestrator.sessions.intake.validators import problems_with
 from sokovan.ports.environment import IdSource
 
-# What a session does that is only there to be worked in: nothing, until it is ended.
+# The command of an interactive process session without one: does nothing until the session is terminated.
 IDLE = ("tail", "-f", "/dev/null")
 
 
+@dataclass(frozen=True, slots=True)
+class ResolvedGroup:
+    """A kernel group with its image and the slots of each of its kernels."""
+
+    group: KernelGroup
+    image: Image | None
+    slots: ResourceSlot
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """Scaling group and kernel groups of a request, and the problems found."""
+
+    scaling_group: ScalingGroup | None
+    groups: tuple[ResolvedGroup, ...]
+    problems: tuple[Problem, ...]
+
+
 class Preparer:
-    """Judges requests, and fills in what they leave open."""
+    """Validates requests and fills in defaults."""
 
     def __init__(
         self, ids: IdSource, names: Callable[[], str], *, calculator: ResourceCalculator | None = None
@@ -36,36 +55,36 @@ class Preparer:
         self._ids, self._names = ids, names
         self._calculator = calculator or ResourceCalculator()
 
-    def prepare(self, asked: IntakeQuery) -> SessionSpec:
-        """The session that a request describes. Raises InvalidRequest with all problems."""
-        found = resolved(asked, self._calculator)
-        problems = [*problems_with(asked), *found.problems]
-        if problems or found.scaling_group is None:
-            is_name_alone = asked.facts.namesake is not None and len(problems) == 1
+    def prepare(self, query: IntakeQuery) -> SessionSpec:
+        """Build the requested session. Raises InvalidRequest with all problems."""
+        resolution = resolve(query, self._calculator)
+        problems = [*problems_with(query), *resolution.problems]
+        if problems or resolution.scaling_group is None:
+            is_name_alone = query.context.namesake is not None and len(problems) == 1
             raise (NameTaken if is_name_alone else InvalidRequest)(problems)
         try:
-            return self._spec(asked, found.groups, found.scaling_group.name)
+            return self._spec(query, resolution.groups, resolution.scaling_group.name)
         except InvalidInput as error:
-            # The nouns have the last word: what no validator asked about is refused as well.
+            # Domain constructors validate again, also values that no validator checks.
             raise InvalidRequest([Problem("session", problem_text(error))]) from error
 
     def _spec(
-        self, asked: IntakeQuery, groups: tuple[ResolvedGroup, ...], scaling_group: ScalingGroupName
+        self, query: IntakeQuery, groups: tuple[ResolvedGroup, ...], scaling_group: ScalingGroupName
     ) -> SessionSpec:
-        request = asked.request
+        request = query.request
         total, by_group = minimums(request, [one.group for one in groups])
         return SessionSpec(
             session_id=SessionId(self._ids.new("s")),
             kernels=tuple(kernel for group in groups for kernel in self._kernels(request, group)),
             session_type=request.session_type,
-            owner=identity(asked),
+            owner=owner_of(query),
             scaling_group=scaling_group,
-            queue=QueueName(queue_of(asked)),
+            queue=QueueName(queue_of(query)),
             priority=request.priority,
             min_kernels=total,
             group_minimums=by_group,
             topology=request.topology,
-            dependencies=tuple(dict.fromkeys(asked.facts.dependencies[t][0].session_id for t in request.depends_on)),
+            dependencies=tuple(dict.fromkeys(query.context.dependencies[t][0].session_id for t in request.depends_on)),
             starts_at_ms=request.starts_at_ms,
             time_limit_s=request.time_limit_s,
             preemptible=request.preemptible,
@@ -88,32 +107,59 @@ class Preparer:
                 image=group.image,
                 architecture=ARCHITECTURE_DEFAULT if image is None else image.architecture,
                 labels=group.labels,
-                require={**_needs_of(request, group), **group.require},
+                require={**_mount_requirements(request, group), **group.require},
                 preemptible=request.preemptible,
                 command=group.command or (IDLE if is_process_image(group.image) else ()),
                 environment=group.environment,
             )
 
 
-def _needs_of(request: SessionRequest, group: KernelGroup) -> dict[str, str]:
-    """What an agent must be able to do for these mounts.
+def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:
+    """Choose the scaling group, images and slots of a request.
 
-    A process without a sandbox sees the machine as it is: whoever wants a folder
-    elsewhere waits for a machine that can do it, and is told so, before anything starts.
+    They depend on each other: the scaling group has a usual architecture, that selects
+    the image, and the image sets the minimum slots of a kernel.
+    """
+    request, pools = query.request, query.context.pools
+    groups = kernel_groups(request)
+    requested = [calculator.calculate(group.resources, None, where="").slots for group in groups]
+    resolver = ScalingGroupResolver(query.context.scaling_groups, pools)
+    scaling_group = resolver.resolve(request.scaling_group, requested)
+    problems = list(resolver.problems(request.scaling_group, requested))
+    resolved: list[ResolvedGroup] = []
+    for group in groups:
+        image = _image(query, group, scaling_group)
+        where = group.place("resources")
+        slots, invalid = calculator.calculate(group.resources, image, where=where)
+        problems += invalid
+        if scaling_group is not None:
+            problems += slot_problems(scaling_group, pools, slots, where=where)
+        resolved.append(ResolvedGroup(group, image, slots))
+    return Resolution(scaling_group, tuple(resolved), tuple(problems))
+
+
+def _image(query: IntakeQuery, group: KernelGroup, scaling_group: ScalingGroup | None) -> Image | None:
+    pool = None if scaling_group is None else query.context.pools.get(scaling_group.name)
+    preferred = ARCHITECTURE_DEFAULT if pool is None else pool.architecture
+    known = query.context.images.get(group.image, ())
+    return choose_image(group.image, known, architecture=query.request.architecture, preferred=preferred)
+
+
+def _mount_requirements(request: SessionRequest, group: KernelGroup) -> dict[str, str]:
+    """Agent labels that the mounts of a process need.
+
+    A process without a sandbox sees the machine's own file system, so a mount with another
+    target needs an agent with a sandbox. Requiring it as a label makes the session wait for
+    one, with a reason, instead of failing at the start.
     """
     moved = any(PurePosixPath(mount.source) != PurePosixPath(mount.target) for mount in request.mounts)
     return {MOUNTS_LABEL: MOUNTS_ANYWHERE} if moved and is_process_image(group.image) else {}
 
 
-def identity(asked: IntakeQuery) -> Owner:
-    """Whom the session counts against: the caller, in the group that was asked for."""
-    return replace(asked.caller.owner, group=group_of(asked.request, asked.caller))
-
-
 def minimums(request: SessionRequest, groups: list[KernelGroup]) -> tuple[int | None, dict[str, int]]:
-    """How many kernels must start together, in all and of each group; None means all.
+    """How many kernels must start together, in total and per group; None means all.
 
-    An elastic session of equal kernels always has its main one: the others look for it.
+    An elastic session of equal kernels always includes its main kernel: the others connect to it.
     """
     if not request.groups:
         return request.minimum, {} if request.minimum is None else {MAIN: 1}
@@ -124,5 +170,5 @@ def minimums(request: SessionRequest, groups: list[KernelGroup]) -> tuple[int | 
 
 
 def ending(session_type: SessionType) -> EndPolicy:
-    """Work is done when every kernel is done; a service needs all of its kernels."""
+    """The default end policy: batch ends with its last kernel, a service with any."""
     return EndPolicy.ALL if session_type is SessionType.BATCH else EndPolicy.ANY

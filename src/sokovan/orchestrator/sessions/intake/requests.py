@@ -1,4 +1,4 @@
-"""What a user asks for, before anything has been filled in or checked."""
+"""Session requests as submitted, before defaults and validation."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from sokovan.domain.session import EndPolicy, LostPolicy, Mount, ServicePort, SessionType, TopologyConstraint
 from sokovan.domain.tenancy import Owner, Role
 
-# An amount as a person writes it: 4, 0.5, "16GiB".
+# An amount as users write it: 4, 0.5, "16GiB".
 Amount = int | float | str
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, as authentication found out."""
+    """The authenticated principal of a request."""
 
     owner: Owner
     role: Role = Role.USER
@@ -23,7 +23,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelGroupRequest:
-    """Equal kernels. None means: as the session says."""
+    """A group of equal kernels; None means the value of the session."""
 
     name: str = ""
     size: int = 1
@@ -38,10 +38,10 @@ class KernelGroupRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """A session as somebody asks for it; None and empty mean: choose for me.
+    """A requested session; None and empty values are filled in by the preparer.
 
     `groups` empty means `size` equal kernels: kernel 0 is main, the others are sub.
-    `group` is the project it counts against.
+    `group` is the project that the session is accounted to.
     """
 
     name: str = ""

@@ -1,4 +1,4 @@
-"""How much a kernel asks for: what was written, and what is filled in."""
+"""Computes the slots of a kernel from its request, its image and defaults."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot
 from sokovan.orchestrator.sessions.intake.requests import Amount, SessionRequest
 
 MEMORY = "mem"
-# What a kernel gets of a slot that neither the request nor the image names.
+# Amounts of slots that neither the request nor the image names.
 DEFAULTS = ResourceSlot({"cpu": 1000, MEMORY: 256 << 20})
 ALIASES: Mapping[str, str] = {"gpu": "cuda.device", "gpus": "cuda.device", "memory": MEMORY}
-# What every agent has, said or not.
+# Every agent has these slots.
 EVERYWHERE = frozenset(DEFAULTS)
-# Memory that the processes of a kernel share is charged to the kernel: it is asked for on top of `mem`.
+# Shared memory is charged to the kernel, so it is added to `mem`.
 SHARED_MEMORY = "shm"
 
 
 class Calculation(NamedTuple):
-    """The slots of one kernel, and what is wrong with what was written."""
+    """The slots of one kernel, and the problems found in its request."""
 
     slots: ResourceSlot
     problems: tuple[Problem, ...] = ()
 
 
 class ResourceCalculator:
-    """Reads amounts as people write them, and fills in the rest.
+    """Parses requested amounts and fills in defaults.
 
     A slot that is not named is taken from the image's minimum, else from the defaults;
     a slot of 0 stays 0. `gpu` means `cuda.device`, `memory` means `mem`. `shm` is
-    memory for what processes share, on top of `mem`; not given, it is part of `mem`.
+    shared memory, added to `mem`; if not given, it is part of `mem`.
     """
 
     def __init__(self, defaults: ResourceSlot = DEFAULTS) -> None:
@@ -50,19 +50,19 @@ class ResourceCalculator:
             problems += _below(image, amounts, where=where)
         amounts[MEMORY] = amounts.get(MEMORY, 0) + shared
         if amounts[MEMORY] > AMOUNT_MAX:
-            problems.append(Problem(f"{where}/{SHARED_MEMORY}", "is more than there can be, together with mem"))
+            problems.append(Problem(f"{where}/{SHARED_MEMORY}", "exceeds the limit, together with mem"))
             amounts[MEMORY] = AMOUNT_MAX
         return Calculation(ResourceSlot(amounts), tuple(problems))
 
 
 def named_slots(request: SessionRequest) -> frozenset[str]:
-    """The slots that a request names, those aside that every agent has."""
+    """The slots that a request names, except those that every agent has."""
     named = {*request.resources, *(name for group in request.groups for name in group.resources or ())}
     return frozenset(ALIASES.get(name, name) for name in named) - EVERYWHERE - {SHARED_MEMORY}
 
 
 def _read(resources: Mapping[str, Amount], *, where: str) -> tuple[dict[str, int], list[Problem]]:
-    """Amounts by slot; what cannot be read is left out, and told."""
+    """Amounts by slot, and a problem for each amount that cannot be parsed."""
     amounts: dict[str, int] = {}
     problems: list[Problem] = []
     for name, amount in resources.items():
@@ -71,7 +71,7 @@ def _read(resources: Mapping[str, Amount], *, where: str) -> tuple[dict[str, int
             problems.append(Problem(place, f"is another name for {slot}, which is given as well"))
             continue
         try:
-            # Shared memory is no slot, but is written as memory is.
+            # Shared memory is no slot; its amount is parsed like memory.
             amounts[slot] = parse_amount(MEMORY if slot == SHARED_MEMORY else slot, amount)
         except InvalidSlots as error:
             problems.append(Problem(place, problem_text(error)))
@@ -79,11 +79,11 @@ def _read(resources: Mapping[str, Amount], *, where: str) -> tuple[dict[str, int
 
 
 def _below(image: Image, amounts: Mapping[str, int], *, where: str) -> list[Problem]:
-    """Where the amounts are less than the image needs."""
+    """Problems for amounts below the minimum of the image."""
     found = []
     for slot, least in image.slots_min.items():
-        asked = amounts.get(slot, 0)
-        if asked < least:
+        requested = amounts.get(slot, 0)
+        if requested < least:
             needs = f"image {image.name} needs {format_amount(slot, least)}"
-            found.append(Problem(f"{where}/{slot}", f"{needs}, {format_amount(slot, asked)} is asked for"))
+            found.append(Problem(f"{where}/{slot}", f"{needs}, {format_amount(slot, requested)} is requested"))
     return found

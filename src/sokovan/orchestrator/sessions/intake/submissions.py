@@ -1,28 +1,30 @@
-"""Requests become sessions: judged, prepared, stored and audited in one step."""
+"""Validates, prepares, stores and audits session requests, in one transaction."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.problems import InvalidRequest
+from sokovan.domain.plain_values import to_plain
+from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.domain.records import Change, SessionRecord
 from sokovan.domain.session import SessionSpec
-from sokovan.orchestrator.sessions.intake.pools import KnownPools
+from sokovan.orchestrator.sessions.intake.pools import PoolCache
 from sokovan.orchestrator.sessions.intake.preparer import Preparer
-from sokovan.orchestrator.sessions.intake.request_keys import request_key
 from sokovan.orchestrator.sessions.intake.requests import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.resource_calculator import named_slots
 from sokovan.orchestrator.sessions.intake.validation_context import (
-    DEFAULT,
     Dependencies,
     IntakeContextReader,
     IntakeQuery,
     Pools,
     read_dependencies,
+    scaling_group_of,
 )
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.repositories.audit import AuditEntry
@@ -30,21 +32,18 @@ from sokovan.ports.repositories.sessions import NewSession, RequestKey
 from sokovan.ports.storage import Store, UnitOfWork
 
 RENAMED_MAX = 8
+KEY_MAX = 255
 
 
 class Submission(NamedTuple):
-    """A session, and whether this very request made it or an equal one before."""
+    """A session, and whether this request created it or an earlier equal one did."""
 
     session: SessionRecord
     fresh: bool
 
 
-class _Wish(NamedTuple):
-    """A request on its way in.
-
-    `pools` are the agents of the scaling groups, `dependencies` the sessions that it may
-    mean.
-    """
+class _Entry(NamedTuple):
+    """A request with the state that was read for it before the transaction."""
 
     request: SessionRequest
     caller: Caller
@@ -54,74 +53,74 @@ class _Wish(NamedTuple):
 
 
 class Submissions:
-    """Takes requests in; those that come together share a transaction."""
+    """Stores requested sessions; concurrent requests share a transaction."""
 
     def __init__(self, store: Store, *, ids: IdSource, clock: Clock, names: Callable[[], str]) -> None:
         self._store, self._names = store, names
         self._preparer = Preparer(ids, names)
-        self._pools = KnownPools(store, clock)
+        self._pools = PoolCache(store, clock)
 
     async def prepared(self, request: SessionRequest, caller: Caller) -> SessionSpec:
-        """The session that a request would make; nothing is stored. Raises InvalidRequest."""
-        wish = await self._wish(request, caller)
-        return await self._store.read(lambda unit: self._prepared(IntakeContextReader(unit), wish))
+        """The session that a request would create; stores nothing. Raises InvalidRequest."""
+        entry = await self._entry(request, caller)
+        return await self._store.read(lambda unit: self._prepared(IntakeContextReader(unit), entry))
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
-        """Store the session that a request asks for.
+        """Store the requested session.
 
-        The same request with the same key gives the session it made before. Raises
+        The same request with the same key returns the session it created before. Raises
         InvalidRequest, IdempotencyConflict.
         """
         once = None if key is None else request_key(request, caller, key)
-        return await self._store.run_batched(self._take_in, await self._wish(request, caller, once))
+        return await self._store.run_batched(self._submit_batch, await self._entry(request, caller, once))
 
-    async def _take_in(self, unit: UnitOfWork, wishes: Sequence[_Wish]) -> Sequence[Submission | Exception]:
-        """Judge, store and audit what came together, each for itself."""
-        facts = IntakeContextReader(unit)
+    async def _submit_batch(self, unit: UnitOfWork, entries: Sequence[_Entry]) -> Sequence[Submission | Exception]:
+        """Validate, store and audit a batch; one failure does not affect the others."""
+        reader = IntakeContextReader(unit)
         outcomes: dict[int, Submission | Exception] = {}
         fresh: dict[int, NewSession] = {}
-        for place, wish in enumerate(wishes):
+        for index, entry in enumerate(entries):
             try:
-                spec = await self._prepared(facts, wish)
+                spec = await self._prepared(reader, entry)
             except InvalidRequest as refused:
-                outcomes[place] = await _earlier(unit, wish.once, refused)
+                outcomes[index] = await _earlier(unit, entry.once, refused)
             else:
-                fresh[place] = NewSession(spec, _by(spec), wish.once)
-        renamed = {place for place in fresh if not wishes[place].request.name}
-        outcomes.update(await self._stored(unit, fresh, renamed))
-        made = [one.session for one in outcomes.values() if isinstance(one, Submission) and one.fresh]
-        if made:
-            await unit.audit.append(*map(_entry, made))
-        return [outcomes[place] for place in range(len(wishes))]
+                fresh[index] = NewSession(spec, _by(spec), entry.once)
+        unnamed = {index for index in fresh if not entries[index].request.name}
+        outcomes.update(await self._store_new(unit, fresh, unnamed))
+        created = [one.session for one in outcomes.values() if isinstance(one, Submission) and one.fresh]
+        if created:
+            await unit.audit.append(*map(_audit_entry, created))
+        return [outcomes[index] for index in range(len(entries))]
 
-    async def _wish(self, request: SessionRequest, caller: Caller, once: RequestKey | None = None) -> _Wish:
-        """A request with what takes long to look up, so that nobody else waits for it.
+    async def _entry(self, request: SessionRequest, caller: Caller, once: RequestKey | None = None) -> _Entry:
+        """Read slow state before the shared transaction, so that other requests do not wait.
 
-        Sessions are never removed, so what is found now is there when it is stored.
+        Sessions are never removed, so dependencies found here still exist when it is stored.
         """
-        pools = await self._pools.current(request.scaling_group or DEFAULT, named_slots(request))
+        pools = await self._pools.current(scaling_group_of(request), named_slots(request))
         found: Dependencies = {}
         if request.depends_on:
             found = await self._store.read(lambda unit: read_dependencies(unit, request.depends_on, caller))
-        return _Wish(request, caller, once, pools, found)
+        return _Entry(request, caller, once, pools, found)
 
-    async def _prepared(self, facts: IntakeContextReader, wish: _Wish) -> SessionSpec:
-        found = await facts.of(wish.request, wish.caller, pools=wish.pools, dependencies=wish.dependencies)
-        return self._preparer.prepare(IntakeQuery(wish.request, wish.caller, found))
+    async def _prepared(self, reader: IntakeContextReader, entry: _Entry) -> SessionSpec:
+        context = await reader.of(entry.request, entry.caller, pools=entry.pools, dependencies=entry.dependencies)
+        return self._preparer.prepare(IntakeQuery(entry.request, entry.caller, context))
 
-    async def _stored(
-        self, unit: UnitOfWork, fresh: Mapping[int, NewSession], renamed: Collection[int]
+    async def _store_new(
+        self, unit: UnitOfWork, fresh: Mapping[int, NewSession], unnamed: Collection[int]
     ) -> dict[int, Submission | Exception]:
-        """What came of new sessions; a name that was made up is made up again if it is taken."""
+        """Store new sessions; a generated name that is taken is generated again."""
         outcomes: dict[int, Submission | Exception] = {}
         left, tries = dict(fresh), 0
         while left:
             results = dict(zip(left, await unit.sessions.enqueue_many(list(left.values())), strict=True))
-            again = {place for place, result in results.items() if place in renamed and _is_name_taken(result)}
-            again = again if tries < RENAMED_MAX else set()
-            for place in results.keys() - again:
-                outcomes[place] = _submission(left[place], results[place])
-            left = {place: self._renamed(left[place]) for place in sorted(again)}
+            retry = {index for index, result in results.items() if index in unnamed and _is_name_taken(result)}
+            retry = retry if tries < RENAMED_MAX else set()
+            for index in results.keys() - retry:
+                outcomes[index] = _submission(left[index], results[index])
+            left = {index: self._renamed(left[index]) for index in sorted(retry)}
             tries += 1
         return outcomes
 
@@ -129,11 +128,18 @@ class Submissions:
         return replace(new, spec=replace(new.spec, name=self._names()))
 
 
-async def _earlier(unit: UnitOfWork, once: RequestKey | None, refused: InvalidRequest) -> Submission | Exception:
-    """The session that the same request made before; the refusal if it made none.
+def request_key(request: SessionRequest, caller: Caller, key: str) -> RequestKey:
+    """A caller's idempotency key with a digest of the request. Raises InvalidRequest."""
+    if not 1 <= len(key) <= KEY_MAX or not key.isascii() or not key.isprintable():
+        raise InvalidRequest([Problem("Idempotency-Key", f"is not 1 to {KEY_MAX} printable ASCII characters")])
+    text = json.dumps(to_plain(request), sort_keys=True)
+    return RequestKey(scope=caller.owner.access_key, key=key, digest=hashlib.sha256(text.encode()).hexdigest())
 
-    What was fine the first time may be refused now: the name is taken, by the very
-    session.
+
+async def _earlier(unit: UnitOfWork, once: RequestKey | None, refused: InvalidRequest) -> Submission | Exception:
+    """The session that the same request created before; else the refusal.
+
+    A repeated request may fail validation: its name is taken by the session it created.
     """
     try:
         session = None if once is None else await unit.sessions.requested(once)
@@ -156,7 +162,7 @@ def _submission(new: NewSession, result: SessionRecord | SokovanError) -> Submis
     return Submission(result, fresh=result.session_id == new.spec.session_id)
 
 
-def _entry(session: SessionRecord) -> AuditEntry:
+def _audit_entry(session: SessionRecord) -> AuditEntry:
     spec, owner = session.spec, session.spec.owner
     detail = {"name": spec.name, "group": owner.group, "access_key": owner.access_key}
     return AuditEntry(owner.user, "session.enqueue", session.session_id, "done", detail=detail)

@@ -1,20 +1,20 @@
-"""What a request is judged against, read as far as the request needs it."""
+"""The part of the system state that a request is validated against."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
 from sokovan.domain.access import AccessSubject, session_scope
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import is_name
+from sokovan.domain.ids import DEFAULT_QUEUE, DEFAULT_SCALING_GROUP, is_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.records import SessionRecord
-from sokovan.domain.tenancy import Domain, Group, Keypair, Role, User
+from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
 from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.pools import Pool
@@ -25,24 +25,23 @@ from sokovan.ports.storage import UnitOfWork
 
 T = TypeVar("T")
 
-DEFAULT = "default"
 NOT_ENDED: frozenset[SessionStatus] = frozenset(SessionStatus) - SESSION.terminal
-# More than this many of one kind are not looked up; the validators refuse such a request anyway.
+# No more than this many of one kind are looked up; the validators refuse such a request anyway.
 LOOKED_UP_MAX = 256
 UNKNOWN_MAX = 8
-# The sessions that a text may mean.
+# The sessions that each name or id may refer to.
 Dependencies: TypeAlias = Mapping[str, tuple[SessionRecord, ...]]
-# The agents of scaling groups.
+# Summary of the agents by scaling group.
 Pools: TypeAlias = Mapping[str, Pool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeContext:
-    """The part of the system that a request touches.
+    """System state that validators and preparers need for one request.
 
-    `pools` are the agents of each scaling group that has any. `dependencies` are the
-    sessions that each text may mean to the caller; `namesake` is one of the user's that
-    has the name already and has not ended.
+    `pools` summarises the agents of each scaling group that has any. `dependencies` are
+    the sessions that each name may refer to for the caller; `namesake` is a session of
+    the user that has the same name and has not ended.
     """
 
     now_ms: int
@@ -59,20 +58,30 @@ class IntakeContext:
 
 @dataclass(frozen=True, slots=True)
 class IntakeQuery:
-    """A request, who asks, and what it is judged against."""
+    """A request with its caller and the state to validate it against."""
 
     request: SessionRequest
     caller: Caller
-    facts: IntakeContext
+    context: IntakeContext
 
 
 def group_of(request: SessionRequest, caller: Caller) -> str:
-    """The project that a session counts against."""
+    """The project that a session is accounted to."""
     return request.group or caller.owner.group
 
 
+def scaling_group_of(request: SessionRequest) -> str:
+    """The requested scaling group, or the default one."""
+    return request.scaling_group or DEFAULT_SCALING_GROUP
+
+
+def owner_of(query: IntakeQuery) -> Owner:
+    """The owner of the session: the caller, in the requested group."""
+    return replace(query.caller.owner, group=group_of(query.request, query.caller))
+
+
 def is_member(caller: Caller, group: Group | None) -> bool:
-    """Whether somebody may submit to a group."""
+    """Whether the caller may submit to a group."""
     if group is None:
         return False
     if group.name == caller.owner.group or group.name in caller.groups or caller.role is Role.ADMIN:
@@ -81,20 +90,20 @@ def is_member(caller: Caller, group: Group | None) -> bool:
 
 
 class IntakeContextReader:
-    """Reads what requests are judged against; what several of them need, once."""
+    """Reads intake contexts; catalog items that several requests need are read once."""
 
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
-        self._items = _Items(unit.catalog)
+        self._items = _CatalogCache(unit.catalog)
 
     async def of(
         self, request: SessionRequest, caller: Caller, *, pools: Pools, dependencies: Dependencies
     ) -> IntakeContext:
-        """Everything that the validators and preparers ask about."""
+        """Read the state that validators and preparers need."""
         items = self._items
         await items.read(*_needed(request, caller, pools))
         groups = await _scaling_groups(items, request.scaling_group)
-        queue = items.of(Queue, request.queue or DEFAULT)
+        queue = items.of(Queue, request.queue or DEFAULT_QUEUE)
         group = items.of(Group, group_of(request, caller))
         return IntakeContext(
             now_ms=self._unit.now_ms,
@@ -111,10 +120,10 @@ class IntakeContextReader:
 
 
 async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Caller) -> Dependencies:
-    """The sessions that each text may mean to the caller.
+    """The sessions that each name or id may refer to for the caller.
 
-    A text that means nothing is looked for in every way there is. A few of those are
-    enough to refuse a request; what comes after them is not looked up.
+    Unknown names are the most expensive to look up, and a few are enough to refuse the
+    request, so the search stops after UNKNOWN_MAX of them.
     """
     found: dict[str, tuple[SessionRecord, ...]] = {}
     for text in dict.fromkeys(texts[:LOOKED_UP_MAX]):
@@ -125,21 +134,20 @@ async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Call
 
 
 async def visible_sessions(sessions: SessionRepository, text: str, caller: Caller) -> tuple[SessionRecord, ...]:
-    """The sessions that a text may mean to somebody: own ones first."""
+    """The sessions that a name may refer to; the caller's own ones take precedence."""
     if not is_name(text):
         return ()
-    for wanted in visible_to(caller):
-        found = await sessions.named(text, wanted)
+    for scope in visible_to(caller):
+        found = await sessions.named(text, scope)
         if found:
             return tuple(found)
     return ()
 
 
 def visible_to(caller: Caller) -> list[SessionFilter]:
-    """Which sessions somebody may build on, in the order to look for them.
+    """Sessions that the caller may depend on, as filters in order of precedence.
 
-    They are those that he may see: whoever could wait for another's session would learn
-    what becomes of it.
+    Only visible sessions: a dependency reveals how the other session ends.
     """
     owner = caller.owner
     scope = session_scope(AccessSubject(user=owner.user, domain=owner.domain, role=caller.role, groups=caller.groups))
@@ -147,23 +155,23 @@ def visible_to(caller: Caller) -> list[SessionFilter]:
     return [own] if scope.user else [own, SessionFilter(domain=scope.domain)]
 
 
-class _Items:
-    """What was read of the catalog: together, since every question costs more than its answer."""
+class _CatalogCache:
+    """Catalog items of one transaction, read in batches: a round trip costs more than a row."""
 
     def __init__(self, catalog: CatalogRepository) -> None:
         self._catalog = catalog
         self._known: dict[tuple[type, str], CatalogItem | None] = {}
         self._all: dict[type, Sequence[CatalogItem]] = {}
 
-    async def read(self, *wanted: tuple[type[CatalogItem], str]) -> None:
-        """Read these, as far as they are there and not known yet."""
-        fresh = [pair for pair in dict.fromkeys(wanted) if pair not in self._known]
-        # A text that names nothing is not looked for: some databases refuse to read it at all.
+    async def read(self, *keys: tuple[type[CatalogItem], str]) -> None:
+        """Read the items that are not cached yet."""
+        fresh = [pair for pair in dict.fromkeys(keys) if pair not in self._known]
+        # Invalid names are not looked up: some databases reject such a text.
         names = [pair for pair in fresh if all(is_name(part) for part in pair[1].split(" "))]
         self._known.update(zip(names, await self._catalog.find(*names), strict=True))
 
     def of(self, kind: type[T], name: str) -> T | None:
-        """An item that was read, None if it is not there."""
+        """An item that was read; None if it does not exist."""
         item = self._known.get((kind, name))
         return item if isinstance(item, kind) else None
 
@@ -177,24 +185,24 @@ class _Items:
 def _needed(request: SessionRequest, caller: Caller, pools: Pools) -> list[tuple[type[CatalogItem], str]]:
     owner = caller.owner
     return [
-        (ScalingGroup, request.scaling_group or DEFAULT),
-        (Queue, request.queue or DEFAULT),
+        (ScalingGroup, scaling_group_of(request)),
+        (Queue, request.queue or DEFAULT_QUEUE),
         (Group, group_of(request, caller)),
         (Keypair, owner.access_key),
         (User, owner.user),
         (Domain, owner.domain),
-        *((Image, f"{name} {one}") for name in _image_names(request) for one in _wanted(request, pools)),
+        *((Image, f"{name} {one}") for name in _image_names(request) for one in _architectures(request, pools)),
     ]
 
 
-async def _scaling_groups(items: _Items, asked: str) -> tuple[ScalingGroup, ...]:
-    """The one asked for, or `default`; all of them to choose from, or to tell what there is."""
-    one = items.of(ScalingGroup, asked or DEFAULT)
+async def _scaling_groups(items: _CatalogCache, requested: str) -> tuple[ScalingGroup, ...]:
+    """The requested group or `default`; all groups if there is no such group."""
+    one = items.of(ScalingGroup, requested or DEFAULT_SCALING_GROUP)
     return (one,) if one is not None else await items.all(ScalingGroup)
 
 
-async def _queues(items: _Items, groups: Sequence[ScalingGroup], queue: Queue | None) -> tuple[Queue, ...]:
-    """The queue alone where queues are flat; all of them where they form a tree."""
+async def _queues(items: _CatalogCache, groups: Sequence[ScalingGroup], queue: Queue | None) -> tuple[Queue, ...]:
+    """The queue alone if queues are flat; all queues if they form a tree."""
     if queue is not None and not any(group.scheduler_opts.get("hierarchy") for group in groups):
         return (queue,)
     return await items.all(Queue)
@@ -204,27 +212,29 @@ def _image_names(request: SessionRequest) -> list[str]:
     return list(dict.fromkeys(group.image for group in kernel_groups(request)[:LOOKED_UP_MAX]))
 
 
-def _wanted(request: SessionRequest, pools: Pools) -> list[str]:
-    """The processors for which an image is looked for."""
+def _architectures(request: SessionRequest, pools: Pools) -> list[str]:
+    """The architectures for which images are looked up."""
     if request.architecture:
         return [request.architecture]
     return list(dict.fromkeys([*(pool.architecture for pool in pools.values()), ARCHITECTURE_DEFAULT]))
 
 
-async def _images(items: _Items, request: SessionRequest, pools: Pools) -> dict[str, tuple[Image, ...]]:
-    """The catalog's images of the names asked for."""
+async def _images(items: _CatalogCache, request: SessionRequest, pools: Pools) -> dict[str, tuple[Image, ...]]:
+    """The catalog's images of the requested names."""
     found: dict[str, tuple[Image, ...]] = {}
     for name in _image_names(request):
-        near = [items.of(Image, f"{name} {one}") for one in _wanted(request, pools)]
-        found[name] = tuple(image for image in near if image is not None)
+        candidates = [items.of(Image, f"{name} {one}") for one in _architectures(request, pools)]
+        found[name] = tuple(image for image in candidates if image is not None)
         if not found[name] and not is_process_image(name):
-            # Rare: it is missing, or there for other processors only.
+            # Rare: the image is missing, or exists for other architectures only.
             found[name] = tuple(image for image in await items.all(Image) if image.name == name)
     return found
 
 
-async def _policies(items: _Items, caller: Caller, group: Group | None) -> tuple[tuple[str, ResourcePolicy], ...]:
-    """The policies of the owner in its four scopes, those that are set."""
+async def _policies(
+    items: _CatalogCache, caller: Caller, group: Group | None
+) -> tuple[tuple[str, ResourcePolicy], ...]:
+    """The policies that apply to the owner, by scope."""
     owner = caller.owner
     holders = (
         (f"keypair {owner.access_key}", items.of(Keypair, owner.access_key)),

@@ -40,7 +40,7 @@ def test_an_image_that_is_there_for_another_processor_says_for_which() -> None:
 
     assert list(content.images(asked({"images": known}, image="torch"))) == []
     assert list(content.images(asked({"images": known}, image="torch", architecture="riscv64"))) == [
-        Problem("image", "image torch is there for aarch64, x86_64, not for riscv64")
+        Problem("image", "image torch is available for aarch64, x86_64, not for riscv64")
     ]
 
 

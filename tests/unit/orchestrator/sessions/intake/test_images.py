@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.cluster.image import Image
-from sokovan.orchestrator.sessions.intake.images import chosen_image, is_process_image
+from sokovan.orchestrator.sessions.intake.images import choose_image, is_process_image
 
 X86, ARM, RISC = (Image("torch", architecture=one) for one in ("x86_64", "aarch64", "riscv64"))
 
@@ -34,15 +34,15 @@ def test_nothing_else_is_known_without_the_catalog(name: str) -> None:
 def test_an_image_of_the_catalog_is_chosen_by_processor(
     known: tuple[Image, ...], asked: str, preferred: str, chosen: Image | None
 ) -> None:
-    assert chosen_image("torch", known, asked=asked, preferred=preferred) == chosen
+    assert choose_image("torch", known, architecture=asked, preferred=preferred) == chosen
 
 
 def test_the_machine_itself_is_there_for_every_processor() -> None:
-    assert chosen_image("host", (), asked="", preferred="aarch64") == Image("host", "aarch64")
-    assert chosen_image("host", (), asked="riscv64", preferred="aarch64") == Image("host", "riscv64")
+    assert choose_image("host", (), architecture="", preferred="aarch64") == Image("host", "aarch64")
+    assert choose_image("host", (), architecture="riscv64", preferred="aarch64") == Image("host", "riscv64")
 
 
 def test_an_entry_of_the_catalog_says_more_of_a_process_image() -> None:
     entry = Image("host", "aarch64")
 
-    assert chosen_image("host", (entry,), asked="", preferred="aarch64") is entry
+    assert choose_image("host", (entry,), architecture="", preferred="aarch64") is entry

@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ScalingGroupName
-from sokovan.orchestrator.sessions.intake.pools import KEPT_S, KnownPools
+from sokovan.orchestrator.sessions.intake.pools import KEPT_S, PoolCache
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -21,11 +21,11 @@ async def cluster() -> AsyncIterator[StoredCluster]:
         yield opened
 
 
-def pools(cluster: StoredCluster) -> KnownPools:
-    return KnownPools(cluster.store, cluster.store.database.clock)
+def pools(cluster: StoredCluster) -> PoolCache:
+    return PoolCache(cluster.store, cluster.store.database.clock)
 
 
-async def usual(known: KnownPools) -> dict[str, str]:
+async def usual(known: PoolCache) -> dict[str, str]:
     return {group: pool.architecture for group, pool in (await known.current()).items()}
 
 

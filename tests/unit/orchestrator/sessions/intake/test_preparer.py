@@ -1,4 +1,4 @@
-"""From a request to the session that is stored."""
+"""The preparer: defaults, resolution and validation of requests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.domain.cluster.image import Image
+from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import ScalingGroupName
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.session import (
     EndPolicy,
@@ -22,19 +24,24 @@ from sokovan.domain.session import (
     TopologyConstraint,
     TopologyMode,
 )
+from sokovan.domain.slots import ResourceSlot
 from sokovan.domain.tenancy import Owner
-from sokovan.orchestrator.sessions.intake.preparer import IDLE, Preparer
+from sokovan.orchestrator.sessions.intake.pools import Pool
+from sokovan.orchestrator.sessions.intake.preparer import IDLE, Preparer, Resolution, resolve
 from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest
-from sokovan.orchestrator.sessions.intake.resolution import resolved
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
-from sokovan.orchestrator.sessions.intake.validation import problems_with
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
+from sokovan.orchestrator.sessions.intake.validators import problems_with
 from sokovan.testing.clock import VirtualClock
 from tests.unit.orchestrator.sessions.intake.request_builders import asked
 from tests.unit.orchestrator.sessions.little_controller import ROOT
 
 GROUP = KernelGroupRequest
 AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "mem"]), st.text(max_size=4) | st.integers(-3, 3))
+
+
+CPUS = ScalingGroup(ScalingGroupName("cpus"), known_slots=("cpu", "mem"))
+GPUS = ScalingGroup(ScalingGroupName("gpus"), known_slots=("cpu", "mem", "cuda.device"))
 
 
 def prepared(facts: dict[str, Any] | None = None, **options: Any) -> SessionSpec:
@@ -136,7 +143,7 @@ def test_a_minimum_of_the_session_may_be_more_than_those_of_its_groups() -> None
 
 def test_the_session_belongs_to_the_caller_in_the_group_asked_for() -> None:
     request = asked(group="vision")
-    by_root = IntakeQuery(request.request, ROOT, request.facts)
+    by_root = IntakeQuery(request.request, ROOT, request.context)
 
     assert prepared().owner == Owner("alice", "vision", "lab", prepared().owner.access_key)
     assert preparer().prepare(by_root).owner == replace(ROOT.owner, group="vision")
@@ -177,7 +184,7 @@ def test_a_request_becomes_a_valid_session_or_is_refused_with_reasons(
 ) -> None:
     groups = tuple(GROUP(name=f"g{n}", size=one, minimum=least) for n, (one, least) in enumerate(sizes))
     request = asked(size=size, minimum=minimum, groups=groups, **other)
-    if problems_with(request) or resolved(request, ResourceCalculator()).problems:
+    if problems_with(request) or resolve(request, ResourceCalculator()).problems:
         with pytest.raises(InvalidRequest, match="is invalid"):
             preparer().prepare(request)
         return
@@ -186,3 +193,73 @@ def test_a_request_becomes_a_valid_session_or_is_refused_with_reasons(
 
     assert len(spec.kernels) == (sum(one for one, _ in sizes) if sizes else size)
     assert 1 <= spec.gang_size <= len(spec.kernels)
+
+
+def resolution(facts: dict[str, Any] | None = None, **options: Any) -> Resolution:
+    return resolve(asked(facts, **options), ResourceCalculator())
+
+
+def test_the_scaling_group_follows_from_the_slots() -> None:
+    found = resolution({"scaling_groups": (CPUS, GPUS)}, resources={"gpu": 1})
+
+    assert found.scaling_group is GPUS
+    assert found.problems == ()
+
+
+def test_the_image_follows_from_the_usual_processor_of_the_scaling_group() -> None:
+    images = {"torch": (Image("torch", "x86_64"), Image("torch", "aarch64"))}
+
+    (group,) = resolution({"images": images, "pools": {"default": Pool("aarch64")}}, image="torch").groups
+
+    assert group.image == images["torch"][1]
+
+
+def test_the_slots_follow_from_the_image() -> None:
+    images = {"torch": (Image("torch", slots_min=ResourceSlot({"cpu": 3000})),)}
+
+    (group,) = resolution({"images": images}, image="torch").groups
+
+    assert group.slots["cpu"] == 3000
+
+
+def test_each_group_has_its_own() -> None:
+    groups = (KernelGroupRequest(name="a", resources={"cpu": 2}), KernelGroupRequest(name="b"))
+
+    first, second = resolution(groups=groups, resources={"cpu": 4}).groups
+
+    assert (first.slots["cpu"], second.slots["cpu"]) == (2000, 4000)
+
+
+def test_unknown_slots_are_reported_for_the_chosen_scaling_group() -> None:
+    found = resolution({"scaling_groups": (CPUS,)}, resources={"gpu": 1})
+
+    (problem,) = found.problems
+    assert problem.where == "resources/cuda.device"
+    assert problem.problem == "scaling group cpus has cpu, mem, not cuda.device"
+
+
+@pytest.mark.parametrize(
+    ("slot", "meant"),
+    [("foo", ""), ("cuda", "; did you mean cuda.device?"), ("cuda.devise", "; did you mean cuda.device?")],
+)
+def test_where_no_slots_are_listed_those_that_agents_have_are_known(slot: str, meant: str) -> None:
+    pools = {"default": Pool("x86_64", frozenset({"cuda.device"}))}
+
+    (problem,) = resolution({"pools": pools}, resources={slot: 1}).problems
+
+    assert problem.where == f"resources/{slot}"
+    assert problem.problem == f"the agents of scaling group default have cpu, cuda.device, mem, not {slot}{meant}"
+    assert resolution({"pools": pools}, resources={"gpu": 1, slot: 0}).problems == ()
+
+
+def test_while_there_are_no_agents_every_slot_is_fine() -> None:
+    pools = {"elsewhere": Pool("x86_64", frozenset({"cpu"}))}
+
+    assert resolution({"pools": pools}, resources={"foo": 1}).problems == ()
+
+
+def test_a_bad_amount_does_not_hide_that_the_scaling_group_is_missing() -> None:
+    found = resolution(scaling_group="nowhere", resources={"cpu": "x"})
+
+    assert found.scaling_group is None
+    assert {problem.where for problem in found.problems} == {"scaling_group", "resources/cpu"}

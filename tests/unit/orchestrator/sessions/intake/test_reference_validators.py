@@ -44,15 +44,18 @@ def test_the_only_open_queue_is_taken_where_there_is_no_default() -> None:
 def test_among_several_queues_without_a_default_one_must_be_chosen() -> None:
     (problem,) = queues(asked({"queues": (queue("a"), queue("b"))}))
 
-    assert (problem.where, problem.problem) == ("queue", "choose a queue; there are a, b")
+    assert (problem.where, problem.problem) == ("queue", "choose a queue; available: a, b")
 
 
 @pytest.mark.parametrize(
     ("listed", "said"),
     [
         ((queue("q", state=QueueState.CLOSED),), "is closed"),
-        ((queue("q"), queue("below", parent=QueueName("q"))), "has queues below it"),
-        ((queue("q", parent=QueueName("up")), queue("up", state=QueueState.CLOSED)), "queue up above q is closed"),
+        ((queue("q"), queue("below", parent=QueueName("q"))), "has child queues"),
+        (
+            (queue("q", parent=QueueName("up")), queue("up", state=QueueState.CLOSED)),
+            "queue up, a parent of q,",
+        ),
     ],
 )
 def test_a_queue_that_takes_no_work_says_why(listed: tuple[Queue, ...], said: str) -> None:

@@ -68,7 +68,7 @@ def test_zero_is_an_answer() -> None:
 
 def test_less_than_the_image_needs_is_a_problem() -> None:
     assert problems({"cpu": 1}, TORCH) == (
-        Problem("resources/cpu", "image torch needs 2, 1 is asked for"),
+        Problem("resources/cpu", "image torch needs 2, 1 is requested"),
     )  # fmt: skip
 
 

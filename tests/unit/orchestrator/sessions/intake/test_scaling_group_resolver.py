@@ -10,7 +10,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.scaling_group_resolver import (
     ScalingGroupResolver,
-    slots_there,
+    available_slots,
     unknown_slots,
 )
 
@@ -58,15 +58,15 @@ def test_why_none_was_found_is_told() -> None:
     (unknown,) = resolver.problems("c", [CPU])
     (unfit,) = resolver.problems("", [CPU])
 
-    assert unknown.problem == "there is no scaling group 'c'; there are a, b"
-    assert unfit.problem == "none of them knows all slots that are asked for; there are a, b"
+    assert unknown.problem == "there is no scaling group 'c'; available: a, b"
+    assert unfit.problem == "no scaling group has all requested slots; available: a, b"
     assert list(resolver.problems("a", [CPU])) == []
 
 
 def test_a_scaling_group_that_lists_no_slots_knows_those_of_its_agents() -> None:
     pools = {"a": Pool("x86_64", frozenset({"odd.unit"}))}
     assert unknown_slots(pool("a"), pools, [ResourceSlot({"foo": 1, "odd.unit": 1})]) == ("foo",)
-    assert slots_there(pool("a"), pools) == ("cpu", "mem", "odd.unit")
+    assert available_slots(pool("a"), pools) == ("cpu", "mem", "odd.unit")
     assert unknown_slots(pool("a", "cuda.device"), pools, [GPU]) == ("cpu",)
 
 

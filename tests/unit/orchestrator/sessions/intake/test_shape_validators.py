@@ -39,7 +39,7 @@ def test_every_policy_that_forbids_a_priority_is_named() -> None:
 
     found = [problem.problem for problem in shape.priority(asked({"policies": policies}, priority=3))]
 
-    assert [text.rpartition("that ")[2] for text in found] == ["user alice may have", "domain lab may have"]
+    assert [text.rpartition("limit of ")[2] for text in found] == ["user alice", "domain lab"]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_where_no_policy_says_how_urgent_work_may_be_the_top_is_for_administrato
     found = list(shape.priority(replace(usual, caller=replace(usual.caller, role=role))))
 
     assert [problem.problem.partition(";")[0] for problem in found] == (
-        [] if fine else [f"{wanted} is more than 100, the most there is for whom no policy sets a limit"]
+        [] if fine else [f"{wanted} is more than 100, the limit for users without a policy limit"]
     )
 
 

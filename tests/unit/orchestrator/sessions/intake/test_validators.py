@@ -18,7 +18,7 @@ from sokovan.domain.session import Mount, ServicePort, SessionType
 from sokovan.domain.slots import ResourceSlot
 from sokovan.domain.tenancy import Group
 from sokovan.orchestrator.sessions.intake.requests import Caller, KernelGroupRequest
-from sokovan.orchestrator.sessions.intake.validation import VALIDATORS, problems_with
+from sokovan.orchestrator.sessions.intake.validators import VALIDATORS, problems_with
 from sokovan.testing.clock import EPOCH_MS
 from tests.unit.orchestrator.sessions.intake.request_builders import asked
 from tests.unit.orchestrator.sessions.little_controller import (
@@ -67,24 +67,28 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"size": -3}, "size", "-3 kernels"),
     ({"size": 10_001}, "size", "more than 10000"),
     ({"size": 10**15}, "size", "more than 10000"),
-    ({"size": 9}, "size", "more than 8, the most that group vision may have"),
+    ({"size": 9}, "size", "more than 8, the limit of group vision"),
     ({"size": 2, "groups": (WORKER,)}, "size", "not both"),
     ({"groups": (GROUP(name="a", size=0),)}, "groups/0/size", "0 kernels"),
     ({"groups": (GROUP(name="a", size=5), GROUP(name="b", size=5))}, "size", "10 kernels are more than 8"),
     ({"groups": tuple(GROUP(name=f"g{n}") for n in range(257))}, "groups", "257 groups"),
-    ({"minimum": -1}, "minimum", "-1 is not between 0 and the 1"),
-    ({"size": 4, "minimum": 5}, "minimum", "5 is not between 0 and the 4"),
-    ({"groups": (GROUP(name="a", size=2, minimum=3),)}, "groups/0/minimum", "3 is not between 0 and the 2"),
+    ({"minimum": -1}, "minimum", "-1 is not between 0 and the number of kernels, 1"),
+    ({"size": 4, "minimum": 5}, "minimum", "5 is not between 0 and the number of kernels, 4"),
+    (
+        {"groups": (GROUP(name="a", size=2, minimum=3),)},
+        "groups/0/minimum",
+        "3 is not between 0 and the",
+    ),
     # kernel groups
     ({"groups": (GROUP(name=""),)}, "groups/0/name", "is not a name"),
     ({"groups": (GROUP(name="bad name"),)}, "groups/0/name", "is not a name"),
-    ({"groups": (WORKER, WORKER)}, "groups/1/name", "2 groups are called 'worker'"),
+    ({"groups": (WORKER, WORKER)}, "groups/1/name", "2 groups are named 'worker'"),
     ({"groups": (GROUP(name="a", image="nowhere"),)}, "groups/0/image", "there is no image 'nowhere'"),
     ({"groups": (GROUP(name="a", resources={"cpu": "lots"}),)}, "groups/0/resources/cpu", "not a number"),
     ({"groups": (GROUP(name="a", environment={"1A": "x"}),)}, "groups/0/environment", "not a name for a variable"),
     # sort, priority, times
     ({"session_type": SessionType.SYSTEM}, "type", "for administrators"),
-    ({"priority": 11}, "priority", "11 is more than 10, the most that group vision may have"),
+    ({"priority": 11}, "priority", "11 is more than 10, the limit of group vision"),
     ({"priority": 2_000_000}, "priority", "not between"),
     ({"priority": -2_000_000}, "priority", "not between"),
     ({"starts_at_ms": EPOCH_MS + YEAR_MS + 60_000}, "starts_at", "more than a year ahead"),
@@ -96,28 +100,28 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"stop_grace_s": -1}, "stop_grace", "-1 s is not between"),
     ({"stop_grace_s": 3601}, "stop_grace", "3601 s is not between"),
     # mounts
-    ({"mounts": (Mount("/srv/data", "/etc"),)}, "mounts/0/target", "/etc is a place of the system"),
-    ({"mounts": (Mount("/srv/data", "/etc/passwd"),)}, "mounts/0/target", "is a place of the system"),
-    ({"mounts": (Mount("/srv/data", "/proc/1"),)}, "mounts/0/target", "is a place of the system"),
-    ({"mounts": (Mount("/srv/data", "/sys"),)}, "mounts/0/target", "is a place of the system"),
-    ({"mounts": (Mount("/srv/data", "/dev/mem"),)}, "mounts/0/target", "is a place of the system"),
-    ({"mounts": (Mount("/srv/data", "/usr/lib"),)}, "mounts/0/target", "is a place of the system"),
-    ({"mounts": (Mount("/srv/data", "/bin"),)}, "mounts/0/target", "is a place of the system"),
-    ({"mounts": (Mount("/srv/data", "/lib64"),)}, "mounts/0/target", "is a place of the system"),
-    ({"mounts": (Mount("/srv/data", "/"),)}, "mounts/0/target", "is a place of the system"),
-    ({"mounts": (Mount("/srv/data", "//"),)}, "mounts/0/target", "is a place of the system"),
-    ({"mounts": (Mount("/srv/data", "//etc"),)}, "mounts/0/target", "is a place of the system"),
-    ({"mounts": (Mount("/", "/data"),)}, "mounts/0/source", "is a place of the system"),
-    ({"mounts": (Mount("/etc/shadow", "/data"),)}, "mounts/0/source", "is a place of the system"),
-    ({"mounts": (Mount("/proc", "/data"),)}, "mounts/0/source", "is a place of the system"),
+    ({"mounts": (Mount("/srv/data", "/etc"),)}, "mounts/0/target", "/etc is a system folder"),
+    ({"mounts": (Mount("/srv/data", "/etc/passwd"),)}, "mounts/0/target", "is a system folder"),
+    ({"mounts": (Mount("/srv/data", "/proc/1"),)}, "mounts/0/target", "is a system folder"),
+    ({"mounts": (Mount("/srv/data", "/sys"),)}, "mounts/0/target", "is a system folder"),
+    ({"mounts": (Mount("/srv/data", "/dev/mem"),)}, "mounts/0/target", "is a system folder"),
+    ({"mounts": (Mount("/srv/data", "/usr/lib"),)}, "mounts/0/target", "is a system folder"),
+    ({"mounts": (Mount("/srv/data", "/bin"),)}, "mounts/0/target", "is a system folder"),
+    ({"mounts": (Mount("/srv/data", "/lib64"),)}, "mounts/0/target", "is a system folder"),
+    ({"mounts": (Mount("/srv/data", "/"),)}, "mounts/0/target", "is a system folder"),
+    ({"mounts": (Mount("/srv/data", "//"),)}, "mounts/0/target", "is a system folder"),
+    ({"mounts": (Mount("/srv/data", "//etc"),)}, "mounts/0/target", "is a system folder"),
+    ({"mounts": (Mount("/", "/data"),)}, "mounts/0/source", "is a system folder"),
+    ({"mounts": (Mount("/etc/shadow", "/data"),)}, "mounts/0/source", "is a system folder"),
+    ({"mounts": (Mount("/proc", "/data"),)}, "mounts/0/source", "is a system folder"),
     ({"mounts": (Mount("/a", "/data"), Mount("/b", "/data"))}, "mounts/1/target", "/data overlaps /data of mounts/0"),
     ({"mounts": (Mount("/a", "/data/x"), Mount("/b", "/data"))}, "mounts/1/target", "overlaps /data/x"),
     ({"mounts": (Mount("/a", "/data"), Mount("/b", "/data/x/"))}, "mounts/1/target", "overlaps /data"),
     ({"mounts": tuple(Mount("/a", f"/d{n}") for n in range(65))}, "mounts", "65 mounts are more than 64"),
     # service ports
-    ({"ports": (PORT("web", 8080), PORT("web", 8081))}, "ports/1/name", "2 service ports are called 'web'"),
+    ({"ports": (PORT("web", 8080), PORT("web", 8081))}, "ports/1/name", "2 service ports are named 'web'"),
     ({"ports": (PORT("web", 8080), PORT("api", 8080))}, "ports/0/port", "port 8080 is given 2 times"),
-    ({"ports": (PORT("web", 7646),)}, "ports/0/port", "is the system's own"),
+    ({"ports": (PORT("web", 7646),)}, "ports/0/port", "is reserved for the system"),
     ({"ports": tuple(PORT(f"p{n}", 9000 + n) for n in range(17))}, "ports", "17 service ports are more than 16"),
     # images
     ({"image": "pytorch/pytorch:1.0"}, "image", "there is no image 'pytorch/pytorch:1.0'"),
@@ -125,8 +129,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"image": "venv:../../etc"}, "image", "there is no image"),
     ({"image": "no such\nimage"}, "image", "there is no image"),
     ({"image": "host\0"}, "image", "there is no image"),
-    ({"image": "arm-only", "architecture": "x86_64"}, "image", "is there for aarch64, not for x86_64"),
-    ({"architecture": "x 86"}, "architecture", "is not a name for an architecture"),
+    ({"image": "arm-only", "architecture": "x86_64"}, "image", "is available for aarch64, not for x86_64"),
+    ({"architecture": "x 86"}, "architecture", "is not a valid architecture name"),
     # resources
     ({"resources": {"cpu": -1}}, "resources/cpu", "below zero"),
     ({"resources": {"cpu": "0.0001"}}, "resources/cpu", "not a whole number of millicores"),
@@ -144,10 +148,10 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (
         {"image": "pytorch/pytorch:2.9", "resources": {"mem": "1Gi"}},
         "resources/mem",
-        "image pytorch/pytorch:2.9 needs 4Gi, 1Gi is asked for",
+        "image pytorch/pytorch:2.9 needs 4Gi, 1Gi is requested",
     ),
-    ({"image": "pytorch/pytorch:2.9", "resources": {"gpu": 0}}, "resources/cuda.device", "needs 1, 0 is asked for"),
-    ({"scaling_group": "nowhere"}, "scaling_group", "there are default, gpus, tree"),
+    ({"image": "pytorch/pytorch:2.9", "resources": {"gpu": 0}}, "resources/cuda.device", "needs 1, 0 is requested"),
+    ({"scaling_group": "nowhere"}, "scaling_group", "available: default, gpus, tree"),
     ({"scaling_group": "no\0where"}, "scaling_group", "there is no scaling group"),
     # commands and environment
     ({"command": ()}, "command", "of type batch needs a command"),
@@ -180,8 +184,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"queue": "nowhere"}, "queue", "there is no queue 'nowhere'"),
     ({"queue": "no where"}, "queue", "there is no queue 'no where'"),
     ({"queue": "closed"}, "queue", "queue closed is closed"),
-    ({"queue": "faculty", "scaling_group": "tree"}, "queue", "has queues below it"),
-    ({"queue": "boxes", "scaling_group": "tree"}, "queue", "queue attic above boxes is closed"),
+    ({"queue": "faculty", "scaling_group": "tree"}, "queue", "has child queues"),
+    ({"queue": "boxes", "scaling_group": "tree"}, "queue", "queue attic, a parent of boxes, is closed"),
     ({"group": "speech"}, "group", "there is no group 'speech' that you are a member of; yours: vision"),
     ({"group": "no-such"}, "group", "there is no group 'no-such' that you are a member of; yours: vision"),
     ({"group": "a\0b"}, "group", "there is no group"),
@@ -189,7 +193,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"depends_on": ("nobody",)}, "depends_on/0", "there is no session 'nobody'"),
     ({"depends_on": ("secret-of-bob",)}, "depends_on/0", "there is no session 'secret-of-bob'"),
     ({"depends_on": ("taken", "failed")}, "depends_on/1", "'failed' has been cancelled (user-requested)"),
-    ({"depends_on": ("twin",)}, "depends_on/0", "'twin' may mean s-"),
+    ({"depends_on": ("twin",)}, "depends_on/0", "'twin' is ambiguous: s-"),
     ({"depends_on": ("x y",)}, "depends_on/0", "there is no session 'x y'"),
     ({"depends_on": tuple(f"s{n}" for n in range(300))}, "depends_on", "300 sessions are more than 256"),
 ]
@@ -248,7 +252,7 @@ async def test_what_a_group_takes_from_the_session_is_told_once_and_of_the_sessi
 
     assert list(found) == ["image"]
     assert ";" not in found["image"].removesuffix(
-        "; `host`, `venv:NAME` and those of the catalog are known (docs/howto/images.md)"
+        "; available: `host`, `venv:NAME` and those of the catalog (docs/howto/images.md)"
     )
 
 

@@ -1,4 +1,4 @@
-"""Every request validator, by the name that users know."""
+"""All request validators, by the names that users see."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VALIDATORS: Mapping[str, RequestValidator] = {
 }
 
 
-def problems_with(asked: IntakeQuery) -> list[Problem]:
-    """What all validators object to, each thing once, in the order of the validators."""
-    found = (problem for validate in VALIDATORS.values() for problem in validate(asked))
+def problems_with(query: IntakeQuery) -> list[Problem]:
+    """Problems found by all validators, in their order, without duplicates."""
+    found = (problem for validate in VALIDATORS.values() for problem in validate(query))
     return list(dict.fromkeys(found))
