@@ -57,7 +57,8 @@ bench: setup ## Measure how fast the core decides, decisions become facts, and s
 	@$(BIN)/python -m benchmarks.durable
 	@$(BIN)/python -m benchmarks.latency
 
-docs: setup ## Write the reference pages that are generated from the code
+docs: setup ## Write what is generated from the code: the sync client and the reference pages
+	@$(BIN)/python -m tools.sync_sdk
 	@$(BIN)/python -m tools.reference
 
 format: setup ## Format the tree and apply the safe fixes

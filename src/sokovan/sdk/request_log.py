@@ -1,9 +1,9 @@
-"""A line for every request, for those who want to see what the client asks.
+"""Request log of the client: one line on standard error per request.
 
     SOKOVAN_DEBUG=api sokovan ps
     GET /api/v1/sessions 200 12 ms req-01j...
 
-Never a key, never a body, and no query, which may hold what only its user should read.
+Keys, bodies and query parameters are left out: they may be secret.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from sokovan.sdk.environment import ClientEnvironment
 from sokovan.sdk.errors import ClientProblem
 
 VARIABLE = "SOKOVAN_DEBUG"
-# Several may be said at once: SOKOVAN_DEBUG=1,api
+# The variable may hold several, separated by commas: SOKOVAN_DEBUG=1,api
 LINES = "api"
 _ID_MAX = 64
 
 
 class RequestLine:
-    """One request: tells on standard error how it went, if anybody wants to know."""
+    """Logs one request with its status and duration, if the log is enabled."""
 
     def __init__(self, call: Call[Any], environment: ClientEnvironment) -> None:
-        self._asked, self._environment = f"{call.method} {call.path}", environment
-        self._wanted = LINES in os.environ.get(VARIABLE, "").split(",")
+        self._request, self._environment = f"{call.method} {call.path}", environment
+        self._enabled = LINES in os.environ.get(VARIABLE, "").split(",")
         self._begun_s = environment.now_s()
 
     def __enter__(self) -> Self:
@@ -38,17 +38,17 @@ class RequestLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # What the server said is told already, and who has enough of a stream is no failure.
+        # A ClientProblem is logged by its status; a caller that leaves a stream is no failure.
         if isinstance(error, Exception) and not isinstance(error, ClientProblem):
-            self._tell("-", type(error).__name__)
+            self._write("-", type(error).__name__)
 
-    def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """The server answered; a stream goes on after that."""
-        self._tell(str(status), headers.get("x-request-id", "-"))
+    def responded(self, status: int, headers: Mapping[str, str]) -> None:
+        """Log the status of the response; a stream continues after it."""
+        self._write(str(status), headers.get("x-request-id", "-"))
 
-    def _tell(self, status: str, told: str) -> None:
-        if self._wanted:
+    def _write(self, status: str, note: str) -> None:
+        if self._enabled:
             spent_ms = (self._environment.now_s() - self._begun_s) * 1000
-            told = told[:_ID_MAX] if told.isprintable() else "-"
-            sys.stderr.write(f"{self._asked} {status} {spent_ms:.0f} ms {told}\n")
+            note = note[:_ID_MAX] if note.isprintable() else "-"
+            sys.stderr.write(f"{self._request} {status} {spent_ms:.0f} ms {note}\n")
             sys.stderr.flush()

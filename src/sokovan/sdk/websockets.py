@@ -1,4 +1,4 @@
-"""How a socket is opened, and what it means when it is not, or does not last."""
+"""WebSocket options, and the errors for a failed or lost connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sokovan.wire.api.execution import FRAME_MAX
 
 
 def socket_options(endpoint: ServerEndpoint) -> dict[str, Any]:
-    """How websockets connects, sync or async."""
+    """Keyword arguments of `websockets.connect`, sync and async."""
     return {
         "additional_headers": endpoint.headers(),
         "user_agent_header": None,
@@ -28,21 +28,21 @@ def socket_options(endpoint: ServerEndpoint) -> dict[str, Any]:
 
 @contextmanager
 def connecting(endpoint: ServerEndpoint) -> Iterator[None]:
-    """Say what went wrong while a socket was opened. Raises ClientProblem."""
+    """Translate errors of opening a socket. Raises ClientProblem."""
     try:
         yield
     except InvalidStatus as error:
         raise refusal(error) from error
     except (OSError, InvalidHandshake) as error:
-        raise lost(endpoint, error) from error
+        raise connection_lost(endpoint, error) from error
 
 
 def refusal(error: InvalidStatus) -> ClientProblem:
-    """The problem that the server answered with instead."""
+    """The problem in the server's response to the handshake."""
     headers = {name.lower(): value for name, value in error.response.headers.raw_items()}
     return problem_of(status=error.response.status_code, headers=headers, content=bytes(error.response.body or b""))
 
 
-def lost(endpoint: ServerEndpoint, error: Exception) -> Unreachable:
-    """The problem that a broken socket is."""
+def connection_lost(endpoint: ServerEndpoint, error: Exception) -> Unreachable:
+    """The error for a broken connection."""
     return Unreachable(f"the connection to {endpoint.url} is lost: {error}")

@@ -24,7 +24,7 @@ def test_it_says_what_was_asked_and_how_it_went(
     line: tuple[RequestLine, StillClock], capsys: pytest.CaptureFixture[str]
 ) -> None:
     line[1].now += 0.0123
-    line[0].answered(200, HEADERS)
+    line[0].responded(200, HEADERS)
     assert capsys.readouterr() == ("", "GET /api/v1/sessions/ddp 200 12 ms req-7\n")
 
 
@@ -49,7 +49,7 @@ def test_who_has_enough_is_no_failure(
 def test_an_id_that_is_none_is_not_printed(
     line: tuple[RequestLine, StillClock], capsys: pytest.CaptureFixture[str], given: dict[str, str], told: str
 ) -> None:
-    line[0].answered(404, given)
+    line[0].responded(404, given)
     assert capsys.readouterr().err == f"GET /api/v1/sessions/ddp 404 0 ms {told}\n"
 
 
@@ -58,5 +58,5 @@ def test_only_who_asks_for_lines_gets_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: str, *, wanted: bool
 ) -> None:
     monkeypatch.setenv(VARIABLE, value)
-    RequestLine(session_calls.get("ddp"), StillClock()).answered(200, HEADERS)
+    RequestLine(session_calls.get("ddp"), StillClock()).responded(200, HEADERS)
     assert bool(capsys.readouterr().err) is wanted

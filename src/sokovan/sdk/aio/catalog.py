@@ -1,4 +1,4 @@
-"""Machines, owners and limits, for the async client."""
+"""Agents, images, keys and the other named objects, for the async client."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ B = TypeVar("B")
 
 
 class AsyncCatalog(Generic[B]):
-    """Named objects of one kind that are read and written whole."""
+    """Named objects of one kind, each read and written as a whole."""
 
     def __init__(self, connection: AsyncConnection, kind: CatalogKind[B]) -> None:
         self._connection, self._kind = connection, kind
 
     def list(self) -> AsyncIterator[B]:
-        """All that the caller may see, page by page as they are taken."""
+        """List all that the caller may see; pages are fetched as they are consumed."""
         return self._connection.pages(Paging(self._kind.listing))
 
     async def get(self, name: str) -> B:
-        """One by its name."""
+        """Get one by name."""
         return await self._connection.send(self._kind.get(name))
 
     async def put(self, body: B) -> B:
-        """Create one, or replace it whole."""
+        """Create one, or replace it as a whole."""
         return await self._connection.send(self._kind.put(body))
 
     async def delete(self, name: str) -> None:
-        """Remove one."""
+        """Delete one."""
         await self._connection.send(self._kind.delete(name))
 
 
@@ -48,67 +48,67 @@ class AsyncImageCatalog:
         self._connection, self._kind = connection, catalog_calls.IMAGES
 
     def list(self) -> AsyncIterator[ImageBody]:
-        """All of them."""
+        """List all."""
         return self._connection.pages(Paging(self._kind.listing))
 
     async def get(self, name: str, *, architecture: str | None = None) -> ImageBody:
-        """One by its name, and its architecture if it has several."""
+        """Get one by name; the architecture is needed if there are several."""
         return await self._connection.send(self._kind.get(name, architecture=architecture))
 
     async def put(self, body: ImageBody) -> ImageBody:
-        """Create one, or replace it whole."""
+        """Create one, or replace it as a whole."""
         return await self._connection.send(self._kind.put(body))
 
     async def delete(self, name: str, *, architecture: str | None = None) -> None:
-        """Remove one."""
+        """Delete one."""
         await self._connection.send(self._kind.delete(name, architecture=architecture))
 
 
 class AsyncAgents:
-    """Machines."""
+    """Agents: the machines that run kernels."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
     def list(self) -> AsyncIterator[AgentView]:
-        """All of them."""
+        """List all."""
         return self._connection.pages(Paging(catalog_calls.agents))
 
     async def get(self, name: str) -> AgentView:
-        """One by its name."""
+        """Get one by name."""
         return await self._connection.send(catalog_calls.agent(name))
 
     async def drain(self, name: str, *, reason: str = "") -> AgentView:
-        """Start nothing new on a machine; what runs goes on."""
+        """Stop scheduling onto an agent; running kernels continue."""
         return await self._connection.send(catalog_calls.change_agent(name, "drain", reason))
 
     async def undrain(self, name: str, *, reason: str = "") -> AgentView:
-        """Take a drained machine back."""
+        """Schedule onto a drained agent again."""
         return await self._connection.send(catalog_calls.change_agent(name, "undrain", reason))
 
     async def declare_gone(self, name: str, *, reason: str = "") -> AgentView:
-        """Say that a machine will never come back, so that what it held is free."""
+        """Declare an agent permanently lost, which releases its resources."""
         return await self._connection.send(catalog_calls.change_agent(name, "declare-gone", reason))
 
     async def history(self, name: str) -> Sequence[HistoryLine]:
-        """The story of a machine."""
+        """State history of an agent."""
         return await self._connection.send(catalog_calls.agent_history(name))
 
 
 class AsyncKeys:
-    """Keys, by which callers show who they are."""
+    """API keys."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
     async def create(self, user: str, *, policy: str | None = None) -> NewKeyView:
-        """Make a key; its token is in the answer, and nowhere else ever again."""
+        """Create a key; its token is only ever in this response."""
         return await self._connection.send(catalog_calls.new_key(user, policy))
 
     def list(self) -> AsyncIterator[KeyView]:
-        """All that the caller may see, without their secrets."""
+        """List the keys that the caller may see, without their secrets."""
         return self._connection.pages(Paging(catalog_calls.keys))
 
     async def delete(self, access_key: str) -> None:
-        """Make a key useless."""
+        """Revoke a key."""
         await self._connection.send(catalog_calls.delete_key(access_key))

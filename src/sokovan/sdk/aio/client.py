@@ -1,8 +1,10 @@
-"""The async client: the sync one, with the same names.
+"""The async client.
 
-async with sokovan.AsyncClient() as client:
-session = await client.run("python train.py", gpus=8)
-await session.wait("RUNNING")
+Example:
+    async with sokovan.AsyncClient() as client:
+        session = await client.run("python train.py", gpus=8, size=4, topology="hard:rack")
+        await session.wait("RUNNING")
+        print(await session.why() or session.where)
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from sokovan.sdk.aio.catalogs import AsyncCatalogs
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.aio.handle import AsyncSessionHandle
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
-from sokovan.sdk.core import system_calls as calls
+from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.preferences import endpoint_for, with_defaults
@@ -29,10 +31,10 @@ if TYPE_CHECKING:
 
 
 class AsyncClient(AsyncCatalogs):
-    """All that the server offers, under the names that the command line uses.
+    """Every operation of the server, under the names that the command line uses.
 
-    Without arguments it speaks to the server that the command line speaks to: by
-    SOKOVAN_URL and SOKOVAN_TOKEN, or by the current context.
+    Without arguments it connects to the server that the command line uses: the one of
+    SOKOVAN_URL and SOKOVAN_TOKEN, or of the current context.
     """
 
     def __init__(
@@ -59,30 +61,30 @@ class AsyncClient(AsyncCatalogs):
 
     @property
     def endpoint(self) -> ServerEndpoint:
-        """Where the server is."""
+        """Address and credentials of the server."""
         return self._connection.endpoint
 
     async def run(self, command: str | Sequence[str] = (), **options: Unpack[RunOptions]) -> AsyncSessionHandle:
-        """Ask for a session; returns at once with its handle."""
+        """Submit a session and return its handle; does not wait for its start."""
         body = with_defaults(session_body(command, **options), self._preferences)
         return AsyncSessionHandle(self.sessions, self.kernels, await self.sessions.submit(body))
 
     async def session(self, ref: str) -> AsyncSessionHandle:
-        """The handle of a session that is there already."""
+        """The handle of an existing session."""
         return AsyncSessionHandle(self.sessions, self.kernels, await self.sessions.get(ref))
 
     def events(self) -> AsyncIterator[EventView]:
-        """What happens, as it happens, until the caller has enough."""
+        """Yield the events of the server until the caller stops iterating."""
         return self._connection.follow(EventFollower())
 
     async def whoami(self) -> WhoamiView:
-        """Who the caller is, as the server sees it."""
-        return await self._connection.send(calls.whoami())
+        """The user and key that the server authenticated."""
+        return await self._connection.send(system_calls.whoami())
 
     async def health(self) -> HealthView:
-        """Whether the parts of the system work."""
-        return await self._connection.send(calls.health())
+        """Health of the server's components."""
+        return await self._connection.send(system_calls.health())
 
     async def close(self) -> None:
-        """Let go of the sockets."""
+        """Close the sockets."""
         await self._connection.close()

@@ -1,4 +1,4 @@
-"""The connection of the async client: the sync one, with tasks for threads."""
+"""Connection of the async client: sends requests and retries those that are safe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class AsyncConnection:
-    """One server, asked by one task at a time or by many."""
+    """HTTP connection to one server; may be shared by several tasks."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class AsyncConnection:
         self._http = httpx2.AsyncClient(transport=transport, **endpoint.http_options())
 
     async def close(self) -> None:
-        """Let go of the sockets."""
+        """Close the sockets."""
         await self._http.aclose()
 
     async def send(self, call: Call[T]) -> T:
-        """Send a call and read its answer; try again where that is safe."""
+        """Send a request and decode its response; retry where that is safe."""
         attempts = Attempts(self._rule, self.environment)
         while True:
             try:
@@ -52,7 +52,7 @@ class AsyncConnection:
             await self.environment.async_sleep(wait_s)
 
     async def pages(self, paging: Paging[T]) -> AsyncIterator[T]:
-        """The items of a list, page by page as they are taken."""
+        """Yield the items of a list, fetching pages as they are consumed."""
         while not paging.is_over():
             for item in paging.accept(await self.send(paging.call())):
                 yield item
@@ -65,7 +65,7 @@ class AsyncConnection:
         rule: RetryRule = STREAMS,
         on_retry: OnRetry | None = None,
     ) -> AsyncGenerator[T, None]:
-        """What a stream brings, over broken connections, until it is over or time is up."""
+        """Yield the items of a stream, reconnecting, until its end or the timeout."""
         deadline = CallDeadline(timeout_s, self.environment)
         attempts = Attempts(rule, self.environment, on_retry=on_retry)
         while True:
@@ -78,29 +78,31 @@ class AsyncConnection:
                         yield item
                 if follower.is_over():
                     return
-                problem: ClientProblem = Unreachable(f"the server at {self.endpoint.url} ended a stream too early")
-            except ClientProblem as failed:
-                problem = failed
+                problem: ClientProblem = Unreachable(f"the server at {self.endpoint.url} closed a stream too early")
+            except ClientProblem as error:
+                problem = error
             deadline.check()
             await self.environment.async_sleep(attempts.wait_s(problem))
 
     async def _send_once(self, call: Call[T]) -> T:
         request = self._http.build_request(call.method, call.path, **self.endpoint.request_options(call))
         with reaching(self.endpoint), RequestLine(call, self.environment) as line:
-            answer = await self._http.send(request)
-            line.answered(answer.status_code, answer.headers)
-        return interpret(call, status=answer.status_code, headers=answer.headers, content=answer.content)
+            response = await self._http.send(request)
+            line.responded(response.status_code, response.headers)
+        return interpret(call, status=response.status_code, headers=response.headers, content=response.content)
 
     async def _events(self, follower: StreamFollower[T], deadline: CallDeadline) -> AsyncIterator[ServerEvent]:
-        """The events of one connection, which is left when a further read could pass the deadline."""
+        """The events of one connection; stops when another read could pass the deadline."""
         call, reader = follower.call(), EventReader()
         options = self.endpoint.stream_options(call, deadline.left_s())
+        stream = self._http.stream(call.method, call.path, **options)
         with reaching(self.endpoint), RequestLine(call, self.environment) as line:
-            async with self._http.stream(call.method, call.path, **options) as answer:
-                line.answered(answer.status_code, answer.headers)
-                if answer.status_code != 200:
-                    raise problem_of(status=answer.status_code, headers=answer.headers, content=await answer.aread())
-                async for text in answer.aiter_text():
+            async with stream as response:
+                status, headers = response.status_code, response.headers
+                line.responded(status, headers)
+                if status != 200:
+                    raise problem_of(status=status, headers=headers, content=await response.aread())
+                async for text in response.aiter_text():
                     for event in reader.feed(text):
                         yield event
                     if outlasts(options, deadline.left_s()):

@@ -1,8 +1,9 @@
-"""A command inside a running kernel, for the async client."""
+"""A command that runs in a kernel, for the async client."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
@@ -12,15 +13,18 @@ from websockets.exceptions import ConnectionClosed
 from sokovan.sdk.core import exec_frames, session_calls
 from sokovan.sdk.core.exec_frames import Finished, Terminal
 from sokovan.sdk.endpoint import ServerEndpoint
-from sokovan.sdk.websockets import connecting, lost, socket_options
+from sokovan.sdk.websockets import connecting, connection_lost, socket_options
 from sokovan.wire.api.execution import frames_of
 
 
 class AsyncExecution:
-    """The command: iterate over its output, send it input, then ask for its exit code."""
+    """One command: iterate over its output, write its input, then read its exit code.
 
-    def __init__(self, endpoint: ServerEndpoint, socket: ClientConnection) -> None:
-        self._endpoint, self._socket = endpoint, socket
+    Input may be written from another task than the one that reads output.
+    """
+
+    def __init__(self, endpoint: ServerEndpoint, socket: ClientConnection, resources: AsyncExitStack) -> None:
+        self._endpoint, self._socket, self._resources = endpoint, socket, resources
         self._exit_code: int | None = None
 
     async def __aenter__(self) -> Self:
@@ -32,56 +36,58 @@ class AsyncExecution:
         await self.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """The output, until the command ends."""
+        """Yield the output until the command ends."""
         while self._exit_code is None:
             try:
-                told = exec_frames.read(await self._socket.recv())
+                frame = exec_frames.read(await self._socket.recv())
             except ConnectionClosed as error:
-                raise lost(self._endpoint, error) from error
-            if isinstance(told, Finished):
-                self._exit_code = told.exit_code
-            elif told:
-                yield told
+                raise connection_lost(self._endpoint, error) from error
+            if isinstance(frame, Finished):
+                self._exit_code = frame.exit_code
+            elif frame:
+                yield frame
 
+    # sync: @property
     async def exit_code(self) -> int:
-        """How the command ended; what output is left is read over."""
+        """Exit code of the command; discards the rest of its output."""
         async for _ in self:
             continue
         return -1 if self._exit_code is None else self._exit_code
 
     async def write(self, content: bytes) -> None:
-        """Send input."""
+        """Write to its standard input."""
         for frame in frames_of(content):
             await self.send_frame(frame)
 
     async def end_input(self) -> None:
-        """Tell the command that no more input comes."""
+        """Close its standard input."""
         await self.send_frame(exec_frames.END_OF_INPUT)
 
     async def resize(self, terminal: Terminal) -> None:
-        """Tell the command that the terminal has another size."""
+        """Resize its terminal."""
         await self.send_frame(exec_frames.resized(terminal))
 
     async def close(self) -> None:
-        """Let go; a command that still runs is ended by the server."""
-        await self._socket.close()
+        """Close the connection; the server ends a command that still runs."""
+        await self._resources.aclose()
 
     async def send_frame(self, frame: bytes | str) -> None:
-        """Send one frame as it is."""
+        """Send one frame unchanged."""
         try:
             await self._socket.send(frame)
         except ConnectionClosed as error:
             if self._exit_code is None:
-                raise lost(self._endpoint, error) from error
+                raise connection_lost(self._endpoint, error) from error
 
 
 async def execute(
     endpoint: ServerEndpoint, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None
 ) -> AsyncExecution:
-    """Start a command inside a kernel."""
+    """Start a command in a kernel."""
+    resources = AsyncExitStack()
     address = endpoint.socket_url + session_calls.execution(ref, kernel)
     with connecting(endpoint):
-        socket = await connect(address, **socket_options(endpoint))
-    started = AsyncExecution(endpoint, socket)
-    await started.send_frame(exec_frames.opening(command, terminal))
-    return started
+        socket = await resources.enter_async_context(connect(address, **socket_options(endpoint)))
+    execution = AsyncExecution(endpoint, socket, resources)
+    await execution.send_frame(exec_frames.opening(command, terminal))
+    return execution

@@ -1,4 +1,4 @@
-"""A session in the hands of a program, for the async client."""
+"""Handle of one session, for the async client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AsyncSessionHandle:
-    """One session; `view` is how it was seen last, and properties speak of that."""
+    """One session; `view` is its last known state."""
 
     def __init__(self, sessions: AsyncSessions, kernels: AsyncKernels, view: SessionView) -> None:
         self._sessions, self._kernels = sessions, kernels
@@ -38,52 +38,52 @@ class AsyncSessionHandle:
 
     @property
     def status(self) -> str:
-        """The state it was in when it was seen last."""
-        return state_of(self.view)
+        """State, as of the last response."""  # sync: """State; sends a request."""
+        return state_of(self.view)  # sync: return state_of(self.refresh())
 
     @property
     def where(self) -> list[str]:
-        """The machines it was on when it was seen last."""
-        return where(self.view)
+        """Agents it runs on, as of the last response."""  # sync: """Agents it runs on; sends a request."""
+        return where(self.view)  # sync: return where(self.refresh())
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None if it had not when it was seen last, or never ran."""
-        return self.view.exit_code
+        """Exit code as of the last response, if any."""  # sync: """Exit code, if any; sends a request."""
+        return self.view.exit_code  # sync: return self.refresh().exit_code
 
     async def refresh(self) -> SessionView:
-        """Look at it again."""
+        """Request the current state."""
         self.view = await self._sessions.get(self.id)
         return self.view
 
     async def wait(self, until: str = ENDED, *, timeout_s: float | None = None) -> SessionView:
-        """Wait until it is, or has been, in a state. Raises StillWaiting, NeverReached."""
+        """Wait until it has reached a state. Raises StillWaiting, NeverReached."""
         self.view = await self._sessions.wait(self.id, until, timeout_s=timeout_s)
         return self.view
 
     async def why(self) -> WhyView | None:
-        """Why it does not run; None if there is nothing to explain."""
+        """Explain why it does not run; None if there is nothing to explain."""
         return await self._sessions.why(self.id) if needs_explaining(await self.refresh()) else None
 
     async def logs(
         self, *, follow: bool = False, tail: int | None = None, kernel: int | None = None
     ) -> AsyncIterator[LogLine]:
-        """Its output, line by line; with `follow` until it ends, all of it or the kernel."""
+        """Yield its output by lines; `follow` waits for the end of session or kernel."""
         reader = LineReader()
-        wish = LogOptions(follow=follow, tail=tail, kernel=kernel).of(self.view)
-        async for piece in self._sessions.logs(self.id, wish):
+        options = LogOptions(follow=follow, tail=tail, kernel=kernel).of(self.view)
+        async for piece in self._sessions.logs(self.id, options):
             for line in reader.feed(piece):
                 yield line
         for line in reader.close():
             yield line
-        if follow and kernel is None:  # the last line is out before the end is known
+        if follow and kernel is None:  # the output ends before the final state is known
             async for view in self._sessions.watch(self.id):
                 self.view = view
                 if has_settled(view):
                     break
 
     async def exec(self, command: Sequence[str], *, kernel: int = 0) -> AsyncExecution:
-        """Start a command inside one of its kernels."""
+        """Start a command in one of its kernels."""
         return await self._kernels.exec(self.id, command, kernel=kernel)
 
     async def stop(self, *, forced: bool = False) -> SessionView:

@@ -24,36 +24,38 @@ if TYPE_CHECKING:
 
 
 class AsyncSessions:
-    """What can be done with sessions; a `ref` is an id, a name, or a beginning."""
+    """Operations on sessions; a `ref` is an id, a name, or a unique prefix of one."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
     async def submit(self, body: SessionBody, *, key: str | None = None) -> SessionView:
-        """Ask for a session; with the same key again it is the same session."""
+        """Submit a session; a repeated idempotency key returns the same session."""
         return await self._connection.send(
             session_calls.submit(body, key=key or self._connection.environment.new_key())
         )
 
     async def plan(self, body: SessionBody) -> PlanView:
-        """What would become of a session, by a dry run."""
+        """Dry run: the decision the scheduler would make for a session."""
         return await self._connection.send(session_calls.plan(body))
 
     async def get(self, ref: str) -> SessionView:
         """One session."""
         return await self._connection.send(session_calls.get(ref))
 
-    def list(self, wanted: SessionListOptions | None = None, *, limit: int | None = None) -> AsyncIterator[SessionView]:
-        """Sessions, newest first, page by page as they are taken."""
-        listing = partial(session_calls.listing, wanted or SessionListOptions())
+    def list(
+        self, options: SessionListOptions | None = None, *, limit: int | None = None
+    ) -> AsyncIterator[SessionView]:
+        """List sessions, newest first; pages are fetched as they are consumed."""
+        listing = partial(session_calls.listing, options or SessionListOptions())
         return self._connection.pages(Paging(listing, limit=limit))
 
     def watch(self, ref: str, *, timeout_s: float | None = None) -> AsyncIterator[SessionView]:
-        """A session now and after each change, until it is in a final state."""
+        """Yield the session now and after each change, until it is in a final state."""
         return self._connection.follow(SessionFollower(ref), timeout_s=timeout_s)
 
     async def wait(self, ref: str, until: str = ENDED, *, timeout_s: float | None = None) -> SessionView:
-        """Wait until it is, or has been, in a state. Raises StillWaiting, NeverReached."""
+        """Wait until it has reached a state. Raises StillWaiting, NeverReached."""
         target, view = checked_state(until), None
         try:
             async for view in self.watch(ref, timeout_s=timeout_s):
@@ -64,60 +66,59 @@ class AsyncSessions:
         raise StillWaiting(f"the stream of {ref} ended before it was {target}")
 
     async def stop(self, ref: str, *, forced: bool = False) -> SessionView:
-        """Mark a session for termination; it ends soon after."""
+        """Mark a session for termination; does not wait for its end."""
         return await self._connection.send(session_calls.stop(ref, forced=forced))
 
     async def cancel(self, ref: str) -> SessionView:
-        """Take back a session that still waits."""
+        """Cancel a session that is still pending."""
         return await self._connection.send(session_calls.cancel(ref))
 
     async def why(self, ref: str) -> WhyView:
-        """Why a session is where it is, and what would help."""
+        """Explain the state of a session, with suggestions."""
         return await self._connection.send(session_calls.why(ref))
 
     async def waiting(self) -> WaitingView:
-        """All that waits, by reason."""
+        """Pending sessions, grouped by reason."""
         return await self._connection.send(session_calls.waiting())
 
     async def history(self, ref: str) -> HistoryView:
-        """The story of a session and its kernels."""
+        """State history of a session and its kernels."""
         return await self._connection.send(session_calls.history(ref))
 
     async def logs(
-        self, ref: str, wish: LogOptions | None = None, *, on_retry: OnRetry | None = None
+        self, ref: str, options: LogOptions | None = None, *, on_retry: OnRetry | None = None
     ) -> AsyncIterator[LogPiece]:
-        """The output of a session's kernels, piece by piece."""
-        wish = wish or LogOptions()
-        if wish.needs_size:
+        """Yield the output of a session's kernels in chunks."""
+        options = options or LogOptions()
+        if options.needs_size:
             view = await self.get(ref)
-            ref, wish = view.id, wish.of(view)
-        rule = STREAMS if wish.follow else READS
-        following = self._connection.follow(LogFollower(ref, wish), rule=rule, on_retry=on_retry)
-        async with aclosing(following) as pieces:
+            ref, options = view.id, options.of(view)
+        rule = STREAMS if options.follow else READS
+        async with aclosing(self._connection.follow(LogFollower(ref, options), rule=rule, on_retry=on_retry)) as pieces:
             async for piece in pieces:
                 yield piece
 
 
 class AsyncKernels:
-    """What can be done with single kernels, which are counted from 0."""
+    """Operations on single kernels, which are numbered from 0."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
     async def list(self, ref: str) -> list[KernelView]:
-        """The kernels of a session."""
+        """List the kernels of a session."""
         return await self._connection.send(session_calls.kernels(ref))
 
     async def log(
         self, ref: str, kernel: int = 0, *, offset: int = 0, limit: int | None = None, tail: int | None = None
     ) -> LogChunk:
-        """A piece of the output of one kernel."""
+        """Read a range of the output of one kernel."""
         return await self._connection.send(session_calls.log(ref, kernel, offset=offset, limit=limit, tail=tail))
 
     async def exec(
         self, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None
     ) -> AsyncExecution:
-        """Start a command inside a running kernel."""
-        from sokovan.sdk.aio.execution import execute  # noqa: PLC0415  # sockets load only here
+        """Start a command in a running kernel."""
+        from sokovan.sdk.aio.execution import execute  # noqa: PLC0415  # websockets loads only here
 
         return await execute(self._connection.endpoint, ref, command, kernel=kernel, terminal=terminal)

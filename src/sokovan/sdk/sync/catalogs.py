@@ -1,4 +1,5 @@
-"""Everything besides sessions, for the sync client; it loads when it is asked for."""
+# Generated from sdk/aio/catalogs.py by `make docs`; do not edit.
+"""Lazily loaded access to everything besides sessions, for the sync client."""
 
 from __future__ import annotations
 
@@ -14,70 +15,70 @@ if TYPE_CHECKING:
 
 
 class Catalogs:
-    """Machines, owners and limits by their names."""
+    """Agents, images, keys and the other named objects."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     @cached_property
     def agents(self) -> Agents:
-        """Machines."""
-        from sokovan.sdk.sync.catalog import Agents  # noqa: PLC0415  # see the module
+        """Agents: the machines that run kernels."""
+        from sokovan.sdk.sync.catalog import Agents  # noqa: PLC0415  # loads lazily
 
         return Agents(self._connection)
 
     @cached_property
     def images(self) -> ImageCatalog:
-        """What kernels start from."""
-        from sokovan.sdk.sync.catalog import ImageCatalog  # noqa: PLC0415  # see the module
+        """Images that kernels start from."""
+        from sokovan.sdk.sync.catalog import ImageCatalog  # noqa: PLC0415  # loads lazily
 
         return ImageCatalog(self._connection)
 
     @cached_property
     def keys(self) -> Keys:
-        """By which callers show who they are."""
-        from sokovan.sdk.sync.catalog import Keys  # noqa: PLC0415  # see the module
+        """API keys."""
+        from sokovan.sdk.sync.catalog import Keys  # noqa: PLC0415  # loads lazily
 
         return Keys(self._connection)
 
     @cached_property
     def scaling_groups(self) -> Catalog[ScalingGroupBody]:
-        """Pools of machines that are scheduled together."""
-        from sokovan.sdk.sync.catalog import SCALING_GROUPS, Catalog  # noqa: PLC0415  # see the module
+        """Scaling groups: pools of agents that are scheduled together."""
+        from sokovan.sdk.sync.catalog import SCALING_GROUPS, Catalog  # noqa: PLC0415  # loads lazily
 
         return Catalog(self._connection, SCALING_GROUPS)
 
     @cached_property
     def queues(self) -> Catalog[QueueBody]:
-        """Queues."""
-        from sokovan.sdk.sync.catalog import QUEUES, Catalog  # noqa: PLC0415  # see the module
+        """Queues of sessions."""
+        from sokovan.sdk.sync.catalog import QUEUES, Catalog  # noqa: PLC0415  # loads lazily
 
         return Catalog(self._connection, QUEUES)
 
     @cached_property
     def domains(self) -> Catalog[DomainBody]:
-        """The widest tenants."""
-        from sokovan.sdk.sync.catalog import DOMAINS, Catalog  # noqa: PLC0415  # see the module
+        """Domains: the top-level tenants."""
+        from sokovan.sdk.sync.catalog import DOMAINS, Catalog  # noqa: PLC0415  # loads lazily
 
         return Catalog(self._connection, DOMAINS)
 
     @cached_property
     def groups(self) -> Catalog[GroupBody]:
-        """Projects."""
-        from sokovan.sdk.sync.catalog import GROUPS, Catalog  # noqa: PLC0415  # see the module
+        """Groups (projects) within a domain."""
+        from sokovan.sdk.sync.catalog import GROUPS, Catalog  # noqa: PLC0415  # loads lazily
 
         return Catalog(self._connection, GROUPS)
 
     @cached_property
     def users(self) -> Catalog[UserBody]:
-        """People and service accounts."""
-        from sokovan.sdk.sync.catalog import USERS, Catalog  # noqa: PLC0415  # see the module
+        """Users: people and service accounts."""
+        from sokovan.sdk.sync.catalog import USERS, Catalog  # noqa: PLC0415  # loads lazily
 
         return Catalog(self._connection, USERS)
 
     @cached_property
     def policies(self) -> Catalog[PolicyBody]:
-        """Limits."""
-        from sokovan.sdk.sync.catalog import POLICIES, Catalog  # noqa: PLC0415  # see the module
+        """Resource policies: limits on owners."""
+        from sokovan.sdk.sync.catalog import POLICIES, Catalog  # noqa: PLC0415  # loads lazily
 
         return Catalog(self._connection, POLICIES)

@@ -1,10 +1,11 @@
+# Generated from sdk/aio/client.py by `make docs`; do not edit.
 """The sync client.
 
-import sokovan
-
-session = sokovan.run("python train.py", gpus=8, size=4, topology="hard:rack")
-session.wait("RUNNING")
-print(session.why() or session.where)
+Example:
+    with sokovan.Client() as client:
+        session = client.run("python train.py", gpus=8, size=4, topology="hard:rack")
+        session.wait("RUNNING")
+        print(session.why() or session.where)
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 import httpx2
 
-from sokovan.sdk.core import system_calls as calls
+from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.preferences import endpoint_for, with_defaults
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class Client(Catalogs):
-    """All that the server offers, under the names that the command line uses.
+    """Every operation of the server, under the names that the command line uses.
 
-    Without arguments it speaks to the server that the command line speaks to: by
-    SOKOVAN_URL and SOKOVAN_TOKEN, or by the current context.
+    Without arguments it connects to the server that the command line uses: the one of
+    SOKOVAN_URL and SOKOVAN_TOKEN, or of the current context.
     """
 
     def __init__(
@@ -61,30 +62,30 @@ class Client(Catalogs):
 
     @property
     def endpoint(self) -> ServerEndpoint:
-        """Where the server is."""
+        """Address and credentials of the server."""
         return self._connection.endpoint
 
     def run(self, command: str | Sequence[str] = (), **options: Unpack[RunOptions]) -> SessionHandle:
-        """Ask for a session; returns at once with its handle."""
+        """Submit a session and return its handle; does not wait for its start."""
         body = with_defaults(session_body(command, **options), self._preferences)
         return SessionHandle(self.sessions, self.kernels, self.sessions.submit(body))
 
     def session(self, ref: str) -> SessionHandle:
-        """The handle of a session that is there already."""
+        """The handle of an existing session."""
         return SessionHandle(self.sessions, self.kernels, self.sessions.get(ref))
 
     def events(self) -> Iterator[EventView]:
-        """What happens, as it happens, until the caller has enough."""
+        """Yield the events of the server until the caller stops iterating."""
         return self._connection.follow(EventFollower())
 
     def whoami(self) -> WhoamiView:
-        """Who the caller is, as the server sees it."""
-        return self._connection.send(calls.whoami())
+        """The user and key that the server authenticated."""
+        return self._connection.send(system_calls.whoami())
 
     def health(self) -> HealthView:
-        """Whether the parts of the system work."""
-        return self._connection.send(calls.health())
+        """Health of the server's components."""
+        return self._connection.send(system_calls.health())
 
     def close(self) -> None:
-        """Let go of the sockets."""
+        """Close the sockets."""
         self._connection.close()

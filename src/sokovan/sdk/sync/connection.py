@@ -1,8 +1,9 @@
-"""The connection of the sync client: sends calls, repeats what may be repeated."""
+# Generated from sdk/aio/connection.py by `make docs`; do not edit.
+"""Connection of the sync client: sends requests and retries those that are safe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TypeVar
 
 import httpx2
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 
 class Connection:
-    """One server, asked by one thread at a time or by many."""
+    """HTTP connection to one server; may be shared by several threads."""
 
     def __init__(
         self,
@@ -38,11 +39,11 @@ class Connection:
         self._http = httpx2.Client(transport=transport, **endpoint.http_options())
 
     def close(self) -> None:
-        """Let go of the sockets."""
+        """Close the sockets."""
         self._http.close()
 
     def send(self, call: Call[T]) -> T:
-        """Send a call and read its answer; try again where that is safe."""
+        """Send a request and decode its response; retry where that is safe."""
         attempts = Attempts(self._rule, self.environment)
         while True:
             try:
@@ -52,7 +53,7 @@ class Connection:
             self.environment.sleep(wait_s)
 
     def pages(self, paging: Paging[T]) -> Iterator[T]:
-        """The items of a list, page by page as they are taken."""
+        """Yield the items of a list, fetching pages as they are consumed."""
         while not paging.is_over():
             yield from paging.accept(self.send(paging.call()))
 
@@ -63,8 +64,8 @@ class Connection:
         timeout_s: float | None = None,
         rule: RetryRule = STREAMS,
         on_retry: OnRetry | None = None,
-    ) -> Iterator[T]:
-        """What a stream brings, over broken connections, until it is over or time is up."""
+    ) -> Generator[T, None, None]:
+        """Yield the items of a stream, reconnecting, until its end or the timeout."""
         deadline = CallDeadline(timeout_s, self.environment)
         attempts = Attempts(rule, self.environment, on_retry=on_retry)
         while True:
@@ -77,32 +78,30 @@ class Connection:
                         yield item
                 if follower.is_over():
                     return
-                problem: ClientProblem = Unreachable(f"the server at {self.endpoint.url} ended a stream too early")
-            except ClientProblem as failed:
-                problem = failed
+                problem: ClientProblem = Unreachable(f"the server at {self.endpoint.url} closed a stream too early")
+            except ClientProblem as error:
+                problem = error
             deadline.check()
             self.environment.sleep(attempts.wait_s(problem))
 
     def _send_once(self, call: Call[T]) -> T:
         request = self._http.build_request(call.method, call.path, **self.endpoint.request_options(call))
         with reaching(self.endpoint), RequestLine(call, self.environment) as line:
-            answer = self._http.send(request)
-            line.answered(answer.status_code, answer.headers)
-        return interpret(call, status=answer.status_code, headers=answer.headers, content=answer.content)
+            response = self._http.send(request)
+            line.responded(response.status_code, response.headers)
+        return interpret(call, status=response.status_code, headers=response.headers, content=response.content)
 
     def _events(self, follower: StreamFollower[T], deadline: CallDeadline) -> Iterator[ServerEvent]:
-        """The events of one connection, which is left when a further read could pass the deadline."""
+        """The events of one connection; stops when another read could pass the deadline."""
         call, reader = follower.call(), EventReader()
         options = self.endpoint.stream_options(call, deadline.left_s())
-        with (
-            reaching(self.endpoint),
-            RequestLine(call, self.environment) as line,
-            self._http.stream(call.method, call.path, **options) as answer,
-        ):
-            line.answered(answer.status_code, answer.headers)
-            if answer.status_code != 200:
-                raise problem_of(status=answer.status_code, headers=answer.headers, content=answer.read())
-            for text in answer.iter_text():
+        stream = self._http.stream(call.method, call.path, **options)
+        with reaching(self.endpoint), RequestLine(call, self.environment) as line, stream as response:
+            status, headers = response.status_code, response.headers
+            line.responded(status, headers)
+            if status != 200:
+                raise problem_of(status=status, headers=headers, content=response.read())
+            for text in response.iter_text():
                 yield from reader.feed(text)
                 if outlasts(options, deadline.left_s()):
                     return

@@ -1,4 +1,5 @@
-"""A command inside a running kernel, for the sync client."""
+# Generated from sdk/aio/execution.py by `make docs`; do not edit.
+"""A command that runs in a kernel, for the sync client."""
 
 from __future__ import annotations
 
@@ -8,37 +9,24 @@ from types import TracebackType
 from typing import Self
 
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 from sokovan.sdk.core import exec_frames, session_calls
 from sokovan.sdk.core.exec_frames import Finished, Terminal
 from sokovan.sdk.endpoint import ServerEndpoint
-from sokovan.sdk.websockets import connecting, lost, socket_options
+from sokovan.sdk.websockets import connecting, connection_lost, socket_options
 from sokovan.wire.api.execution import frames_of
 
 
 class Execution:
-    """The command: iterate over its output, send it input, then ask for its exit code.
+    """One command: iterate over its output, write its input, then read its exit code.
 
-    Input may be sent from another thread than the one that reads.
+    Input may be written from another thread than the one that reads output.
     """
 
-    def __init__(
-        self,
-        endpoint: ServerEndpoint,
-        ref: str,
-        command: Sequence[str],
-        *,
-        kernel: int = 0,
-        terminal: Terminal | None = None,
-    ) -> None:
-        self._endpoint = endpoint
+    def __init__(self, endpoint: ServerEndpoint, socket: ClientConnection, resources: ExitStack) -> None:
+        self._endpoint, self._socket, self._resources = endpoint, socket, resources
         self._exit_code: int | None = None
-        self._open = ExitStack()
-        address = endpoint.socket_url + session_calls.execution(ref, kernel)
-        with connecting(endpoint):
-            self._socket = self._open.enter_context(connect(address, **socket_options(endpoint)))
-        self._send(exec_frames.opening(command, terminal))
 
     def __enter__(self) -> Self:
         return self
@@ -49,44 +37,58 @@ class Execution:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """The output, until the command ends."""
+        """Yield the output until the command ends."""
         while self._exit_code is None:
             try:
-                told = exec_frames.read(self._socket.recv())
+                frame = exec_frames.read(self._socket.recv())
             except ConnectionClosed as error:
-                raise lost(self._endpoint, error) from error
-            if isinstance(told, Finished):
-                self._exit_code = told.exit_code
-            elif told:
-                yield told
+                raise connection_lost(self._endpoint, error) from error
+            if isinstance(frame, Finished):
+                self._exit_code = frame.exit_code
+            elif frame:
+                yield frame
 
     @property
     def exit_code(self) -> int:
-        """How the command ended; what output is left is read over."""
+        """Exit code of the command; discards the rest of its output."""
         for _ in self:
             continue
         return -1 if self._exit_code is None else self._exit_code
 
     def write(self, content: bytes) -> None:
-        """Send input."""
+        """Write to its standard input."""
         for frame in frames_of(content):
-            self._send(frame)
+            self.send_frame(frame)
 
     def end_input(self) -> None:
-        """Tell the command that no more input comes."""
-        self._send(exec_frames.END_OF_INPUT)
+        """Close its standard input."""
+        self.send_frame(exec_frames.END_OF_INPUT)
 
     def resize(self, terminal: Terminal) -> None:
-        """Tell the command that the terminal has another size."""
-        self._send(exec_frames.resized(terminal))
+        """Resize its terminal."""
+        self.send_frame(exec_frames.resized(terminal))
 
     def close(self) -> None:
-        """Let go; a command that still runs is ended by the server."""
-        self._open.close()
+        """Close the connection; the server ends a command that still runs."""
+        self._resources.close()
 
-    def _send(self, frame: bytes | str) -> None:
+    def send_frame(self, frame: bytes | str) -> None:
+        """Send one frame unchanged."""
         try:
             self._socket.send(frame)
         except ConnectionClosed as error:
             if self._exit_code is None:
-                raise lost(self._endpoint, error) from error
+                raise connection_lost(self._endpoint, error) from error
+
+
+def execute(
+    endpoint: ServerEndpoint, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None
+) -> Execution:
+    """Start a command in a kernel."""
+    resources = ExitStack()
+    address = endpoint.socket_url + session_calls.execution(ref, kernel)
+    with connecting(endpoint):
+        socket = resources.enter_context(connect(address, **socket_options(endpoint)))
+    execution = Execution(endpoint, socket, resources)
+    execution.send_frame(exec_frames.opening(command, terminal))
+    return execution

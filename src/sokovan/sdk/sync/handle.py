@@ -1,4 +1,5 @@
-"""A session in the hands of a program, for the sync client."""
+# Generated from sdk/aio/handle.py by `make docs`; do not edit.
+"""Handle of one session, for the sync client."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SessionHandle:
-    """One session; `view` is how it was seen last, and every question looks again."""
+    """One session; `view` is its last known state."""
 
     def __init__(self, sessions: Sessions, kernels: Kernels, view: SessionView) -> None:
         self._sessions, self._kernels = sessions, kernels
@@ -38,48 +39,50 @@ class SessionHandle:
 
     @property
     def status(self) -> str:
-        """The state it is in now."""
+        """State; sends a request."""
         return state_of(self.refresh())
 
     @property
     def where(self) -> list[str]:
-        """The machines it is on now."""
+        """Agents it runs on; sends a request."""
         return where(self.refresh())
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None if it has not, or never ran."""
+        """Exit code, if any; sends a request."""
         return self.refresh().exit_code
 
     def refresh(self) -> SessionView:
-        """Look at it again."""
+        """Request the current state."""
         self.view = self._sessions.get(self.id)
         return self.view
 
     def wait(self, until: str = ENDED, *, timeout_s: float | None = None) -> SessionView:
-        """Wait until it is, or has been, in a state. Raises StillWaiting, NeverReached."""
+        """Wait until it has reached a state. Raises StillWaiting, NeverReached."""
         self.view = self._sessions.wait(self.id, until, timeout_s=timeout_s)
         return self.view
 
     def why(self) -> WhyView | None:
-        """Why it does not run; None if there is nothing to explain."""
+        """Explain why it does not run; None if there is nothing to explain."""
         return self._sessions.why(self.id) if needs_explaining(self.refresh()) else None
 
     def logs(self, *, follow: bool = False, tail: int | None = None, kernel: int | None = None) -> Iterator[LogLine]:
-        """Its output, line by line; with `follow` until it ends, all of it or the kernel."""
+        """Yield its output by lines; `follow` waits for the end of session or kernel."""
         reader = LineReader()
-        wish = LogOptions(follow=follow, tail=tail, kernel=kernel).of(self.view)
-        for piece in self._sessions.logs(self.id, wish):
-            yield from reader.feed(piece)
-        yield from reader.close()
-        if follow and kernel is None:  # the last line is out before the end is known
+        options = LogOptions(follow=follow, tail=tail, kernel=kernel).of(self.view)
+        for piece in self._sessions.logs(self.id, options):
+            for line in reader.feed(piece):
+                yield line
+        for line in reader.close():
+            yield line
+        if follow and kernel is None:  # the output ends before the final state is known
             for view in self._sessions.watch(self.id):
                 self.view = view
                 if has_settled(view):
                     break
 
     def exec(self, command: Sequence[str], *, kernel: int = 0) -> Execution:
-        """Start a command inside one of its kernels."""
+        """Start a command in one of its kernels."""
         return self._kernels.exec(self.id, command, kernel=kernel)
 
     def stop(self, *, forced: bool = False) -> SessionView:

@@ -1,8 +1,10 @@
+# Generated from sdk/aio/sessions.py by `make docs`; do not edit.
 """Sessions and their kernels, for the sync client."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,34 +25,34 @@ if TYPE_CHECKING:
 
 
 class Sessions:
-    """What can be done with sessions; a `ref` is an id, a name, or a beginning."""
+    """Operations on sessions; a `ref` is an id, a name, or a unique prefix of one."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def submit(self, body: SessionBody, *, key: str | None = None) -> SessionView:
-        """Ask for a session; with the same key again it is the same session."""
+        """Submit a session; a repeated idempotency key returns the same session."""
         return self._connection.send(session_calls.submit(body, key=key or self._connection.environment.new_key()))
 
     def plan(self, body: SessionBody) -> PlanView:
-        """What would become of a session, by a dry run."""
+        """Dry run: the decision the scheduler would make for a session."""
         return self._connection.send(session_calls.plan(body))
 
     def get(self, ref: str) -> SessionView:
         """One session."""
         return self._connection.send(session_calls.get(ref))
 
-    def list(self, wanted: SessionListOptions | None = None, *, limit: int | None = None) -> Iterator[SessionView]:
-        """Sessions, newest first, page by page as they are taken."""
-        listing = partial(session_calls.listing, wanted or SessionListOptions())
+    def list(self, options: SessionListOptions | None = None, *, limit: int | None = None) -> Iterator[SessionView]:
+        """List sessions, newest first; pages are fetched as they are consumed."""
+        listing = partial(session_calls.listing, options or SessionListOptions())
         return self._connection.pages(Paging(listing, limit=limit))
 
     def watch(self, ref: str, *, timeout_s: float | None = None) -> Iterator[SessionView]:
-        """A session now and after each change, until it is in a final state."""
+        """Yield the session now and after each change, until it is in a final state."""
         return self._connection.follow(SessionFollower(ref), timeout_s=timeout_s)
 
     def wait(self, ref: str, until: str = ENDED, *, timeout_s: float | None = None) -> SessionView:
-        """Wait until it is, or has been, in a state. Raises StillWaiting, NeverReached."""
+        """Wait until it has reached a state. Raises StillWaiting, NeverReached."""
         target, view = checked_state(until), None
         try:
             for view in self.watch(ref, timeout_s=timeout_s):
@@ -61,53 +63,56 @@ class Sessions:
         raise StillWaiting(f"the stream of {ref} ended before it was {target}")
 
     def stop(self, ref: str, *, forced: bool = False) -> SessionView:
-        """Mark a session for termination; it ends soon after."""
+        """Mark a session for termination; does not wait for its end."""
         return self._connection.send(session_calls.stop(ref, forced=forced))
 
     def cancel(self, ref: str) -> SessionView:
-        """Take back a session that still waits."""
+        """Cancel a session that is still pending."""
         return self._connection.send(session_calls.cancel(ref))
 
     def why(self, ref: str) -> WhyView:
-        """Why a session is where it is, and what would help."""
+        """Explain the state of a session, with suggestions."""
         return self._connection.send(session_calls.why(ref))
 
     def waiting(self) -> WaitingView:
-        """All that waits, by reason."""
+        """Pending sessions, grouped by reason."""
         return self._connection.send(session_calls.waiting())
 
     def history(self, ref: str) -> HistoryView:
-        """The story of a session and its kernels."""
+        """State history of a session and its kernels."""
         return self._connection.send(session_calls.history(ref))
 
-    def logs(self, ref: str, wish: LogOptions | None = None, *, on_retry: OnRetry | None = None) -> Iterator[LogPiece]:
-        """The output of a session's kernels, piece by piece."""
-        wish = wish or LogOptions()
-        if wish.needs_size:
+    def logs(
+        self, ref: str, options: LogOptions | None = None, *, on_retry: OnRetry | None = None
+    ) -> Iterator[LogPiece]:
+        """Yield the output of a session's kernels in chunks."""
+        options = options or LogOptions()
+        if options.needs_size:
             view = self.get(ref)
-            ref, wish = view.id, wish.of(view)
-        rule = STREAMS if wish.follow else READS
-        return self._connection.follow(LogFollower(ref, wish), rule=rule, on_retry=on_retry)
+            ref, options = view.id, options.of(view)
+        rule = STREAMS if options.follow else READS
+        with closing(self._connection.follow(LogFollower(ref, options), rule=rule, on_retry=on_retry)) as pieces:
+            yield from pieces
 
 
 class Kernels:
-    """What can be done with single kernels, which are counted from 0."""
+    """Operations on single kernels, which are numbered from 0."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def list(self, ref: str) -> list[KernelView]:
-        """The kernels of a session."""
+        """List the kernels of a session."""
         return self._connection.send(session_calls.kernels(ref))
 
     def log(
         self, ref: str, kernel: int = 0, *, offset: int = 0, limit: int | None = None, tail: int | None = None
     ) -> LogChunk:
-        """A piece of the output of one kernel."""
+        """Read a range of the output of one kernel."""
         return self._connection.send(session_calls.log(ref, kernel, offset=offset, limit=limit, tail=tail))
 
     def exec(self, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None) -> Execution:
-        """Start a command inside a running kernel."""
-        from sokovan.sdk.sync.execution import Execution  # noqa: PLC0415  # sockets load only here
+        """Start a command in a running kernel."""
+        from sokovan.sdk.sync.execution import execute  # noqa: PLC0415  # websockets loads only here
 
-        return Execution(self._connection.endpoint, ref, command, kernel=kernel, terminal=terminal)
+        return execute(self._connection.endpoint, ref, command, kernel=kernel, terminal=terminal)

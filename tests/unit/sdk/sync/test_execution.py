@@ -7,13 +7,13 @@ import pytest
 from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.errors import Refused, Unauthorized, Unreachable
-from sokovan.sdk.sync.execution import Execution
+from sokovan.sdk.sync.execution import execute
 from sokovan.wire.api.execution import FRAME_MAX
 from tests.unit.sdk.toy_socket import toy_socket
 
 
 def test_input_goes_there_and_output_comes_back_with_a_code() -> None:
-    with toy_socket() as (toy, endpoint), Execution(endpoint, "ddp", ["7", "-x"], kernel=2) as execution:
+    with toy_socket() as (toy, endpoint), execute(endpoint, "ddp", ["7", "-x"], kernel=2) as execution:
         execution.write(b"abc")
         assert next(iter(execution)) == b"ABC"
         execution.end_input()
@@ -24,14 +24,14 @@ def test_input_goes_there_and_output_comes_back_with_a_code() -> None:
 
 
 def test_large_input_goes_in_parts() -> None:
-    with toy_socket() as (_, endpoint), Execution(endpoint, "ddp", ["0"]) as execution:
+    with toy_socket() as (_, endpoint), execute(endpoint, "ddp", ["0"]) as execution:
         execution.write(b"a" * (FRAME_MAX + 1))
         execution.end_input()
         assert [len(part) for part in execution] == [FRAME_MAX, 1]
 
 
 def test_a_terminal_has_a_size_that_may_change() -> None:
-    with toy_socket() as (toy, endpoint), Execution(endpoint, "ddp", ["0"], terminal=Terminal(25, 90)) as execution:
+    with toy_socket() as (toy, endpoint), execute(endpoint, "ddp", ["0"], terminal=Terminal(25, 90)) as execution:
         execution.resize(Terminal(30, 100))
         execution.end_input()
         assert execution.exit_code == 0
@@ -41,13 +41,13 @@ def test_a_terminal_has_a_size_that_may_change() -> None:
 
 def test_a_refusal_at_the_door_is_a_problem() -> None:
     with toy_socket("bad") as (_, endpoint), pytest.raises(Unauthorized):
-        Execution(endpoint, "ddp", ["0"])
+        execute(endpoint, "ddp", ["0"])
 
 
 def test_a_refusal_later_is_a_problem_too() -> None:
     with (
         toy_socket() as (_, endpoint),
-        Execution(endpoint, "ddp", ["refuse"]) as execution,
+        execute(endpoint, "ddp", ["refuse"]) as execution,
         pytest.raises(Refused, match="is pending"),
     ):
         list(execution)
@@ -56,7 +56,7 @@ def test_a_refusal_later_is_a_problem_too() -> None:
 def test_a_connection_that_is_lost_is_told() -> None:
     with (
         toy_socket() as (_, endpoint),
-        Execution(endpoint, "ddp", ["vanish"]) as execution,
+        execute(endpoint, "ddp", ["vanish"]) as execution,
         pytest.raises(Unreachable, match="is lost"),
     ):
         list(execution)
@@ -64,4 +64,4 @@ def test_a_connection_that_is_lost_is_told() -> None:
 
 def test_a_server_that_is_not_there_is_told() -> None:
     with pytest.raises(Unreachable):
-        Execution(ServerEndpoint("http://127.0.0.1:1", "t"), "ddp", ["0"])
+        execute(ServerEndpoint("http://127.0.0.1:1", "t"), "ddp", ["0"])

@@ -16,7 +16,7 @@ import pytest
 
 from sokovan.cli.commands.sessions.terminal import converse, terminal_size
 from sokovan.sdk.core.exec_frames import Terminal
-from sokovan.sdk.sync.execution import Execution
+from sokovan.sdk.sync.execution import Execution, execute
 from tests.unit.sdk.toy_socket import toy_socket
 
 
@@ -35,13 +35,13 @@ def test_input_is_carried_there_and_output_here(
     (tmp_path / "in").write_text("abc", encoding="utf-8")
     with toy_socket() as (_, endpoint), (tmp_path / "in").open(encoding="utf-8") as given:
         monkeypatch.setattr(sys, "stdin", given)
-        with Execution(endpoint, "ddp", ["7"]) as execution:
+        with execute(endpoint, "ddp", ["7"]) as execution:
             assert converse(execution, forward=True, raw=False) == 7
     assert capsys.readouterr().out == "ABC"
 
 
 def test_without_forwarding_input_ends_at_once() -> None:
-    with toy_socket() as (_, endpoint), Execution(endpoint, "ddp", ["3"]) as execution:
+    with toy_socket() as (_, endpoint), execute(endpoint, "ddp", ["3"]) as execution:
         assert converse(execution, forward=False, raw=False) == 3
 
 
@@ -52,18 +52,18 @@ def test_a_terminal_is_raw_meanwhile_and_put_right_afterwards(
     before = termios.tcgetattr(ours)
     modes: list[int] = []
 
-    class Watching(Execution):
-        """Looks at the terminal while the command runs."""
+    end_input = Execution.end_input
 
-        def end_input(self) -> None:
-            """Note the mode, and tell a new size on the way."""
-            modes.append(termios.tcgetattr(ours)[3] & termios.ECHO)
-            signal.raise_signal(signal.SIGWINCH)
-            super().end_input()
+    def resize_first(execution: Execution) -> None:
+        """Record the terminal mode while the command runs, and resize the terminal."""
+        modes.append(termios.tcgetattr(ours)[3] & termios.ECHO)
+        signal.raise_signal(signal.SIGWINCH)
+        end_input(execution)
 
+    monkeypatch.setattr(Execution, "end_input", resize_first)
     with toy_socket() as (toy, endpoint), open(ours, encoding="utf-8", closefd=False) as given:  # a descriptor
         monkeypatch.setattr(sys, "stdin", given)
-        with Watching(endpoint, "ddp", ["0"], terminal=Terminal(24, 80)) as execution:
+        with execute(endpoint, "ddp", ["0"], terminal=Terminal(24, 80)) as execution:
             assert converse(execution, forward=False, raw=True) == 0
     assert modes == [0]
     assert len(toy.resized) == 1
