@@ -12,7 +12,7 @@ from sokovan.adapters.fake_agents.gateway_switch import GatewaySwitch
 from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.runtime import ProcessRuntime
-from sokovan.agent.watcher import RuntimeView
+from sokovan.agent.watcher import WatchOptions
 from sokovan.ports.runtime import KernelRuntime, KernelState
 from sokovan.testing.clock import VirtualClock, until
 from sokovan.testing.contracts.agent_gateway import GatewaySubject
@@ -30,10 +30,10 @@ def lasting(image: str) -> Callable[[str], CreateKernel]:
 
 
 @asynccontextmanager
-async def managed(root: Path, runtime: KernelRuntime, sight: RuntimeView) -> AsyncIterator[Manager]:
+async def managed(root: Path, runtime: KernelRuntime, watch: WatchOptions) -> AsyncIterator[Manager]:
     manager = Manager(Register())
     await manager.start()
-    agent = Agent(root, manager.address, runtime=runtime, sight=sight)
+    agent = Agent(root, manager.address, runtime=runtime, watch=watch)
     try:
         await comes_true(lambda: manager.agents.connected(AGENT))
         yield manager
@@ -57,9 +57,9 @@ async def emptied(runtime: KernelRuntime) -> None:
 
 @asynccontextmanager
 async def subject_on(
-    runtime: KernelRuntime, root: Path, *, image: str, new_image: str, sight: RuntimeView
+    runtime: KernelRuntime, root: Path, *, image: str, new_image: str, watch: WatchOptions
 ) -> AsyncIterator[GatewaySubject]:
-    async with managed(root, runtime, sight) as manager:
+    async with managed(root, runtime, watch) as manager:
         yield GatewaySubject(
             gateway=manager.agents,
             agent_id=AGENT,
@@ -75,7 +75,7 @@ async def subject_on(
 async def tiny(root: Path) -> AsyncIterator[GatewaySubject]:
     runtime = TinyRuntime(root)
     runtime.pull_may_end.set()
-    async with subject_on(runtime, root, image="python", new_image="new-image", sight=RuntimeView()) as subject:
+    async with subject_on(runtime, root, image="python", new_image="new-image", watch=WatchOptions()) as subject:
         yield subject
     await runtime.close()
 
@@ -83,8 +83,8 @@ async def tiny(root: Path) -> AsyncIterator[GatewaySubject]:
 @asynccontextmanager
 async def process(root: Path) -> AsyncIterator[GatewaySubject]:
     runtime = ProcessRuntime(root / "machine", SystemClock())
-    sight = RuntimeView(changes=runtime.changes)
-    async with subject_on(runtime, root, image="host", new_image="host", sight=sight) as subject:
+    watch = WatchOptions(changes=runtime.changes)
+    async with subject_on(runtime, root, image="host", new_image="host", watch=watch) as subject:
         yield subject
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.runtime import ProcessRuntime
-from sokovan.agent.watcher import RuntimeView
+from sokovan.agent.watcher import WatchOptions
 from tests.integration.agent_rig import Agent, Manager, Register
 
 
@@ -16,7 +16,7 @@ async def work(root: Path, port: int, kind: str) -> None:
     address = Manager(Register(), port=port).address
     if kind == "process":
         runtime = ProcessRuntime(root / "machine", SystemClock(), bubblewrap="")
-        Agent(root, address, runtime=runtime, sight=RuntimeView(changes=runtime.changes))
+        Agent(root, address, runtime=runtime, watch=WatchOptions(changes=runtime.changes))
     else:
         Agent(root, address)
     await asyncio.Event().wait()

@@ -17,7 +17,7 @@ from sokovan.agent.inventory import Inventory
 from sokovan.agent.journal import Journal
 from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
-from sokovan.agent.watcher import RuntimeView
+from sokovan.agent.watcher import WatchOptions
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
@@ -122,7 +122,7 @@ class Agent:
         root: Path,
         *managers: ManagerAddress,
         runtime: KernelRuntime | None = None,
-        sight: RuntimeView | None = None,
+        watch: WatchOptions | None = None,
     ) -> None:
         self.root = root
         self.runtime = TinyRuntime(root)
@@ -135,9 +135,9 @@ class Agent:
             AgentEnvironment(
                 root=root,
                 clock=SystemClock(),
-                chance=lambda: 0.0,
-                tell=self.told.append,
-                sight=sight or RuntimeView(),
+                jitter=lambda: 0.0,
+                log=self.told.append,
+                watch=watch or WatchOptions(),
             ),
         )
         self._task = asyncio.ensure_future(self.runner.run(managers))

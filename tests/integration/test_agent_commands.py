@@ -11,7 +11,7 @@ import pytest
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
-from sokovan.agent.watcher import RuntimeView
+from sokovan.agent.watcher import WatchOptions
 from sokovan.domain.ids import KernelId
 from sokovan.ports.agent_gateway import AgentUnreachable
 from sokovan.ports.runtime import KernelExecution
@@ -39,7 +39,7 @@ async def manager() -> AsyncIterator[Manager]:
 @pytest.fixture
 async def agent(tmp_path: Path, manager: Manager, runtime: ProcessRuntime) -> AsyncIterator[Agent]:
     """An agent with one kernel that lasts."""
-    ready = Agent(tmp_path, manager.address, runtime=runtime, sight=RuntimeView(changes=runtime.changes))
+    ready = Agent(tmp_path, manager.address, runtime=runtime, watch=WatchOptions(changes=runtime.changes))
     await comes_true(lambda: manager.agents.connected(AGENT))
     await manager.agents.create_kernel(AGENT, 1, launch("k1", "sleep", "600", image="host"))
     yield ready

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.process.runtime import ProcessRuntime
-from sokovan.agent.watcher import RuntimeView
+from sokovan.agent.watcher import WatchOptions
 from sokovan.domain.ids import KernelId
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from tests.integration.agent_rig import AGENT, Agent, Manager, Register, comes_true, launch
@@ -28,7 +28,7 @@ async def manager(tmp_path: Path, runtime: ProcessRuntime) -> AsyncIterator[Mana
     """A manager with one agent."""
     ready = Manager(Register())
     await ready.start()
-    agent = Agent(tmp_path, ready.address, runtime=runtime, sight=RuntimeView(changes=runtime.changes))
+    agent = Agent(tmp_path, ready.address, runtime=runtime, watch=WatchOptions(changes=runtime.changes))
     await comes_true(lambda: ready.agents.connected(AGENT))
     yield ready
     await agent.stop()

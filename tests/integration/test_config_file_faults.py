@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random  # noqa: TID251  # when a writer is killed is chance, from a seed that is the same in every run
+import random  # noqa: TID251  # when a writer is killed is jitter, from a seed that is the same in every run
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -82,12 +82,12 @@ def started(*arguments: str) -> subprocess.Popen[str]:
 
 
 def test_a_file_whose_writer_is_killed_is_the_old_one_or_the_new_one_and_never_half(path: Path) -> None:
-    chance = random.Random(20)  # noqa: S311  # chance, not a secret
+    jitter = random.Random(20)  # noqa: S311  # jitter, not a secret
     last = unfinished = 0
     for _ in range(KILLS):
         writer = started("-m", "tests.integration.configuration_writer", str(path), str(SIZE))
         _wait_for_a_write(writer, path)
-        _spin(chance.randrange(5_000))
+        _spin(jitter.randrange(5_000))
         writer.kill()
         writer.communicate()
         values = look(path, None).tree().values

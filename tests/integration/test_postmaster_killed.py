@@ -87,13 +87,13 @@ async def everybody_works(workers: list[Worker], *, rounds: int) -> None:
 
 async def test_workers_outlive_a_server_that_is_killed_again_and_again(server: PostgresServer) -> None:
     url = server.create_database("killed")
-    chance = Random(1)  # noqa: S311  # draws for a test, no secret among them
+    jitter = Random(1)  # noqa: S311  # draws for a test, no secret among them
     async with StoredCluster.open(url) as cluster:
         for agent in AGENTS:
             await cluster.agent(agent, slots=ROOM, devices=False)
         async with working(url) as workers:
             for _ in range(KILLS):
-                await everybody_works(workers, rounds=chance.randint(1, 8))
+                await everybody_works(workers, rounds=jitter.randint(1, 8))
                 await asyncio.to_thread(server.kill)
                 await asyncio.to_thread(server.start)
                 assert await broken_laws(cluster.store) == []

@@ -54,14 +54,14 @@ async def checked(store: SqlStore, *, whole: bool) -> int:
 
 async def test_no_kill_harms_the_file_and_the_next_process_goes_on(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'state.db'}"
-    chance = Random(200)  # noqa: S311  # draws for a test, no secret among them
+    jitter = Random(200)  # noqa: S311  # draws for a test, no secret among them
     async with StoredCluster.open(url) as cluster:
         for agent in AGENTS:
             # Room for one session: what a killed process leaves taken must be freed by the next one.
             await cluster.agent(agent, slots={"cpu": 1000, "mem": 1 << 30}, devices=False)
     allocated = [0]
     for life in range(1, LIVES + 1):
-        live_and_be_killed(url, life, statements=chance.randint(1, STATEMENTS_MAX))
+        live_and_be_killed(url, life, statements=jitter.randint(1, STATEMENTS_MAX))
         whole = life % FULL_AUDIT_EVERY == 0
         total = await checked(store_at(url), whole=whole)
         if whole:

@@ -1,1 +1,1 @@
-"""The agent of one machine: it runs what managers ask for, and says what runs."""
+"""The agent of one machine: runs kernels for managers and reports their state."""

@@ -1,7 +1,7 @@
-"""Whether a kernel may start here, whatever the manager believes.
+"""Admission control of kernels on an agent.
 
-A manager decides on what it knows; the agent knows what runs. Its refusal is the last
-of four guards against using a machine twice.
+A manager decides on a snapshot, the agent on what actually runs: its refusal is the
+last of four guards against overcommitting a machine.
 """
 
 from __future__ import annotations
@@ -17,85 +17,89 @@ from sokovan.wire.frames import CreateKernel
 
 
 class AdmissionRefusal(NamedTuple):
-    """Why not: a word for programs, and words for people."""
+    """A refusal: a code for programs and a message for people."""
 
     code: str
     message: str
 
 
-def wrong_incarnation(holdings: KernelTable, incarnation: int) -> AdmissionRefusal | None:
-    """A refusal of what is meant for another incarnation."""
-    if incarnation == holdings.incarnation and incarnation > 0:
+def wrong_incarnation(table: KernelTable, incarnation: int) -> AdmissionRefusal | None:
+    """Refuse a request that is meant for another incarnation."""
+    if incarnation == table.incarnation and incarnation > 0:
         return None
     return AdmissionRefusal(
-        "other-incarnation", f"meant for incarnation {incarnation}, this is incarnation {holdings.incarnation}"
+        "other-incarnation", f"meant for incarnation {incarnation}, this is incarnation {table.incarnation}"
     )
 
 
-def outlived(holdings: KernelTable, key: KernelKey) -> AdmissionRefusal | None:
-    """A refusal of an attempt that is over, or that a later one has replaced."""
-    if key in holdings.tombstones:
+def superseded_attempt(table: KernelTable, key: KernelKey) -> AdmissionRefusal | None:
+    """Refuse an attempt that has ended or that a later attempt has replaced."""
+    if key in table.tombstones:
         return AdmissionRefusal("tombstone", f"{key} is over and will not be created again")
-    listed = (other.attempt for other in holdings.kernels if other.kernel_id == key.kernel_id)
-    latest = max(holdings.tombstones.latest(key.kernel_id), *listed, 0)
+    listed = (other.attempt for other in table.kernels if other.kernel_id == key.kernel_id)
+    latest = max(table.tombstones.latest(key.kernel_id), *listed, 0)
     if latest > key.attempt:
         return AdmissionRefusal("outdated-attempt", f"{key} comes after attempt {latest} of the same kernel")
     return None
 
 
-def not_admitted(holdings: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
-    """A refusal of a kernel that is new here."""
-    return _closed(holdings) or _twin(holdings, launch) or _no_room(holdings, launch) or _no_device(holdings, launch)
+def admission_refusal(table: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
+    """Refuse a new kernel that this agent cannot run now."""
+    return (
+        _not_accepting(table)
+        or _attempt_live(table, launch)
+        or _insufficient_slots(table, launch)
+        or _unavailable_device(table, launch)
+    )
 
 
-def _closed(holdings: KernelTable) -> AdmissionRefusal | None:
-    if not holdings.seen:
-        return AdmissionRefusal("not-ready", "the agent has not looked at its machine yet")
-    if holdings.obstacle:
-        return AdmissionRefusal("no-room", holdings.obstacle)
+def _not_accepting(table: KernelTable) -> AdmissionRefusal | None:
+    if not table.observed:
+        return AdmissionRefusal("not-ready", "the agent has not observed its machine yet")
+    if table.obstacle:
+        return AdmissionRefusal("no-room", table.obstacle)
     return None
 
 
-def _twin(holdings: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
-    for key, held in holdings.kernels.items():
-        if key.kernel_id == launch.kernel_id and held.phase in LIVE:
-            return AdmissionRefusal("attempt-live", f"{key} of the same kernel is not over")
-    for key in holdings.strangers:
+def _attempt_live(table: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
+    for key, kernel in table.kernels.items():
+        if key.kernel_id == launch.kernel_id and kernel.phase in LIVE:
+            return AdmissionRefusal("attempt-live", f"{key} of the same kernel has not ended")
+    for key in table.orphans:
         if key != (launch.kernel_id, launch.attempt):
             return AdmissionRefusal(
-                "unknown-kernels", f"{key} runs here and nobody knows what it takes; it is being stopped"
+                "unknown-kernels", f"{key} is an orphan here with unknown resource usage; it is being stopped"
             )
     return None
 
 
-def _no_room(holdings: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
-    count = sum(1 for _ in holdings.live())
-    if holdings.kernels_max is not None and count >= holdings.kernels_max:
-        return AdmissionRefusal("no-room", f"{count} kernels run here, {holdings.kernels_max} may")
+def _insufficient_slots(table: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
+    count = sum(1 for _ in table.live())
+    if table.kernels_max is not None and count >= table.kernels_max:
+        return AdmissionRefusal("no-room", f"{count} kernels run here, the limit is {table.kernels_max}")
     try:
         asked = ResourceSlot(launch.slots)
     except InvalidSlots as problem:
         return AdmissionRefusal("invalid-slots", problem.message)
-    used, capacity = used_slots(holdings), holdings.capacity
-    # Only what is asked for counts: a kernel that was adopted may take more than there is, and that is no reason to
-    # refuse one that wants nothing of the kind.
+    used, capacity = used_slots(table), table.capacity
+    # Only requested slots are checked: an adopted kernel may exceed the capacity of others.
     missing = [
-        f"{slot} ({asked[slot]} asked for, {used[slot]} of {capacity[slot]} in use)"
+        f"{slot} ({asked[slot]} requested, {used[slot]} of {capacity[slot]} in use)"
         for slot in asked
         if used[slot] + asked[slot] > capacity[slot]
     ]
     return AdmissionRefusal("no-room", f"not enough {', '.join(missing)}") if missing else None
 
 
-def _no_device(holdings: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
-    taken = Counter(device for _, held in holdings.live() for ids in held.devices.values() for device in ids)
+def _unavailable_device(table: KernelTable, launch: CreateKernel) -> AdmissionRefusal | None:
+    taken = Counter(device for _, kernel in table.live() for ids in kernel.devices.values() for device in ids)
     asked = [device for ids in launch.devices.values() for device in ids]
     if len(set(asked)) < len(asked):
         return AdmissionRefusal("no-room", "a device is named twice")
     for device in asked:
-        units = holdings.device_units.get(device, 0)
+        units = table.device_units.get(device, 0)
         if taken[device] >= units:
             return AdmissionRefusal(
-                "no-room", f"device {device} is in use" if units else f"there is no device {device} here"
+                "no-room", f"device {device} is in use" if units else f"device {device} does not exist here"
             )
     return None

@@ -1,30 +1,40 @@
-"""What an agent has to give: slots, devices, architecture, labels."""
+"""The resources an agent offers: slots, devices, architecture, labels.
+
+A machine without a GPU driver has no devices; that is never an error.
+"""
 
 from __future__ import annotations
 
 import platform
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from sokovan.agent import machine
-from sokovan.agent.devices import fake_devices, nvidia_devices
 from sokovan.agent.kernel_table import KernelTable
 from sokovan.domain.ids import AgentId, checked_name
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
 
-# What people call the same processor.
+# Other names of the same architecture.
 ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
+
+CUDA_SLOT = "cuda.device"
+MODEL_LABEL = "nvidia.model"
+MEMORY_LABEL = "nvidia.memory-bytes"
+DRIVER_LABEL = "nvidia.driver"
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class InventoryOptions:
-    """What an operator says of a machine; the rest is found out.
+    """The operator's settings of an agent; the rest is detected.
 
     `fake_gpus` adds simulated devices. `reserved` is kept for the machine itself.
     """
@@ -39,9 +49,9 @@ class InventoryOptions:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """One machine as its agent presents it.
+    """One machine as its agent presents it to managers.
 
-    `identity` is made once in the agent's folder: a name may be given twice.
+    `identity` is generated once per agent folder: names are not unique.
     """
 
     agent_id: AgentId
@@ -55,28 +65,28 @@ class Inventory:
     identity: str = ""
 
 
-def take_inventory(wish: InventoryOptions, *, root: Path = machine.ROOT) -> Inventory:
-    """This machine, as far as it is ours. Raises InvalidName, InvalidSlots."""
+def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> Inventory:
+    """Detect the resources of this machine. Raises InvalidName, InvalidSlots."""
     real, found_labels = nvidia_devices()
-    devices = (*real, *fake_devices(wish.fake_gpus))
+    devices = (*real, *fake_devices(options.fake_gpus))
     found = Counter({"cpu": machine.cpu_millicores(root), "mem": machine.memory_bytes(root)})
     for device in devices:
         found[device.slot] += device.units
-    left = {slot: max(0, amount - wish.reserved.get(slot, 0)) for slot, amount in found.items()}
+    left = {slot: max(0, amount - options.reserved.get(slot, 0)) for slot, amount in found.items()}
     return Inventory(
-        agent_id=AgentId(checked_name(wish.agent_id or agent_name(platform.node()), what="agent")),
+        agent_id=AgentId(checked_name(options.agent_id or agent_name(platform.node()), what="agent")),
         slots=ResourceSlot(left),
         architecture=architecture_name(platform.machine()),
-        scaling_group=checked_name(wish.scaling_group, what="scaling group"),
+        scaling_group=checked_name(options.scaling_group, what="scaling group"),
         devices=devices,
-        labels={**found_labels, **wish.labels},
-        kernels_max=wish.kernels_max,
+        labels={**found_labels, **options.labels},
+        kernels_max=options.kernels_max,
         boot=machine.boot_id(root),
     )
 
 
 def agent_name(host: str) -> str:
-    """The name of an agent that nobody named: after its host.
+    """The default name of an agent, derived from its host name.
 
     >>> agent_name("gpu-07.example.org")
     'gpu-07.example.org'
@@ -87,12 +97,12 @@ def agent_name(host: str) -> str:
 
 
 def architecture_name(name: str) -> str:
-    """One name for each kind of processor, whatever the system calls it."""
+    """The canonical name of a processor architecture."""
     return ARCHITECTURES.get(name.lower(), name.lower()) or "unknown"
 
 
-def empty_holdings(inventory: Inventory) -> KernelTable:
-    """The state of an agent on this machine that has never run anything."""
+def empty_table(inventory: Inventory) -> KernelTable:
+    """The kernel table of an agent on this machine without any kernels."""
     return KernelTable(
         agent_id=inventory.agent_id,
         capacity=inventory.slots,
@@ -100,3 +110,41 @@ def empty_holdings(inventory: Inventory) -> KernelTable:
         kernels_max=inventory.kernels_max,
         boot=inventory.boot,
     )
+
+
+def fake_devices(count: int) -> tuple[Device, ...]:
+    """Simulated devices, for trying out GPU sessions without GPUs."""
+    return tuple(Device(f"fake-{number}", CUDA_SLOT) for number in range(count))
+
+
+def nvidia_devices(load: Callable[[str], Any] = import_module) -> tuple[tuple[Device, ...], dict[str, str]]:
+    """The NVIDIA devices by UUID, and labels for them; nothing without NVML."""
+    try:
+        nvml = load("pynvml")
+        nvml.nvmlInit()
+    except Exception:  # noqa: BLE001  # missing package, library, driver or permission: each has its own error type
+        return (), {}
+    try:
+        return _listed(nvml)
+    except Exception:  # noqa: BLE001  # a failing driver has no usable devices
+        return (), {}
+    finally:
+        with suppress(Exception):
+            nvml.nvmlShutdown()
+
+
+def _listed(nvml: Any) -> tuple[tuple[Device, ...], dict[str, str]]:
+    handles = [nvml.nvmlDeviceGetHandleByIndex(number) for number in range(nvml.nvmlDeviceGetCount())]
+    devices = tuple(Device(_text(nvml.nvmlDeviceGetUUID(handle)), CUDA_SLOT) for handle in handles)
+    if not handles:
+        return (), {}
+    labels = {
+        MODEL_LABEL: _text(nvml.nvmlDeviceGetName(handles[0])),
+        MEMORY_LABEL: str(nvml.nvmlDeviceGetMemoryInfo(handles[0]).total),
+        DRIVER_LABEL: _text(nvml.nvmlSystemGetDriverVersion()),
+    }
+    return devices, labels
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

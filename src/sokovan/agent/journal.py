@@ -1,8 +1,8 @@
-"""The journal of an agent: a file that only grows, until it is replaced whole.
+"""The journal of an agent: an append-only file that is compacted when it grows.
 
-One line is one call of `append`: a checksum, then its records as JSON. A line counts
-once it is on the disk with all that came before it, and only then does `append` return.
-What a crash left of a last line was never acknowledged, and is cut off.
+One line is one call of `append`: a checksum, then the records as JSON. `append` returns
+once the line is durable. A partial last line left by a crash was never acknowledged and
+is cut off.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from zlib import crc32
 
 import msgspec
 
-from sokovan.agent.journal_records import JournalRecord, Memory, recalled, summary
+from sokovan.agent.journal_records import JournalRecord, JournalState, replayed, summary
 from sokovan.domain.errors import SokovanError
 
 HEADER = b"sokovan journal 1\n"
 PRIVATE = 0o600
-# Written anew when it is larger than this, and much larger than what it says in sum.
+# Compacted when larger than this, and several times larger than its compacted form.
 COMPACT_BYTES = 1 << 20
 COMPACT_TIMES = 4
 
@@ -32,40 +32,40 @@ _decoder = msgspec.json.Decoder(tuple[JournalRecord, ...])
 
 
 class JournalDamaged(SokovanError):
-    """The journal of an agent cannot be believed: lines before its end are broken."""
+    """The journal of an agent is corrupt: lines before its end are broken."""
 
     code = "journal-damaged"
-    hint = "restore the file, or stop every kernel of this machine, remove the file, and let the agent enrol anew"
+    hint = "restore the file, or stop every kernel of this machine, remove the file, and enrol the agent again"
 
 
 class JournalInUse(SokovanError):
-    """Another agent runs on this folder."""
+    """Another agent uses the same folder."""
 
     code = "journal-in-use"
-    hint = "an agent runs already with this root; stop it, or give this one a root of its own"
+    hint = "stop the agent that runs with this root, or use another root"
 
 
 class JournalUnwritable(SokovanError):
-    """A record could not be made durable, so that what it is about was not done."""
+    """A record could not be made durable, so its request was not executed."""
 
     code = "journal-unwritable"
-    hint = "see to it that the disk of the agent's root has space and takes writes; the request is repeated by itself"
+    hint = "check that the disk of the agent's root has free space and is writable; the request is retried"
 
 
 class Journal:
-    """Records that outlive the agent. Its calls block for the disk."""
+    """Durable records of an agent. Calls block on disk I/O."""
 
-    def __init__(self, path: Path, handle: int, lock: int, memory: Memory) -> None:
+    def __init__(self, path: Path, handle: int, lock: int, state: JournalState) -> None:
         self._path, self._handle, self._lock = path, handle, lock
-        self._memory = memory
+        self._state = state
         self._size = os.fstat(handle).st_size
         self._summary_size = 0
-        self._doubtful = False
-        self._turn = threading.Lock()  # a write that its caller gave up on ends before the file is closed
+        self._needs_rewrite = False
+        self._write_lock = threading.Lock()  # a write abandoned by its caller ends before the file is closed
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The journal at `path`, made if it is not there.
+        """Open the journal at `path`, creating it if missing.
 
         Raises JournalDamaged, JournalInUse, OSError.
         """
@@ -76,8 +76,8 @@ class Journal:
                 _replace(path, HEADER)
             handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
             try:
-                memory = _read(path, handle)
-                return cls(path, handle, lock, memory)
+                state = _read(path, handle)
+                return cls(path, handle, lock, state)
             except BaseException:
                 os.close(handle)
                 raise
@@ -86,50 +86,50 @@ class Journal:
             raise
 
     @property
-    def memory(self) -> Memory:
-        """What is durable, in sum."""
-        return self._memory
+    def state(self) -> JournalState:
+        """The state that the durable records add up to."""
+        return self._state
 
     def append(self, records: Sequence[JournalRecord]) -> None:
-        """Make the records durable. Raises JournalUnwritable, and then none counts."""
+        """Make the records durable, all or none. Raises JournalUnwritable."""
         if not records:
             return
-        with self._turn:
+        with self._write_lock:
             self._append(records)
 
     def _append(self, records: Sequence[JournalRecord]) -> None:
-        after = recalled(self._memory, records)
+        after = replayed(self._state, records)
         try:
-            if self._doubtful or self._is_bloated():
+            if self._needs_rewrite or self._is_oversized():
                 self._compact()
             line = _line(records)
             _write_all(self._handle, line)
             os.fsync(self._handle)
         except OSError as problem:
-            # What reached the disk is not known now, and a second fsync may lie: the next append starts a new file.
-            self._doubtful = True
+            # A second fsync may wrongly succeed after a failed one: the next append rewrites the file.
+            self._needs_rewrite = True
             raise JournalUnwritable(f"journal {self._path}: {problem.strerror or problem}") from problem
         self._size += len(line)
-        self._memory = after
+        self._state = after
 
     def close(self) -> None:
-        """Let another agent have it."""
-        with self._turn:
+        """Close the file and release its lock."""
+        with self._write_lock:
             os.close(self._handle)
             os.close(self._lock)
             self._handle = -1
 
-    def _is_bloated(self) -> bool:
+    def _is_oversized(self) -> bool:
         return self._size > max(COMPACT_BYTES, COMPACT_TIMES * self._summary_size)
 
     def _compact(self) -> None:
-        content = HEADER + _line(summary(self._memory))
+        content = HEADER + _line(summary(self._state))
         _replace(self._path, content)
         handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         os.close(self._handle)
         self._handle = handle
         self._size = self._summary_size = len(content)
-        self._doubtful = False
+        self._needs_rewrite = False
 
 
 def _line(records: Sequence[JournalRecord]) -> bytes:
@@ -138,7 +138,7 @@ def _line(records: Sequence[JournalRecord]) -> bytes:
 
 
 def _parsed(line: bytes) -> tuple[JournalRecord, ...] | None:
-    """The records of a line, None if it is broken."""
+    """The records of a line; None if it is broken."""
     checksum, _, content = line.partition(b" ")
     if checksum != b"%08x" % crc32(content):
         return None
@@ -148,27 +148,27 @@ def _parsed(line: bytes) -> tuple[JournalRecord, ...] | None:
         return None
 
 
-def _read(path: Path, handle: int) -> Memory:
-    """What the file says; an unfinished last line is cut off."""
+def _read(path: Path, handle: int) -> JournalState:
+    """Read the file; cuts off a partial last line."""
     content = path.read_bytes()
     if not content.startswith(HEADER):
-        raise JournalDamaged(f"{path} does not begin as a journal of this release does")
+        raise JournalDamaged(f"{path} does not have the header of a journal of this release")
     everything: list[JournalRecord] = []
     good = len(HEADER)
-    # A line without its end was never finished, whatever it says.
+    # A line without a newline is partial, even if it parses.
     *lines, _ = content[good:].split(b"\n")
     for number, line in enumerate(lines):
         records = _parsed(line)
         if records is None:
             if any(_parsed(later) is not None for later in lines[number + 1 :]):
-                raise JournalDamaged(f"{path}: line {number + 2} is broken, and lines after it are not")
+                raise JournalDamaged(f"{path}: line {number + 2} is broken, but later lines are intact")
             break
         everything.extend(records)
         good += len(line) + 1
     if good < len(content):
         os.ftruncate(handle, good)
         os.fsync(handle)
-    return recalled(Memory(), everything)
+    return replayed(JournalState(), everything)
 
 
 def _write_all(handle: int, content: bytes) -> None:
@@ -192,7 +192,7 @@ def _replace(path: Path, content: bytes) -> None:
     fresh.replace(path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)  # without this the new name may be lost with the power
+        os.fsync(folder)  # otherwise a power failure may lose the new name
     finally:
         os.close(folder)
 
@@ -203,5 +203,5 @@ def _locked(path: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        raise JournalInUse(f"another agent holds {path}") from None
+        raise JournalInUse(f"another agent has locked {path}") from None
     return handle

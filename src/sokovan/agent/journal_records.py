@@ -1,6 +1,6 @@
-"""What an agent must still know after it was killed, line by line.
+"""Records of the agent's journal, and the state they add up to.
 
-The journal is the sum of its records; `recalled` adds one. Nothing here touches a file.
+`replayed` applies records to a state. No file access here.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from msgspec import Struct
 from sokovan.domain.ids import KernelId
 from sokovan.wire.frames import CreateKernel, ForgetKernel, ReadLog, StopKernel
 
-# More tombstones than this are kept only for kernels that are still listed.
+# Above this number, tombstones are kept only for kernels that are still listed.
 TOMBSTONES_MAX = 10_000
 
 
 class KernelKey(NamedTuple):
-    """One attempt of one kernel: what requests are keyed by."""
+    """One attempt of one kernel; identifies requests."""
 
     kernel_id: KernelId
     attempt: int
@@ -35,15 +35,15 @@ class KernelKey(NamedTuple):
 
 
 class IncarnationTaken(Struct, frozen=True, tag="incarnation"):
-    """A manager has welcomed the agent as this incarnation."""
+    """A manager has accepted the agent as this incarnation."""
 
     incarnation: int
 
 
 class KernelRequested(Struct, frozen=True, tag="asked"):
-    """A kernel is going to be started; written before that is tried.
+    """A kernel is about to be started.
 
-    `boot` names the time between two starts of the machine, if that is known.
+    `boot` identifies the boot of the machine, if known.
     """
 
     key: KernelKey
@@ -53,19 +53,19 @@ class KernelRequested(Struct, frozen=True, tag="asked"):
 
 
 class KernelStarted(Struct, frozen=True, tag="started"):
-    """A kernel was started for certain."""
+    """A kernel was started."""
 
     key: KernelKey
 
 
 class KernelWithdrawn(Struct, frozen=True, tag="withdrawn"):
-    """A kernel could not be started, and nothing of it runs; it may be tried again."""
+    """A kernel could not be started and nothing of it runs; it may be retried."""
 
     key: KernelKey
 
 
 class KernelEntombed(Struct, frozen=True, tag="tombstone"):
-    """Nothing of this attempt runs, and it will never be created again."""
+    """Nothing of this attempt runs, and it is never created again."""
 
     key: KernelKey
     incarnation: int
@@ -73,7 +73,7 @@ class KernelEntombed(Struct, frozen=True, tag="tombstone"):
 
 
 class KernelForgotten(Struct, frozen=True, tag="forgotten"):
-    """Nobody needs what is kept of an ended kernel."""
+    """What is kept of an ended kernel is no longer needed."""
 
     key: KernelKey
 
@@ -85,86 +85,84 @@ JournalRecord: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """A promise that an attempt is over; `incarnation` is the one that gave it."""
+    """Marks an ended attempt; `incarnation` is the one that wrote it."""
 
     incarnation: int
     exit_code: int | None = None
 
 
 class Tombstones(Mapping[KernelKey, Tombstone]):
-    """Promises in the order they were given, found by attempt and by kernel.
+    """Tombstones in order of creation, indexed by attempt and by kernel.
 
-    Only so many are kept. The oldest go, of kernels that are not listed here any more: a
-    manager asks for no kernel that it has freed, and what it had asked for before that
-    has long been answered or given up when so many others have ended.
+    Their number is limited; the oldest of unlisted kernels are dropped first. By then a
+    manager has freed those kernels, and its older requests were answered or have timed out.
     """
 
-    __slots__ = ("_attempts", "_stones")
+    __slots__ = ("_attempts", "_tombstones")
 
-    def __init__(self, stones: Mapping[KernelKey, Tombstone] | None = None) -> None:
-        self._stones: dict[KernelKey, Tombstone] = {}
+    def __init__(self, tombstones: Mapping[KernelKey, Tombstone] | None = None) -> None:
+        self._tombstones: dict[KernelKey, Tombstone] = {}
         self._attempts: dict[KernelId, tuple[int, ...]] = {}
-        for key, tombstone in (stones or {}).items():
+        for key, tombstone in (tombstones or {}).items():
             self._put(key, tombstone)
 
     def __getitem__(self, key: KernelKey) -> Tombstone:
-        return self._stones[key]
+        return self._tombstones[key]
 
     def __iter__(self) -> Iterator[KernelKey]:
-        return iter(self._stones)
+        return iter(self._tombstones)
 
     def __len__(self) -> int:
-        return len(self._stones)
+        return len(self._tombstones)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._stones
+        return key in self._tombstones
 
     def __repr__(self) -> str:
-        return f"Tombstones({self._stones!r})"
+        return f"Tombstones({self._tombstones!r})"
 
     def latest(self, kernel_id: KernelId) -> int:
-        """The last attempt of a kernel that is over; 0 if none is."""
+        """The latest ended attempt of a kernel; 0 if there is none."""
         return max(self._attempts.get(kernel_id, ()), default=0)
 
     def copy(self) -> Tombstones:
-        """The same again, to be changed."""
+        """A copy that can be changed."""
         other = Tombstones()
-        other._stones, other._attempts = dict(self._stones), dict(self._attempts)
+        other._tombstones, other._attempts = dict(self._tombstones), dict(self._attempts)
         return other
 
-    def lay(self, key: KernelKey, tombstone: Tombstone, *, held: Container[KernelKey]) -> None:
-        """Add one; the oldest go if there are too many, but for those of `held`."""
+    def add(self, key: KernelKey, tombstone: Tombstone, *, listed: Container[KernelKey]) -> None:
+        """Add a tombstone; drops the oldest unlisted ones above the limit."""
         self._put(key, tombstone)
-        excess = len(self._stones) - TOMBSTONES_MAX
+        excess = len(self._tombstones) - TOMBSTONES_MAX
         if excess > 0:
-            old = (other for other in self._stones if other != key and other not in held)
+            old = (other for other in self._tombstones if other != key and other not in listed)
             for other in list(islice(old, excess)):
                 self._drop(other)
 
-    def laid(self, key: KernelKey, tombstone: Tombstone, *, held: Container[KernelKey]) -> Tombstones:
-        """These and one more."""
+    def adding(self, key: KernelKey, tombstone: Tombstone, *, listed: Container[KernelKey]) -> Tombstones:
+        """A copy with one more tombstone."""
         more = self.copy()
-        more.lay(key, tombstone, held=held)
+        more.add(key, tombstone, listed=listed)
         return more
 
-    def standing(self, *, incarnation: int, held: Container[KernelKey]) -> Tombstones:
-        """Those that a new incarnation still needs.
+    def retained(self, *, incarnation: int, listed: Container[KernelKey]) -> Tombstones:
+        """The tombstones that a new incarnation still needs.
 
-        A request names the incarnation it is meant for, so that those of an earlier one are
-        refused without any tombstone. The last but one is kept for good measure, and so is
-        whatever belongs to a kernel that is still listed.
+        Requests to earlier incarnations are refused without a tombstone. Those of the
+        previous incarnation and of listed kernels are kept as a margin.
         """
         return Tombstones(
-            {key: one for key, one in self._stones.items() if one.incarnation >= incarnation - 1 or key in held}
+            {key: one for key, one in self._tombstones.items() if one.incarnation >= incarnation - 1 or key in listed}
         )
 
     def _put(self, key: KernelKey, tombstone: Tombstone) -> None:
-        if key not in self._stones:
+        if key not in self._tombstones:
             self._attempts[key.kernel_id] = (*self._attempts.get(key.kernel_id, ()), key.attempt)
-        self._stones[key] = tombstone
+        self._tombstones[key] = tombstone
 
     def _drop(self, key: KernelKey) -> None:
-        del self._stones[key]
+        del self._tombstones[key]
         left = tuple(attempt for attempt in self._attempts.pop(key.kernel_id) if attempt != key.attempt)
         if left:
             self._attempts[key.kernel_id] = left
@@ -172,7 +170,7 @@ class Tombstones(Mapping[KernelKey, Tombstone]):
 
 @dataclass(frozen=True, slots=True)
 class RequestedKernel:
-    """A kernel of the journal; `started` once that is certain."""
+    """A kernel in the journal; `started` once that is certain."""
 
     slots: Mapping[str, int]
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -181,22 +179,22 @@ class RequestedKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """What the journal says in sum."""
+class JournalState:
+    """The state that the records of a journal add up to."""
 
     incarnation: int = 0
     kernels: Mapping[KernelKey, RequestedKernel] = field(default_factory=dict)
     tombstones: Tombstones = field(default_factory=Tombstones)
 
 
-def recalled(memory: Memory, records: Iterable[JournalRecord]) -> Memory:
-    """The memory after these records."""
-    incarnation, kernels, tombstones = memory.incarnation, dict(memory.kernels), memory.tombstones.copy()
+def replayed(state: JournalState, records: Iterable[JournalRecord]) -> JournalState:
+    """The state after these records."""
+    incarnation, kernels, tombstones = state.incarnation, dict(state.kernels), state.tombstones.copy()
     for record in records:
         match record:
             case IncarnationTaken():
                 incarnation = record.incarnation
-                tombstones = tombstones.standing(incarnation=incarnation, held=kernels)
+                tombstones = tombstones.retained(incarnation=incarnation, listed=kernels)
             case KernelRequested():
                 kernels[record.key] = RequestedKernel(record.slots, record.devices, record.boot)
             case KernelStarted() if record.key in kernels:
@@ -204,16 +202,16 @@ def recalled(memory: Memory, records: Iterable[JournalRecord]) -> Memory:
             case KernelWithdrawn() | KernelForgotten():
                 kernels.pop(record.key, None)
             case KernelEntombed():
-                tombstones.lay(record.key, Tombstone(record.incarnation, record.exit_code), held=kernels)
-    return Memory(incarnation, kernels, tombstones)
+                tombstones.add(record.key, Tombstone(record.incarnation, record.exit_code), listed=kernels)
+    return JournalState(incarnation, kernels, tombstones)
 
 
-def summary(memory: Memory) -> tuple[JournalRecord, ...]:
-    """The fewest records that say the same: `recalled` of them is the memory."""
-    records: list[JournalRecord] = [IncarnationTaken(memory.incarnation)]
-    for key, asked in memory.kernels.items():
-        records.append(KernelRequested(key, dict(asked.slots), dict(asked.devices), asked.boot))
-        records.extend([KernelStarted(key)] if asked.started else [])
-    for key, tombstone in memory.tombstones.items():
+def summary(state: JournalState) -> tuple[JournalRecord, ...]:
+    """The fewest records that reproduce the state."""
+    records: list[JournalRecord] = [IncarnationTaken(state.incarnation)]
+    for key, requested in state.kernels.items():
+        records.append(KernelRequested(key, dict(requested.slots), dict(requested.devices), requested.boot))
+        records.extend([KernelStarted(key)] if requested.started else [])
+    for key, tombstone in state.tombstones.items():
         records.append(KernelEntombed(key, tombstone.incarnation, tombstone.exit_code))
     return tuple(records)

@@ -1,4 +1,4 @@
-"""What an agent holds: its kernels, its promises, and what stands in the way."""
+"""The state of an agent: its kernels, orphans, tombstones and images."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import NamedTuple
 
-from sokovan.agent.journal_records import KernelKey, Memory, Tombstones
+from sokovan.agent.journal_records import JournalState, KernelKey, Tombstones
 from sokovan.domain.ids import AgentId
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agent_states import KernelReport
 
-# Reported for a kernel that has ended in a way that nobody saw.
+# Reported for an ended kernel whose exit code is unknown.
 EXIT_UNKNOWN = 255
 
 
 class Token(NamedTuple):
-    """Whom to answer: a request on one link."""
+    """Identifies a request by its link and its number there."""
 
     link: int
     number: int
 
 
 class KernelPhase(StrEnum):
-    """Where a kernel is, as far as the agent knows."""
+    """The lifecycle of a kernel as the agent knows it."""
 
-    ASKED = auto()  # in the journal; the runtime is at it, or has not shown it yet
+    REQUESTED = auto()  # in the journal; the runtime is starting it, or has not listed it yet
     RUNNING = auto()
     EXITED = auto()
-    UNSTARTED = auto()  # in the journal, but the runtime never had it
-    VANISHED = auto()  # was started, and the runtime lists it no more: proves nothing
+    UNSTARTED = auto()  # in the journal, but the runtime never started it
+    VANISHED = auto()  # was started, and the runtime no longer lists it: not a proof that it ended
 
 
-LIVE = frozenset({KernelPhase.ASKED, KernelPhase.RUNNING, KernelPhase.UNSTARTED, KernelPhase.VANISHED})
+LIVE = frozenset({KernelPhase.REQUESTED, KernelPhase.RUNNING, KernelPhase.UNSTARTED, KernelPhase.VANISHED})
 
 
 @dataclass(frozen=True, slots=True)
 class ManagedKernel:
-    """One kernel that the agent answers for.
+    """One kernel that the agent manages.
 
-    `stop_grace_s` is set once it shall end. An observation that began before tick
-    `settled` may have missed it; None while it is being started. `outlasted`: the
-    machine was started anew since.
+    `stop_grace_s` is set once a stop was requested. An observation that began before tick
+    `settled` may have missed the kernel; None while it is being started. `predates_boot`:
+    the machine has rebooted since.
     """
 
     slots: ResourceSlot
@@ -54,13 +54,13 @@ class ManagedKernel:
     started: bool = False
     stop_grace_s: float | None = None
     settled: int | None = None
-    outlasted: bool = False
+    predates_boot: bool = False
     waiting: tuple[Token, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanKernel:
-    """A kernel that runs here and that nobody has asked this agent for."""
+    """A running kernel that no manager has requested from this agent."""
 
     since_ms: int
     stopped: bool = False
@@ -68,11 +68,11 @@ class OrphanKernel:
 
 @dataclass(frozen=True, slots=True)
 class KernelTable:
-    """The whole state of an agent. `tick` counts what has happened to it.
+    """The whole state of an agent. `tick` counts the events applied to it.
 
-    `obstacle` says why nothing new may start, in words, and is empty as a rule. Nothing
-    is known of the machine before `seen`. Whether a manager drains the agent is not here:
-    it then asks for nothing new, and whatever it asks for, it wants.
+    `obstacle` is the reason why no kernel may start now, usually empty. Nothing is known of
+    the machine before `observed`. Draining is not part of the state: a manager that drains
+    an agent sends it no new kernels.
     """
 
     agent_id: AgentId
@@ -82,35 +82,35 @@ class KernelTable:
     boot: str = ""
     incarnation: int = 0
     tick: int = 0
-    seen: bool = False
+    observed: bool = False
     obstacle: str = ""
     kernels: Mapping[KernelKey, ManagedKernel] = field(default_factory=dict)
-    strangers: Mapping[KernelKey, OrphanKernel] = field(default_factory=dict)
+    orphans: Mapping[KernelKey, OrphanKernel] = field(default_factory=dict)
     tombstones: Tombstones = field(default_factory=Tombstones)
     images: Mapping[str, ImageReport] = field(default_factory=dict)
     image_waiting: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
 
     def live(self) -> Iterator[tuple[KernelKey, ManagedKernel]]:
-        """The kernels that take room: what runs, and what is or may be started."""
-        return ((key, held) for key, held in self.kernels.items() if held.phase in LIVE)
+        """The kernels that take resources: running, or possibly being started."""
+        return ((key, kernel) for key, kernel in self.kernels.items() if kernel.phase in LIVE)
 
 
-def restored(fresh: KernelTable, memory: Memory) -> KernelTable:
-    """The state of an agent that has just started, with what its journal says.
+def restored(fresh: KernelTable, state: JournalState) -> KernelTable:
+    """The state of an agent that has just started, from its journal.
 
-    Its incarnation is not taken up: this process enrols anew, and what was meant for
-    an earlier one is refused.
+    The incarnation is not restored: the process enrols again, and requests meant for
+    an earlier incarnation are refused.
     """
     kernels = {
         key: ManagedKernel(
-            slots=ResourceSlot(asked.slots),
-            phase=KernelPhase.ASKED,
-            devices=asked.devices,
-            started=asked.started,
+            slots=ResourceSlot(requested.slots),
+            phase=KernelPhase.REQUESTED,
+            devices=requested.devices,
+            started=requested.started,
             settled=0,
-            outlasted=bool(asked.boot and fresh.boot and asked.boot != fresh.boot),
+            predates_boot=bool(requested.boot and fresh.boot and requested.boot != fresh.boot),
         )
-        for key, asked in memory.kernels.items()
+        for key, requested in state.kernels.items()
     }
     return KernelTable(
         agent_id=fresh.agent_id,
@@ -119,56 +119,55 @@ def restored(fresh: KernelTable, memory: Memory) -> KernelTable:
         kernels_max=fresh.kernels_max,
         boot=fresh.boot,
         kernels=kernels,
-        tombstones=memory.tombstones,
+        tombstones=state.tombstones,
     )
 
 
-def reports(holdings: KernelTable) -> tuple[KernelReport, ...]:
-    """Every kernel of the agent, for a heartbeat; strangers too."""
-    own = [_report(key, held) for key, held in holdings.kernels.items()]
-    strange = [_strange(key) for key in holdings.strangers]
+def reports(table: KernelTable) -> tuple[KernelReport, ...]:
+    """Reports of every kernel for a heartbeat, orphans included."""
+    own = [_report(key, kernel) for key, kernel in table.kernels.items()]
+    strange = [_orphan(key) for key in table.orphans]
     return tuple(sorted(own + strange, key=lambda report: (report.kernel_id, report.attempt)))
 
 
 def same_reports(before: KernelTable, after: KernelTable) -> bool:
-    """Whether `reports` of both would be equal; only what was touched is looked at.
+    """Whether `reports` of both tables are equal; compares changed kernels only.
 
-    An agent keeps what has ended until it is told to forget it, so most of its kernels
-    are the same as before.
+    Ended kernels stay listed until a manager forgets them, so most entries are unchanged.
     """
-    if before.kernels is after.kernels and before.strangers is after.strangers:
+    if before.kernels is after.kernels and before.orphans is after.orphans:
         return True
-    touched = {key for key, held in after.kernels.items() if before.kernels.get(key) is not held}
+    touched = {key for key, kernel in after.kernels.items() if before.kernels.get(key) is not kernel}
     touched |= before.kernels.keys() - after.kernels.keys()
-    touched |= before.strangers.keys() ^ after.strangers.keys()
+    touched |= before.orphans.keys() ^ after.orphans.keys()
     return all(_reports_of(before, key) == _reports_of(after, key) for key in touched)
 
 
-def _reports_of(holdings: KernelTable, key: KernelKey) -> list[KernelReport]:
-    held = holdings.kernels.get(key)
-    own = [] if held is None else [_report(key, held)]
-    return [*own, _strange(key)] if key in holdings.strangers else own
+def _reports_of(table: KernelTable, key: KernelKey) -> list[KernelReport]:
+    kernel = table.kernels.get(key)
+    own = [] if kernel is None else [_report(key, kernel)]
+    return [*own, _orphan(key)] if key in table.orphans else own
 
 
-def _strange(key: KernelKey) -> KernelReport:
+def _orphan(key: KernelKey) -> KernelReport:
     return KernelReport(key.kernel_id, key.attempt, running=True)
 
 
-def _report(key: KernelKey, held: ManagedKernel) -> KernelReport:
-    over = held.phase in {KernelPhase.EXITED, KernelPhase.VANISHED}
-    exit_code = EXIT_UNKNOWN if over and held.exit_code is None else held.exit_code
+def _report(key: KernelKey, kernel: ManagedKernel) -> KernelReport:
+    over = kernel.phase in {KernelPhase.EXITED, KernelPhase.VANISHED}
+    exit_code = EXIT_UNKNOWN if over and kernel.exit_code is None else kernel.exit_code
     return KernelReport(
         key.kernel_id,
         key.attempt,
-        running=held.phase is KernelPhase.RUNNING,
+        running=kernel.phase is KernelPhase.RUNNING,
         exit_code=exit_code if over else None,
-        reason=held.reason if over else "",
+        reason=kernel.reason if over else "",
     )
 
 
-def used_slots(holdings: KernelTable) -> ResourceSlot:
-    """What the kernels take that run or are being started."""
+def used_slots(table: KernelTable) -> ResourceSlot:
+    """The slots of the kernels that run or are being started."""
     used = NO_SLOTS
-    for _, held in holdings.live():
-        used += held.slots
+    for _, kernel in table.live():
+        used += kernel.slots
     return used

@@ -1,8 +1,7 @@
-"""What the operating system says of this machine, and of the share that is ours.
+"""Reads the resources of this machine from the operating system.
 
-A container or a service has less than the machine: what its processors' affinity and
-its control groups allow is what there is. Files are read below `root`, so that tests
-have machines of their own.
+Inside a container or service, processor affinity and control groups limit what is
+available. Files are read below `root`, so that tests can provide their own.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path("/")
 MILLICORES = 1000
-# Less free space than this, of both, and nothing new starts.
+# No kernel starts with less free disk space than either of these.
 DISK_FREE_BYTES = 2 << 30
 DISK_FREE_PERCENT = 5
 
@@ -23,31 +22,31 @@ _CGROUPS = "sys/fs/cgroup"
 
 
 def cpu_millicores(root: Path = ROOT, *, processors: int | None = None) -> int:
-    """The processors that may be used, by affinity and by control group."""
+    """The usable processors, limited by affinity and control group."""
     usable = (processors or _processors()) * MILLICORES
     quotas = [quota for folder in _group_folders(root, "cpu") if (quota := _cpu_quota(folder))]
     return max(1, min([usable, *quotas]))
 
 
 def memory_bytes(root: Path = ROOT) -> int:
-    """The memory that may be used: the machine's, or less by control group."""
+    """The usable memory: that of the machine, or the limit of the control group."""
     limits = [limit for folder in _group_folders(root, "memory") if (limit := _memory_limit(folder))]
     return min([_machine_memory(root), *limits])
 
 
 def boot_id(root: Path = ROOT) -> str:
-    """A name for the time since the machine was started; empty if it has none."""
+    """An id of the current boot of the machine; empty if the system has none."""
     with suppress(OSError):
         return (root / "proc/sys/kernel/random/boot_id").read_text().strip()
     return ""
 
 
 def disk_obstacle(folder: Path) -> str:
-    """Why nothing new may be started for lack of space; empty if there is enough."""
+    """The reason why kernels may not start for lack of disk space; empty if they may."""
     try:
         usage = shutil.disk_usage(folder)
     except OSError as problem:
-        return f"the disk of {folder} cannot be asked: {problem.strerror}"
+        return f"cannot read the free space of {folder}: {problem.strerror}"
     if usage.free >= DISK_FREE_BYTES and usage.free * 100 >= usage.total * DISK_FREE_PERCENT:
         return ""
     percent = usage.free * 100 // max(1, usage.total)
@@ -58,7 +57,7 @@ def disk_obstacle(folder: Path) -> str:
 
 
 def load_figures(folder: Path, root: Path = ROOT) -> dict[str, int]:
-    """How busy the machine is, for people; what cannot be read is left out."""
+    """Load figures of the machine; values that cannot be read are left out."""
     figures: dict[str, int] = {}
     with suppress(OSError):
         figures["load_milli"] = round(os.getloadavg()[0] * 1000)
@@ -93,14 +92,14 @@ def _meminfo(root: Path) -> dict[str, int]:
 
 
 def _group_folders(root: Path, controller: str) -> Iterator[Path]:
-    """Our control group and all above it: the smallest limit of them holds."""
+    """The control group of this process and its ancestors: the smallest limit applies."""
     with suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if controllers and controller not in controllers.split(","):
                 continue
             top = root / _CGROUPS / controller if controllers else root / _CGROUPS
-            # The path may be one that only the machine can see; then our own group is at the top.
+            # In a container the path may not be visible; then the own group is at the top.
             own = top / path.lstrip("/")
             yield from (folder for folder in (own, *own.parents) if folder.is_relative_to(top))
 

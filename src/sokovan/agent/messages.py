@@ -1,4 +1,4 @@
-"""What may happen to an agent."""
+"""Messages of the agent's state machine: events in, instructions out."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from sokovan.agent.journal_records import KernelKey
-from sokovan.agent.kernel_table import Token
-from sokovan.ports.agent_gateway import ImageReport
+from sokovan.agent.journal_records import JournalRecord, KernelKey
+from sokovan.agent.kernel_table import KernelTable, Token
+from sokovan.ports.agent_gateway import GoneProof, ImageReport
 from sokovan.ports.runtime import Observation
 from sokovan.wire.frames import CreateKernel
 
 
 @dataclass(frozen=True, slots=True)
 class CreateRequested:
-    """A manager asks for a kernel."""
+    """A manager requests a new kernel."""
 
     token: Token
     incarnation: int
@@ -24,7 +24,7 @@ class CreateRequested:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """A manager asks for the end of a kernel."""
+    """A manager requests that a kernel is stopped."""
 
     token: Token
     incarnation: int
@@ -34,7 +34,7 @@ class StopRequested:
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequested:
-    """A manager has no more use for what is kept of a kernel."""
+    """A manager no longer needs the data kept for a kernel."""
 
     token: Token
     incarnation: int
@@ -43,7 +43,7 @@ class ForgetRequested:
 
 @dataclass(frozen=True, slots=True)
 class PrepareRequested:
-    """A manager wants an image to be ready."""
+    """A manager requests an image."""
 
     token: Token
     incarnation: int
@@ -52,10 +52,10 @@ class PrepareRequested:
 
 @dataclass(frozen=True, slots=True)
 class StartFinished:
-    """The runtime is done with the start of a kernel.
+    """The runtime has finished starting a kernel.
 
-    `problem` is empty if it went well. `certain` says that nothing runs if there was
-    one; if not, only an observation can tell.
+    `problem` is empty on success. After a problem, `certain` means that nothing runs;
+    otherwise only an observation shows whether something does.
     """
 
     key: KernelKey
@@ -66,7 +66,7 @@ class StartFinished:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeClaim:
-    """What a kernel was started with, by a launch record that names this agent."""
+    """The resources of a kernel whose launch record names this agent."""
 
     slots: Mapping[str, int]
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class RuntimeClaim:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The runtime has listed its kernels; it was asked at tick `begun`."""
+    """The runtime has listed its kernels; the listing began at tick `begun`."""
 
     observations: tuple[Observation, ...]
     begun: int
@@ -84,21 +84,21 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class ImageProgressed:
-    """There is news of an image."""
+    """The state of an image has changed."""
 
     report: ImageReport
 
 
 @dataclass(frozen=True, slots=True)
 class ObstacleObserved:
-    """Why nothing new may start on this machine now; empty if it may."""
+    """The reason why no kernel may start on this machine now; empty if they may."""
 
     obstacle: str
 
 
 @dataclass(frozen=True, slots=True)
 class LinkOpened:
-    """A manager has welcomed the agent."""
+    """A manager has accepted the agent."""
 
     link: int
     incarnation: int
@@ -106,7 +106,7 @@ class LinkOpened:
 
 @dataclass(frozen=True, slots=True)
 class LinkClosed:
-    """A link is over; nobody waits for answers on it."""
+    """A link is closed; answers to its requests are not needed any more."""
 
     link: int
 
@@ -123,3 +123,78 @@ Event: TypeAlias = (
     | LinkOpened
     | LinkClosed
 )
+
+
+@dataclass(frozen=True, slots=True)
+class StartInstruction:
+    """Start a kernel; StartFinished reports the outcome."""
+
+    launch: CreateKernel
+
+
+@dataclass(frozen=True, slots=True)
+class StopInstruction:
+    """Stop a kernel; an observation reports its end."""
+
+    key: KernelKey
+    grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetInstruction:
+    """Remove what the runtime keeps of an ended kernel."""
+
+    key: KernelKey
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareInstruction:
+    """Prepare an image; ImageProgressed reports the progress."""
+
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendAnswer:
+    """Answer a request; a `result` of None means success without a value."""
+
+    token: Token
+    result: GoneProof | ImageReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendProblem:
+    """Refuse a request."""
+
+    token: Token
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendHeartbeat:
+    """Send a heartbeat to every manager now."""
+
+
+Instruction: TypeAlias = (
+    StartInstruction
+    | StopInstruction
+    | ForgetInstruction
+    | PrepareInstruction
+    | SendAnswer
+    | SendProblem
+    | SendHeartbeat
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStep:
+    """The outcome of one event: the new table, journal records, instructions.
+
+    The records are durable before any instruction runs and before the new table is
+    visible. If they cannot be written, the step has not happened.
+    """
+
+    table: KernelTable
+    records: tuple[JournalRecord, ...] = ()
+    instructions: tuple[Instruction, ...] = ()

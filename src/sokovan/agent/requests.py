@@ -1,19 +1,10 @@
-"""What an agent does with a request, which may come twice, late, or out of turn."""
+"""Handles requests, which may be repeated, delayed or out of order."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from sokovan.agent.admission import AdmissionRefusal, not_admitted, outlived, wrong_incarnation
-from sokovan.agent.instructions import (
-    AgentStep,
-    ForgetInstruction,
-    PrepareInstruction,
-    SendAnswer,
-    SendProblem,
-    StartInstruction,
-    StopInstruction,
-)
+from sokovan.agent.admission import AdmissionRefusal, admission_refusal, superseded_attempt, wrong_incarnation
 from sokovan.agent.journal_records import (
     JournalRecord,
     KernelEntombed,
@@ -24,162 +15,172 @@ from sokovan.agent.journal_records import (
     Tombstone,
 )
 from sokovan.agent.kernel_table import KernelPhase, KernelTable, ManagedKernel, Token
-from sokovan.agent.messages import CreateRequested, ForgetRequested, PrepareRequested, StopRequested
+from sokovan.agent.messages import (
+    AgentStep,
+    CreateRequested,
+    ForgetInstruction,
+    ForgetRequested,
+    PrepareInstruction,
+    PrepareRequested,
+    SendAnswer,
+    SendProblem,
+    StartInstruction,
+    StopInstruction,
+    StopRequested,
+)
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import GoneProof, ImageState
 
 
-def create(holdings: KernelTable, event: CreateRequested) -> AgentStep:
-    """Start a kernel, once."""
+def create(table: KernelTable, event: CreateRequested) -> AgentStep:
+    """Start a kernel, at most once."""
     key = KernelKey.of(event.launch)
-    refusal = wrong_incarnation(holdings, event.incarnation) or outlived(holdings, key)
+    refusal = wrong_incarnation(table, event.incarnation) or superseded_attempt(table, key)
     if refusal:
-        return refused(holdings, event.token, refusal)
-    held = holdings.kernels.get(key)
-    if held is not None:
-        return _create_again(holdings, event, key, held)
-    refusal = not_admitted(holdings, event.launch)
+        return refused(table, event.token, refusal)
+    kernel = table.kernels.get(key)
+    if kernel is not None:
+        return _create_again(table, event, key, kernel)
+    refusal = admission_refusal(table, event.launch)
     if refusal:
-        return refused(holdings, event.token, refusal)
-    return _create_new(holdings, event, key)
+        return refused(table, event.token, refusal)
+    return _create_new(table, event, key)
 
 
-def _create_again(holdings: KernelTable, event: CreateRequested, key: KernelKey, held: ManagedKernel) -> AgentStep:
-    if held.stop_grace_s is not None:
-        return refused(holdings, event.token, AdmissionRefusal("stopping", f"{key} is being stopped"))
-    if held.phase is KernelPhase.UNSTARTED:  # it was written down, and the agent died before it began
-        again = replace(held, phase=KernelPhase.ASKED, settled=None, waiting=(event.token,))
-        return AgentStep(with_kernel(holdings, key, again), instructions=(StartInstruction(event.launch),))
-    if held.phase is KernelPhase.ASKED and held.settled is None:
-        waiting = replace(held, waiting=(*held.waiting, event.token))
-        return AgentStep(with_kernel(holdings, key, waiting))
-    return AgentStep(holdings, instructions=(SendAnswer(event.token),))
+def _create_again(table: KernelTable, event: CreateRequested, key: KernelKey, kernel: ManagedKernel) -> AgentStep:
+    if kernel.stop_grace_s is not None:
+        return refused(table, event.token, AdmissionRefusal("stopping", f"{key} is being stopped"))
+    if kernel.phase is KernelPhase.UNSTARTED:  # the agent was killed between the record and the start
+        again = replace(kernel, phase=KernelPhase.REQUESTED, settled=None, waiting=(event.token,))
+        return AgentStep(with_kernel(table, key, again), instructions=(StartInstruction(event.launch),))
+    if kernel.phase is KernelPhase.REQUESTED and kernel.settled is None:
+        waiting = replace(kernel, waiting=(*kernel.waiting, event.token))
+        return AgentStep(with_kernel(table, key, waiting))
+    return AgentStep(table, instructions=(SendAnswer(event.token),))
 
 
-def _create_new(holdings: KernelTable, event: CreateRequested, key: KernelKey) -> AgentStep:
+def _create_new(table: KernelTable, event: CreateRequested, key: KernelKey) -> AgentStep:
     launch = event.launch
     devices = {slot: tuple(ids) for slot, ids in launch.devices.items()}
-    record = KernelRequested(key, dict(launch.slots), devices, holdings.boot)
-    held = ManagedKernel(
-        slots=ResourceSlot(launch.slots), phase=KernelPhase.ASKED, devices=devices, waiting=(event.token,)
+    record = KernelRequested(key, dict(launch.slots), devices, table.boot)
+    kernel = ManagedKernel(
+        slots=ResourceSlot(launch.slots), phase=KernelPhase.REQUESTED, devices=devices, waiting=(event.token,)
     )
-    if key not in holdings.strangers:
-        return AgentStep(with_kernel(holdings, key, held), (record,), (StartInstruction(launch),))
-    # It runs already, for an agent whose journal was lost: now somebody answers for it.
-    strangers = {other: stranger for other, stranger in holdings.strangers.items() if other != key}
-    adopted = replace(held, phase=KernelPhase.RUNNING, settled=holdings.tick, waiting=())
-    taken_over = replace(with_kernel(holdings, key, adopted), strangers=strangers)
+    if key not in table.orphans:
+        return AgentStep(with_kernel(table, key, kernel), (record,), (StartInstruction(launch),))
+    # It runs already, from an agent whose journal was lost: adopt it.
+    orphans = {other: orphan for other, orphan in table.orphans.items() if other != key}
+    adopted = replace(kernel, phase=KernelPhase.RUNNING, settled=table.tick, waiting=())
+    taken_over = replace(with_kernel(table, key, adopted), orphans=orphans)
     return AgentStep(taken_over, (record,), (SendAnswer(event.token),))
 
 
-def stop(holdings: KernelTable, event: StopRequested) -> AgentStep:
-    """End a kernel, and promise that it is over once it is."""
-    refusal = wrong_incarnation(holdings, event.incarnation)
+def stop(table: KernelTable, event: StopRequested) -> AgentStep:
+    """Stop a kernel; once it has ended, write a tombstone and confirm."""
+    refusal = wrong_incarnation(table, event.incarnation)
     if refusal:
-        return refused(holdings, event.token, refusal)
-    if not holdings.seen:
-        return refused(
-            holdings, event.token, AdmissionRefusal("not-ready", "the agent has not looked at its machine yet")
-        )
-    key, held = event.key, holdings.kernels.get(event.key)
-    tombstone = holdings.tombstones.get(key)
-    if tombstone is not None and key not in holdings.strangers:
+        return refused(table, event.token, refusal)
+    if not table.observed:
+        return refused(table, event.token, AdmissionRefusal("not-ready", "the agent has not observed its machine yet"))
+    key, kernel = event.key, table.kernels.get(event.key)
+    tombstone = table.tombstones.get(key)
+    if tombstone is not None and key not in table.orphans:
         return AgentStep(
-            holdings, instructions=(SendAnswer(event.token, GoneProof(gone=True, exit_code=tombstone.exit_code)),)
+            table, instructions=(SendAnswer(event.token, GoneProof(gone=True, exit_code=tombstone.exit_code)),)
         )
-    if held is None:
-        return _stop_unknown(holdings, event)
-    if held.phase is KernelPhase.EXITED:
-        return entombed(holdings, event.token, key, held)
-    if held.phase is KernelPhase.UNSTARTED:
-        return entombed(holdings, event.token, key, held, drop=True)
-    asked = with_kernel(holdings, key, replace(held, stop_grace_s=event.grace_s))
-    answer = SendAnswer(event.token, GoneProof(gone=False, detail={"phase": held.phase, "reason": held.reason}))
-    if held.phase is KernelPhase.ASKED and held.settled is None:  # stopped as soon as its start is over
+    if kernel is None:
+        return _stop_unknown(table, event)
+    if kernel.phase is KernelPhase.EXITED:
+        return with_tombstone(table, event.token, key, kernel)
+    if kernel.phase is KernelPhase.UNSTARTED:
+        return with_tombstone(table, event.token, key, kernel, drop=True)
+    asked = with_kernel(table, key, replace(kernel, stop_grace_s=event.grace_s))
+    answer = SendAnswer(event.token, GoneProof(gone=False, detail={"phase": kernel.phase, "reason": kernel.reason}))
+    if kernel.phase is KernelPhase.REQUESTED and kernel.settled is None:  # stopped as soon as its start has finished
         return AgentStep(asked, instructions=(answer,))
     return AgentStep(asked, instructions=(StopInstruction(key, event.grace_s), answer))
 
 
-def _stop_unknown(holdings: KernelTable, event: StopRequested) -> AgentStep:
-    if event.key in holdings.strangers:
+def _stop_unknown(table: KernelTable, event: StopRequested) -> AgentStep:
+    if event.key in table.orphans:
         answer = SendAnswer(event.token, GoneProof(gone=False, detail={"phase": "unknown"}))
-        return AgentStep(holdings, instructions=(StopInstruction(event.key, event.grace_s), answer))
-    # Never heard of: the create that comes too late will find the tombstone.
-    tombstones = holdings.tombstones.laid(event.key, Tombstone(holdings.incarnation), held=holdings.kernels)
+        return AgentStep(table, instructions=(StopInstruction(event.key, event.grace_s), answer))
+    # Unknown: a create that arrives later finds the tombstone.
+    tombstones = table.tombstones.adding(event.key, Tombstone(table.incarnation), listed=table.kernels)
     return AgentStep(
-        replace(holdings, tombstones=tombstones),
-        (KernelEntombed(event.key, holdings.incarnation),),
+        replace(table, tombstones=tombstones),
+        (KernelEntombed(event.key, table.incarnation),),
         (SendAnswer(event.token, GoneProof(gone=True)),),
     )
 
 
-def entombed(
-    holdings: KernelTable, token: Token, key: KernelKey, held: ManagedKernel, *, drop: bool = False
+def with_tombstone(
+    table: KernelTable, token: Token, key: KernelKey, kernel: ManagedKernel, *, drop: bool = False
 ) -> AgentStep:
-    """The kernel is over for good, and the manager hears it.
+    """Write a tombstone for an ended kernel and confirm its end.
 
-    `drop` what never began: nothing is kept of it.
+    `drop` removes a kernel that never started.
     """
-    records: list[JournalRecord] = [KernelEntombed(key, holdings.incarnation, held.exit_code)]
-    kernels = dict(holdings.kernels)
+    records: list[JournalRecord] = [KernelEntombed(key, table.incarnation, kernel.exit_code)]
+    kernels = dict(table.kernels)
     if drop:
         records.append(KernelWithdrawn(key))
         del kernels[key]
-    tombstone = Tombstone(holdings.incarnation, held.exit_code)
-    tombstones = holdings.tombstones.laid(key, tombstone, held=holdings.kernels)
-    detail = {"reason": held.reason} if held.reason else {}
+    tombstone = Tombstone(table.incarnation, kernel.exit_code)
+    tombstones = table.tombstones.adding(key, tombstone, listed=table.kernels)
+    detail = {"reason": kernel.reason} if kernel.reason else {}
     return AgentStep(
-        replace(holdings, kernels=kernels, tombstones=tombstones),
+        replace(table, kernels=kernels, tombstones=tombstones),
         tuple(records),
-        (SendAnswer(token, GoneProof(gone=True, exit_code=held.exit_code, detail=detail)),),
+        (SendAnswer(token, GoneProof(gone=True, exit_code=kernel.exit_code, detail=detail)),),
     )
 
 
-def forget(holdings: KernelTable, event: ForgetRequested) -> AgentStep:
-    """Remove what is kept of an ended kernel; an unknown one is forgotten already."""
-    refusal = wrong_incarnation(holdings, event.incarnation)
+def forget(table: KernelTable, event: ForgetRequested) -> AgentStep:
+    """Remove what is kept of an ended kernel; does nothing for an unknown one."""
+    refusal = wrong_incarnation(table, event.incarnation)
     if refusal:
-        return refused(holdings, event.token, refusal)
-    key, held = event.key, holdings.kernels.get(event.key)
-    if held is None:
-        return AgentStep(holdings, instructions=(SendAnswer(event.token),))
-    if held.phase not in {KernelPhase.EXITED, KernelPhase.UNSTARTED}:
-        return refused(holdings, event.token, AdmissionRefusal("not-over", f"{key} is not over: {held.phase}"))
+        return refused(table, event.token, refusal)
+    key, kernel = event.key, table.kernels.get(event.key)
+    if kernel is None:
+        return AgentStep(table, instructions=(SendAnswer(event.token),))
+    if kernel.phase not in {KernelPhase.EXITED, KernelPhase.UNSTARTED}:
+        return refused(table, event.token, AdmissionRefusal("not-over", f"{key} has not ended: {kernel.phase}"))
     records: list[JournalRecord] = [KernelForgotten(key)]
-    tombstones = holdings.tombstones
+    tombstones = table.tombstones
     if key not in tombstones:
-        tombstone = Tombstone(holdings.incarnation, held.exit_code)
-        tombstones = tombstones.laid(key, tombstone, held=holdings.kernels)
-        records.insert(0, KernelEntombed(key, holdings.incarnation, held.exit_code))
-    kernels = {other: kept for other, kept in holdings.kernels.items() if other != key}
+        tombstone = Tombstone(table.incarnation, kernel.exit_code)
+        tombstones = tombstones.adding(key, tombstone, listed=table.kernels)
+        records.insert(0, KernelEntombed(key, table.incarnation, kernel.exit_code))
+    kernels = {other: kept for other, kept in table.kernels.items() if other != key}
     return AgentStep(
-        replace(holdings, kernels=kernels, tombstones=tombstones),
+        replace(table, kernels=kernels, tombstones=tombstones),
         tuple(records),
         (ForgetInstruction(key), SendAnswer(event.token)),
     )
 
 
-def prepare(holdings: KernelTable, event: PrepareRequested) -> AgentStep:
-    """Say how far an image is, and see to it that it gets further."""
-    refusal = wrong_incarnation(holdings, event.incarnation)
+def prepare(table: KernelTable, event: PrepareRequested) -> AgentStep:
+    """Report the state of an image, and prepare it unless that is under way."""
+    refusal = wrong_incarnation(table, event.incarnation)
     if refusal:
-        return refused(holdings, event.token, refusal)
-    report = holdings.images.get(event.image)
+        return refused(table, event.token, refusal)
+    report = table.images.get(event.image)
     if report is not None and report.state is ImageState.PULLING:
-        return AgentStep(holdings, instructions=(SendAnswer(event.token, report),))
-    before = holdings.image_waiting.get(event.image, ())
-    waiting = {**holdings.image_waiting, event.image: (*before, event.token)}
+        return AgentStep(table, instructions=(SendAnswer(event.token, report),))
+    before = table.image_waiting.get(event.image, ())
+    waiting = {**table.image_waiting, event.image: (*before, event.token)}
     return AgentStep(
-        replace(holdings, image_waiting=waiting),
+        replace(table, image_waiting=waiting),
         instructions=() if before else (PrepareInstruction(event.image),),
     )
 
 
-def refused(holdings: KernelTable, token: Token, refusal: AdmissionRefusal) -> AgentStep:
-    """Nothing changes, and the manager hears why."""
-    return AgentStep(holdings, instructions=(SendProblem(token, refusal.code, refusal.message),))
+def refused(table: KernelTable, token: Token, refusal: AdmissionRefusal) -> AgentStep:
+    """Refuse a request; the table does not change."""
+    return AgentStep(table, instructions=(SendProblem(token, refusal.code, refusal.message),))
 
 
-def with_kernel(holdings: KernelTable, key: KernelKey, held: ManagedKernel) -> KernelTable:
-    """The holdings with this kernel as it is now."""
-    return replace(holdings, kernels={**holdings.kernels, key: held})
+def with_kernel(table: KernelTable, key: KernelKey, kernel: ManagedKernel) -> KernelTable:
+    """The table with this kernel replaced."""
+    return replace(table, kernels={**table.kernels, key: kernel})

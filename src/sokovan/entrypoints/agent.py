@@ -18,7 +18,7 @@ from sokovan.agent.inventory import Inventory, InventoryOptions, take_inventory
 from sokovan.agent.journal import Journal
 from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
-from sokovan.agent.watcher import RuntimeView
+from sokovan.agent.watcher import WatchOptions
 
 JOURNAL = "journal"
 IDENTITY = "identity"
@@ -78,8 +78,8 @@ async def agent_of(options: AgentOptions, stack: contextlib.ExitStack, *, tell: 
     )
     found = await asyncio.to_thread(take_inventory, wish)
     inventory = replace(found, identity=kept_identity(options.root / IDENTITY))
-    sight = RuntimeView(changes=runtime.changes)
-    around = AgentEnvironment(root=options.root, clock=clock, chance=fraction, tell=tell, sight=sight)
+    watch = WatchOptions(changes=runtime.changes)
+    around = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=tell, watch=watch)
     runner = AgentRunner(inventory, runtime, journal, around)
     address = ManagerAddress(options.manager, options.token)
     return AgentParts(inventory, runtime, runner, address, held)

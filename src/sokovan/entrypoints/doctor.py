@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.isolation.confinement import confinement
-from sokovan.agent.devices import nvidia_devices
+from sokovan.agent.inventory import nvidia_devices
 from sokovan.entrypoints.embedded.data_folder import data_home, server_of
 from sokovan.ports.environment import Clock
 

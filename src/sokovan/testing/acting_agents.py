@@ -14,28 +14,26 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from itertools import count
 
-from sokovan.agent.instructions import (
-    ForgetInstruction,
-    Instruction,
-    PrepareInstruction,
-    SendAnswer,
-    SendHeartbeat,
-    SendProblem,
-    StartInstruction,
-    StopInstruction,
-)
-from sokovan.agent.journal_records import KernelKey, Memory, recalled
+from sokovan.agent.journal_records import JournalState, KernelKey, replayed
 from sokovan.agent.kernel_table import KernelTable, Token, reports, restored
 from sokovan.agent.messages import (
     CreateRequested,
     Event,
+    ForgetInstruction,
     ForgetRequested,
     ImageProgressed,
+    Instruction,
     LinkClosed,
     LinkOpened,
     Observed,
+    PrepareInstruction,
     PrepareRequested,
+    SendAnswer,
+    SendHeartbeat,
+    SendProblem,
     StartFinished,
+    StartInstruction,
+    StopInstruction,
     StopRequested,
 )
 from sokovan.agent.supervisor import step
@@ -102,8 +100,8 @@ class ActingAgent:
         self.started: Counter[KernelKey] = Counter()
         self._slots, self._clock, self._registry = ResourceSlot(slots), clock, registry
         self._devices = tuple(Device(f"gpu{number}", "cuda.device") for number in range(slots.get("cuda.device", 0)))
-        self._memory = Memory()
-        self._holdings = self._fresh()
+        self._memory = JournalState()
+        self._table = self._fresh()
         self._numbers, self._sequence = count(1), 0
         self._waiting: dict[Token, asyncio.Future[GoneProof | ImageReport | None]] = {}
         self._news = False
@@ -111,7 +109,7 @@ class ActingAgent:
     @property
     def incarnation(self) -> int:
         """The one that it was welcomed as."""
-        return self._holdings.incarnation
+        return self._table.incarnation
 
     def running(self) -> list[str]:
         """The kernels that run on the machine, by id."""
@@ -127,7 +125,7 @@ class ActingAgent:
                 slots=self._slots,
                 devices=self._devices,
                 labels=dict(self.labels),
-                kernels=tuple((report.kernel_id, report.attempt) for report in reports(self._holdings)),
+                kernels=tuple((report.kernel_id, report.attempt) for report in reports(self._table)),
             )
         )
         if isinstance(verdict, AgentAdmission):
@@ -141,8 +139,8 @@ class ActingAgent:
         self._news = False
         if self.linked and self.speaking:
             self._sequence += 1
-            state = AgentState(self.agent_id, self.incarnation, self._sequence, reports(self._holdings))
-            await self._registry.heard(self.agent_id, state, tuple(self._holdings.images.values()))
+            state = AgentState(self.agent_id, self.incarnation, self._sequence, reports(self._table))
+            await self._registry.heard(self.agent_id, state, tuple(self._table.images.values()))
 
     def goes_silent(self) -> None:
         """Nothing reaches it, and nothing comes from it; its kernels go on."""
@@ -156,16 +154,16 @@ class ActingAgent:
     async def restart(self, *, journal_lost: bool = False) -> AgentAdmission | AgentRejection:
         """The process ends and comes back; its machine has gone on."""
         self.goes_silent()
-        self._memory = Memory() if journal_lost else self._memory
-        self._holdings = restored(self._fresh(), self._memory)
+        self._memory = JournalState() if journal_lost else self._memory
+        self._table = restored(self._fresh(), self._memory)
         return await self.connect()
 
     def loses_its_machine(self) -> None:
         """Everything on it is gone, with no trace."""
         self.goes_silent()
         self.machine.clear()
-        self._memory = Memory()
-        self._holdings = self._fresh()
+        self._memory = JournalState()
+        self._table = self._fresh()
 
     async def begin(self, kernel_id: str) -> None:
         """A slow start is over."""
@@ -232,12 +230,12 @@ class ActingAgent:
             Observation(key.kernel_id, key.attempt, acted.state, exit_code=acted.exit_code, reason=acted.reason)
             for key, acted in sorted(self.machine.items())
         )
-        self._happens(Observed(observations, begun=self._holdings.tick, now_ms=self._clock.now_ms()))
+        self._happens(Observed(observations, begun=self._table.tick, now_ms=self._clock.now_ms()))
 
     def _happens(self, event: Event) -> None:
-        done = step(self._holdings, event)
-        self._memory = recalled(self._memory, done.records)
-        self._holdings = done.holdings
+        done = step(self._table, event)
+        self._memory = replayed(self._memory, done.records)
+        self._table = done.table
         for instruction in done.instructions:
             self._carry_out(instruction)
 
@@ -252,7 +250,7 @@ class ActingAgent:
             case PrepareInstruction():
                 self._prepare(instruction.image)
             case SendAnswer():
-                self._answer(instruction.token, instruction.word, None)
+                self._answer(instruction.token, instruction.result, None)
             case SendProblem():
                 problem = f"{instruction.message} [{instruction.code}]"
                 refusal = AgentRefused(agent_id=self.agent_id, problem=problem, reason=instruction.code)

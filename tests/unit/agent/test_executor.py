@@ -9,13 +9,20 @@ from pathlib import Path
 import pytest
 
 from sokovan.agent.executor import Executor
-from sokovan.agent.instructions import ForgetInstruction, PrepareInstruction, StartInstruction, StopInstruction
-from sokovan.agent.messages import Event, ImageProgressed, StartFinished
+from sokovan.agent.messages import (
+    Event,
+    ForgetInstruction,
+    ImageProgressed,
+    PrepareInstruction,
+    StartFinished,
+    StartInstruction,
+    StopInstruction,
+)
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.wire.frames import CreateKernel
 from tests.integration.agent_rig import comes_true
 from tests.integration.tiny_runtime import TinyRuntime
-from tests.unit.agent.stories import key, launch
+from tests.unit.agent.supervisor_harness import key, launch
 
 
 class Faulty(TinyRuntime):
@@ -36,7 +43,7 @@ class Rig:
         self.events: list[Event] = []
         self.told: list[str] = []
         self.looks = 0
-        self.executor = Executor(self.runtime, submit=self.events.append, look=self._look, tell=self.told.append)
+        self.executor = Executor(self.runtime, submit=self.events.append, observe_soon=self._look, log=self.told.append)
 
     def _look(self) -> None:
         self.looks += 1
@@ -58,7 +65,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 async def test_a_start_is_told_when_it_is_over_and_looked_at(rig: Rig) -> None:
-    rig.executor.carry_out(StartInstruction(launch()))
+    rig.executor.execute(StartInstruction(launch()))
     await comes_true(lambda: rig.looks)
 
     assert rig.events == [StartFinished(key())]
@@ -66,14 +73,14 @@ async def test_a_start_is_told_when_it_is_over_and_looked_at(rig: Rig) -> None:
 
 async def test_a_start_that_the_runtime_refuses_has_started_nothing_for_certain(rig: Rig) -> None:
     refused = launch("k2")
-    rig.executor.carry_out(StartInstruction(_with_image(refused, "missing")))
+    rig.executor.execute(StartInstruction(_with_image(refused, "missing")))
     await comes_true(lambda: rig.looks)
 
     assert rig.events == [StartFinished(key("k2"), problem="image 'missing': it is not here", code="image-unavailable")]
 
 
 async def test_a_start_that_breaks_in_another_way_is_uncertain(rig: Rig) -> None:
-    rig.executor.carry_out(StartInstruction(launch("odd")))
+    rig.executor.execute(StartInstruction(launch("odd")))
     await comes_true(lambda: rig.looks)
     [event] = rig.events
 
@@ -84,8 +91,8 @@ async def test_a_start_that_breaks_in_another_way_is_uncertain(rig: Rig) -> None
 
 async def test_a_slow_image_delays_no_kernel_and_is_pulled_once(rig: Rig) -> None:
     for _ in range(3):
-        rig.executor.carry_out(PrepareInstruction("slow"))
-    rig.executor.carry_out(StartInstruction(launch()))
+        rig.executor.execute(PrepareInstruction("slow"))
+    rig.executor.execute(StartInstruction(launch()))
     await comes_true(lambda: StartFinished(key()) in rig.events and len(rig.images()) == 2)
     assert rig.images() == [
         ("slow", ImageState.PULLING, ""),
@@ -98,7 +105,7 @@ async def test_a_slow_image_delays_no_kernel_and_is_pulled_once(rig: Rig) -> Non
 
 
 async def test_an_image_that_is_there_is_ready_at_once(rig: Rig) -> None:
-    rig.executor.carry_out(PrepareInstruction("python"))
+    rig.executor.execute(PrepareInstruction("python"))
     await comes_true(lambda: rig.events)
 
     assert rig.images() == [("python", ImageState.READY, "")]
@@ -109,28 +116,28 @@ async def test_an_image_that_cannot_be_had_says_why_and_may_be_tried_again(rig: 
     rig.runtime.pull_may_end.set()
     for _ in range(2):
         rig.events.clear()
-        rig.executor.carry_out(PrepareInstruction(image))
+        rig.executor.execute(PrepareInstruction(image))
         await comes_true(lambda: rig.images() and rig.images()[-1][1] is ImageState.FAILED)
         assert rig.images()[-1][2] in {"nobody has heard of it", "the disk is full"}
 
 
 async def test_a_kernel_is_stopped_and_that_is_looked_at(rig: Rig) -> None:
-    rig.executor.carry_out(StartInstruction(_lasting()))
+    rig.executor.execute(StartInstruction(_lasting()))
     await comes_true(rig.runtime.processes)
-    rig.executor.carry_out(StopInstruction(key(), 1.0))
+    rig.executor.execute(StopInstruction(key(), 1.0))
 
     await comes_true(lambda: rig.looks == 2 and not rig.runtime.processes())
 
 
 async def test_a_defect_of_the_runtime_is_told_and_ends_nothing(rig: Rig) -> None:
-    rig.executor.carry_out(ForgetInstruction(key()))
+    rig.executor.execute(ForgetInstruction(key()))
     await comes_true(lambda: rig.told)
 
     assert "broken disk" in rig.told[0]
 
 
 async def test_an_agent_that_ends_waits_for_nothing(rig: Rig) -> None:
-    rig.executor.carry_out(PrepareInstruction("slow"))
+    rig.executor.execute(PrepareInstruction("slow"))
     async with asyncio.timeout(5):
         await rig.executor.close()
 

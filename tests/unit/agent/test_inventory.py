@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from sokovan.agent import inventory as inventory_module
 from sokovan.agent import machine
-from sokovan.agent.inventory import InventoryOptions, agent_name, architecture_name, empty_holdings, take_inventory
+from sokovan.agent.inventory import (
+    DRIVER_LABEL,
+    MEMORY_LABEL,
+    MODEL_LABEL,
+    InventoryOptions,
+    agent_name,
+    architecture_name,
+    empty_table,
+    fake_devices,
+    nvidia_devices,
+    take_inventory,
+)
 from sokovan.domain.errors import InvalidName
 from sokovan.domain.ids import is_name
 from sokovan.domain.records import Device
@@ -75,9 +88,65 @@ def test_one_processor_has_one_name() -> None:
 
 def test_an_agent_begins_with_what_it_has_and_nothing_in_it(tmp_path: Path) -> None:
     inventory = take_inventory(InventoryOptions(fake_gpus=1, kernels_max=3), root=tmp_path)
-    holdings = empty_holdings(inventory)
+    table = empty_table(inventory)
 
-    assert holdings.capacity == inventory.slots
-    assert holdings.device_units == {"fake-0": 1}
-    assert holdings.kernels_max == 3
-    assert not holdings.kernels
+    assert table.capacity == inventory.slots
+    assert table.device_units == {"fake-0": 1}
+    assert table.kernels_max == 3
+    assert not table.kernels
+
+
+def driver(*, count: int = 2, fails_at: str = "", as_bytes: bool = False) -> SimpleNamespace:
+    """What the bindings of a driver answer; `fails_at` breaks one call."""
+
+    def text(value: str) -> str | bytes:
+        return value.encode() if as_bytes else value
+
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError("Driver/library version mismatch")
+
+    nvml = SimpleNamespace(closed=False)
+    nvml.nvmlInit = lambda: None
+    nvml.nvmlShutdown = lambda: setattr(nvml, "closed", True)
+    nvml.nvmlDeviceGetCount = lambda: count
+    nvml.nvmlDeviceGetHandleByIndex = lambda number: number
+    nvml.nvmlDeviceGetUUID = lambda handle: text(f"GPU-{handle}")
+    nvml.nvmlDeviceGetName = lambda _handle: text("NVIDIA H200")
+    nvml.nvmlDeviceGetMemoryInfo = lambda _handle: SimpleNamespace(total=150 << 30)
+    nvml.nvmlSystemGetDriverVersion = lambda: text("570.1")
+    if fails_at:
+        setattr(nvml, fails_at, fail)
+    return nvml
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_devices_are_listed_by_their_uuid_and_described_by_labels(as_bytes: bool) -> None:
+    nvml = driver(as_bytes=as_bytes)
+    devices, labels = nvidia_devices(lambda _name: nvml)
+
+    assert devices == (Device("GPU-0", "cuda.device"), Device("GPU-1", "cuda.device"))
+    assert labels == {MODEL_LABEL: "NVIDIA H200", MEMORY_LABEL: str(150 << 30), DRIVER_LABEL: "570.1"}
+    assert nvml.closed
+
+
+def test_a_machine_without_the_bindings_has_no_devices() -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(name)
+
+    assert nvidia_devices(missing) == ((), {})
+
+
+@pytest.mark.parametrize("call", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetUUID", "nvmlShutdown"])
+def test_a_driver_that_does_not_work_is_no_error(call: str) -> None:
+    devices, _ = nvidia_devices(lambda _name: driver(fails_at=call))
+
+    assert len(devices) == (2 if call == "nvmlShutdown" else 0)
+
+
+def test_a_driver_without_devices_has_none() -> None:
+    assert nvidia_devices(lambda _name: driver(count=0)) == ((), {})
+
+
+def test_simulated_devices_have_names_of_their_own() -> None:
+    assert fake_devices(2) == (Device("fake-0", "cuda.device"), Device("fake-1", "cuda.device"))
+    assert fake_devices(0) == ()

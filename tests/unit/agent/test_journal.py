@@ -18,14 +18,14 @@ from sokovan.agent.journal import HEADER, Journal, JournalDamaged, JournalInUse,
 from sokovan.agent.journal_records import (
     IncarnationTaken,
     JournalRecord,
+    JournalState,
     KernelEntombed,
     KernelForgotten,
     KernelRequested,
     KernelStarted,
-    Memory,
-    recalled,
+    replayed,
 )
-from tests.unit.agent.stories import key
+from tests.unit.agent.supervisor_harness import key
 
 BATCHES: list[list[JournalRecord]] = [
     [IncarnationTaken(4)],
@@ -44,13 +44,13 @@ def opened(path: Path) -> Iterator[Journal]:
         journal.close()
 
 
-def written(path: Path) -> Memory:
-    memory = Memory()
+def written(path: Path) -> JournalState:
+    memory = JournalState()
     with opened(path) as journal:
         for batch in BATCHES:
             journal.append(batch)
-            memory = recalled(memory, batch)
-        assert journal.memory == memory
+            memory = replayed(memory, batch)
+        assert journal.state == memory
     return memory
 
 
@@ -63,12 +63,12 @@ def test_a_journal_is_read_as_it_was_written(path: Path) -> None:
     memory = written(path)
 
     with opened(path) as journal:
-        assert journal.memory == memory
+        assert journal.state == memory
 
 
 def test_a_new_journal_is_empty_and_private(path: Path) -> None:
     with opened(path) as journal:
-        assert journal.memory == Memory()
+        assert journal.state == JournalState()
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -80,10 +80,10 @@ def test_wherever_a_crash_cuts_the_file_whole_lines_count_and_torn_ones_do_not(p
         path.write_bytes(content[:cut])
         whole = sum(end <= cut for end in ends) - 1
         with opened(path) as journal:
-            assert journal.memory == recalled(Memory(), [record for batch in BATCHES[:whole] for record in batch])
+            assert journal.state == replayed(JournalState(), [record for batch in BATCHES[:whole] for record in batch])
             journal.append([IncarnationTaken(9)])
         with opened(path) as journal:
-            assert journal.memory.incarnation == 9, "what is written after a torn line is read"
+            assert journal.state.incarnation == 9, "what is written after a torn line is read"
 
 
 def test_a_last_line_of_rubbish_is_cut_off(path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_last_line_of_rubbish_is_cut_off(path: Path) -> None:
         file.write(b"\0" * 5000 + b"\n")
 
     with opened(path) as journal:
-        assert journal.memory == memory
+        assert journal.state == memory
 
 
 def test_a_broken_line_before_good_ones_is_not_passed_over_in_silence(path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_broken_line_before_good_ones_is_not_passed_over_in_silence(path: Path
     with pytest.raises(JournalDamaged, match="line 3"):
         Journal.open(path)
     path.write_bytes(b"something else\n")
-    with pytest.raises(JournalDamaged, match="does not begin"):
+    with pytest.raises(JournalDamaged, match="does not have the header"):
         Journal.open(path)
 
 
@@ -124,10 +124,10 @@ def test_a_journal_that_has_grown_is_written_anew_and_says_the_same(
             journal.append([KernelRequested(key("k", number), {"cpu": 1}), KernelEntombed(key("k", number), 1)])
             if number > 5:
                 journal.append([KernelForgotten(key("k", number - 5))])
-        memory = journal.memory
+        memory = journal.state
         assert path.stat().st_size < 2000 * 200
     with opened(path) as journal:
-        assert journal.memory == memory
+        assert journal.state == memory
 
 
 def test_an_empty_append_touches_nothing(path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_record_that_could_not_be_written_does_not_count_and_the_next_one_does
 ) -> None:
     written(path)
     with opened(path) as journal:
-        before = journal.memory
+        before = journal.state
         with monkeypatch.context() as broken:
             real = getattr(os, call)
 
@@ -155,12 +155,12 @@ def test_a_record_that_could_not_be_written_does_not_count_and_the_next_one_does
             broken.setattr(os, call, full)
             with pytest.raises(JournalUnwritable, match="No space"):
                 journal.append([IncarnationTaken(8)])
-        assert journal.memory == before
+        assert journal.state == before
         journal.append([KernelEntombed(key("z"), 4)])
-        assert journal.memory.incarnation == 4
-        after = journal.memory
+        assert journal.state.incarnation == 4
+        after = journal.state
     with opened(path) as journal:
-        assert journal.memory == after
+        assert journal.state == after
 
 
 def test_a_journal_on_a_disk_that_stays_full_goes_on_refusing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_a_journal_on_a_disk_that_stays_full_goes_on_refusing(path: Path, monkey
                     journal.append([IncarnationTaken(2)])
         journal.append([IncarnationTaken(3)])
     with opened(path) as journal:
-        assert journal.memory.incarnation == 3
+        assert journal.state.incarnation == 3
     assert not list(path.parent.glob(".*.new"))
 
 
@@ -188,7 +188,7 @@ from sokovan.agent import journal
 from sokovan.agent.journal_records import KernelRequested, KernelEntombed, KernelForgotten, KernelKey
 journal.COMPACT_BYTES = 2048
 ours = journal.Journal.open(Path(sys.argv[1]))
-number = max((known.attempt for known in ours.memory.tombstones), default=0)
+number = max((known.attempt for known in ours.state.tombstones), default=0)
 while True:
     number += 1
     key = KernelKey("k", number)
@@ -210,6 +210,6 @@ def test_whatever_was_acknowledged_is_there_after_a_kill(path: Path) -> None:
             rest = writer.stdout.read().splitlines()
             told = int(rest[-1]) if rest else told
         with opened(path) as journal:
-            attempts = sorted(known.attempt for known in journal.memory.tombstones)
+            attempts = sorted(known.attempt for known in journal.state.tombstones)
             assert attempts == list(range(1, len(attempts) + 1))
             assert len(attempts) >= told

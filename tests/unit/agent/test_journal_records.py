@@ -10,21 +10,21 @@ from sokovan.agent import journal_records
 from sokovan.agent.journal_records import (
     IncarnationTaken,
     JournalRecord,
+    JournalState,
     KernelEntombed,
     KernelForgotten,
     KernelKey,
     KernelRequested,
     KernelStarted,
     KernelWithdrawn,
-    Memory,
     RequestedKernel,
     Tombstone,
     Tombstones,
-    recalled,
+    replayed,
     summary,
 )
 from sokovan.domain.ids import KernelId
-from tests.unit.agent.stories import key
+from tests.unit.agent.supervisor_harness import key
 
 KEYS = st.builds(lambda name, attempt: KernelKey(KernelId(name), attempt), st.sampled_from("abc"), st.integers(1, 3))
 RECORDS: st.SearchStrategy[JournalRecord] = st.one_of(
@@ -38,42 +38,42 @@ RECORDS: st.SearchStrategy[JournalRecord] = st.one_of(
 
 
 def test_a_kernel_is_remembered_from_asking_to_forgetting() -> None:
-    asked = recalled(Memory(), [KernelRequested(key(), {"cpu": 500}, boot="b1")])
+    asked = replayed(JournalState(), [KernelRequested(key(), {"cpu": 500}, boot="b1")])
     assert asked.kernels == {key(): RequestedKernel({"cpu": 500}, {}, "b1")}
-    started = recalled(asked, [KernelStarted(key())])
+    started = replayed(asked, [KernelStarted(key())])
     assert started.kernels[key()].started
-    over = recalled(started, [KernelEntombed(key(), 1, 137), KernelForgotten(key())])
+    over = replayed(started, [KernelEntombed(key(), 1, 137), KernelForgotten(key())])
 
-    assert over == Memory(0, {}, Tombstones({key(): Tombstone(1, 137)}))
+    assert over == JournalState(0, {}, Tombstones({key(): Tombstone(1, 137)}))
 
 
 def test_a_kernel_that_could_not_start_leaves_nothing() -> None:
-    assert recalled(Memory(), [KernelRequested(key(), {}), KernelWithdrawn(key())]) == Memory()
+    assert replayed(JournalState(), [KernelRequested(key(), {}), KernelWithdrawn(key())]) == JournalState()
 
 
 def test_a_start_of_something_that_was_not_asked_for_is_no_memory() -> None:
-    assert recalled(Memory(), [KernelStarted(key())]) == Memory()
+    assert replayed(JournalState(), [KernelStarted(key())]) == JournalState()
 
 
 def test_tombstones_are_kept_for_as_long_as_a_request_could_need_them() -> None:
-    memory = recalled(
-        Memory(), [IncarnationTaken(1), KernelEntombed(key("old"), 1), KernelRequested(key("listed"), {})]
+    memory = replayed(
+        JournalState(), [IncarnationTaken(1), KernelEntombed(key("old"), 1), KernelRequested(key("listed"), {})]
     )
-    memory = recalled(memory, [KernelEntombed(key("listed"), 1), IncarnationTaken(2)])
+    memory = replayed(memory, [KernelEntombed(key("listed"), 1), IncarnationTaken(2)])
     assert set(memory.tombstones) == {key("old"), key("listed")}
 
-    assert set(recalled(memory, [IncarnationTaken(3)]).tombstones) == {key("listed")}
+    assert set(replayed(memory, [IncarnationTaken(3)]).tombstones) == {key("listed")}
 
 
 def test_only_so_many_tombstones_are_kept_of_kernels_that_nobody_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_records, "TOMBSTONES_MAX", 3)
-    memory = recalled(
-        Memory(), [IncarnationTaken(1), KernelRequested(key("listed"), {}), KernelEntombed(key("listed"), 1)]
+    memory = replayed(
+        JournalState(), [IncarnationTaken(1), KernelRequested(key("listed"), {}), KernelEntombed(key("listed"), 1)]
     )
     for number in range(1, 9):
-        memory = recalled(memory, [KernelEntombed(key("k", number), 1)])
+        memory = replayed(memory, [KernelEntombed(key("k", number), 1)])
     assert list(memory.tombstones) == [key("listed"), key("k", 7), key("k", 8)]
-    forgotten = recalled(memory, [KernelForgotten(key("listed")), KernelEntombed(key("next"), 1)])
+    forgotten = replayed(memory, [KernelForgotten(key("listed")), KernelEntombed(key("next"), 1)])
     assert list(forgotten.tombstones) == [key("k", 7), key("k", 8), key("next")]
 
 
@@ -81,23 +81,23 @@ def test_tombstones_are_found_by_their_kernel(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(journal_records, "TOMBSTONES_MAX", 2)
     first = Tombstones({key("a", 4): Tombstone(1), key("a", 2): Tombstone(1)})
     assert (first.latest(KernelId("a")), first.latest(KernelId("b"))) == (4, 0)
-    more = first.laid(key("b", 1), Tombstone(1), held=())
+    more = first.adding(key("b", 1), Tombstone(1), listed=())
     assert (more.latest(KernelId("a")), more.latest(KernelId("b"))) == (2, 1)
-    assert more.laid(key("b", 2), Tombstone(1), held=()).latest(KernelId("a")) == 0
+    assert more.adding(key("b", 2), Tombstone(1), listed=()).latest(KernelId("a")) == 0
     assert first == {key("a", 4): Tombstone(1), key("a", 2): Tombstone(1)}, "each is a state of its own"
 
 
 @given(st.lists(RECORDS, max_size=30))
 def test_the_summary_says_the_same(records: list[JournalRecord]) -> None:
-    memory = recalled(Memory(), records)
+    memory = replayed(JournalState(), records)
 
     # A summary speaks of now: tombstones that the present incarnation does not need may go.
-    assert recalled(memory, [IncarnationTaken(memory.incarnation)]) == recalled(
-        recalled(Memory(), summary(memory)), [IncarnationTaken(memory.incarnation)]
+    assert replayed(memory, [IncarnationTaken(memory.incarnation)]) == replayed(
+        replayed(JournalState(), summary(memory)), [IncarnationTaken(memory.incarnation)]
     )
-    assert recalled(Memory(), summary(memory)) == memory
+    assert replayed(JournalState(), summary(memory)) == memory
 
 
 @given(st.lists(RECORDS, max_size=20), st.integers(0, 20))
 def test_it_does_not_matter_how_the_records_are_grouped(records: list[JournalRecord], at: int) -> None:
-    assert recalled(recalled(Memory(), records[:at]), records[at:]) == recalled(Memory(), records)
+    assert replayed(replayed(JournalState(), records[:at]), records[at:]) == replayed(JournalState(), records)

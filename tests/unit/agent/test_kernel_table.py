@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.agent.journal_records import KernelKey, Memory, RequestedKernel, Tombstone, Tombstones
+from sokovan.agent.journal_records import JournalState, KernelKey, RequestedKernel, Tombstone, Tombstones
 from sokovan.agent.kernel_table import (
     EXIT_UNKNOWN,
     KernelPhase,
@@ -22,7 +22,7 @@ from sokovan.agent.kernel_table import (
 from sokovan.domain.ids import KernelId
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_states import KernelReport
-from tests.unit.agent.stories import FRESH, key
+from tests.unit.agent.supervisor_harness import FRESH, key
 
 CPU = ResourceSlot({"cpu": 1000})
 
@@ -33,15 +33,15 @@ def holding(**phases: KernelPhase) -> KernelTable:
 
 
 def test_every_kernel_is_reported_whatever_has_become_of_it() -> None:
-    holdings = holding(
-        a=KernelPhase.ASKED,
+    table = holding(
+        a=KernelPhase.REQUESTED,
         b=KernelPhase.RUNNING,
         c=KernelPhase.EXITED,
         d=KernelPhase.UNSTARTED,
         e=KernelPhase.VANISHED,
     )
 
-    assert reports(holdings) == (
+    assert reports(table) == (
         KernelReport(KernelId("a"), 1, running=False),
         KernelReport(KernelId("b"), 1, running=True),
         KernelReport(KernelId("c"), 1, running=False, exit_code=EXIT_UNKNOWN),
@@ -51,48 +51,50 @@ def test_every_kernel_is_reported_whatever_has_become_of_it() -> None:
 
 
 def test_a_kernel_that_nobody_asked_for_is_reported_too() -> None:
-    holdings = KernelTable(agent_id=FRESH.agent_id, capacity=CPU, strangers={key("x", 2): OrphanKernel(0)})
+    table = KernelTable(agent_id=FRESH.agent_id, capacity=CPU, orphans={key("x", 2): OrphanKernel(0)})
 
-    assert reports(holdings) == (KernelReport(KernelId("x"), 2, running=True),)
+    assert reports(table) == (KernelReport(KernelId("x"), 2, running=True),)
 
 
 def test_only_what_has_ended_takes_no_room() -> None:
-    holdings = holding(
-        a=KernelPhase.ASKED,
+    table = holding(
+        a=KernelPhase.REQUESTED,
         b=KernelPhase.RUNNING,
         c=KernelPhase.EXITED,
         d=KernelPhase.UNSTARTED,
         e=KernelPhase.VANISHED,
     )
 
-    assert used_slots(holdings) == ResourceSlot({"cpu": 4000})
+    assert used_slots(table) == ResourceSlot({"cpu": 4000})
 
 
 def test_an_agent_that_starts_again_knows_what_its_journal_says() -> None:
-    memory = Memory(
+    memory = JournalState(
         incarnation=7,
         kernels={key(): RequestedKernel({"cpu": 1000}, {"cuda.device": ("gpu0",)}, "boot-1", started=True)},
         tombstones=Tombstones({key("gone"): Tombstone(7, 1)}),
     )
-    holdings = restored(FRESH, memory)
+    table = restored(FRESH, memory)
 
-    assert holdings.kernels[key()] == ManagedKernel(
-        slots=CPU, phase=KernelPhase.ASKED, devices={"cuda.device": ("gpu0",)}, started=True, settled=0
+    assert table.kernels[key()] == ManagedKernel(
+        slots=CPU, phase=KernelPhase.REQUESTED, devices={"cuda.device": ("gpu0",)}, started=True, settled=0
     )
-    assert holdings.tombstones == memory.tombstones
-    assert holdings.capacity == FRESH.capacity
+    assert table.tombstones == memory.tombstones
+    assert table.capacity == FRESH.capacity
 
 
 def test_an_agent_that_starts_again_has_no_incarnation_until_it_is_welcomed() -> None:
-    assert restored(FRESH, Memory(incarnation=7)).incarnation == 0
+    assert restored(FRESH, JournalState(incarnation=7)).incarnation == 0
 
 
 def test_kernels_from_before_a_restart_of_the_machine_are_known_as_such() -> None:
-    memory = Memory(kernels={key("a"): RequestedKernel({}, boot="boot-0"), key("b"): RequestedKernel({}, boot="")})
+    memory = JournalState(
+        kernels={key("a"): RequestedKernel({}, boot="boot-0"), key("b"): RequestedKernel({}, boot="")}
+    )
     kernels = restored(FRESH, memory).kernels
 
-    assert kernels[key("a")].outlasted
-    assert not kernels[key("b")].outlasted
+    assert kernels[key("a")].predates_boot
+    assert not kernels[key("b")].predates_boot
 
 
 def test_the_reason_of_an_end_is_reported_and_that_of_a_delay_is_not() -> None:
@@ -100,9 +102,9 @@ def test_the_reason_of_an_end_is_reported_and_that_of_a_delay_is_not() -> None:
         key("over"): ManagedKernel(slots=CPU, phase=KernelPhase.EXITED, exit_code=137, reason="out-of-memory"),
         key("waits"): ManagedKernel(slots=CPU, phase=KernelPhase.UNSTARTED, reason="it was never started"),
     }
-    holdings = KernelTable(agent_id=FRESH.agent_id, capacity=CPU, kernels=kernels)
+    table = KernelTable(agent_id=FRESH.agent_id, capacity=CPU, kernels=kernels)
 
-    assert [report.reason for report in reports(holdings)] == ["out-of-memory", ""]
+    assert [report.reason for report in reports(table)] == ["out-of-memory", ""]
 
 
 KEYS = [key(name) for name in "abc"]
@@ -125,9 +127,9 @@ def test_what_was_touched_tells_whether_the_report_changed(
     changes: dict[KernelKey, ManagedKernel | None],
     strange: tuple[set[KernelKey], set[KernelKey]],
 ) -> None:
-    before = replace(FRESH, kernels=kernels, strangers={one: OrphanKernel(0) for one in strange[0]})
+    before = replace(FRESH, kernels=kernels, orphans={one: OrphanKernel(0) for one in strange[0]})
     merged = {one: held for one, held in {**kernels, **changes}.items() if held is not None}
-    after = replace(before, kernels=merged, strangers={one: OrphanKernel(0) for one in strange[1]})
+    after = replace(before, kernels=merged, orphans={one: OrphanKernel(0) for one in strange[1]})
 
     assert same_reports(before, after) is (reports(before) == reports(after))
     assert same_reports(before, replace(before, tick=9))

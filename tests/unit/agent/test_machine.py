@@ -123,7 +123,7 @@ def test_new_kernels_need_space_in_part_and_in_bytes(
 
 
 def test_a_disk_that_does_not_answer_is_an_obstacle(tmp_path: Path) -> None:
-    assert "cannot be asked" in disk_obstacle(tmp_path / "nowhere")
+    assert "cannot read the free space" in disk_obstacle(tmp_path / "nowhere")
 
 
 def test_figures_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:

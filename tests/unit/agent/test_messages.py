@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import get_args
 
 import pytest
 
 from sokovan.agent import messages
-from sokovan.agent.messages import Event, Observed, StartFinished
-from tests.unit.agent.stories import key
+from sokovan.agent.kernel_table import Token
+from sokovan.agent.messages import (
+    AgentStep,
+    Event,
+    Instruction,
+    Observed,
+    RuntimeClaim,
+    SendAnswer,
+    SendHeartbeat,
+    StartFinished,
+)
+from tests.unit.agent.supervisor_harness import FRESH, key
 
 
 def test_every_event_is_a_value() -> None:
@@ -21,11 +32,20 @@ def test_an_observation_claims_nothing_by_default() -> None:
     assert Observed((), begun=3, now_ms=0).claims == {}
 
 
-def test_the_list_of_events_is_complete() -> None:
-    described = {
-        kind
-        for kind in vars(messages).values()
-        if isinstance(kind, type) and kind.__module__ == messages.__name__ and kind.__name__ != "RuntimeClaim"
-    }
+def _declared_messages() -> set[type]:
+    kinds = {kind for kind in vars(messages).values() if isinstance(kind, type)}
+    return {kind for kind in kinds if kind.__module__ == messages.__name__} - {RuntimeClaim, AgentStep}
 
-    assert set(get_args(Event)) == described
+
+def test_events_and_instructions_list_every_message() -> None:
+    assert {*get_args(Event), *get_args(Instruction)} == _declared_messages()
+
+
+def test_a_step_without_consequences_only_has_holdings() -> None:
+    assert AgentStep(FRESH) == AgentStep(FRESH, (), ())
+    assert [field.name for field in fields(AgentStep)] == ["table", "records", "instructions"]
+
+
+def test_an_answer_without_a_word_says_that_it_is_done() -> None:
+    assert SendAnswer(Token(1, 2)).result is None
+    assert SendHeartbeat() == SendHeartbeat()

@@ -7,28 +7,26 @@ from dataclasses import replace
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sokovan.agent.instructions import (
-    ForgetInstruction,
-    Instruction,
-    SendAnswer,
-    SendHeartbeat,
-    SendProblem,
-    StartInstruction,
-    StopInstruction,
-)
-from sokovan.agent.journal_records import IncarnationTaken, KernelKey, Memory, recalled
+from sokovan.agent.journal_records import IncarnationTaken, JournalState, KernelKey, replayed
 from sokovan.agent.kernel_table import KernelPhase, Token, restored, used_slots
 from sokovan.agent.messages import (
     CreateRequested,
     Event,
+    ForgetInstruction,
     ForgetRequested,
     ImageProgressed,
+    Instruction,
     LinkClosed,
     LinkOpened,
     Observed,
     ObstacleObserved,
     PrepareRequested,
+    SendAnswer,
+    SendHeartbeat,
+    SendProblem,
     StartFinished,
+    StartInstruction,
+    StopInstruction,
     StopRequested,
 )
 from sokovan.agent.supervisor import IMAGES_MAX, step
@@ -36,92 +34,101 @@ from sokovan.domain.ids import KernelId
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.ports.agent_gateway import GoneProof, ImageReport, ImageState
 from sokovan.ports.runtime import KernelState, Observation
-from tests.unit.agent.stories import FRESH, INCARNATION, Story, key, launch, of_kind, problem_of, seen
+from tests.unit.agent.supervisor_harness import (
+    FRESH,
+    INCARNATION,
+    SupervisorHarness,
+    key,
+    launch,
+    of_kind,
+    problem_of,
+    seen,
+)
 
 
 def test_a_new_incarnation_is_written_down_and_told() -> None:
-    story = Story(looks=False)
-    done = story.happens(LinkOpened(1, 5))
+    agent = SupervisorHarness(connected=False)
+    done = agent.apply(LinkOpened(1, 5))
 
-    assert story.records == [IncarnationTaken(5)]
+    assert agent.records == [IncarnationTaken(5)]
     assert done == (SendHeartbeat(),)
 
 
 def test_the_word_of_a_manager_that_lags_behind_takes_no_incarnation_back() -> None:
-    story = Story(looks=False)
-    story.happens(LinkOpened(1, 5))
-    story.happens(LinkOpened(2, 4))
+    agent = SupervisorHarness(connected=False)
+    agent.apply(LinkOpened(1, 5))
+    agent.apply(LinkOpened(2, 4))
 
-    assert story.holdings.incarnation == 5
-    assert story.records == [IncarnationTaken(5)]
+    assert agent.table.incarnation == 5
+    assert agent.records == [IncarnationTaken(5)]
 
 
 def test_kernels_of_an_earlier_incarnation_go_on() -> None:
-    story = Story()
-    story.starts(launch())
-    done = story.happens(LinkOpened(2, INCARNATION + 1))
+    agent = SupervisorHarness()
+    agent.start(launch())
+    done = agent.apply(LinkOpened(2, INCARNATION + 1))
 
-    assert story.held(key()).phase is KernelPhase.RUNNING
+    assert agent.kernel(key()).phase is KernelPhase.RUNNING
     assert not of_kind(done, StopInstruction)
-    assert story.stops(key()) is None, "the old incarnation has nothing to say"
-    assert story.stops(key(), incarnation=INCARNATION + 1) is not None
+    assert agent.stop(key()) is None, "the old incarnation has nothing to say"
+    assert agent.stop(key(), incarnation=INCARNATION + 1) is not None
 
 
 def test_an_obstacle_stops_new_kernels_only() -> None:
-    story = Story()
-    story.starts(launch())
-    story.happens(ObstacleObserved("the disk is full"))
+    agent = SupervisorHarness()
+    agent.start(launch())
+    agent.apply(ObstacleObserved("the disk is full"))
 
-    assert problem_of(story.creates(launch("k2"))) == "no-room"
-    assert not problem_of(story.creates(launch())), "this one is there already"
-    story.happens(ObstacleObserved(""))
-    assert StartInstruction(launch("k2")) in story.creates(launch("k2"))
+    assert problem_of(agent.create(launch("k2"))) == "no-room"
+    assert not problem_of(agent.create(launch())), "this one is there already"
+    agent.apply(ObstacleObserved(""))
+    assert StartInstruction(launch("k2")) in agent.create(launch("k2"))
 
 
 def test_a_kernel_that_could_not_start_may_be_tried_again() -> None:
-    story = Story()
-    story.creates(launch())
-    done = story.happens(StartFinished(key(), problem="no such image", code="image-unavailable"))
+    agent = SupervisorHarness()
+    agent.create(launch())
+    done = agent.apply(StartFinished(key(), problem="no such image", code="image-unavailable"))
 
     assert of_kind(done, SendProblem) == [SendProblem(Token(1, 1), "image-unavailable", "no such image")]
     assert SendHeartbeat() in done
-    assert not story.memory.kernels
-    assert StartInstruction(launch()) in story.creates(launch())
+    assert not agent.journal.kernels
+    assert StartInstruction(launch()) in agent.create(launch())
 
 
 def test_nobody_is_answered_on_a_link_that_is_gone() -> None:
-    story = Story()
-    story.creates(launch())
-    story.happens(CreateRequested(Token(2, 1), INCARNATION, launch()))
-    story.happens(PrepareRequested(Token(1, 9), INCARNATION, "python"))
-    story.happens(LinkClosed(1))
+    agent = SupervisorHarness()
+    agent.create(launch())
+    agent.apply(CreateRequested(Token(2, 1), INCARNATION, launch()))
+    agent.apply(PrepareRequested(Token(1, 9), INCARNATION, "python"))
+    agent.apply(LinkClosed(1))
 
-    assert of_kind(story.happens(StartFinished(key())), SendAnswer) == [SendAnswer(Token(2, 1))]
-    assert not of_kind(story.happens(ImageProgressed(ImageReport("python", ImageState.READY))), SendAnswer)
+    assert of_kind(agent.apply(StartFinished(key())), SendAnswer) == [SendAnswer(Token(2, 1))]
+    assert not of_kind(agent.apply(ImageProgressed(ImageReport("python", ImageState.READY))), SendAnswer)
 
 
 def test_a_start_that_nobody_remembers_changes_nothing() -> None:
-    story = Story()
+    agent = SupervisorHarness()
 
-    assert story.happens(StartFinished(key("never"))) == ()
+    assert agent.apply(StartFinished(key("never"))) == ()
 
 
 def test_news_of_an_image_is_told_when_its_state_changes_and_not_for_every_line() -> None:
-    story = Story()
+    agent = SupervisorHarness()
     pulling = ImageReport("python", ImageState.PULLING, "1 of 9")
 
-    assert SendHeartbeat() in story.happens(ImageProgressed(pulling))
-    assert SendHeartbeat() not in story.happens(ImageProgressed(replace(pulling, detail="2 of 9")))
-    assert SendHeartbeat() in story.happens(ImageProgressed(replace(pulling, state=ImageState.READY)))
+    assert SendHeartbeat() in agent.apply(ImageProgressed(pulling))
+    assert SendHeartbeat() not in agent.apply(ImageProgressed(replace(pulling, detail="2 of 9")))
+    assert SendHeartbeat() in agent.apply(ImageProgressed(replace(pulling, state=ImageState.READY)))
 
 
 def test_only_so_many_images_are_remembered() -> None:
-    story = Story()
+    agent = SupervisorHarness()
     for number in range(IMAGES_MAX + 5):
-        story.happens(ImageProgressed(ImageReport(f"image-{number}", ImageState.READY)))
+        agent.apply(ImageProgressed(ImageReport(f"image-{number}", ImageState.READY)))
 
-    assert len(story.holdings.images) == IMAGES_MAX
-    assert "image-4" not in story.holdings.images
+    assert len(agent.table.images) == IMAGES_MAX
+    assert "image-4" not in agent.table.images
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -135,14 +142,14 @@ ROUNDS = 8
 class Machine(RuleBasedStateMachine):
     """A machine, its runtime, and managers whose requests come in any order, twice, and late.
 
-    The agent may be killed at any moment: its holdings and what it was about to do are
+    The agent may be killed at any moment: its table and what it was about to do are
     lost, the journal and the processes are not.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.fresh = replace(FRESH, capacity=CAPACITY, device_units={}, kernels_max=None)
-        self.memory = Memory()
+        self.memory = JournalState()
         self.incarnation = 0
         self.processes: dict[KernelKey, KernelState] = {}
         self.promised: dict[KernelKey, int] = {}
@@ -150,7 +157,7 @@ class Machine(RuleBasedStateMachine):
         self._begin()
 
     def _begin(self) -> None:
-        self.holdings = restored(self.fresh, self.memory)
+        self.table = restored(self.fresh, self.memory)
         self.tasks: list[Instruction] = []
         self.news: list[Event] = []
         self.watching: Observed | None = None
@@ -158,9 +165,9 @@ class Machine(RuleBasedStateMachine):
         self.enrol()
 
     def happens(self, event: Event) -> None:
-        done = step(self.holdings, event)
-        self.memory = recalled(self.memory, done.records)
-        self.holdings = done.holdings
+        done = step(self.table, event)
+        self.memory = replayed(self.memory, done.records)
+        self.table = done.table
         for instruction in done.instructions:
             match instruction:
                 case StartInstruction() | StopInstruction() | ForgetInstruction():
@@ -176,7 +183,7 @@ class Machine(RuleBasedStateMachine):
             Observation(key.kernel_id, key.attempt, state, exit_code=0 if state is KernelState.EXITED else None)
             for key, state in self.processes.items()
         )
-        return Observed(shown, self.holdings.tick, now_ms=0)
+        return Observed(shown, self.table.tick, now_ms=0)
 
     @rule()
     def enrol(self) -> None:
@@ -268,8 +275,8 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def the_machine_is_never_overfull(self) -> None:
         assert sum(WANTS[key.kernel_id] for key in self.alive()) <= CAPACITY["cpu"]
-        assert used_slots(self.holdings).fits(CAPACITY)
-        assert used_slots(self.holdings) == total(held.slots for _, held in self.holdings.live())
+        assert used_slots(self.table).fits(CAPACITY)
+        assert used_slots(self.table) == total(held.slots for _, held in self.table.live())
 
     @invariant()
     def a_promise_is_kept(self) -> None:
@@ -277,13 +284,13 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def every_process_is_answered_for(self) -> None:
-        assert set(self.alive()) <= set(self.holdings.kernels)
+        assert set(self.alive()) <= set(self.table.kernels)
 
     @invariant()
     def the_journal_knows_what_the_agent_knows(self) -> None:
-        assert set(self.memory.kernels) == set(self.holdings.kernels)
-        assert self.memory.tombstones == self.holdings.tombstones
-        assert self.memory.incarnation == self.holdings.incarnation
+        assert set(self.memory.kernels) == set(self.table.kernels)
+        assert self.memory.tombstones == self.table.tombstones
+        assert self.memory.incarnation == self.table.incarnation
 
     def teardown(self) -> None:
         """A manager that goes on asking gets everything ended, whatever has happened before."""
@@ -302,7 +309,7 @@ class Machine(RuleBasedStateMachine):
             self.no_kernel_lives_twice()
             self.a_promise_is_kept()
         assert not self.processes
-        assert not self.holdings.kernels
+        assert not self.table.kernels
         assert set(self.promised) >= set(keys)
 
 
@@ -319,6 +326,6 @@ def test_the_machine_of_the_laws_does_start_things() -> None:
     machine.watched()
 
     assert machine.alive() == [key("a")]
-    assert machine.holdings.kernels[key("a")].phase is KernelPhase.RUNNING
+    assert machine.table.kernels[key("a")].phase is KernelPhase.RUNNING
     assert seen("a", state=KernelState.RUNNING).kernel_id == "a"
     machine.teardown()

@@ -10,44 +10,44 @@ import pytest
 
 from sokovan.agent.journal_records import KernelKey
 from sokovan.agent.messages import Observed, RuntimeClaim
-from sokovan.agent.watcher import RuntimeView, Watcher
+from sokovan.agent.watcher import Watcher, WatchOptions
 from sokovan.ports.runtime import KernelRuntime, KernelState, Observation
 from sokovan.testing.clock import VirtualClock
-from tests.unit.agent.stories import key, seen
+from tests.unit.agent.supervisor_harness import key, seen
 
 
-class Eyes:
+class ObservedRuntime:
     """The one method of a runtime that a watcher calls."""
 
     def __init__(self) -> None:
-        self.looks = 0
-        self.trouble: Exception | None = None
+        self.observations = 0
+        self.failure: Exception | None = None
         self.state = KernelState.RUNNING
         self.takes_s = 0.0
         self.clock = VirtualClock()
 
     async def observe(self) -> Sequence[Observation]:
-        self.looks += 1
-        if self.trouble is not None:
-            raise self.trouble
+        self.observations += 1
+        if self.failure is not None:
+            raise self.failure
         if self.takes_s:
             await self.clock.sleep(self.takes_s)
         return [seen(state=self.state)]
 
 
 class Rig:
-    def __init__(self, sight: RuntimeView) -> None:
-        self.clock, self.eyes = VirtualClock(), Eyes()
-        self.heard: list[Observed] = []
-        self.told: list[str] = []
+    def __init__(self, options: WatchOptions) -> None:
+        self.clock, self.runtime = VirtualClock(), ObservedRuntime()
+        self.submitted: list[Observed] = []
+        self.logged: list[str] = []
         self.tick = 3
         self.watcher = Watcher(
-            cast("KernelRuntime", self.eyes),
+            cast("KernelRuntime", self.runtime),
             self.clock,
-            sight,
+            options,
             tick=lambda: self.tick,
-            submit=self.heard.append,
-            tell=self.told.append,
+            submit=self.submitted.append,
+            log=self.logged.append,
         )
         self.task = asyncio.ensure_future(self.watcher.run())
 
@@ -58,7 +58,7 @@ class Rig:
 
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
-    made = Rig(RuntimeView(period_s=1.0))
+    made = Rig(WatchOptions(period_s=1.0))
     yield made
     await made.end()
 
@@ -66,61 +66,61 @@ async def rig() -> AsyncIterator[Rig]:
 async def test_a_quiet_machine_is_looked_at_once_a_period(rig: Rig) -> None:
     await rig.clock.advance(10)
 
-    assert 10 <= rig.eyes.looks <= 11
+    assert 10 <= rig.runtime.observations <= 11
 
 
 async def test_an_idle_machine_is_looked_at_less_often() -> None:
-    rig = Rig(RuntimeView(period_s=0.1, idle_s=2.0))
-    rig.eyes.state = KernelState.EXITED
+    rig = Rig(WatchOptions(period_s=0.1, idle_s=2.0))
+    rig.runtime.state = KernelState.EXITED
     await rig.clock.advance(20)
 
-    assert rig.eyes.looks <= 25
+    assert rig.runtime.observations <= 25
     await rig.end()
 
 
 async def test_a_look_that_takes_long_is_followed_by_a_long_rest() -> None:
-    rig = Rig(RuntimeView(period_s=0.1))
-    rig.eyes.takes_s, rig.eyes.clock = 0.5, rig.clock
+    rig = Rig(WatchOptions(period_s=0.1))
+    rig.runtime.takes_s, rig.runtime.clock = 0.5, rig.clock
     await rig.clock.advance(60)
-    before = rig.eyes.looks
+    before = rig.runtime.observations
     await rig.clock.advance(105)
 
-    assert rig.eyes.looks - before <= 11
+    assert rig.runtime.observations - before <= 11
     await rig.end()
 
 
 async def test_after_something_was_started_it_is_looked_at_at_once_and_often_for_a_while(rig: Rig) -> None:
     await rig.clock.advance(5)
-    before = rig.eyes.looks
-    rig.watcher.look()
+    before = rig.runtime.observations
+    rig.watcher.observe_soon()
     await rig.clock.advance(0)
-    assert rig.eyes.looks == before + 1
+    assert rig.runtime.observations == before + 1
     await rig.clock.advance(0.2)
-    assert rig.eyes.looks >= before + 5
+    assert rig.runtime.observations >= before + 5
     await rig.clock.advance(10)
 
-    settled = rig.eyes.looks
+    settled = rig.runtime.observations
     await rig.clock.advance(10)
-    assert rig.eyes.looks <= settled + 11
+    assert rig.runtime.observations <= settled + 11
 
 
 async def test_an_observation_says_when_it_began(rig: Rig) -> None:
     await rig.clock.advance(0)
 
-    assert (rig.heard[0].begun, len(rig.heard[0].observations)) == (3, 1)
+    assert (rig.submitted[0].begun, len(rig.submitted[0].observations)) == (3, 1)
 
 
 async def test_a_machine_that_cannot_be_looked_at_is_looked_at_again(rig: Rig) -> None:
-    rig.eyes.trouble = OSError("no")
+    rig.runtime.failure = OSError("no")
     await rig.clock.advance(0)
-    rig.heard.clear()
+    rig.submitted.clear()
     await rig.clock.advance(1)
-    assert not rig.heard
-    assert "cannot be looked at" in rig.told[0]
-    rig.eyes.trouble = None
+    assert not rig.submitted
+    assert "cannot observe" in rig.logged[0]
+    rig.runtime.failure = None
     await rig.clock.advance(2)
 
-    assert rig.heard
+    assert rig.submitted
 
 
 async def test_a_runtime_that_tells_of_changes_is_looked_at_when_it_does() -> None:
@@ -130,13 +130,13 @@ async def test_a_runtime_that_tells_of_changes_is_looked_at_when_it_does() -> No
         await ends.wait()
         ends.clear()
 
-    rig = Rig(RuntimeView(period_s=60.0, changes=changes))
+    rig = Rig(WatchOptions(period_s=60.0, changes=changes))
     await rig.clock.advance(1)
-    before = rig.eyes.looks
+    before = rig.runtime.observations
     ends.set()
     await rig.clock.advance(0)
 
-    assert rig.eyes.looks == before + 1
+    assert rig.runtime.observations == before + 1
     await rig.end()
 
 
@@ -144,11 +144,11 @@ async def test_a_runtime_that_stops_telling_of_changes_is_still_looked_at() -> N
     async def changes() -> None:
         raise OSError("too many open files")
 
-    rig = Rig(RuntimeView(period_s=1.0, changes=changes))
+    rig = Rig(WatchOptions(period_s=1.0, changes=changes))
     await rig.clock.advance(3)
 
-    assert rig.eyes.looks >= 3
-    assert "not told any more" in rig.told[0]
+    assert rig.runtime.observations >= 3
+    assert "no change signals" in rig.logged[0]
     await rig.end()
 
 
@@ -156,32 +156,32 @@ async def test_claims_come_with_the_observation() -> None:
     async def claims(observations: Sequence[Observation]) -> dict[KernelKey, RuntimeClaim]:
         return {key(observation.kernel_id): RuntimeClaim({"cpu": 1}) for observation in observations}
 
-    rig = Rig(RuntimeView(claims=claims))
+    rig = Rig(WatchOptions(claims=claims))
     await rig.clock.advance(0)
 
-    assert rig.heard[0].claims == {key(): RuntimeClaim({"cpu": 1})}
+    assert rig.submitted[0].claims == {key(): RuntimeClaim({"cpu": 1})}
     await rig.end()
 
 
 async def test_a_runtime_that_tells_of_changes_is_looked_at_seldom_otherwise() -> None:
-    rig = Rig(RuntimeView(period_s=0.05, idle_s=2.0, changes=asyncio.Event().wait))
+    rig = Rig(WatchOptions(period_s=0.05, idle_s=2.0, changes=asyncio.Event().wait))
     await rig.clock.advance(20)
-    before = rig.eyes.looks
-    rig.watcher.look()
+    before = rig.runtime.observations
+    rig.watcher.observe_soon()
     await rig.clock.advance(0)
-    assert rig.eyes.looks == before + 1
+    assert rig.runtime.observations == before + 1
     await rig.clock.advance(20)
 
-    assert rig.eyes.looks <= before + 12
+    assert rig.runtime.observations <= before + 12
     await rig.end()
 
 
 async def test_news_without_end_leave_the_machine_time_for_its_work() -> None:
-    rig = Rig(RuntimeView())
-    rig.eyes.takes_s, rig.eyes.clock = 0.1, rig.clock
+    rig = Rig(WatchOptions())
+    rig.runtime.takes_s, rig.runtime.clock = 0.1, rig.clock
     for _ in range(300):
-        rig.watcher.look()
+        rig.watcher.observe_soon()
         await rig.clock.advance(0.01)
 
-    assert 8 <= rig.eyes.looks <= 11
+    assert 8 <= rig.runtime.observations <= 11
     await rig.end()

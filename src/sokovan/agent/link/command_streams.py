@@ -1,48 +1,52 @@
-"""Further commands in kernels, each on a socket that the agent dials for it."""
+"""Bulk requests: reading logs, and commands in kernels over separate sockets."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
-from sokovan.agent.link.manager_link import ManagerAddress, dialled
+from sokovan.agent.journal_records import KernelKey
+from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink, dialled
+from sokovan.agent.link.translation import reply_of
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelExecution, KernelRuntime
 from sokovan.wire.exec_messages import PIECE_BYTES_MAX, CommandEnded, InputEnded, Resized, word_of, word_text
-from sokovan.wire.frames import STREAM_PATH, OpenStream
+from sokovan.wire.frames import STREAM_PATH, Done, OpenStream, ReadLog, Reply, Request
 from sokovan.wire.link_codec import MalformedFrame
 
 STREAMS_MAX = 64
-# What a command leaves behind may hold its output open for ever; this long without a byte, and nobody waits on.
+LOG_BYTES_MAX = 256 << 10
+# Background processes of a command may keep its output open; stop waiting after this long without a byte.
 LINGER_S = 0.5
 
 
 class StreamUnavailable(SokovanError):
-    """A command was not started: too many run, or the manager cannot be dialled."""
+    """A command was not started: too many run, or the manager cannot be reached."""
 
     code = "stream-unavailable"
-    hint = "try again; if it stays so, see whether the agent reaches the manager's address for further sockets"
+    hint = "retry; if it persists, check that the agent can open further connections to the manager"
 
 
 class CommandStreams:
-    """Runs commands for managers, as many as there may be at once."""
+    """Runs commands for managers, up to a limit."""
 
     def __init__(self, runtime: KernelRuntime) -> None:
         self._runtime = runtime
         self._open = 0
 
     async def run(self, address: ManagerAddress, ask: OpenStream, opened: Callable[[], None]) -> None:
-        """A command from start to end; `opened` is called when both ends are there.
+        """Run a command to its end; `opened` is called once tasks ends are connected.
 
-        Raises StreamUnavailable and what the runtime raises, before that.
+        Raises StreamUnavailable and the runtime's errors before that.
         """
         if self._open >= STREAMS_MAX:
-            raise StreamUnavailable(f"{self._open} commands run through this agent, {STREAMS_MAX} may")
+            raise StreamUnavailable(f"{self._open} commands run through this agent, the limit is {STREAMS_MAX}")
         self._open += 1
         try:
             kernel_id = KernelId(ask.kernel_id)
@@ -56,27 +60,30 @@ class CommandStreams:
             self._open -= 1
 
     async def _pump(self, execution: KernelExecution, socket: ClientConnection) -> None:
-        """Both ways until the command has ended, or the manager has hung up."""
-        both = {asyncio.ensure_future(self._say(execution, socket)), asyncio.ensure_future(_hear(execution, socket))}
+        """Copy in both directions until the command ends or the manager disconnects."""
+        tasks = {
+            asyncio.ensure_future(self._send_outcome(execution, socket)),
+            asyncio.ensure_future(_receive_input(execution, socket)),
+        }
         try:
-            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 with suppress(ConnectionClosed, MalformedFrame):
                     task.result()
         finally:
-            for task in both:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _say(self, execution: KernelExecution, socket: ClientConnection) -> None:
-        moved = asyncio.Event()
-        output = asyncio.ensure_future(_send_output(execution, socket, moved))
+    async def _send_outcome(self, execution: KernelExecution, socket: ClientConnection) -> None:
+        progressed = asyncio.Event()
+        output = asyncio.ensure_future(_send_output(execution, socket, progressed))
         try:
             exit_code = await execution.wait()
             while not output.done():
-                moved.clear()
+                progressed.clear()
                 await asyncio.wait({output}, timeout=LINGER_S)
-                if not moved.is_set():
+                if not progressed.is_set():
                     break
             if output.done():
                 output.result()
@@ -86,14 +93,14 @@ class CommandStreams:
             await asyncio.gather(output, return_exceptions=True)
 
 
-async def _send_output(execution: KernelExecution, socket: ClientConnection, moved: asyncio.Event) -> None:
+async def _send_output(execution: KernelExecution, socket: ClientConnection, progressed: asyncio.Event) -> None:
     async for piece in execution.output():
         for start in range(0, len(piece), PIECE_BYTES_MAX):
             await socket.send(piece[start : start + PIECE_BYTES_MAX])
-            moved.set()
+            progressed.set()
 
 
-async def _hear(execution: KernelExecution, socket: ClientConnection) -> None:
+async def _receive_input(execution: KernelExecution, socket: ClientConnection) -> None:
     async for content in socket:
         if isinstance(content, bytes):
             await execution.write(content)
@@ -105,3 +112,45 @@ async def _hear(execution: KernelExecution, socket: ClientConnection) -> None:
                 await execution.resize(rows=word.rows, columns=word.columns)
             case _:
                 pass
+
+
+class BulkService:
+    """Answers requests from the runtime alone, concurrently."""
+
+    def __init__(self, runtime: KernelRuntime) -> None:
+        self._runtime = runtime
+        self._streams = CommandStreams(runtime)
+
+    async def serve(self, link: ManagerLink, request: Request) -> None:
+        """Execute a request and answer it with its result or problem.
+
+        Requests do not outlive their link, and a reopened link has another number.
+        """
+        opening, number = link.number, request.number
+        try:
+            await self._served(link, request, opening)
+        except SokovanError as problem:
+            code, message = problem.code, problem.message
+        except Exception as problem:  # noqa: BLE001  # a failing runtime does not end the agent; the manager gets the error
+            code, message = "runtime-failure", repr(problem)
+        else:
+            return
+        if link.number == opening:
+            link.problem(number, code, message)
+
+    async def _served(self, link: ManagerLink, request: Request, opening: int) -> None:
+        answer = partial(_answer, link, opening, request.number)
+        match request.ask:
+            case ReadLog() as ask:
+                key, limit = KernelKey.of(ask), min(ask.limit, LOG_BYTES_MAX)
+                part = await self._runtime.read_log(key.kernel_id, key.attempt, offset=ask.offset, limit=limit)
+                answer(reply_of(part))
+            case OpenStream() as ask:
+                await self._streams.run(link.address, ask, partial(answer, Done()))
+            case _:
+                pass
+
+
+def _answer(link: ManagerLink, opening: int, number: int, reply: Reply) -> None:
+    if link.number == opening:
+        link.answer(number, reply)

@@ -1,7 +1,7 @@
-"""A link to one manager, dialled again for as long as the agent lives.
+"""The link to one manager, reconnected for as long as the agent runs.
 
-What goes out is bounded: an answer for each open request, and one heartbeat, which is
-made when it is sent. A manager that reads slowly gets fewer heartbeats, not old ones.
+Outgoing data is bounded: one answer per open request, and one heartbeat, built when it
+is sent. A manager that reads slowly receives fewer heartbeats, not stale ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from sokovan.agent.link.backoff import Backoff, Redialling
 from sokovan.domain.errors import InvalidInput
 from sokovan.ports.environment import Clock
 from sokovan.wire.frames import LINK_PATH, Frame, Heartbeat, Hello, HelloRefused, Reply, Request, Welcome
@@ -34,13 +33,15 @@ from sokovan.wire.link_session import (
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_S = 10.0
 SEND_S = 10.0
-WORDS_MAX = 500
-# Changes that come close together share a heartbeat.
+REASON_MAX = 500
+# Changes within this time share a heartbeat.
 HEARTBEAT_GAP_MS = 10
+# A link that was open for at least this long counts as successful.
+STEADY_MS = 5_000
 
 
 class UnsafeAddress(InvalidInput):
-    """A manager's address over which a credential would travel in the clear."""
+    """An address of a manager that would send a credential unencrypted."""
 
     code = "unsafe-address"
     hint = "use wss:// with the manager's certificate; ws:// is for managers on this machine only"
@@ -48,10 +49,10 @@ class UnsafeAddress(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class ManagerAddress:
-    """Where a manager is, and the credential it takes.
+    """The address of a manager, and the agent's credential.
 
-    `url` is ws(s)://host:port; ws to another machine needs `plaintext`, a decision
-    that somebody has to write down. `proxy` is the address of an HTTP proxy.
+    `url` is ws(s)://host:port; ws to another machine needs `plaintext`, an explicit
+    decision. `proxy` is the address of an HTTP proxy.
     """
 
     url: str
@@ -65,11 +66,11 @@ class ManagerAddress:
         if parts.scheme not in {"ws", "wss"} or not parts.hostname:
             raise UnsafeAddress(f"{self.url!r} is not the address of a manager", hint="write it as wss://host:port")
         if parts.scheme == "ws" and parts.hostname not in LOOPBACK and not self.plaintext:
-            raise UnsafeAddress(f"{self.url!r} would carry the agent's credential in the clear")
+            raise UnsafeAddress(f"{self.url!r} would send the agent's credential unencrypted")
 
 
 def dialled(address: ManagerAddress, path: str) -> connect:
-    """A socket to a manager, to be entered; raises OSError, WebSocketException."""
+    """A connection to a manager, as a context; raises OSError, WebSocketException."""
     return connect(
         address.url.rstrip("/") + path,
         additional_headers={"Authorization": f"Bearer {address.token}"},
@@ -83,153 +84,196 @@ def dialled(address: ManagerAddress, path: str) -> connect:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential backoff from `first_s` to `most_s`, with jitter of up to a half.
+
+    Without jitter all agents of a cluster would reconnect at the same moment.
+    `welcomed_most_s` limits the delay for a manager that accepted the last connection.
+    """
+
+    first_s: float = 0.2
+    most_s: float = 30.0
+    welcomed_most_s: float = 5.0
+
+    def delay_s(self, failures: int, *, jitter: float, welcomed: bool = False) -> float:
+        """The delay after this many failures in a row; `jitter` is in [0, 1).
+
+        >>> Backoff(first_s=1, most_s=10).delay_s(2, jitter=1.0)
+        4.0
+        """
+        most_s = min(self.most_s, self.welcomed_most_s) if welcomed else self.most_s
+        return min(most_s, self.first_s * 2.0 ** min(failures, 32)) * (0.5 + jitter / 2)
+
+
+class Reconnects:
+    """Counts failed connections to one manager and gives the next delay.
+
+    A welcome resets the failures. Links that break soon after it are counted separately,
+    so that a crashing manager is not flooded.
+    """
+
+    def __init__(self, backoff: Backoff) -> None:
+        self.backoff = backoff
+        self._failed = 0
+        self._short_lived = 0
+
+    def delay_s(self, lasted_ms: int | None, *, jitter: float) -> float:
+        """The delay after a link that lasted this long; None if it never opened."""
+        if lasted_ms is None:
+            self._failed += 1
+            return self.backoff.delay_s(self._failed - 1, jitter=jitter)
+        self._failed, self._short_lived = 0, 0 if lasted_ms >= STEADY_MS else self._short_lived + 1
+        return self.backoff.delay_s(max(0, self._short_lived - 1), jitter=jitter, welcomed=True)
+
+
 class LinkHandler(Protocol):
-    """The agent, as its links see it."""
+    """The agent, as seen by its links."""
 
     def hello(self) -> Hello:
-        """What to begin with."""
+        """The first frame of a link."""
 
     def heartbeat(self) -> Heartbeat:
-        """What runs now."""
+        """The current kernels, images and load."""
 
     def opened(self, link: ManagerLink, welcome: Welcome) -> None:
-        """A manager has welcomed the agent."""
+        """A manager has accepted the agent."""
 
-    def asked(self, link: ManagerLink, request: Request) -> None:
-        """A manager wants something."""
+    def requested(self, link: ManagerLink, request: Request) -> None:
+        """Handle a request of a manager."""
 
     def closed(self, link: ManagerLink) -> None:
-        """The link is over; it will be dialled again."""
+        """The link was closed; it reconnects."""
 
-    def tell(self, line: str) -> None:
-        """Something that people may want to know."""
+    def log(self, line: str) -> None:
+        """Log a line for the operator."""
 
 
 class ManagerLink:
-    """One manager, kept in touch with.
+    """The link to one manager.
 
-    `number` is the duty's own, one for each time that the link opens.
+    `number` is set by the handler, anew for each opening.
     """
 
     def __init__(
-        self, address: ManagerAddress, duty: LinkHandler, clock: Clock, *, chance: Callable[[], float]
+        self, address: ManagerAddress, handler: LinkHandler, clock: Clock, *, jitter: Callable[[], float]
     ) -> None:
         self.number = 0
-        self.address, self._duty, self._clock, self._chance = address, duty, clock, chance
+        self.address, self._handler, self._clock, self._jitter = address, handler, clock, jitter
         self._session = AgentEnd()
         self._answers: deque[Frame] = deque()
-        self._beat_wanted = False
-        self._beat_s = 0.0
+        self._heartbeat_due = False
+        self._heartbeat_s = 0.0
         self._wake = asyncio.Event()
 
     async def run(self, *, backoff: Backoff | None = None) -> None:
-        """Dial, talk, and dial again, for ever."""
-        redialling = Redialling(backoff or Backoff())
+        """Connect and reconnect until cancelled."""
+        reconnects = Reconnects(backoff or Backoff())
         while True:
-            opened_ms, refusal = await self._one_link()
+            opened_ms, refusal = await self._serve_link()
             lasted_ms = self._clock.monotonic_ms() - opened_ms if opened_ms is not None else None
-            pause_s = redialling.pause_s(lasted_ms, chance=self._chance())
+            delay_s = reconnects.delay_s(lasted_ms, jitter=self._jitter())
             final = refusal is not None and refusal.final
-            await self._clock.sleep(redialling.backoff.most_s if final else pause_s)
+            await self._clock.sleep(reconnects.backoff.most_s if final else delay_s)
 
     def answer(self, number: int, reply: Reply) -> None:
-        """Answer a request, if somebody still waits for it."""
+        """Answer a request, unless it has timed out."""
         self._queue(self._session.answer(number, reply, now_ms=self._clock.monotonic_ms()))
 
     def problem(self, number: int, code: str, message: str) -> None:
-        """Say why a request is not done, if somebody still waits for it."""
+        """Refuse a request, unless it has timed out."""
         self._queue(self._session.problem(number, code, message, now_ms=self._clock.monotonic_ms()))
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         """Send a heartbeat soon."""
-        self._beat_wanted = True
+        self._heartbeat_due = True
         self._wake.set()
 
-    async def _one_link(self) -> tuple[int | None, HelloRefused | None]:
-        """From dialling to the end; when it opened, and how it was refused."""
-        self._session, self._answers, self._beat_wanted = AgentEnd(), deque(), False
+    async def _serve_link(self) -> tuple[int | None, HelloRefused | None]:
+        """One connection; returns when it opened, and the refusal if there was one."""
+        self._session, self._answers, self._heartbeat_due = AgentEnd(), deque(), False
         opened_ms: int | None = None
         try:
             async with dialled(self.address, LINK_PATH) as socket:
-                ended = await self._greet(socket)
+                ended = await self._exchange_hello(socket)
                 if ended is not None:
-                    self._duty.tell(f"{self.address.url} refuses this agent: {ended.reason}")
+                    self._handler.log(f"{self.address.url} refuses this agent: {ended.reason}")
                     return None, ended.refusal
                 opened_ms = self._clock.monotonic_ms()
                 try:
-                    await self._talk(socket)
+                    await self._exchange_frames(socket)
                 finally:
-                    self._duty.closed(self)
+                    self._handler.closed(self)
         except InvalidStatus as refused:
-            words = refused.response.body.decode(errors="replace").strip()[:WORDS_MAX]
-            self._duty.tell(f"{self.address.url} refuses this agent: {words or refused}")
+            reason = refused.response.body.decode(errors="replace").strip()[:REASON_MAX]
+            self._handler.log(f"{self.address.url} refuses this agent: {reason or refused}")
         except (OSError, TimeoutError, WebSocketException, MalformedFrame) as problem:
-            self._duty.tell(f"{self.address.url}: {str(problem) or type(problem).__name__}")
+            self._handler.log(f"{self.address.url}: {str(problem) or type(problem).__name__}")
         return opened_ms, None
 
-    async def _greet(self, socket: ClientConnection) -> LinkEnded | None:
+    async def _exchange_hello(self, socket: ClientConnection) -> LinkEnded | None:
         async with asyncio.timeout(OPEN_S):
-            await socket.send(encode(self._session.greet(self._duty.hello())))
-            [event] = self._heard(await socket.recv(decode=False))
+            await socket.send(encode(self._session.greet(self._handler.hello())))
+            [event] = self._received(await socket.recv(decode=False))
         if isinstance(event, LinkEstablished):
-            self._beat_s = event.welcome.heartbeat_s
-            self._duty.opened(self, event.welcome)
+            self._heartbeat_s = event.welcome.heartbeat_s
+            self._handler.opened(self, event.welcome)
             return None
         return event if isinstance(event, LinkEnded) else LinkEnded(f"an unexpected {type(event).__name__}")
 
-    async def _talk(self, socket: ClientConnection) -> None:
-        both = {asyncio.ensure_future(self._listen(socket)), asyncio.ensure_future(self._speak(socket))}
+    async def _exchange_frames(self, socket: ClientConnection) -> None:
+        tasks = {asyncio.ensure_future(self._receive_frames(socket)), asyncio.ensure_future(self._send_frames(socket))}
         try:
-            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            for task in both:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _listen(self, socket: ClientConnection) -> None:
+    async def _receive_frames(self, socket: ClientConnection) -> None:
         while True:
             try:
                 content = await socket.recv(decode=False)
             except ConnectionClosed:
                 return
-            for event in self._heard(content):
+            for event in self._received(content):
                 match event:
                     case RequestReceived():
-                        self._duty.asked(self, event.request)
+                        self._handler.requested(self, event.request)
                     case LinkOverloaded():
                         self._queue(event.problem)
                     case ReportRequested():
-                        self.beat()
+                        self.send_heartbeat()
                     case LinkEnded():
-                        self._duty.tell(f"{self.address.url}: {event.reason}")
+                        self._handler.log(f"{self.address.url}: {event.reason}")
                         return
                     case _:
                         pass
 
-    def _heard(self, content: bytes) -> tuple[object, ...]:
+    def _received(self, content: bytes) -> tuple[object, ...]:
         return self._session.received(decode(content), now_ms=self._clock.monotonic_ms())
 
-    async def _speak(self, socket: ClientConnection) -> None:
+    async def _send_frames(self, socket: ClientConnection) -> None:
         last_ms = self._clock.monotonic_ms()
         while True:
             while self._answers:
                 await self._send(socket, self._answers.popleft())
             now_ms = self._clock.monotonic_ms()
-            due_ms = last_ms + (HEARTBEAT_GAP_MS if self._beat_wanted else round(self._beat_s * 1000))
+            due_ms = last_ms + (HEARTBEAT_GAP_MS if self._heartbeat_due else round(self._heartbeat_s * 1000))
             if now_ms >= due_ms:
-                self._beat_wanted, last_ms = False, now_ms
-                await self._send(socket, self._duty.heartbeat())
+                self._heartbeat_due, last_ms = False, now_ms
+                await self._send(socket, self._handler.heartbeat())
                 continue
-            await self._woken((due_ms - now_ms) / 1000)
+            await self._wait_for_work((due_ms - now_ms) / 1000)
 
     async def _send(self, socket: ClientConnection, frame: Frame) -> None:
         async with asyncio.timeout(SEND_S):
             await socket.send(encode(frame))
 
-    async def _woken(self, seconds: float) -> None:
-        """Return when there is something to send, or after so long."""
+    async def _wait_for_work(self, seconds: float) -> None:
+        """Return when there is something to send, or after this many seconds."""
         self._wake.clear()
         if self._answers:
             return

@@ -1,4 +1,4 @@
-"""Between the words on a link and those of the agent."""
+"""Converts between wire frames and the agent's own types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REASON_MAX = 500
 
 
 def event_of(request: frames.Request, token: Token) -> Event | None:
-    """What a request means to the supervisor; None if it is none of its business."""
+    """The event of a request; None for bulk requests. Raises InvalidSpec."""
     incarnation, ask = request.incarnation, request.ask
     match ask:
         case frames.CreateKernel():
@@ -39,57 +39,57 @@ def _require_mountable(mounts: Iterable[frames.MountEntry]) -> None:
         Mount(mount.source, mount.target, mount.read_only)
 
 
-def reply_of(word: GoneProof | ImageReport | LogPart | None) -> frames.Reply:
-    """An answer in the words of the link."""
-    match word:
+def reply_of(result: GoneProof | ImageReport | LogPart | None) -> frames.Reply:
+    """The wire reply for a result."""
+    match result:
         case None:
             return frames.Done()
         case GoneProof():
-            return frames.KernelGone(word.gone, word.exit_code, dict(word.detail))
+            return frames.KernelGone(result.gone, result.exit_code, dict(result.detail))
         case ImageReport():
-            return image_word(word)
+            return image_status(result)
         case LogPart():
-            return frames.LogData(word.offset, word.data, word.end)
+            return frames.LogData(result.offset, result.data, result.end)
 
 
-def image_word(report: ImageReport) -> frames.ImageStatus:
-    """News of an image in the words of the link."""
+def image_status(report: ImageReport) -> frames.ImageStatus:
+    """The wire status of an image."""
     return frames.ImageStatus(report.image, report.state.value, report.detail[:DETAIL_MAX])
 
 
-def hello_of(inventory: Inventory, holdings: KernelTable) -> frames.Hello:
-    """How this machine presents itself, with all that it answers for."""
+def hello_of(inventory: Inventory, table: KernelTable) -> frames.Hello:
+    """The first frame of a link: this machine and its kernels."""
     return frames.Hello(
         agent_id=inventory.agent_id,
         software=__version__,
         identity=inventory.identity,
-        incarnation=holdings.incarnation,
+        incarnation=table.incarnation,
         architecture=inventory.architecture,
         scaling_group=inventory.scaling_group,
         slots=dict(inventory.slots.items()),
         devices=tuple(frames.DeviceEntry(device.device_id, device.slot, device.units) for device in inventory.devices),
         labels=dict(inventory.labels),
         kernels_max=inventory.kernels_max,
-        kernels=kernel_entries(holdings),
+        kernels=kernel_entries(table),
     )
 
 
-def kernel_entries(holdings: KernelTable) -> tuple[frames.KernelEntry, ...]:
-    """Every kernel of the agent, in the words of the link."""
+def kernel_entries(table: KernelTable) -> tuple[frames.KernelEntry, ...]:
+    """Wire entries of every kernel of the agent."""
     return tuple(
         frames.KernelEntry(
             report.kernel_id, report.attempt, report.running, report.exit_code, report.reason[:REASON_MAX]
         )
-        for report in reports(holdings)
+        for report in reports(table)
     )
 
 
-def heartbeat_of(holdings: KernelTable, *, sequence: int, load: Mapping[str, int]) -> frames.Heartbeat:
-    """Everything that the agent holds, in the words of the link."""
+def heartbeat_of(table: KernelTable, *, sequence: int, load: Mapping[str, int]) -> frames.Heartbeat:
+    """A heartbeat frame with the state of the agent."""
     return frames.Heartbeat(
-        incarnation=holdings.incarnation,
+        incarnation=table.incarnation,
         sequence=sequence,
-        kernels=kernel_entries(holdings),
-        images=tuple(image_word(report) for report in holdings.images.values()),
+        kernels=kernel_entries(table),
+        images=tuple(image_status(report) for report in table.images.values()),
         load=dict(load),
     )

@@ -13,7 +13,7 @@ from sokovan.ports.runtime import KernelState, LogPart
 from sokovan.wire.frames import CreateKernel, ImageStatus, KernelEntry, KernelGone, LogData, MountEntry, Request
 from sokovan.wire.frames import Heartbeat as HeartbeatFrame
 from sokovan.wire.link_codec import decode, encode
-from tests.unit.agent.stories import Story, key, launch, seen
+from tests.unit.agent.supervisor_harness import SupervisorHarness, key, launch, seen
 
 FULL = CreateKernel(
     kernel_id=KernelId("k1"),
@@ -53,10 +53,10 @@ def test_words_of_an_agent_arrive_as_they_were_said() -> None:
 
 
 def test_a_heartbeat_arrives_as_it_was_sent() -> None:
-    story = Story()
-    story.starts(launch())
-    story.observes(seen(state=KernelState.EXITED, exit_code=9, reason="signal 9"))
-    beat = heartbeat_of(story.holdings, sequence=4, load={"load_milli": 1500})
+    agent = SupervisorHarness()
+    agent.start(launch())
+    agent.observe(seen(state=KernelState.EXITED, exit_code=9, reason="signal 9"))
+    beat = heartbeat_of(agent.table, sequence=4, load={"load_milli": 1500})
 
     assert state_of(AgentId("a1"), beat) == AgentState(
         AgentId("a1"),

@@ -13,13 +13,14 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Response as HttpResponse
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.agent.link.backoff import Backoff
-from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink, UnsafeAddress
+from sokovan.agent.link.manager_link import STEADY_MS, Backoff, ManagerAddress, ManagerLink, Reconnects, UnsafeAddress
 from sokovan.wire.frames import (
     LINK_PATH,
     PROTOCOL,
@@ -43,7 +44,7 @@ WELCOME = Welcome(incarnation=1, heartbeat_s=60.0)
 ASK = Request(number=1, incarnation=1, allowed_ms=5000, ask=ForgetKernel("k1", 1))
 
 
-class Duty:
+class RecordingHandler:
     """An agent that only notes what its link tells it."""
 
     def __init__(self) -> None:
@@ -66,13 +67,13 @@ class Duty:
         link.number += 1
         self.welcomes.append(welcome)
 
-    def asked(self, _link: ManagerLink, request: Request) -> None:
+    def requested(self, _link: ManagerLink, request: Request) -> None:
         self.requests.append(request)
 
     def closed(self, _link: ManagerLink) -> None:
         self.closings += 1
 
-    def tell(self, line: str) -> None:
+    def log(self, line: str) -> None:
         self.told.append(line)
 
 
@@ -111,16 +112,16 @@ def _bytes(content: str | bytes) -> bytes:
 
 class Rig:
     def __init__(self, far: Far, port: int) -> None:
-        self.far, self.duty = far, Duty()
+        self.far, self.handler = far, RecordingHandler()
         address = ManagerAddress(f"ws://127.0.0.1:{port}/", "secret")
-        self.link = ManagerLink(address, self.duty, SystemClock(), chance=lambda: 0.0)
+        self.link = ManagerLink(address, self.handler, SystemClock(), jitter=lambda: 0.0)
         self.task = asyncio.ensure_future(self.link.run(backoff=Backoff(first_s=0.01, most_s=0.05)))
 
     async def opened(self) -> None:
-        await comes_true(lambda: self.duty.welcomes and self.far.sockets)
+        await comes_true(lambda: self.handler.welcomes and self.far.sockets)
 
     def opened_times(self, times: int) -> bool:
-        return len(self.far.sockets) == times == len(self.duty.welcomes)
+        return len(self.far.sockets) == times == len(self.handler.welcomes)
 
 
 @asynccontextmanager
@@ -143,14 +144,14 @@ async def test_a_link_begins_with_hello_and_the_credential() -> None:
 
         assert rig.far.heard[0] == HELLO
         assert rig.far.headers == ["Bearer secret"]
-        assert rig.duty.welcomes == [WELCOME]
+        assert rig.handler.welcomes == [WELCOME]
 
 
 async def test_a_request_is_answered_or_refused() -> None:
     async with linked() as rig:
         await rig.opened()
         await rig.far.says(ASK)
-        await comes_true(lambda: rig.duty.requests == [ASK])
+        await comes_true(lambda: rig.handler.requests == [ASK])
         rig.link.answer(1, Done())
         rig.link.answer(1, Done())
         rig.link.problem(2, "x", "nobody asked")
@@ -168,7 +169,7 @@ async def test_heartbeats_come_by_the_clock_and_when_something_changed() -> None
         await comes_true(lambda: len(rig.far.of(Heartbeat)) >= 3)
     async with linked() as rig:
         await rig.opened()
-        rig.link.beat()
+        rig.link.send_heartbeat()
         await comes_true(lambda: len(rig.far.of(Heartbeat)) == 1)
         await rig.far.says(ReportNow())
         await comes_true(lambda: len(rig.far.of(Heartbeat)) == 2)
@@ -178,12 +179,12 @@ async def test_many_changes_share_a_heartbeat() -> None:
     async with linked() as rig:
         await rig.opened()
         for _ in range(1000):
-            rig.link.beat()
+            rig.link.send_heartbeat()
         await comes_true(lambda: rig.far.of(Heartbeat))
         await rig.far.says(ASK)
-        await comes_true(lambda: rig.duty.requests)
+        await comes_true(lambda: rig.handler.requests)
 
-        assert rig.duty.beats <= 2
+        assert rig.handler.beats <= 2
 
 
 async def test_a_link_that_breaks_is_dialled_again() -> None:
@@ -191,9 +192,9 @@ async def test_a_link_that_breaks_is_dialled_again() -> None:
         for times in range(1, 4):
             await comes_true(partial(rig.opened_times, times))
             rig.far.sockets[-1].transport.abort()
-        await comes_true(lambda: len(rig.duty.welcomes) == 4)
+        await comes_true(lambda: len(rig.handler.welcomes) == 4)
 
-        assert rig.duty.closings == 3
+        assert rig.handler.closings == 3
 
 
 async def test_a_manager_that_is_not_there_is_dialled_until_it_is() -> None:
@@ -201,9 +202,9 @@ async def test_a_manager_that_is_not_there_is_dialled_until_it_is() -> None:
         await rig.opened()
         assert rig.far.server is not None
         rig.far.server.close()
-        await comes_true(lambda: len(rig.duty.told) >= 3)
+        await comes_true(lambda: len(rig.handler.told) >= 3)
 
-        assert "Connect call failed" in rig.duty.told[-1]
+        assert "Connect call failed" in rig.handler.told[-1]
 
 
 async def test_a_refusal_is_told_and_tried_again_later() -> None:
@@ -211,11 +212,11 @@ async def test_a_refusal_is_told_and_tried_again_later() -> None:
         far.first = HelloRefused(code="draining", message="come back later")
 
     async with linked(refusing) as rig:
-        await comes_true(lambda: rig.duty.hellos >= 3)
+        await comes_true(lambda: rig.handler.hellos >= 3)
 
-        assert "come back later" in rig.duty.told[0]
-        assert not rig.duty.welcomes
-        assert rig.duty.closings == 0
+        assert "come back later" in rig.handler.told[0]
+        assert not rig.handler.welcomes
+        assert rig.handler.closings == 0
 
 
 @pytest.mark.parametrize("first", [b"\x01rubbish", bytes((PROTOCOL + 1,)) + b"?", Heartbeat(incarnation=1, sequence=1)])
@@ -224,30 +225,30 @@ async def test_a_manager_that_talks_nonsense_is_left_and_dialled_again(first: Fr
         far.first = first
 
     async with linked(prepared) as rig:
-        await comes_true(lambda: rig.duty.hellos >= 2)
+        await comes_true(lambda: rig.handler.hellos >= 2)
 
-        assert rig.duty.told
-        assert not rig.duty.welcomes
+        assert rig.handler.told
+        assert not rig.handler.welcomes
 
 
 async def test_a_frame_out_of_place_ends_the_link() -> None:
     async with linked() as rig:
         await rig.opened()
         await rig.far.says(HELLO)
-        await comes_true(lambda: rig.duty.closings == 1)
+        await comes_true(lambda: rig.handler.closings == 1)
 
-        assert "out of place" in rig.duty.told[0]
+        assert "out of place" in rig.handler.told[0]
 
 
 async def test_what_is_not_answered_on_one_link_is_not_answered_on_the_next() -> None:
     async with linked() as rig:
         await rig.opened()
         await rig.far.says(ASK)
-        await comes_true(lambda: rig.duty.requests)
+        await comes_true(lambda: rig.handler.requests)
         rig.far.sockets[-1].transport.abort()
-        await comes_true(lambda: len(rig.far.sockets) == 2 and len(rig.duty.welcomes) == 2)
+        await comes_true(lambda: len(rig.far.sockets) == 2 and len(rig.handler.welcomes) == 2)
         rig.link.answer(1, Done())
-        rig.link.beat()
+        rig.link.send_heartbeat()
         await comes_true(lambda: rig.far.of(Heartbeat))
 
         assert rig.far.of(Response) == []
@@ -276,16 +277,16 @@ async def test_a_manager_with_tls_is_linked_to_only_if_its_certificate_is_truste
     theirs.load_cert_chain(made, key)
     if trusted:
         ours.load_verify_locations(made)
-    far, duty = Far(), Duty()
+    far, handler = Far(), RecordingHandler()
     async with serve(far.serve, "127.0.0.1", 0, compression=None, close_timeout=0.1, ssl=theirs) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         address = ManagerAddress(f"wss://127.0.0.1:{port}", "secret", tls=ours)
-        task = asyncio.ensure_future(ManagerLink(address, duty, SystemClock(), chance=lambda: 0.0).run())
-        await comes_true(lambda: duty.welcomes or any("CERTIFICATE_VERIFY_FAILED" in line for line in duty.told))
+        task = asyncio.ensure_future(ManagerLink(address, handler, SystemClock(), jitter=lambda: 0.0).run())
+        await comes_true(lambda: handler.welcomes or any("CERTIFICATE_VERIFY_FAILED" in line for line in handler.told))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    assert bool(duty.welcomes) is trusted
+    assert bool(handler.welcomes) is trusted
     assert far.headers == (["Bearer secret"] if trusted else [])
 
 
@@ -305,7 +306,7 @@ def test_plaintext_is_a_decision_that_somebody_writes_down() -> None:
 
 
 async def test_a_door_that_stays_shut_says_why() -> None:
-    duty = Duty()
+    handler = RecordingHandler()
 
     def shut(socket: ServerConnection, _request: object) -> HttpResponse:
         return socket.respond(HTTPStatus.UNAUTHORIZED, "this credential opens nothing here\n")
@@ -315,9 +316,63 @@ async def test_a_door_that_stays_shut_says_why() -> None:
 
     async with serve(nobody_comes, "127.0.0.1", 0, process_request=shut) as server:
         port = next(iter(server.sockets)).getsockname()[1]
-        link = ManagerLink(ManagerAddress(f"ws://127.0.0.1:{port}", "x"), duty, SystemClock(), chance=lambda: 0.0)
+        link = ManagerLink(ManagerAddress(f"ws://127.0.0.1:{port}", "x"), handler, SystemClock(), jitter=lambda: 0.0)
         dialling = asyncio.ensure_future(link.run())
-        await comes_true(lambda: bool(duty.told))
+        await comes_true(lambda: bool(handler.told))
         dialling.cancel()
-    assert duty.told[0].endswith("refuses this agent: this credential opens nothing here")
-    assert duty.hellos == 0
+    assert handler.told[0].endswith("refuses this agent: this credential opens nothing here")
+    assert handler.hellos == 0
+
+
+def test_the_wait_doubles_up_to_the_longest() -> None:
+    waits = Backoff(first_s=1.0, most_s=10.0)
+
+    assert [waits.delay_s(failures, jitter=1.0) for failures in range(6)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+@given(st.integers(0, 10**9), st.floats(0, 1, exclude_max=True))
+def test_the_wait_is_never_longer_than_the_longest_nor_shorter_than_half_of_the_first(
+    failures: int, jitter: float
+) -> None:
+    waits = Backoff(first_s=0.5, most_s=30.0)
+
+    assert 0.25 <= waits.delay_s(failures, jitter=jitter) <= 30.0
+
+
+def test_two_agents_of_different_chance_do_not_knock_together() -> None:
+    assert Backoff().delay_s(3, jitter=0.1) != Backoff().delay_s(3, jitter=0.9)
+
+
+def pauses(redialling: Reconnects, *lasted_ms: int | None) -> list[float]:
+    return [redialling.delay_s(lasted, jitter=1.0) for lasted in lasted_ms]
+
+
+def test_a_manager_that_is_away_is_dialled_less_and_less() -> None:
+    away = Reconnects(Backoff(first_s=1.0, most_s=30.0))
+
+    assert pauses(away, *[None] * 7) == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+
+
+def test_a_welcome_ends_the_account_of_dials_in_vain() -> None:
+    redialling = Reconnects(Backoff(first_s=1.0, most_s=30.0))
+
+    assert pauses(redialling, *[None] * 6, 100, None, None) == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 1.0, 1.0, 2.0]
+
+
+def test_a_manager_that_dies_soon_after_each_welcome_is_dialled_less_but_never_long_after() -> None:
+    dying = Reconnects(Backoff(first_s=1.0, most_s=30.0, welcomed_most_s=5.0))
+    # In between it is not there for a moment, as it is while it starts again.
+    found = pauses(dying, *[100, None] * 6)
+
+    assert found[::2] == [1.0, 2.0, 4.0, 5.0, 5.0, 5.0]
+    assert found[1::2] == [1.0] * 6
+
+
+def test_a_link_that_lasted_forgives_everything() -> None:
+    redialling = Reconnects(Backoff(first_s=1.0))
+
+    assert pauses(redialling, 100, 100, 100, STEADY_MS, 100) == [1.0, 2.0, 4.0, 1.0, 1.0]
+
+
+def test_an_agent_with_a_short_patience_keeps_to_it() -> None:
+    assert Backoff(first_s=1.0, most_s=2.0).delay_s(9, jitter=1.0, welcomed=True) == 2.0

@@ -15,7 +15,7 @@ from sokovan.agent.link.translation import (
     event_of,
     heartbeat_of,
     hello_of,
-    image_word,
+    image_status,
     kernel_entries,
     reply_of,
 )
@@ -27,7 +27,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.runtime import KernelState
 from sokovan.wire import frames
-from tests.unit.agent.stories import Story, key, launch, seen
+from tests.unit.agent.supervisor_harness import SupervisorHarness, key, launch, seen
 
 TOKEN = Token(1, 7)
 CREATE = frames.CreateKernel(kernel_id="k1", attempt=2, session_id="s1", image="python", command=("true",))
@@ -67,9 +67,9 @@ def test_an_agent_says_who_it_is_and_what_it_has() -> None:
         labels={"rack": "r1"},
         kernels_max=5,
     )
-    story = Story()
-    story.creates(launch("k1"))
-    hello = hello_of(inventory, replace(story.holdings, incarnation=4))
+    agent = SupervisorHarness()
+    agent.create(launch("k1"))
+    hello = hello_of(inventory, replace(agent.table, incarnation=4))
 
     assert (hello.agent_id, hello.incarnation, hello.slots) == ("a1", 4, {"cpu": 4000})
     assert hello.devices == (frames.DeviceEntry("gpu0", "cuda.device", 1),)
@@ -79,20 +79,20 @@ def test_an_agent_says_who_it_is_and_what_it_has() -> None:
 
 
 def test_a_heartbeat_lists_every_kernel() -> None:
-    story = Story()
+    agent = SupervisorHarness()
     for name in ("b", "a"):
-        story.creates(launch(name))
-    beat = heartbeat_of(story.holdings, sequence=1, load={})
+        agent.create(launch(name))
+    send_heartbeat = heartbeat_of(agent.table, sequence=1, load={})
 
-    assert [entry.kernel_id for entry in beat.kernels] == ["a", "b"]
+    assert [entry.kernel_id for entry in send_heartbeat.kernels] == ["a", "b"]
 
 
 def test_words_that_are_too_long_for_a_frame_are_cut() -> None:
-    story = Story()
-    story.starts(launch("k"))
-    story.observes(seen("k", state=KernelState.EXITED, exit_code=127, reason="x" * 99_999))
-    assert len(kernel_entries(story.holdings)[0].reason) == REASON_MAX
-    assert len(image_word(ImageReport("i", ImageState.FAILED, "x" * 99_999)).detail) == DETAIL_MAX
+    agent = SupervisorHarness()
+    agent.start(launch("k"))
+    agent.observe(seen("k", state=KernelState.EXITED, exit_code=127, reason="x" * 99_999))
+    assert len(kernel_entries(agent.table)[0].reason) == REASON_MAX
+    assert len(image_status(ImageReport("i", ImageState.FAILED, "x" * 99_999)).detail) == DETAIL_MAX
 
 
 def test_nothing_to_say_is_done() -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from sokovan.agent.instructions import Instruction, SendAnswer, SendProblem, StartInstruction
-from sokovan.agent.journal_records import JournalRecord, KernelKey, Memory, recalled
+from sokovan.agent.journal_records import JournalRecord, JournalState, KernelKey, replayed
 from sokovan.agent.kernel_table import KernelTable, ManagedKernel, Token, restored
 from sokovan.agent.messages import (
     CreateRequested,
     Event,
     ForgetRequested,
+    Instruction,
     LinkOpened,
     Observed,
     RuntimeClaim,
+    SendAnswer,
+    SendProblem,
     StartFinished,
+    StartInstruction,
     StopRequested,
 )
 from sokovan.agent.supervisor import step
@@ -65,24 +68,26 @@ def seen(
     return Observation(KernelId(name), attempt, state, exit_code=exit_code, reason=reason)
 
 
-class Story:
-    """One agent: its holdings, its journal, and what it was told to do."""
+class SupervisorHarness:
+    """One agent: its table, its journal, and what it was told to do."""
 
-    def __init__(self, holdings: KernelTable = FRESH, *, memory: Memory | None = None, looks: bool = True) -> None:
-        self.memory = memory or Memory()
-        self.holdings = restored(holdings, self.memory) if memory else holdings
+    def __init__(
+        self, table: KernelTable = FRESH, *, journal: JournalState | None = None, connected: bool = True
+    ) -> None:
+        self.journal = journal or JournalState()
+        self.table = restored(table, self.journal) if journal else table
         self.done: list[Instruction] = []
         self.records: list[JournalRecord] = []
         self._number = 0
         self.now_ms = 0
-        if looks:
-            self.happens(LinkOpened(1, INCARNATION))
-            self.observes()
+        if connected:
+            self.apply(LinkOpened(1, INCARNATION))
+            self.observe()
 
-    def happens(self, event: Event) -> tuple[Instruction, ...]:
-        result = step(self.holdings, event)
-        self.holdings = result.holdings
-        self.memory = recalled(self.memory, result.records)
+    def apply(self, event: Event) -> tuple[Instruction, ...]:
+        result = step(self.table, event)
+        self.table = result.table
+        self.journal = replayed(self.journal, result.records)
         self.records.extend(result.records)
         self.done.extend(result.instructions)
         return result.instructions
@@ -91,43 +96,43 @@ class Story:
         self._number += 1
         return Token(1, self._number)
 
-    def creates(self, what: CreateKernel, *, incarnation: int = INCARNATION) -> tuple[Instruction, ...]:
-        return self.happens(CreateRequested(self.token(), incarnation, what))
+    def create(self, what: CreateKernel, *, incarnation: int = INCARNATION) -> tuple[Instruction, ...]:
+        return self.apply(CreateRequested(self.token(), incarnation, what))
 
-    def starts(self, what: CreateKernel) -> None:
+    def start(self, what: CreateKernel) -> None:
         """A create that goes well, up to the observation that shows it running."""
-        assert StartInstruction(what) in self.creates(what)
-        self.happens(StartFinished(KernelKey.of(what)))
-        shown = [
+        assert StartInstruction(what) in self.create(what)
+        self.apply(StartFinished(KernelKey.of(what)))
+        listed = [
             seen(other.kernel_id, other.attempt, state=KernelState.RUNNING)
-            for other, held in self.holdings.kernels.items()
-            if held.exit_code is None
+            for other, kernel in self.table.kernels.items()
+            if kernel.exit_code is None
         ]
-        self.observes(*shown)
+        self.observe(*listed)
 
-    def stops(self, which: KernelKey, *, incarnation: int = INCARNATION, grace_s: float = 3.0) -> GoneProof | None:
+    def stop(self, which: KernelKey, *, incarnation: int = INCARNATION, grace_s: float = 3.0) -> GoneProof | None:
         """What the agent says to a stop; None if it refuses."""
-        done = self.happens(StopRequested(self.token(), incarnation, which, grace_s))
-        words = [instruction.word for instruction in done if isinstance(instruction, SendAnswer)]
-        assert len(words) <= 1
-        word = words[0] if words else None
-        assert word is None or isinstance(word, GoneProof)
-        return word
+        done = self.apply(StopRequested(self.token(), incarnation, which, grace_s))
+        results = [instruction.result for instruction in done if isinstance(instruction, SendAnswer)]
+        assert len(results) <= 1
+        result = results[0] if results else None
+        assert result is None or isinstance(result, GoneProof)
+        return result
 
-    def forgets(self, which: KernelKey, *, incarnation: int = INCARNATION) -> tuple[Instruction, ...]:
-        return self.happens(ForgetRequested(self.token(), incarnation, which))
+    def forget(self, which: KernelKey, *, incarnation: int = INCARNATION) -> tuple[Instruction, ...]:
+        return self.apply(ForgetRequested(self.token(), incarnation, which))
 
-    def observes(
+    def observe(
         self,
         *observations: Observation,
         begun: int | None = None,
         claims: Mapping[KernelKey, RuntimeClaim] | None = None,
     ) -> tuple[Instruction, ...]:
-        at = self.holdings.tick if begun is None else begun
-        return self.happens(Observed(observations, at, self.now_ms, claims or {}))
+        at = self.table.tick if begun is None else begun
+        return self.apply(Observed(observations, at, self.now_ms, claims or {}))
 
-    def held(self, which: KernelKey) -> ManagedKernel:
-        return self.holdings.kernels[which]
+    def kernel(self, which: KernelKey) -> ManagedKernel:
+        return self.table.kernels[which]
 
 
 def problem_of(done: tuple[Instruction, ...]) -> str:
