@@ -38,7 +38,7 @@ class WatchOptions:
 
 
 class Watcher:
-    """Observes the runtime repeatedly, one observation at a time to keep them in order."""
+    """Observes the runtime repeatedly; one observation at a time keeps the order."""
 
     def __init__(
         self,
