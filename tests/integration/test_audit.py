@@ -36,7 +36,7 @@ class Spoiled(SqlStore):
         super().__init__(healthy.database, ids=healthy._ids)
         self._statements = statements
 
-    async def read_apart(self, work: Work[R]) -> R:
+    async def read_long(self, work: Work[R]) -> R:
         async with self.database.writing() as connection:
             for statement in self._statements:
                 await connection.exec_driver_sql(statement)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_JUDGED
+from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_CHECKED
 
 INTRODUCTION = """\
 # Invariants
@@ -26,5 +26,5 @@ The numbers that are missing belong to laws that rows alone cannot tell. They ar
 def page() -> str:
     """The page of invariants, judged and not judged."""
     judged = [f"| `{law.id}` | {law.title} | {law.meaning} |\n" for law in INVARIANTS]
-    others = [f"| `{law}` | {why} |\n" for law, why in NOT_JUDGED.items()]
+    others = [f"| `{law}` | {why} |\n" for law, why in NOT_CHECKED.items()]
     return "".join((INTRODUCTION, *judged, OTHERS, *others))

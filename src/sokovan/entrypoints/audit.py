@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql import migration
-from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_JUDGED, AuditFinding, audit
+from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_CHECKED, AuditFinding, audit
 from sokovan.adapters.sql.store import SqlStore, TransactionRetry
 from sokovan.domain.errors import InvalidInput, listed, quoted
 from sokovan.entrypoints.database import opened, shown
@@ -62,8 +62,8 @@ def chosen(text: str) -> list[str]:
     if not wanted:
         raise UnknownInvariant("name at least one invariant")
     for name in wanted:
-        if name in NOT_JUDGED:
-            raise UnknownInvariant(f"{name} is not judged from the store: {NOT_JUDGED[name]}")
+        if name in NOT_CHECKED:
+            raise UnknownInvariant(f"{name} is not judged from the store: {NOT_CHECKED[name]}")
         if name not in known:
             close = get_close_matches(name, sorted(known), n=3)
             asked = f"; did you mean {listed(close)}?" if close else ""

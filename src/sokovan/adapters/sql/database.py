@@ -1,14 +1,18 @@
-"""A pool of connections that knows its database: time, turns, errors."""
+"""Connection pool for SQLite or PostgreSQL: transactions, time, error classes."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -19,16 +23,15 @@ from sqlalchemy.pool import StaticPool
 
 from sokovan.adapters.sql.schema.columns import server_time
 from sokovan.adapters.sql.sqlite_driver import OneHopConnection, connector
-from sokovan.adapters.sql.turns import Turns, turns_of
 from sokovan.domain.errors import InvalidInput, quoted
 from sokovan.ports.environment import Clock
 
-# Deadlock and serialization failure: the database asks for another try.
+# Serialization failure, deadlock, lock not available: the transaction may be retried.
 _TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
-# The server went away or is not there yet: 08 is the class of connection errors. 57014 is a statement that took too
-# long: whether the server or the driver's own time-out ends it first is chance, and must make no difference.
+# The server stopped or is not up yet; class 08 are connection errors. 57014 is a statement timeout of the server: it
+# must count like the driver's own timeout, because either may fire first.
 _SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300", "57014", "53100", "25006"})
-# A full disk ends SQLite's transaction by itself, and with it the savepoints inside.
+# A full disk makes SQLite roll back the transaction, including its savepoints.
 _SQLITE_TRY_AGAIN = (
     "database is locked",
     "database table is locked",
@@ -37,12 +40,12 @@ _SQLITE_TRY_AGAIN = (
     "no such savepoint",
 )
 _READ_ONLY = "sokovan_read_only"
-# How much SQLite waits for the disk where it need not: its file stays whole all the same.
-NOT_LASTING = "NORMAL"
+# The `synchronous` level for writes that need not be durable; the file stays consistent.
+RELAXED_SYNCHRONOUS = "NORMAL"
 
 
 class UnknownDatabase(InvalidInput):
-    """A storage address that names no database we can keep facts in."""
+    """The storage address does not name a supported database."""
 
     code = "unknown-database"
     hint = "use sqlite:///path/to/state.db, sqlite:// (in memory) or postgresql://user@host/name"
@@ -50,15 +53,88 @@ class UnknownDatabase(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSettings:
-    """How to reach the database."""
+    """Address and limits of the database connection."""
 
     url: str
     pool_size: int = 10
     statement_timeout_s: float = 30.0
-    # SQLite only: FULL survives a power cut with every commit, NORMAL may lose the last ones but never breaks.
+    # SQLite only: FULL makes every commit durable; NORMAL may lose the last commits in a power cut, but never corrupts.
     synchronous: str = "FULL"
-    # Nothing is written, whoever asks: a file that is not there is not made, and one that is keeps its journal.
+    # Refuse all writes: a missing file is not created, and an existing one keeps its journal mode.
     read_only: bool = False
+
+
+class WriterQueue:
+    """FIFO queue for the single SQLite writer, shared by all loops and threads.
+
+    Waiting inside SQLite is polling and not fair; waiting here is first come, first
+    served, without delay. A process may use one file from several event loops, each in
+    its own thread. Writers of other processes still compete inside the database.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @asynccontextmanager
+    async def acquired(self) -> AsyncIterator[None]:
+        """Wait for the writer slot, and hold it until the end of the block."""
+        await self._acquire()
+        try:
+            yield
+        finally:
+            self._release()
+
+    async def _acquire(self) -> None:
+        with self._lock:
+            if not self._taken:
+                self._taken = True
+                return
+            mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(mine)
+        try:
+            await mine
+        except asyncio.CancelledError:
+            self._withdraw(mine)
+            raise
+
+    def _withdraw(self, mine: asyncio.Future[None]) -> None:
+        """Leave the queue; a slot that was granted at the same moment goes to the next waiter."""
+        with self._lock:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+                return
+        self._release()
+
+    def _release(self) -> None:
+        """Grant the slot to the first waiter, or free it."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._taken = False
+                    return
+                following = self._waiting.popleft()
+            try:
+                following.get_loop().call_soon_threadsafe(_wake, following)
+            except RuntimeError:
+                continue  # its loop is closed, so it no longer waits
+            return
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+_QUEUES_LOCK = threading.Lock()
+_QUEUES: WeakValueDictionary[str, WriterQueue] = WeakValueDictionary()
+
+
+def writer_queue(path: str) -> WriterQueue:
+    """The one queue of a file in this process, however its path is written."""
+    with _QUEUES_LOCK:
+        return _QUEUES.setdefault(os.path.realpath(path), WriterQueue())
 
 
 class Database:
@@ -71,32 +147,32 @@ class Database:
         self.is_postgresql = self.url.get_backend_name() == "postgresql"
         self.in_memory = not self.is_postgresql and self.url.database in {None, "", ":memory:"}
         self.engine = _postgresql(self.url, settings) if self.is_postgresql else _sqlite(self.url, settings)
-        self._turns = self._queue()
+        self._writers = self._writer_queue()
 
     @asynccontextmanager
-    async def writing(self, *, lasting: bool = True) -> AsyncIterator[AsyncConnection]:
-        """A connection in a transaction that may write. Rolls back unless it is committed.
+    async def writing(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
+        """A connection in a write transaction, rolled back unless it is committed.
 
-        What need not be `lasting` may be lost with the machine's power, on SQLite, until
-        the next commit that is.
+        On SQLite a commit that is not `durable` may be lost in a power cut until the next
+        durable commit.
         """
-        async with self._turn(), self._transaction(read_only=False, at_hand=True, lasting=lasting) as connection:
+        async with self._writer_slot(), self._transaction(read_only=False, inline=True, durable=durable) as connection:
             yield connection
 
     @asynccontextmanager
-    async def reading(self, *, at_hand: bool = False) -> AsyncIterator[AsyncConnection]:
-        """A connection that sees one state of the database.
+    async def reading(self, *, inline: bool = False) -> AsyncIterator[AsyncConnection]:
+        """A connection with one consistent view of the database.
 
-        `at_hand`: on SQLite its statements run in the caller's thread, for reads that
-        are over before a way to another thread and back would be.
+        `inline`: on SQLite the statements run in the caller's thread, for reads that take
+        less time than a switch to the connection's thread and back.
         """
-        # In memory there is only one connection, and a transaction on it is one for everybody.
-        alone = self._turn() if self.in_memory else nullcontext()
-        async with alone, self._transaction(read_only=True, at_hand=at_hand) as connection:
+        # An in-memory database has one connection, so that a transaction on it must be exclusive.
+        exclusive = self._writer_slot() if self.in_memory else nullcontext()
+        async with exclusive, self._transaction(read_only=True, inline=inline) as connection:
             yield connection
 
     async def now_ms(self, connection: AsyncConnection) -> int:
-        """The database's time. For SQLite that is this machine's, and so the clock's."""
+        """The database's time; for SQLite that is the local clock."""
         if self.is_postgresql:
             return int((await connection.execute(sa.select(server_time()))).scalar_one())
         return self.clock.now_ms()
@@ -105,33 +181,33 @@ class Database:
         """Close every connection."""
         await self.engine.dispose()
 
-    def _queue(self) -> Turns | None:
-        """Who writes next: SQLite has one writer, PostgreSQL sees to it itself."""
+    def _writer_queue(self) -> WriterQueue | None:
+        """The queue of SQLite's single writer; None for PostgreSQL, which needs none."""
         if self.is_postgresql:
             return None
-        return Turns() if self.in_memory else turns_of(str(self.url.database))
+        return WriterQueue() if self.in_memory else writer_queue(str(self.url.database))
 
-    def _turn(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext() if self._turns is None else self._turns.turn()
+    def _writer_slot(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._writers is None else self._writers.acquired()
 
     @asynccontextmanager
     async def _transaction(
-        self, *, read_only: bool, at_hand: bool, lasting: bool = True
+        self, *, read_only: bool, inline: bool, durable: bool = True
     ) -> AsyncIterator[AsyncConnection]:
         async with self.engine.connect() as connection:
             if read_only:
                 await connection.execution_options(**self._reading_options())
-                if at_hand:  # a beginning that only reads waits for nobody
-                    await _take_in_hand(connection)
+                if inline:  # a deferred BEGIN takes no lock, so it does not wait
+                    await _run_inline(connection)
             elif not self.is_postgresql:
-                await _wait_for_the_disk(connection, self._synchronous if lasting else NOT_LASTING)
+                await _set_synchronous(connection, self._synchronous if durable else RELAXED_SYNCHRONOUS)
             transaction = await connection.begin()
             try:
-                if at_hand:
-                    await _take_in_hand(connection)
+                if inline:
+                    await _run_inline(connection)
                 yield connection
             finally:
-                # Also where a commit failed: the next one must not find itself inside of what is left of this one.
+                # Also after a failed commit: the connection must not return to the pool inside a transaction.
                 if connection.get_transaction() is not None:
                     await transaction.rollback()
 
@@ -141,38 +217,38 @@ class Database:
         return {_READ_ONLY: True}
 
 
-async def _wait_for_the_disk(connection: AsyncConnection, level: str) -> None:
-    """Set how much a commit waits for the disk, on SQLite."""
+async def _set_synchronous(connection: AsyncConnection, level: str) -> None:
+    """Set the `synchronous` level of the next commit, on SQLite."""
     driver = (await connection.get_raw_connection()).driver_connection
     if isinstance(driver, OneHopConnection):
-        driver.keep_to(level)
+        driver.set_synchronous(level)
 
 
-async def _take_in_hand(connection: AsyncConnection) -> None:
-    """Let the statements of a transaction run without a detour, on SQLite."""
+async def _run_inline(connection: AsyncConnection) -> None:
+    """Run the statements of a transaction in the caller's thread, on SQLite."""
     driver = (await connection.get_raw_connection()).driver_connection
     if isinstance(driver, OneHopConnection):
-        driver.at_hand = True
+        driver.inline = True
 
 
-def wants_another_try(error: BaseException) -> bool:
-    """Whether the whole unit of work may simply be tried again."""
+def is_retryable(error: BaseException) -> bool:
+    """Whether the whole unit of work may be retried."""
     if not isinstance(error, DBAPIError):
         return False
     text = str(error.orig)
     return _state_of(error) in _TRY_AGAIN or any(sign in text for sign in _SQLITE_TRY_AGAIN)
 
 
-def lost_connection(error: BaseException) -> bool:
-    """Whether the database could not be reached in time, or went away in the middle."""
-    # SQLAlchemy's own time-out: every connection of the pool was busy for too long.
+def is_connection_loss(error: BaseException) -> bool:
+    """Whether the database could not be reached in time, or the connection was lost."""
+    # SQLAlchemy's TimeoutError: every connection of the pool was busy for too long.
     if isinstance(error, OSError | TimeoutError | asyncio.TimeoutError | sa.exc.TimeoutError):
         return True
     if not isinstance(error, DBAPIError):
         return False
     state = _state_of(error)
     gone = state in _SERVER_AWAY or state.startswith("08")
-    # An InterfaceError may also be a mistake of ours, such as too many parameters: then trying again does not help.
+    # An InterfaceError may also be a programming error, such as too many parameters, which a retry does not fix.
     closed = isinstance(error, InterfaceError) and "clos" in str(error.orig)
     return gone or error.connection_invalidated or closed
 
@@ -184,18 +260,18 @@ def _state_of(error: DBAPIError) -> str:
 def _driver_url(text: str) -> URL:
     try:
         url = make_url(text)
-    except (sa.exc.ArgumentError, ValueError) as error:  # ValueError: a port that is no number
+    except (sa.exc.ArgumentError, ValueError) as error:  # ValueError: the port is not a number
         raise UnknownDatabase(f"{quoted(_without_password(text))} is not the address of a database") from error
     backend = url.get_backend_name()
     if backend in {"postgres", "postgresql"}:
         return _postgresql_url(url)
     if backend == "sqlite":
         return url.set(drivername="sqlite+aiosqlite")
-    raise UnknownDatabase(f"{quoted(backend)} is not a database that sokovan knows")
+    raise UnknownDatabase(f"{quoted(backend)} is not a supported database")
 
 
 def _postgresql_url(url: URL) -> URL:
-    """The address for the driver, which knows `sslmode` as `ssl` and fails on options it does not know."""
+    """The URL for the driver, which calls `sslmode` `ssl` and fails on unknown options."""
     options = {"ssl" if name == "sslmode" else name: value for name, value in url.query.items()}
     unknown = sorted(set(options) - {"ssl"})
     if unknown:
@@ -204,7 +280,7 @@ def _postgresql_url(url: URL) -> URL:
 
 
 def _without_password(text: str) -> str:
-    """What may be shown of an address: never what stands before the @."""
+    """The address without user and password, for error messages."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         scheme, rest = "", text
@@ -215,12 +291,12 @@ def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
     milliseconds = str(int(settings.statement_timeout_s * 1000))
     return create_async_engine(
         url,
-        # What users wrote must not come out in an error.
+        # User data must not appear in error messages.
         hide_parameters=True,
         pool_size=settings.pool_size,
         max_overflow=0,
         pool_timeout=settings.statement_timeout_s,
-        # A connection that died in the pool is found before it is used, not by the user.
+        # Detects dead connections in the pool before they are used.
         pool_pre_ping=True,
         connect_args={
             "timeout": 5,
@@ -246,9 +322,9 @@ def _sqlite(url: URL, settings: DatabaseSettings) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Connection) -> None:
-        # IMMEDIATE: a transaction that will write takes its turn at once, and cannot fail at its first write.
+        # IMMEDIATE: a write transaction takes the write lock at once, and cannot fail at its first write.
         reading = connection.get_execution_options().get(_READ_ONLY, False)
-        # Without a statement of SQLAlchemy's around it: each transaction begins with this one.
+        # On the raw cursor: it runs for each transaction, and SQLAlchemy's overhead would count.
         connection.connection.cursor().execute("BEGIN" if reading else "BEGIN IMMEDIATE")
 
     return engine

@@ -1,4 +1,4 @@
-"""Group commit: calls that arrive together share a transaction."""
+"""Group commit: concurrent calls share a transaction."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _Entry: TypeAlias = tuple[C, Sequence[T], "asyncio.Future[R]"]
 
 
 class GroupCommit(Generic[C, T, R]):
-    """Runs `commit(context, items)` for all who wait, one at a time.
+    """Runs `commit(context, items)` for all waiting callers, one batch at a time.
 
-    Whoever gets the lock works for everybody with the same context. Nobody waits
-    for a timer: a lone caller goes at once.
+    The caller that gets the lock commits for all callers with the same context. There
+    is no timer: a single caller proceeds at once.
     """
 
     def __init__(self, commit: Callable[[C, Sequence[Sequence[T]]], Awaitable[list[R]]], *, at_most: int) -> None:
@@ -25,22 +25,22 @@ class GroupCommit(Generic[C, T, R]):
         self._waiting: list[_Entry[C, T, R]] = []
 
     async def submit(self, context: C, items: Sequence[T]) -> R:
-        """What the commit gave for these items, once it is done.
+        """Commit these items and return their result.
 
-        Whether items of a caller that was cancelled meanwhile are committed is open.
+        The items of a caller that is cancelled meanwhile may or may not be committed.
         """
         entry: _Entry[C, T, R] = (context, items, asyncio.get_running_loop().create_future())
         self._waiting.append(entry)
         try:
-            # A caller that is cancelled takes nobody's answer with it, and the lock stays until the work is done.
-            return await asyncio.shield(asyncio.ensure_future(self._served(entry[2])))
+            # Shielded: the cancellation of one caller must not fail the others or release the lock early.
+            return await asyncio.shield(asyncio.ensure_future(self._serve(entry[2])))
         except asyncio.CancelledError:
             if entry in self._waiting:
                 self._waiting.remove(entry)
                 entry[2].cancel()
             raise
 
-    async def _served(self, mine: asyncio.Future[R]) -> R:
+    async def _serve(self, mine: asyncio.Future[R]) -> R:
         async with self._lock:
             while not mine.done():
                 await self._commit_batch(self._next_batch(self._waiting[0][0]))
@@ -53,7 +53,7 @@ class GroupCommit(Generic[C, T, R]):
             for _, _, future in batch:
                 future.cancel()
             raise
-        except Exception as error:  # noqa: BLE001  # whoever asked is told, whatever it is
+        except Exception as error:  # noqa: BLE001  # every error is passed to its callers
             for _, _, future in batch:
                 if not future.done():
                     future.set_exception(error)

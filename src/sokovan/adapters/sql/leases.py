@@ -1,4 +1,4 @@
-"""Leases on SQL, by the database's time."""
+"""Leases on SQL, measured by the database's clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sokovan.ports.leases import Lease
 
 
 class SqlLeases:
-    """Leases as rows. A change of holder waits for the writes of the one before it."""
+    """Leases as rows. A new holder waits for the writes of the previous one."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
@@ -74,7 +74,7 @@ async def _acquire(transaction: Transaction, name: str, *, holder: str, ttl_s: f
         return None
     if row.expires_ms > now:
         return await _extend(transaction, name, row, ttl_s=ttl_s) if row.holder == holder else None
-    # Expired, even if it was ours: somebody may have seen it free, so a new epoch begins.
+    # Expired, even if it was ours: others may have seen it free, so a new epoch begins.
     epoch = row.epoch + 1
     await transaction.execute(
         sa.update(LEASES).where(LEASES.c.name == name).values(holder=holder, epoch=epoch, expires_ms=expires)
@@ -84,18 +84,18 @@ async def _acquire(transaction: Transaction, name: str, *, holder: str, ttl_s: f
 
 
 async def _extend(transaction: Transaction, name: str, row: Row[Any], *, ttl_s: float) -> Lease:
-    # Never shorter: a renewal that was held up must not take back what a later one gave.
+    # Never shorter: a delayed renewal must not undo a later one.
     expires = max(row.expires_ms, transaction.now_ms + int(ttl_s * 1000))
     await transaction.execute(sa.update(LEASES).where(LEASES.c.name == name).values(expires_ms=expires))
     return Lease(name=name, holder=row.holder, epoch=row.epoch, expires_ms=expires)
 
 
 async def _begin_term(transaction: Transaction, name: str, *, holder: str, epoch: int) -> None:
-    values = {"name": name, "epoch": epoch, "holder": holder, "since_ms": await transaction.later_ms()}
+    values = {"name": name, "epoch": epoch, "holder": holder, "since_ms": await transaction.current_ms()}
     await transaction.execute(sa.insert(LEASE_TERMS), values)
 
 
 async def _locked(transaction: Transaction, name: str, *, renewing: bool = False) -> Row[Any] | None:
-    """The lease, locked: against writes of its leader too, unless it is only renewed."""
+    """The lease row, locked; a renewal does not block the leader's own writes."""
     statement = sa.select(LEASES).where(LEASES.c.name == name).with_for_update(key_share=renewing)
     return await transaction.first(statement)

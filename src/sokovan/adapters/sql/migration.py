@@ -1,4 +1,4 @@
-"""Bringing a database to the newest schema, by migrations."""
+"""Upgrades a database to the newest schema by migrations."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from sokovan.adapters.sql.schema.tables import METADATA
 from sokovan.domain.errors import SokovanError
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-# Any number that no other program on the same database is likely to use: "sokovan" in ASCII.
+# A lock id that other programs on the same database are unlikely to use: "sokovan" in ASCII.
 _UPGRADE_LOCK = int.from_bytes(b"sokovan")
 
 
 class SchemaMismatch(SokovanError):
-    """The database has another schema than this version of sokovan works with."""
+    """The schema of the database does not match this version of sokovan."""
 
     code = "schema-mismatch"
     hint = "run `sokovan db upgrade` once, with the newest version of sokovan among your machines"
 
 
 async def upgrade(database: Database) -> None:
-    """Bring a database to the newest schema.
+    """Upgrade a database to the newest schema.
 
-    An empty one gets the tables at once, which is what all migrations together lead
-    to, and quicker.
+    An empty database gets the current tables directly, which is faster than running
+    all migrations and has the same result.
     """
     script = ScriptDirectory.from_config(_config())
 
@@ -47,7 +47,7 @@ async def upgrade(database: Database) -> None:
         MigrationContext.configure(connection).stamp(script, "head")
         return True
 
-    async with _alone(database) as connection:
+    async with _exclusive(database) as connection:
         created = await connection.run_sync(create)
         await connection.commit()
     if not created:
@@ -60,16 +60,15 @@ async def upgrade_by_steps(database: Database) -> None:
 
 
 async def downgrade(database: Database, target: str) -> None:
-    """Go back to an earlier revision; `base` removes everything."""
+    """Downgrade to an earlier revision; `base` removes everything."""
     await _run(database, lambda script, revision: script._downgrade_revs(target, revision))
 
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """The revision a database is at, and the one that this version works with.
+    """The revision of a database, and the one that this version requires.
 
-    `known` says whether this version has heard of the first: a newer one, or another
-    program, may have written it.
+    `known` is false if a newer version or another program wrote the revision.
     """
 
     found: str | None
@@ -78,7 +77,7 @@ class Revisions:
 
 
 async def revisions(database: Database) -> Revisions:
-    """Where a database stands."""
+    """Read the revision of a database."""
     async with database.reading() as connection:
         found = await connection.run_sync(_revision)
     script = ScriptDirectory.from_config(_config())
@@ -97,20 +96,20 @@ async def _run(database: Database, steps: Callable[[ScriptDirectory, Any], Any])
     script = ScriptDirectory.from_config(_config())
 
     def migrate(connection: Connection) -> None:
-        # One transaction for all steps: a schema is old or new, never in between.
+        # One transaction for all steps, so that an upgrade is applied as a whole or not at all.
         context = EnvironmentContext(_config(), script, fn=lambda revision, _: steps(script, revision))
         with context:
             context.configure(connection=connection, transactional_ddl=True)
             context.run_migrations()
 
-    async with _alone(database) as connection:
+    async with _exclusive(database) as connection:
         await connection.run_sync(migrate)
         await connection.commit()
 
 
 @asynccontextmanager
-async def _alone(database: Database) -> AsyncIterator[AsyncConnection]:
-    """A transaction that no other upgrade shares; a second one waits, and finds the work done."""
+async def _exclusive(database: Database) -> AsyncIterator[AsyncConnection]:
+    """A transaction exclusive to one upgrade; a concurrent upgrade waits and finds nothing to do."""
     async with database.writing() as connection:
         if database.is_postgresql:
             await connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_UPGRADE_LOCK)))

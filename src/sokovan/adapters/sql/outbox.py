@@ -1,4 +1,4 @@
-"""The outbox: events that were committed, on their way to the bus."""
+"""Transactional outbox: committed events that are not published yet."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from sokovan.adapters.sql.database import Database, lost_connection, wants_another_try
+from sokovan.adapters.sql.database import Database, is_connection_loss, is_retryable
 from sokovan.adapters.sql.schema.tables import OUTBOX
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.domain.events import KINDS, Event
 
-# Made once: putting a statement together costs more than running it.
+# Built once: building a statement costs more than running it.
 _PENDING = (
     sa.select(OUTBOX.c.sequence, OUTBOX.c.events)
     .order_by(OUTBOX.c.sequence)
@@ -25,7 +25,7 @@ _REMOVE = sa.delete(OUTBOX).where(OUTBOX.c.sequence.in_(sa.bindparam("sequences"
 
 
 class SqlOutbox:
-    """The outbox on SQL. Two who publish at once take different lines."""
+    """The outbox on SQL. Concurrent publishers take different rows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -37,28 +37,28 @@ class SqlOutbox:
         except _NotPublished as stopped:
             raise stopped.error from None
         except (SQLAlchemyError, OSError, TimeoutError) as error:
-            if wants_another_try(error) or lost_connection(error):
-                raise StoreUnavailable("the database did not answer; the events stay where they are") from error
+            if is_retryable(error) or is_connection_loss(error):
+                raise StoreUnavailable("the database did not answer; the events stay in the outbox") from error
             raise
 
     async def _publish_pending(self, publish: Callable[[Sequence[Event]], Awaitable[None]], limit: int) -> int:
-        # What is not removed after a crash is published twice, so nobody waits for the disk here.
-        async with self._database.writing(lasting=False) as connection:
-            lines = (await connection.execute(_PENDING, {"limit": limit})).all()
-            if not lines:
+        # Not durable: after a crash the events are published again, which is allowed.
+        async with self._database.writing(durable=False) as connection:
+            rows = (await connection.execute(_PENDING, {"limit": limit})).all()
+            if not rows:
                 return 0
             try:
-                await publish([event for line in lines for event in _events(line.events)])
+                await publish([event for row in rows for event in _events(row.events)])
             except Exception as error:
                 raise _NotPublished(error) from error
-            # Published and not yet removed is published twice, never not at all.
-            await connection.execute(_REMOVE, {"sequences": [line.sequence for line in lines]})
+            # Removed after publishing: at-least-once delivery.
+            await connection.execute(_REMOVE, {"sequences": [row.sequence for row in rows]})
             await connection.commit()
-            return len(lines)
+            return len(rows)
 
 
 class _NotPublished(Exception):
-    """Carries what `publish` raised past the handling of the database's errors."""
+    """Carries an error of `publish` past the handling of database errors."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -66,10 +66,10 @@ class _NotPublished(Exception):
 
 
 def _events(text: str) -> Iterator[Event]:
-    """The events of a line; one that cannot be read here is passed over.
+    """The events of a row; an event that cannot be decoded is skipped.
 
-    It was a hint: whoever needs the fact reads the store, and the events behind it
-    must not wait for ever.
+    Events are hints, and the store has the facts; one unreadable event must not block
+    the events behind it.
     """
     for kind, body in msgspec.json.decode(text):
         with suppress(msgspec.ValidationError, KeyError):

@@ -1,4 +1,4 @@
-"""What is forgotten: rows that nobody can ask for any more."""
+"""Retention: removes rows that are no longer needed."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.verdicts import left_behind
+from sokovan.adapters.sql.repositories.verdicts import is_stale
 from sokovan.adapters.sql.schema.tables import COMMITS, REQUESTS, VERDICTS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.ports.storage import REQUESTS_KEPT_S
 
-# Rows that one unit of work removes: whoever wants to write meanwhile waits for it.
+# Rows removed per unit of work; other writers wait for it, so it must stay short.
 PRUNED_AT_ONCE = 2_000
 
 Work: TypeAlias = Callable[[SqlUnitOfWork], Awaitable[int]]
 
 
 async def prune(run: Callable[[Work], Awaitable[int]], *, older_than_s: float) -> int:
-    """Remove what is too old, in several units of work; how many rows."""
+    """Remove expired rows in several units of work; returns their number."""
     old: list[tuple[sa.Table, Callable[[int], sa.ColumnElement[bool]]]] = [
         (COMMITS, lambda now_ms: COMMITS.c.at_ms < now_ms - int(older_than_s * 1000)),
         (REQUESTS, lambda now_ms: REQUESTS.c.at_ms < now_ms - REQUESTS_KEPT_S * 1000),
-        (VERDICTS, lambda _: left_behind()),
+        (VERDICTS, lambda _: is_stale()),
     ]
     pruned = 0
     for table, too_old in old:

@@ -1,4 +1,4 @@
-"""Many rows as one parameter: a step costs one statement, however many."""
+"""Binds many rows as one parameter, so that a step takes one statement."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ FLAG = sa.Boolean()
 
 
 class Rows:
-    """A table that exists for one statement; its rows are bound as one JSON text.
+    """A table of bound values inside one statement, passed as one JSON text.
 
-    Statements are built once with `.table` and run many times with `bind(rows)`. On
-    PostgreSQL one array per column took half as long again, most of it in the driver
-    (record 42).
+    Statements are built once with `.table` and run many times with `bind(rows)`. One
+    array per column took 50 % longer on PostgreSQL, mostly in the driver (record 42).
     """
 
     def __init__(self, name: str, columns: Mapping[str, TypeEngine[Any]], *, postgresql: bool) -> None:
@@ -36,7 +35,7 @@ class Rows:
         return self.table.c
 
     def bind(self, rows: Iterable[Sequence[Any]]) -> dict[str, Any]:
-        """The parameter for these rows; each has its values in the order of the columns."""
+        """The parameter for these rows; values are in the order of the columns."""
         return {self._name: msgspec.json.encode(list(rows)).decode()}
 
 

@@ -1,13 +1,13 @@
-"""Connections to SQLite that cross to their thread once per statement.
+"""SQLite connections with one thread switch per statement.
 
-A connection works in a thread of its own, and each way there and back costs more
-than most statements do. The driver takes four for one statement: a cursor, the
-statement, its rows, the end of the cursor. Here all of it is one.
+A connection runs in its own thread, and a switch there and back costs more than
+most statements. The driver switches four times per statement: open the cursor,
+execute, fetch, close. Here all of it is one call.
 
-Inside a transaction that writes, there is none: everybody else waits for its end, so
-its statements run where they are asked for. What may wait for the disk or for another
-process, the beginning and the commit, still crosses over. A read that is brief need not
-cross over at all.
+Inside a write transaction there is no switch: all other writers wait for its end, so
+its statements run inline, in the caller's thread. BEGIN and COMMIT, which may wait
+for the disk or for another process, still run in the connection's thread. Short reads
+may run inline as well.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, Self
 import aiosqlite
 from sqlalchemy.engine import URL
 
-# So many rows come with their statement; if there are more, they are fetched when they are asked for.
+# Rows fetched with the statement; further rows are fetched on demand.
 ROWS_AT_ONCE = 1_000
 
 
-class _Answer(NamedTuple):
-    """What a statement gave: its first rows, and the cursor that has more, if there are."""
+class _Result(NamedTuple):
+    """Result of a statement: its first rows, and the cursor if there are more."""
 
     description: Any
     rowcount: int
@@ -36,7 +36,7 @@ class _Answer(NamedTuple):
 
 
 class OneHopCursor:
-    """A cursor as SQLAlchemy wants it from a driver."""
+    """A cursor with the interface that SQLAlchemy expects of a driver."""
 
     def __init__(self, connection: OneHopConnection) -> None:
         self._connection = connection
@@ -52,11 +52,13 @@ class OneHopCursor:
 
     async def execute(self, sql: str, parameters: Any = ()) -> None:
         """Run a statement."""
-        self._take(await self._connection.hop(_run, self._connection, sqlite3.Cursor.execute, sql, parameters))
+        self._set_result(await self._connection.call(_run, self._connection, sqlite3.Cursor.execute, sql, parameters))
 
     async def executemany(self, sql: str, parameters: Sequence[Any]) -> None:
         """Run a statement once for each set of parameters."""
-        self._take(await self._connection.hop(_run, self._connection, sqlite3.Cursor.executemany, sql, parameters))
+        self._set_result(
+            await self._connection.call(_run, self._connection, sqlite3.Cursor.executemany, sql, parameters)
+        )
 
     async def fetchone(self) -> Any:
         """The next row, or None."""
@@ -67,16 +69,16 @@ class OneHopCursor:
         """The next rows, at most `size`."""
         wanted = self.arraysize if size is None else size
         if len(self._rows) < wanted and self._more is not None:
-            found = await self._connection.hop(self._more.fetchmany, max(wanted - len(self._rows), ROWS_AT_ONCE))
+            found = await self._connection.call(self._more.fetchmany, max(wanted - len(self._rows), ROWS_AT_ONCE))
             self._rows.extend(found)
         return [self._rows.popleft() for _ in range(min(wanted, len(self._rows)))]
 
     async def fetchall(self) -> list[Any]:
-        """Every row that is left."""
+        """All remaining rows."""
         rows = list(self._rows)
         self._rows.clear()
         if self._more is not None:
-            rows += await self._connection.hop(self._more.fetchall)
+            rows += await self._connection.call(self._more.fetchall)
         return rows
 
     async def __aiter__(self) -> AsyncIterator[Any]:
@@ -84,73 +86,73 @@ class OneHopCursor:
             yield row
 
     async def close(self) -> None:
-        """Let go of a statement that has rows left."""
+        """Close a statement that has rows left."""
         if self._more is not None:
             more, self._more = self._more, None
-            await self._connection.hop(more.close)
+            await self._connection.call(more.close)
 
-    def _take(self, answer: _Answer) -> None:
-        self.description, self.rowcount, self.lastrowid = answer.description, answer.rowcount, answer.lastrowid
-        self._rows, self._more = deque(answer.rows), answer.more
+    def _set_result(self, result: _Result) -> None:
+        self.description, self.rowcount, self.lastrowid = result.description, result.rowcount, result.lastrowid
+        self._rows, self._more = deque(result.rows), result.more
 
 
 class OneHopConnection(aiosqlite.Connection):
-    """A connection of the driver, with cursors of ours."""
+    """A driver connection that uses `OneHopCursor`."""
 
-    # Whoever asked for something did not wait for it: what the connection is in, only its thread knows.
-    _left_alone = False
-    # Statements run in the caller's thread, until the transaction ends.
-    at_hand = False
+    # A cancelled call may still be running in the connection's thread, so its state is unknown here.
+    _abandoned_call = False
+    # Whether statements run in the caller's thread until the transaction ends.
+    inline = False
 
-    # How much a commit waits for the disk.
+    # The `synchronous` level in effect.
     _level = ""
 
-    def keep_to(self, level: str) -> None:
-        """Let commits wait for the disk by this `synchronous` level from now on.
+    def set_synchronous(self, level: str) -> None:
+        """Set the `synchronous` level of the next commits.
 
-        Outside of transactions only; nothing is waited for.
+        Only outside of transactions; does not block.
         """
         if self._level != level:
             self._conn.execute(f"PRAGMA synchronous={level}").close()
             self._level = level
 
-    def cursor(self) -> OneHopCursor:  # type: ignore[override]  # SQLAlchemy asks for less than the driver promises
-        """A cursor; nothing has happened yet."""
+    def cursor(self) -> OneHopCursor:  # type: ignore[override]  # SQLAlchemy needs less than the driver declares
+        """A new cursor; does no I/O."""
         return OneHopCursor(self)
 
     async def rollback(self) -> None:
-        """Undo what was begun; whoever has begun nothing is not sent on the way."""
-        at_hand, self.at_hand = self.at_hand, False
-        if at_hand and not self._left_alone:
+        """Roll back; without a transaction there is no thread switch."""
+        inline, self.inline = self.inline, False
+        if inline and not self._abandoned_call:
             self._conn.rollback()
-        elif self.in_transaction or self._left_alone:
-            self._left_alone = False
+        elif self.in_transaction or self._abandoned_call:
+            self._abandoned_call = False
             await super().rollback()
 
     async def commit(self) -> None:
-        """Make it last; that waits for the disk, and not in the caller's thread."""
-        self.at_hand = False
+        """Commit in the connection's thread, because it waits for the disk."""
+        self.inline = False
         await super().commit()
 
-    async def hop(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Have something done in the connection's thread, or here if it is at hand."""
-        if self.at_hand and not self._left_alone:
+    async def call(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the connection's thread, or here if `inline` is set."""
+        if self.inline and not self._abandoned_call:
             return work(*arguments)
         try:
             return await self._execute(work, *arguments)  # type: ignore[no-untyped-call]  # the driver has no types here
         except asyncio.CancelledError:
-            # It is done all the same, perhaps later than the rollback would look for it.
-            self._left_alone = True
+            # The call still completes, perhaps after a rollback that would not wait for it.
+            self._abandoned_call = True
             raise
 
 
 def connector(url: URL, *, timeout_s: float, pragmas: Sequence[str]) -> Callable[[], Awaitable[OneHopConnection]]:
-    """What opens connections to a database, each prepared by these pragmas."""
-    places, options = url.get_dialect()().create_connect_args(url)
-    path = str(places[0])
+    """A function that opens connections to a database and applies these pragmas."""
+    arguments, options = url.get_dialect()().create_connect_args(url)
+    path = str(arguments[0])
 
     def connect() -> sqlite3.Connection:
-        # No isolation level: transactions are begun by us, and not when the driver thinks it is time.
+        # No isolation level: transactions are begun explicitly, not implicitly by the driver.
         settings = {**options, "timeout": timeout_s, "isolation_level": None, "check_same_thread": False}
         made: sqlite3.Connection = sqlite3.connect(path, **settings)
         try:
@@ -163,12 +165,12 @@ def connector(url: URL, *, timeout_s: float, pragmas: Sequence[str]) -> Callable
 
     async def opened() -> OneHopConnection:
         connection = OneHopConnection(connect, ROWS_AT_ONCE)
-        # A connection that nobody closed must not keep the process alive.
+        # An unclosed connection must not keep the process alive.
         connection._thread.daemon = True
         try:
             await connection
         except sqlite3.Error:
-            # Its thread has a last word for this loop, which must not be closed before it.
+            # Its thread still posts a callback to this loop, so wait for it before the loop is closed.
             await asyncio.to_thread(connection._thread.join)
             raise
         return connection
@@ -176,8 +178,8 @@ def connector(url: URL, *, timeout_s: float, pragmas: Sequence[str]) -> Callable
     return opened
 
 
-def _run(connection: OneHopConnection, method: Callable[..., Any], sql: str, parameters: Any) -> _Answer:
-    """A statement from beginning to end, in the connection's thread."""
+def _run(connection: OneHopConnection, method: Callable[..., Any], sql: str, parameters: Any) -> _Result:
+    """Execute a statement and fetch its first rows."""
     cursor = connection._conn.cursor()
     try:
         method(cursor, sql, parameters)
@@ -186,7 +188,7 @@ def _run(connection: OneHopConnection, method: Callable[..., Any], sql: str, par
         cursor.close()
         raise
     has_more = len(rows) == ROWS_AT_ONCE
-    answer = _Answer(cursor.description, cursor.rowcount, cursor.lastrowid, rows, cursor if has_more else None)
+    result = _Result(cursor.description, cursor.rowcount, cursor.lastrowid, rows, cursor if has_more else None)
     if not has_more:
         cursor.close()
-    return answer
+    return result

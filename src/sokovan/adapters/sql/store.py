@@ -1,4 +1,4 @@
-"""The store on SQL: units of work, tried again until their outcome is known."""
+"""The store on SQL: runs units of work and retries until the outcome is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.sql import retention
-from sokovan.adapters.sql.database import Database, lost_connection, wants_another_try
+from sokovan.adapters.sql.database import Database, is_connection_loss, is_retryable
 from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.adapters.sql.outbox import SqlOutbox
 from sokovan.adapters.sql.schema.columns import server_time
@@ -28,13 +28,13 @@ from sokovan.ports.storage import BatchedWork, Fence
 T = TypeVar("T")
 R = TypeVar("R")
 
-# So many items share a transaction at most: everybody else waits for its end.
+# Items that share a transaction at most; all other writers wait for its end.
 TOGETHER_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionRetry:
-    """How long a unit of work is tried again before the database counts as away."""
+    """Retry limits of a unit of work, until the store counts as unavailable."""
 
     give_up_s: float = 10.0
     pause_first_s: float = 0.01
@@ -45,7 +45,7 @@ Work = Callable[[SqlUnitOfWork], Awaitable[R]]
 
 
 class SqlStore:
-    """Facts on SQLite or PostgreSQL."""
+    """The store on SQLite or PostgreSQL."""
 
     def __init__(self, database: Database, *, ids: IdSource, retry: TransactionRetry | None = None) -> None:
         self.database = database
@@ -62,7 +62,7 @@ class SqlStore:
         """Like `run`, for work that needs the transaction itself."""
         attempt = _Attempt(work, fence, self._ids.new("commit"))
         try:
-            return await self._until_known(lambda: attempt.once(self.database))
+            return await self._retry_until_known(lambda: attempt.once(self.database))
         except StoreUnavailable as error:
             if attempt.committing:
                 raise OutcomeUnknown(f"{error.message}, during a commit") from error
@@ -70,7 +70,7 @@ class SqlStore:
 
     async def run_batched(self, work: BatchedWork[T, R], item: T) -> R:
         """See the port."""
-        # For each kind of work one line: who enrols does not wait for those who submit.
+        # One queue per kind of work, so that enrolments do not wait for submissions.
         if work not in self._groups:
             self._groups[work] = GroupCommit(partial(self._run_together, work), at_most=TOGETHER_MAX)
         result: R | Exception = await self._groups[work].submit(None, (item,))
@@ -80,22 +80,22 @@ class SqlStore:
 
     async def read(self, work: Work[R]) -> R:
         """See the port."""
-        return await self._read(work, at_hand=True)
+        return await self._read(work, inline=True)
 
-    async def read_apart(self, work: Work[R]) -> R:
-        """Like `read`, for statements that take long: others go on meanwhile."""
-        return await self._read(work, at_hand=False)
+    async def read_long(self, work: Work[R]) -> R:
+        """Like `read`, for long statements: they do not block the event loop."""
+        return await self._read(work, inline=False)
 
-    async def _read(self, work: Work[R], *, at_hand: bool) -> R:
+    async def _read(self, work: Work[R], *, inline: bool) -> R:
         async def once() -> R:
-            async with self.database.reading(at_hand=at_hand) as connection:
+            async with self.database.reading(inline=inline) as connection:
                 now = await self.database.now_ms(connection)
                 return await work(SqlUnitOfWork(_transaction(self.database, connection, now_ms=now)))
 
-        return await self._until_known(once)
+        return await self._retry_until_known(once)
 
     async def prune(self, *, older_than_s: float) -> int:
-        """See the port. Nobody asks for a commit when the tries for it have ended."""
+        """See the port. A commit id is not needed once its retries have ended."""
         return await retention.prune(self.run_sql, older_than_s=older_than_s)
 
     async def close(self) -> None:
@@ -104,26 +104,26 @@ class SqlStore:
 
     async def _run_together(self, work: BatchedWork[Any, Any], _: None, given: Sequence[Sequence[Any]]) -> list[Any]:
         items = [item for (item,) in given]
-        at_fault = False
+        work_failed = False
 
-        async def all_of_them(unit: SqlUnitOfWork) -> list[Any]:
-            nonlocal at_fault
-            at_fault = True
+        async def run_all(unit: SqlUnitOfWork) -> list[Any]:
+            nonlocal work_failed
+            work_failed = True
             results = list(await work(unit, items))
-            at_fault = False
+            work_failed = False
             return results
 
         try:
-            return await self.run(all_of_them)
-        except Exception as error:  # noqa: BLE001  # whoever asked is told, whatever it is
-            # Only if the work itself failed, one of them is at fault, and the others may try without it. What fails
-            # afterwards, during the commit, is true of all of them, and may have happened: nothing is done again.
-            if not at_fault or len(items) == 1 or isinstance(error, StoreUnavailable):
+            return await self.run(run_all)
+        except Exception as error:  # noqa: BLE001  # every error is passed to its callers
+            # If the work itself failed, one item caused it, and each is run alone. A failure of the commit concerns all
+            # items, and the commit may have happened: nothing is repeated.
+            if not work_failed or len(items) == 1 or isinstance(error, StoreUnavailable):
                 return [error] * len(items)
         return [(await self._run_together(work, None, [(item,)]))[0] for item in items]
 
-    async def _until_known(self, once: Callable[[], Awaitable[R]]) -> R:
-        """Try until the outcome is known, or the database has been away for too long."""
+    async def _retry_until_known(self, once: Callable[[], Awaitable[R]]) -> R:
+        """Retry until the outcome is known, or the database was unavailable for too long."""
         clock, rule = self.database.clock, self._retry
         deadline = clock.monotonic_ms() + int(rule.give_up_s * 1000)
         pause = rule.pause_first_s
@@ -131,29 +131,29 @@ class SqlStore:
             try:
                 return await once()
             except (SQLAlchemyError, OSError, TimeoutError) as error:
-                again = wants_another_try(error) or lost_connection(error)
+                again = is_retryable(error) or is_connection_loss(error)
                 if not again:
                     raise
                 if clock.monotonic_ms() >= deadline:
                     raise StoreUnavailable(f"the database did not answer for {rule.give_up_s:g} s") from error
-            # Jitter: two who collided must not collide again at the same moment.
-            await clock.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # it spreads tries in time, and keeps no secret
+            # Jitter: two colliding transactions must not collide again.
+            await clock.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, not a secret
             pause = min(pause * 2, rule.pause_max_s)
 
 
 class _Attempt(Generic[R]):
-    """One unit of work over all its tries.
+    """One unit of work over all its attempts.
 
-    The first statement of each try takes the unit's own id. If an earlier try has
-    committed without our hearing of it, that id is taken: the result we have from
-    that try stands, and the work is not done twice. If it is still committing, the
-    statement waits until that is decided.
+    The first statement of each attempt inserts the unit's commit id. If an earlier
+    attempt committed although its response was lost, the id exists: its result is
+    returned, and the work is not repeated. If that commit is still in progress, the
+    statement waits for it.
     """
 
     def __init__(self, work: Work[R], fence: Fence | None, commit_id: str) -> None:
         self._work, self._fence, self._commit_id = work, fence, commit_id
         self._results: list[R] = []
-        self.committing = False  # a commit was sent, and no later try has learnt what became of it
+        self.committing = False  # a commit was sent, and its outcome is unknown
 
     async def once(self, database: Database) -> R:
         async with database.writing() as connection:
@@ -172,20 +172,20 @@ class _Attempt(Generic[R]):
 
 
 async def _begin(database: Database, connection: AsyncConnection, commit_id: str) -> Transaction | None:
-    """Take the id and learn time and mark; None if the id was taken by an earlier try."""
+    """Insert the commit id and read time and stamp; None if an earlier attempt committed."""
     bound = {"the_id": commit_id, **({} if database.is_postgresql else {"the_now_ms": database.clock.now_ms()})}
-    row = (await connection.execute(_take_id(database.is_postgresql), bound)).first()
+    row = (await connection.execute(_insert_commit_id(database.is_postgresql), bound)).first()
     if row is None:
         return None
-    mark = row.stamp if database.is_postgresql else row.sequence
-    return _transaction(database, connection, now_ms=row.at_ms, stamp=mark, number=row.sequence)
+    stamp = row.stamp if database.is_postgresql else row.sequence
+    return _transaction(database, connection, now_ms=row.at_ms, stamp=stamp, number=row.sequence)
 
 
 @cache
-def _take_id(is_postgresql: bool) -> Any:  # noqa: FBT001  # a key of the cache
+def _insert_commit_id(is_postgresql: bool) -> Any:  # noqa: FBT001  # a key of the cache
     insert = (postgresql.insert if is_postgresql else sqlite.insert)(COMMITS)
     now = server_time() if is_postgresql else sa.bindparam("the_now_ms")
-    # The mark of a row: PostgreSQL's own number of the transaction; on SQLite, where writers take turns, its place.
+    # The stamp: PostgreSQL's transaction id; on SQLite, which has one writer at a time, the sequence number.
     stamp = sa.cast(sa.cast(sa.func.pg_current_xact_id(), sa.Text), sa.BigInteger).label("stamp")
     return (
         insert.values(commit_id=sa.bindparam("the_id"), at_ms=now)

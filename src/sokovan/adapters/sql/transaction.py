@@ -1,4 +1,4 @@
-"""One transaction: its connection, time and mark, and the events it tells."""
+"""One transaction: its connection, time, stamp and outgoing events."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from sokovan.domain.errors import FencedOut
 from sokovan.domain.events import Event
 from sokovan.ports.storage import Fence
 
-# One line of the outbox holds this many events at most, so that no message grows without bound.
-EVENTS_PER_LINE = 500
+# Events per outbox row, so that no message grows without bound.
+EVENTS_PER_ROW = 500
 
 
 @dataclass(slots=True)
 class Transaction:
-    """What every repository needs to know of the transaction it works in.
+    """The transaction that repositories work in.
 
-    `stamp` marks the rows it writes: a reader finds what changed by it. `number` is
-    unique and grows, for the order of submission.
+    `stamp` is written to changed rows, so that readers find changes by it. `number` is
+    unique and increasing, for the order of submission.
     """
 
     connection: AsyncConnection
@@ -43,7 +43,7 @@ class Transaction:
     enqueued: int = 0
 
     async def fetch(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Sequence[Row[Any]]:
-        """Every row that a statement gives."""
+        """All rows of a statement."""
         return (await self.connection.execute(statement, parameters)).all()
 
     async def first(self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None) -> Row[Any] | None:
@@ -51,25 +51,25 @@ class Transaction:
         return (await self.connection.execute(statement, parameters)).first()
 
     async def execute(self, statement: sa.Executable, parameters: Any = None) -> int:
-        """Run a statement; how many rows it touched."""
+        """Run a statement; returns the number of affected rows."""
         return (await self.connection.execute(statement, parameters)).rowcount
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        """A part that may fail by itself: its writes and events are undone."""
-        told = len(self.events)
+        """A block whose writes and events are rolled back if it raises."""
+        before = len(self.events)
         try:
             async with self.connection.begin_nested():
                 yield
         except BaseException:
-            del self.events[told:]
+            del self.events[before:]
             raise
 
     @asynccontextmanager
-    async def looked_at(self) -> AsyncIterator[None]:
-        """A part that was looked at first: only another writer could make it fail.
+    async def prechecked(self) -> AsyncIterator[None]:
+        """A block whose preconditions were checked, so that only another writer can fail it.
 
-        SQLite has no other writer, so it needs no savepoint.
+        SQLite has no other writer and needs no savepoint.
         """
         if not self.postgresql:
             yield
@@ -78,21 +78,21 @@ class Transaction:
             yield
 
     async def insert_new(self, table: sa.Table, values: Mapping[str, Any]) -> bool:
-        """Insert a row unless one with its key is there; whether it was inserted."""
+        """Insert a row unless its key exists; returns whether it was inserted."""
         insert = (postgresql.insert if self.postgresql else sqlite.insert)(table)
         return await self.execute(insert.values(values).on_conflict_do_nothing()) == 1
 
-    async def later_ms(self) -> int:
-        """The store's time at this moment, after whatever had to be waited for."""
+    async def current_ms(self) -> int:
+        """The store's time now, after waiting for locks."""
         if not self.postgresql:
-            return self.now_ms  # writers take turns: nobody else wrote since
+            return self.now_ms  # one writer at a time: there was no wait since the beginning
         return int((await self.connection.execute(sa.select(server_time()))).scalar_one())
 
     async def check_fence(self) -> None:
-        """Refuse to write for a leader that has been replaced.
+        """Refuse writes of a leader that has been replaced. Raises FencedOut.
 
-        The row stays locked against a change of leader, though not against a renewal,
-        until this transaction ends, so that the epoch is the current one when it commits.
+        The lease row stays locked against a change of leader, but not against renewal,
+        until this transaction ends, so that the epoch is still current at the commit.
         """
         if self.fence is None:
             return
@@ -106,16 +106,16 @@ class Transaction:
             raise FencedOut(lease=self.fence.lease, epoch=self.fence.epoch, current=None if row is None else row.epoch)
 
     async def write_outbox(self) -> None:
-        """Put the events of this transaction where they leave with its commit."""
-        for start in range(0, len(self.events), EVENTS_PER_LINE):
-            lines = [(type(event).__name__, event) for event in self.events[start : start + EVENTS_PER_LINE]]
-            text = msgspec.json.encode(lines).decode()
+        """Write the events of this transaction to the outbox."""
+        for start in range(0, len(self.events), EVENTS_PER_ROW):
+            events = [(type(event).__name__, event) for event in self.events[start : start + EVENTS_PER_ROW]]
+            text = msgspec.json.encode(events).decode()
             await self.execute(sa.insert(OUTBOX).values(at_ms=self.now_ms, events=text))
         self.events.clear()
 
 
 @cache
-def ids_table(postgresql: bool) -> Rows:  # noqa: FBT001  # a fact about the database, used as a key of the cache
+def ids_table(postgresql: bool) -> Rows:  # noqa: FBT001  # a cache key
     """A list of ids as a table."""
     return Rows("ids", {"id": TEXT}, postgresql=postgresql)
 

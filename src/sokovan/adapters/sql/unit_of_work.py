@@ -1,4 +1,4 @@
-"""One transaction with its repositories."""
+"""Unit of work: one transaction with its repositories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sokovan.domain.events import Event
 
 
 class SqlUnitOfWork:
-    """The repositories of one transaction, made when they are asked for."""
+    """The repositories of one transaction, created on first use."""
 
     def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction

@@ -69,7 +69,7 @@ def session_state(
     )
 
 
-def agent_facts(**options: Any) -> LockedAgent:
+def locked_agent(**options: Any) -> LockedAgent:
     """An agent with room for ten cpu, unless told otherwise."""
     values: dict[str, Any] = {
         "alive": True,
@@ -77,16 +77,16 @@ def agent_facts(**options: Any) -> LockedAgent:
         "architecture": "x86_64",
         "labels": {},
         "free": {"cpu": 10},
-        "places": None,
+        "kernels_left": None,
         "scaling_group": "default",
     }
     return LockedAgent(**{**values, **options})
 
 
-def facts(*sessions: SessionRow, **options: Any) -> LockedState:
+def locked_state(*sessions: SessionRow, **options: Any) -> LockedState:
     """What is locked: these sessions, and agent a1, unless told otherwise."""
     values: dict[str, Any] = {
-        "agents": {AgentId("a1"): agent_facts()},
+        "agents": {AgentId("a1"): locked_agent()},
         "sessions": {session.session_id: session for session in sessions},
         "used": {},
         "limits": {},

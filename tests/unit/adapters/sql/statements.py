@@ -1,4 +1,4 @@
-"""Counts what a store says to its database."""
+"""Records the statements that a store sends to its database."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sokovan.testing.stored_cluster import StoredCluster
 
 
 @contextmanager
-def told_to(cluster: StoredCluster) -> Iterator[list[str]]:
-    """Every statement of the block, without those that begin and end transactions."""
+def recorded_statements(cluster: StoredCluster) -> Iterator[list[str]]:
+    """All statements of the block, without those that begin and end transactions."""
     statements: list[str] = []
     engine = cluster.store.database.engine.sync_engine
 

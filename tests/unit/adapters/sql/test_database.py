@@ -1,23 +1,34 @@
 """What an address means, what an error means, and when a transaction begins and ends."""
 
 import asyncio
+import gc
+import os
+import threading
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 
+from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql.database import (
+    _QUEUES,
     Database,
     DatabaseSettings,
     UnknownDatabase,
-    lost_connection,
-    wants_another_try,
+    WriterQueue,
+    is_connection_loss,
+    is_retryable,
+    writer_queue,
 )
 from sokovan.adapters.sql.store import TransactionRetry
-from sokovan.testing.clock import VirtualClock
+from sokovan.testing.clock import VirtualClock, until
 from sokovan.testing.stored_cluster import StoredCluster
+
+SYSTEM_CLOCK = SystemClock()
 
 
 class DriverError(Exception):
@@ -67,32 +78,32 @@ def test_a_database_knows_whether_it_is_in_memory(url: str, in_memory: bool) -> 
 
 @pytest.mark.parametrize("sqlstate", ["40001", "40P01", "55P03"])
 def test_a_deadlock_or_a_failed_serialization_asks_for_another_try(sqlstate: str) -> None:
-    assert wants_another_try(of_state(sqlstate))
-    assert not lost_connection(of_state(sqlstate))
+    assert is_retryable(of_state(sqlstate))
+    assert not is_connection_loss(of_state(sqlstate))
 
 
 def test_a_busy_file_asks_for_another_try() -> None:
-    assert wants_another_try(OperationalError("BEGIN", {}, DriverError("database is locked")))
-    assert wants_another_try(OperationalError("BEGIN", {}, DriverError("database table is locked: x")))
+    assert is_retryable(OperationalError("BEGIN", {}, DriverError("database is locked")))
+    assert is_retryable(OperationalError("BEGIN", {}, DriverError("database table is locked: x")))
 
 
 @pytest.mark.parametrize("sqlstate", ["08000", "08006", "57P01", "57P02", "57P03", "53300"])
 def test_a_server_that_went_away_is_a_lost_connection(sqlstate: str) -> None:
-    assert lost_connection(of_state(sqlstate))
-    assert not wants_another_try(of_state(sqlstate))
+    assert is_connection_loss(of_state(sqlstate))
+    assert not is_retryable(of_state(sqlstate))
 
 
 def test_a_broken_socket_is_a_lost_connection() -> None:
     for error in (ConnectionResetError(), TimeoutError(), OSError("no route")):
-        assert lost_connection(error)
-    assert lost_connection(InterfaceError("SELECT 1", {}, DriverError("connection is closed")))
-    assert lost_connection(DBAPIError("SELECT 1", {}, DriverError(), connection_invalidated=True))
+        assert is_connection_loss(error)
+    assert is_connection_loss(InterfaceError("SELECT 1", {}, DriverError("connection is closed")))
+    assert is_connection_loss(DBAPIError("SELECT 1", {}, DriverError(), connection_invalidated=True))
 
 
 def test_a_broken_law_is_final() -> None:
     for error in (IntegrityError("INSERT", {}, DriverError(sqlstate="23505")), of_state("42P01"), ValueError()):
-        assert not wants_another_try(error)
-        assert not lost_connection(error)
+        assert not is_retryable(error)
+        assert not is_connection_loss(error)
 
 
 async def count(cluster: StoredCluster, kind: str) -> int:
@@ -199,10 +210,10 @@ async def stored(url: str) -> int:
 
 def test_databases_of_one_file_share_a_queue_and_those_in_memory_do_not(tmp_path: Path) -> None:
     first, second, other = (database(f"sqlite:///{tmp_path}/{name}.db") for name in ("a", "a", "b"))
-    assert first._turns is second._turns
-    assert first._turns is not other._turns
-    assert database("sqlite://")._turns is not database("sqlite://")._turns
-    assert database("postgresql://u@h/d")._turns is None
+    assert first._writers is second._writers
+    assert first._writers is not other._writers
+    assert database("sqlite://")._writers is not database("sqlite://")._writers
+    assert database("postgresql://u@h/d")._writers is None
 
 
 async def test_sqlite_keeps_foreign_keys_and_survives_a_power_cut(tmp_path: Path) -> None:
@@ -227,3 +238,150 @@ async def test_the_time_of_postgresql_is_its_own(postgres_url: str) -> None:
         async with cluster.store.database.reading() as connection:
             now = await cluster.store.database.now_ms(connection)
         assert now > 1_700_000_000_000
+
+
+def in_threads(*works: Callable[[], Awaitable[None]]) -> list[threading.Thread]:
+    """Run each function in its own thread and event loop."""
+
+    async def run(work: Callable[[], Awaitable[None]]) -> None:
+        await work()
+
+    threads = [threading.Thread(target=lambda work=work: asyncio.run(run(work))) for work in works]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def joined(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join(timeout=20)
+        assert not thread.is_alive()
+
+
+async def queued(queue: WriterQueue, count: int) -> None:
+    """Wait until `count` writers wait."""
+
+    async def holds() -> bool:
+        return len(queue._waiting) == count
+
+    await until(holds, elapse=SYSTEM_CLOCK.sleep)
+
+
+def test_two_loops_in_two_threads_are_never_inside_together() -> None:
+    queue, inside, overlaps, rounds = WriterQueue(), list[int](), list[int](), [0, 0]
+
+    async def writer(number: int) -> None:
+        for _ in range(300):
+            async with queue.acquired():
+                inside.append(number)
+                await SYSTEM_CLOCK.sleep(0)
+                overlaps.extend(inside[1:])
+                inside.remove(number)
+                rounds[number] += 1
+
+    joined(in_threads(*[partial(writer, number) for number in (0, 1)]))
+    assert rounds == [300, 300]
+    assert overlaps == []
+
+
+def test_writers_are_served_first_come_first_served_from_any_thread() -> None:
+    queue, served, hold = WriterQueue(), list[int](), threading.Event()
+    begun = [threading.Event() for _ in range(4)]
+
+    async def holder() -> None:
+        async with queue.acquired():
+            begun[0].set()
+            await asyncio.to_thread(hold.wait, 20)
+
+    async def waiter(number: int) -> None:
+        task = asyncio.ensure_future(_append(queue, served, number))
+        await queued(queue, number)
+        begun[number].set()
+        await task
+
+    threads = in_threads(holder)
+    assert begun[0].wait(20)
+    for number in (1, 2, 3):
+        threads += in_threads(partial(waiter, number))
+        assert begun[number].wait(20)
+    hold.set()
+    joined(threads)
+    assert served == [1, 2, 3]
+
+
+async def _append(queue: WriterQueue, served: list[int], number: int) -> None:
+    async with queue.acquired():
+        served.append(number)
+
+
+async def test_a_cancelled_waiter_leaves_the_queue() -> None:
+    queue, served = WriterQueue(), list[int]()
+    async with queue.acquired():
+        tasks = [asyncio.ensure_future(_append(queue, served, number)) for number in range(3)]
+        await queued(queue, 3)
+        tasks[1].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[1]
+        assert len(queue._waiting) == 2
+    await asyncio.gather(tasks[0], tasks[2])
+    assert served == [0, 2]
+
+
+async def test_a_slot_granted_together_with_a_cancellation_goes_to_the_next() -> None:
+    queue, served = WriterQueue(), list[int]()
+    async with queue.acquired():
+        tasks = [asyncio.ensure_future(_append(queue, served, number)) for number in range(2)]
+        await queued(queue, 2)
+    # The first has been granted the slot, and has not run yet.
+    assert len(queue._waiting) == 1
+    tasks[0].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert served == [1]
+    await _append(queue, served, 2)
+    assert served == [1, 2]
+
+
+async def test_a_writer_that_fails_releases_the_slot() -> None:
+    queue, served = WriterQueue(), list[int]()
+
+    async def fails() -> None:
+        async with queue.acquired():
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fails()
+    await _append(queue, served, 1)
+    assert served == [1]
+
+
+async def test_a_waiter_of_a_closed_loop_does_not_block_the_queue() -> None:
+    queue, served = WriterQueue(), list[int]()
+    gone = asyncio.new_event_loop()
+    async with queue.acquired():
+        dead = gone.create_future()
+        queue._waiting.append(dead)
+        gone.close()
+        task = asyncio.ensure_future(_append(queue, served, 1))
+        await queued(queue, 2)
+    await task
+    assert served == [1]
+
+
+def test_a_file_has_one_queue_however_its_path_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.db").symlink_to(tmp_path / "state.db")
+    queue = writer_queue(str(tmp_path / "state.db"))
+    assert writer_queue("state.db") is queue
+    assert writer_queue(f"{os.curdir}/x/../state.db") is queue
+    assert writer_queue("link.db") is queue
+    assert writer_queue("other.db") is not queue
+
+
+def test_an_unused_queue_is_garbage_collected(tmp_path: Path) -> None:
+    path = str(tmp_path.resolve() / "state.db")
+    kept = writer_queue(path)
+    gc.collect()
+    assert path in _QUEUES
+    del kept
+    gc.collect()
+    assert path not in _QUEUES

@@ -70,11 +70,11 @@ async def test_only_what_must_last_waits_for_the_disk(database: Database) -> Non
         async with database.writing(**options) as connection:
             return int((await connection.execute(sa.text("PRAGMA synchronous"))).scalar_one())
 
-    assert [await level(), await level(lasting=False), await level(), await level(lasting=True)] == [2, 1, 2, 2]
+    assert [await level(), await level(durable=False), await level(), await level(durable=True)] == [2, 1, 2, 2]
 
 
 async def test_a_brief_reader_does_not_cross_at_all(database: Database, hops: list[str]) -> None:
-    async with database.reading(at_hand=True) as connection:
+    async with database.reading(inline=True) as connection:
         assert (await connection.execute(sa.text("SELECT count(*) FROM things"))).scalar_one() == 0
     assert hops == []
     async with database.reading() as connection:
@@ -179,7 +179,7 @@ async def test_a_file_that_is_no_database_is_refused_at_once(tmp_path: Path) -> 
 async def test_a_transaction_that_begins_after_its_owner_has_gone_is_rolled_back(tmp_path: Path) -> None:
     connection = await connector(make_url(f"sqlite:///{tmp_path}/state.db"), timeout_s=1, pragmas=())()
     busy = threading.Event()
-    works = asyncio.ensure_future(connection.hop(busy.wait))
+    works = asyncio.ensure_future(connection.call(busy.wait))
     begins = asyncio.ensure_future(connection.cursor().execute("BEGIN"))
     await VirtualClock().sleep(0)
     begins.cancel()

@@ -42,8 +42,8 @@ class FlakyDatabase(Database):
         event.listen(self.engine.sync_engine, "commit", self._before_commit)
 
     @asynccontextmanager
-    async def writing(self, *, lasting: bool = True) -> AsyncIterator[AsyncConnection]:
-        async with super().writing(lasting=lasting) as connection:
+    async def writing(self, *, durable: bool = True) -> AsyncIterator[AsyncConnection]:
+        async with super().writing(durable=durable) as connection:
             yield connection
         if self.breaks_after_commit:
             self.breaks_after_commit -= 1

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.schema.tables import CATALOG_MARKS, OUTBOX
-from sokovan.adapters.sql.transaction import EVENTS_PER_LINE, Transaction
+from sokovan.adapters.sql.transaction import EVENTS_PER_ROW, Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import FencedOut
 from sokovan.domain.events import Event, NoticeIssued
@@ -52,7 +52,7 @@ async def test_a_part_that_fails_takes_its_writes_and_its_events_with_it() -> No
 
 async def test_what_was_looked_at_needs_a_savepoint_only_where_others_write(postgres_url: str) -> None:
     async def work(unit: SqlUnitOfWork) -> bool:
-        async with unit.transaction.looked_at():
+        async with unit.transaction.prechecked():
             return unit.transaction.connection.in_nested_transaction()
 
     async with StoredCluster.open() as alone, StoredCluster.open(postgres_url) as among_others:
@@ -73,7 +73,7 @@ async def test_a_new_row_is_inserted_once() -> None:
 async def test_many_events_are_cut_into_lines() -> None:
     async with StoredCluster.open() as cluster:
         await published(cluster)
-        await cluster.store.run(lambda unit: unit.emit([notice(n) for n in range(2 * EVENTS_PER_LINE + 1)]))
+        await cluster.store.run(lambda unit: unit.emit([notice(n) for n in range(2 * EVENTS_PER_ROW + 1)]))
         assert len(await rows(cluster, OUTBOX)) == 3
 
 
@@ -93,7 +93,7 @@ async def test_the_time_goes_on_inside_a_transaction_of_postgresql(postgres_url:
     async with StoredCluster.open(postgres_url) as cluster:
 
         async def work(unit: SqlUnitOfWork) -> tuple[int, int]:
-            return unit.now_ms, await unit.transaction.later_ms()
+            return unit.now_ms, await unit.transaction.current_ms()
 
         began, later = await cluster.store.run_sql(work)
         assert began <= later
@@ -105,7 +105,7 @@ async def test_the_time_stands_still_inside_a_transaction_of_sqlite() -> None:
 
         async def work(unit: SqlUnitOfWork) -> tuple[int, int]:
             await clock.advance(5)
-            return unit.now_ms, await unit.transaction.later_ms()
+            return unit.now_ms, await unit.transaction.current_ms()
 
         began, later = await cluster.store.run_sql(work)
         assert began == later

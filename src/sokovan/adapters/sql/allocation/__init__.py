@@ -1,1 +1,1 @@
-"""The allocator: lock, verify again, write."""
+"""The SQL allocator: locks rows, verifies again, writes."""

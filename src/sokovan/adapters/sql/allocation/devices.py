@@ -1,4 +1,4 @@
-"""Which devices a kernel gets: whole ones by number, shares where they fit best."""
+"""Device assignment: whole devices by number, shares by best fit."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from sokovan.domain.slots import ResourceSlot
 
 @dataclass(slots=True)
 class DeviceAllocator:
-    """The free units of each device of one agent, by slot.
+    """Tracks the free units of each device of one agent, by slot.
 
-    A slot without any device (cpu, memory) is not kept here, and is only counted.
+    Slots without devices (cpu, memory) are only counted, and not tracked here.
     """
 
     free: dict[str, dict[str, int]] = field(default_factory=dict)
     units: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def add(self, slot: str, device: str, *, units: int, free: int) -> None:
-        """Put a device on the shelf."""
+        """Register a device."""
         self.free.setdefault(slot, {})[device] = free
         self.units[slot, device] = units
 
     def exclusive(self, slot: str, device: str) -> bool:
-        """Whether one kernel has the whole device."""
+        """Whether the device is given to one kernel as a whole."""
         return self.units[slot, device] == 1
 
     def take(self, slots: ResourceSlot) -> Mapping[str, tuple[tuple[str, int], ...]] | None:
-        """The devices for these slots as (device, units); None if there are too few.
+        """Reserve devices for these slots as (device, units); None if too few are free.
 
-        A share goes to the fullest device that holds it whole, so that empty ones stay
-        empty; what no single device holds is spread over the emptiest.
+        A share goes to the fullest device that can hold all of it, so that empty devices
+        stay empty; a share that fits no single device is spread over the emptiest ones.
         """
         picked: dict[str, tuple[tuple[str, int], ...]] = {}
         for slot, amount in slots.items():
@@ -54,9 +54,9 @@ class DeviceAllocator:
 
 
 def _choose(free: Mapping[str, int], amount: int) -> tuple[tuple[str, int], ...] | None:
-    holding = [(units, device) for device, units in free.items() if units >= amount]
-    if holding:
-        return ((min(holding)[1], amount),)
+    fitting = [(units, device) for device, units in free.items() if units >= amount]
+    if fitting:
+        return ((min(fitting)[1], amount),)
     choice: list[tuple[str, int]] = []
     for units, device in sorted((-units, device) for device, units in free.items() if units):
         part = min(amount, -units)

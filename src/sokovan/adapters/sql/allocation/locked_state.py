@@ -1,4 +1,4 @@
-"""Locks what an allocation rests on, in one order for all, and reads it."""
+"""Locks and reads the rows that an allocation depends on, in one global order."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from sokovan.domain.records import SessionResult
 from sokovan.ports.allocation import AllocationContext, Assignment
 
 
-async def lock_facts(
+async def lock_state(
     transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext, limits: OwnerLimitCache
 ) -> LockedState:
-    """Lock agents by id, then sessions by id; read the rest."""
+    """Lock agents by id, then sessions by id; read the rest without locks."""
     agents = await lock_agents(transaction, sorted({agent for one in assignments for _, agent in one.kernels}))
     sessions = await lock_sessions(transaction, [one.session_id for one in assignments])
-    await _fill_shelves(transaction, agents, _asked_slots(assignments, sessions))
+    await _load_devices(transaction, agents, _requested_slots(assignments, sessions))
     in_force = await limits.current(transaction)
     return LockedState(
         agents=agents,
@@ -43,12 +43,12 @@ async def lock_facts(
         used=await _used(transaction, sessions, in_force),
         limits=in_force,
         unmet=await _unmet(transaction, list(sessions)),
-        topology_moved=await _topology_moved(transaction, assignments, context),
+        topology_changed=await _topology_changed(transaction, assignments, context),
     )
 
 
 async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str, LockedAgent]:
-    """Lock agents in the order of their ids, as everybody does who changes them."""
+    """Lock agents in the order of their ids, like every writer of agents."""
     lock, slots = _agent_statements(transaction.postgresql)
     bound = bound_ids(transaction, ids)
     agents = {
@@ -58,7 +58,7 @@ async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str,
             architecture=row.architecture,
             labels=msgspec.json.decode(row.labels),
             free={},
-            places=None if row.kernels_max is None else row.kernels_max - row.kernel_count,
+            kernels_left=None if row.kernels_max is None else row.kernels_max - row.kernel_count,
             scaling_group=row.scaling_group,
         )
         for row in await transaction.fetch(lock, bound)
@@ -69,24 +69,24 @@ async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str,
     return agents
 
 
-async def _fill_shelves(transaction: Transaction, agents: dict[str, LockedAgent], asked: set[str]) -> None:
-    """The devices behind the slots that are asked for."""
+async def _load_devices(transaction: Transaction, agents: dict[str, LockedAgent], slots: set[str]) -> None:
+    """Load the devices of the requested slots."""
     statement, rows = _device_statement(transaction.postgresql)
-    bound = {**bound_ids(transaction, list(agents)), **rows.bind([(slot,) for slot in sorted(asked)])}
+    bound = {**bound_ids(transaction, list(agents)), **rows.bind([(slot,) for slot in sorted(slots)])}
     for row in await transaction.fetch(statement, bound):
-        shelf = agents[row.agent_id].shelf
-        # A device that is gone leaves its slot on the shelf, so that the slot is not taken for a mere number.
-        shelf.add(row.slot, row.device_id, units=row.units, free=row.units - row.used if row.present else 0)
+        devices = agents[row.agent_id].devices
+        # A removed device is registered with nothing free: its slot must not be taken for one without devices.
+        devices.add(row.slot, row.device_id, units=row.units, free=row.units - row.used if row.present else 0)
 
 
 async def _unmet(transaction: Transaction, ids: Sequence[str]) -> set[str]:
-    """The sessions that wait for another one which has not ended well."""
+    """The sessions with a dependency that has not ended with success."""
     statement = _dependency_statement(transaction.postgresql)
     found = await transaction.fetch(statement, bound_ids(transaction, ids))
     return {row.session_id for row in found}
 
 
-async def _topology_moved(
+async def _topology_changed(
     transaction: Transaction, assignments: Sequence[Assignment], context: AllocationContext
 ) -> bool:
     if context.topology is None or all(one.hypernode is None for one in assignments):
@@ -95,7 +95,7 @@ async def _topology_moved(
     return (0 if row is None else row.stamp) != context.topology
 
 
-def _asked_slots(assignments: Sequence[Assignment], sessions: dict[str, SessionRow]) -> set[str]:
+def _requested_slots(assignments: Sequence[Assignment], sessions: dict[str, SessionRow]) -> set[str]:
     kernels = [
         sessions[one.session_id].kernels.get(kernel_id)
         for one in assignments
@@ -109,10 +109,10 @@ def _asked_slots(assignments: Sequence[Assignment], sessions: dict[str, SessionR
 async def _used(
     transaction: Transaction, sessions: dict[str, SessionRow], limits: OwnerLimits
 ) -> dict[tuple[str, str, str], int]:
-    """What the owners of these sessions use of what is limited.
+    """Usage of the limited slots by the owners of these sessions.
 
-    Not locked: owners are many sessions' own, and the sum is checked once more when it is
-    written, which is the last thing before the commit.
+    Read without a lock, because many sessions share an owner; the sum is checked again
+    when it is written, as the last step before the commit.
     """
     scopes = {scope for session in sessions.values() for scope in scopes_of(session.row)}
     keys = [(scope, name, slot) for scope, name, slot, _ in limits_on(sorted(scopes), limits)]
@@ -139,9 +139,9 @@ def _device_statement(postgresql: bool) -> tuple[sa.Select[Any], Rows]:  # noqa:
 @cache
 def _dependency_statement(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
     wanted = sa.select(ids_table(postgresql).c.id)
-    ended_well = sa.and_(SESSIONS.c.ended_ms.is_not(None), SESSIONS.c.result == SessionResult.SUCCESS.value)
+    succeeded = sa.and_(SESSIONS.c.ended_ms.is_not(None), SESSIONS.c.result == SessionResult.SUCCESS.value)
     return (
         sa.select(DEPENDENCIES.c.session_id)
         .join(SESSIONS, SESSIONS.c.session_id == DEPENDENCIES.c.depends_on)
-        .where(DEPENDENCIES.c.session_id.in_(wanted), sa.not_(sa.func.coalesce(ended_well, sa.false())))
+        .where(DEPENDENCIES.c.session_id.in_(wanted), sa.not_(sa.func.coalesce(succeeded, sa.false())))
     )

@@ -1,7 +1,7 @@
-"""What is verified again at commit time: a pure function of locked rows.
+"""Verification at commit time, a pure function of locked rows.
 
-The snapshot that a decision was made on may be old. Whoever no longer fits is
-refused with a reason; the others are not disturbed.
+The snapshot behind a decision may be stale. Assignments that no longer fit are
+refused with a reason; the others are not affected.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ _CLOSED = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, Sessio
 
 @dataclass(slots=True)
 class LockedAgent:
-    """One locked agent; `free` and `places` go down as kernels are accepted."""
+    """One locked agent; `free` and `kernels_left` decrease as kernels are accepted."""
 
     alive: bool
     incarnation: int
     architecture: str
     labels: Mapping[str, str]
     free: dict[str, int]
-    places: int | None
+    kernels_left: int | None
     scaling_group: str
-    shelf: DeviceAllocator = field(default_factory=DeviceAllocator)
+    devices: DeviceAllocator = field(default_factory=DeviceAllocator)
 
 
 @dataclass(slots=True)
 class LockedState:
-    """Everything that the verification looks at. It belongs to one transaction."""
+    """The input of the verification, valid within one transaction."""
 
     agents: Mapping[str, LockedAgent]
     sessions: Mapping[str, SessionRow]
     used: dict[tuple[str, str, str], int]
     limits: OwnerLimits
     unmet: Collection[str]
-    topology_moved: bool = False
+    topology_changed: bool = False
     _limits_of: dict[tuple[str, ...], list[tuple[str, str, str, int]]] = field(default_factory=dict)
 
     def limits_of(self, row: Any) -> list[tuple[str, str, str, int]]:
-        """The limits that bind the owner of a session, as (scope, name, slot, limit)."""
+        """The limits on the owner of a session, as (scope, name, slot, limit)."""
         names = (row.access_key, row.user, row.group, row.domain)
         known = self._limits_of.get(names)
         if known is None:
@@ -76,19 +76,19 @@ def limits_on(scopes: Iterable[tuple[str, str]], limits: OwnerLimits) -> list[tu
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """An assignment that holds: its session, and the devices each kernel gets."""
+    """An accepted assignment: its session, and the devices of each kernel."""
 
     assignment: Assignment
     session: SessionRow
     devices: Mapping[KernelId, Mapping[str, tuple[tuple[str, int], ...]]]
-    # What is new for the owner: slots, and a session if it held nothing before.
+    # Added to the owner's usage: slots, and one session if it held nothing before.
     amounts: Mapping[str, int]
 
 
 def verify(
-    assignments: Sequence[Assignment], facts: LockedState
+    assignments: Sequence[Assignment], state: LockedState
 ) -> tuple[list[Accepted], dict[SessionId, AllocationError]]:
-    """Who can be allocated, in this order, each seeing what those before it took."""
+    """Accept or refuse assignments in order; each sees what the earlier ones took."""
     accepted: list[Accepted] = []
     refused: dict[SessionId, AllocationError] = {}
     taken: set[str] = set()
@@ -96,28 +96,28 @@ def verify(
         try:
             if assignment.session_id in taken:
                 raise SessionNotWaiting(session_id=assignment.session_id, problem="it is assigned twice")
-            accepted.append(_verified(assignment, facts))
+            accepted.append(_verified(assignment, state))
             taken.add(assignment.session_id)
         except AllocationError as error:
             refused.setdefault(assignment.session_id, error)
     return accepted, refused
 
 
-def _verified(assignment: Assignment, facts: LockedState) -> Accepted:
-    session = _waiting_session(assignment, facts)
+def _verified(assignment: Assignment, state: LockedState) -> Accepted:
+    session = _waiting_session(assignment, state)
     amounts = _amounts(assignment, session)
-    if facts.limits:
-        _check_quota(session, amounts, facts)
-    devices = _check_agents(assignment, session, facts)
-    if facts.limits:
-        _take_quota(session, amounts, facts)
+    if state.limits:
+        _check_quota(session, amounts, state)
+    devices = _check_agents(assignment, session, state)
+    if state.limits:
+        _add_usage(session, amounts, state)
     return Accepted(assignment=assignment, session=session, devices=devices, amounts=amounts)
 
 
-def _waiting_session(assignment: Assignment, facts: LockedState) -> SessionRow:
-    session = facts.sessions.get(assignment.session_id)
+def _waiting_session(assignment: Assignment, state: LockedState) -> SessionRow:
+    session = state.sessions.get(assignment.session_id)
     if session is None:
-        raise SessionNotWaiting(session_id=assignment.session_id, problem="it is not there")
+        raise SessionNotWaiting(session_id=assignment.session_id, problem="it does not exist")
     if session.goal is not Goal.RUN or session.status in _CLOSED:
         raise SessionNotWaiting(session_id=assignment.session_id, problem=f"it is {session.status} now")
     named = dict(assignment.kernels)
@@ -126,51 +126,51 @@ def _waiting_session(assignment: Assignment, facts: LockedState) -> SessionRow:
     for kernel_id in named:
         kernel = session.kernels.get(kernel_id)
         if kernel is None or kernel.status is not KernelStatus.PENDING:
-            found = "not there" if kernel is None else str(kernel.status)
+            found = "missing" if kernel is None else str(kernel.status)
             raise SessionNotWaiting(session_id=assignment.session_id, problem=f"its kernel {kernel_id} is {found}")
     bound = len(named) + sum(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values())
     if bound < session.row.required:
         problem = f"{bound} kernels would start, {session.row.required} must start together"
         raise IncompleteGang(session_id=assignment.session_id, problem=problem)
-    if assignment.session_id in facts.unmet:
-        raise DependencyChanged(session_id=assignment.session_id, problem="a session it depends on has not ended well")
-    if assignment.hypernode is not None and facts.topology_moved:
+    if assignment.session_id in state.unmet:
+        raise DependencyChanged(session_id=assignment.session_id, problem="a session it depends on has not succeeded")
+    if assignment.hypernode is not None and state.topology_changed:
         raise AgentChanged(session_id=assignment.session_id, problem="the topology has changed since the decision")
     return session
 
 
 def _check_agents(
-    assignment: Assignment, session: SessionRow, facts: LockedState
+    assignment: Assignment, session: SessionRow, state: LockedState
 ) -> dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]]:
-    """Take room kernel by kernel; give everything back if one finds none."""
+    """Reserve room kernel by kernel; release everything if one does not fit."""
     done: list[tuple[LockedAgent, ResourceSlot, Mapping[str, tuple[tuple[str, int], ...]]]] = []
     devices: dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]] = {}
     try:
         for kernel_id, agent_id in assignment.kernels:
             kernel = session.kernels[kernel_id]
-            agent = _fitting_agent(assignment, agent_id, facts, session.row.scaling_group)
-            if kernel.architecture != agent.architecture or not _labelled(kernel.require, agent.labels):
+            agent = _fitting_agent(assignment, agent_id, state, session.row.scaling_group)
+            if kernel.architecture != agent.architecture or not _has_labels(kernel.require, agent.labels):
                 problem = f"agent {agent_id} no longer has what kernel {kernel_id} requires"
                 raise AgentChanged(session_id=assignment.session_id, problem=problem)
-            picked = _take(assignment, agent_id, agent, kernel.slots)
+            picked = _reserve(assignment, agent_id, agent, kernel.slots)
             done.append((agent, kernel.slots, picked))
             devices[kernel_id] = picked
     except AllocationError:
         for agent, slots, picked in done:
-            _give_back(agent, slots, picked)
+            _release(agent, slots, picked)
         raise
     return devices
 
 
-def _fitting_agent(assignment: Assignment, agent_id: str, facts: LockedState, scaling_group: str) -> LockedAgent:
-    agent = facts.agents.get(agent_id)
+def _fitting_agent(assignment: Assignment, agent_id: str, state: LockedState, scaling_group: str) -> LockedAgent:
+    agent = state.agents.get(agent_id)
     problem = ""
     if agent is None:
-        problem = f"agent {agent_id} is not there"
+        problem = f"agent {agent_id} does not exist"
     elif not agent.alive:
-        problem = f"agent {agent_id} takes no new work"
-    elif assignment.incarnations.get(agent_id, agent.incarnation) != agent.incarnation:  # type: ignore[call-overload]  # a plain text is an id here
-        problem = f"agent {agent_id} has enrolled anew"
+        problem = f"agent {agent_id} accepts no new kernels"
+    elif assignment.incarnations.get(agent_id, agent.incarnation) != agent.incarnation:  # type: ignore[call-overload]  # the key is a plain string here
+        problem = f"agent {agent_id} has enrolled again"
     elif agent.scaling_group != scaling_group:
         problem = f"agent {agent_id} is in scaling group {agent.scaling_group}"
     if problem or agent is None:
@@ -178,40 +178,40 @@ def _fitting_agent(assignment: Assignment, agent_id: str, facts: LockedState, sc
     return agent
 
 
-def _take(
+def _reserve(
     assignment: Assignment, agent_id: str, agent: LockedAgent, slots: ResourceSlot
 ) -> Mapping[str, tuple[tuple[str, int], ...]]:
-    if agent.places is not None and agent.places < 1:
+    if agent.kernels_left is not None and agent.kernels_left < 1:
         raise AllocationRefused(session_id=assignment.session_id, problem=f"agent {agent_id} is at its kernel limit")
     for slot, amount in slots.items():
         if agent.free.get(slot, 0) < amount:
             problem = f"agent {agent_id} has {agent.free.get(slot, 0)} {slot} free, {amount} are needed"
             raise AllocationRefused(session_id=assignment.session_id, problem=problem)
-    picked = agent.shelf.take(slots)
+    picked = agent.devices.take(slots)
     if picked is None:
         problem = f"agent {agent_id} has too few devices free"
         raise AllocationRefused(session_id=assignment.session_id, problem=problem)
     for slot, amount in slots.items():
         agent.free[slot] -= amount
-    if agent.places is not None:
-        agent.places -= 1
+    if agent.kernels_left is not None:
+        agent.kernels_left -= 1
     return picked
 
 
-def _give_back(agent: LockedAgent, slots: ResourceSlot, picked: Mapping[str, tuple[tuple[str, int], ...]]) -> None:
+def _release(agent: LockedAgent, slots: ResourceSlot, picked: Mapping[str, tuple[tuple[str, int], ...]]) -> None:
     for slot, amount in slots.items():
         agent.free[slot] += amount
-    if agent.places is not None:
-        agent.places += 1
-    agent.shelf.put_back(picked)
+    if agent.kernels_left is not None:
+        agent.kernels_left += 1
+    agent.devices.put_back(picked)
 
 
-def _labelled(require: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+def _has_labels(require: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     return all(labels.get(name) == value for name, value in require.items())
 
 
 def _amounts(assignment: Assignment, session: SessionRow) -> dict[str, int]:
-    """What is new for the owner; a session that holds something already is no new session."""
+    """Usage to add for the owner; a session that already holds slots is not counted again."""
     amounts: dict[str, int] = {}
     for kernel_id, _ in assignment.kernels:
         for slot, amount in session.kernels[kernel_id].slots.items():
@@ -221,20 +221,20 @@ def _amounts(assignment: Assignment, session: SessionRow) -> dict[str, int]:
     return amounts
 
 
-def _check_quota(session: SessionRow, amounts: Mapping[str, int], facts: LockedState) -> None:
-    for scope, name, slot, limit in facts.limits_of(session.row):
+def _check_quota(session: SessionRow, amounts: Mapping[str, int], state: LockedState) -> None:
+    for scope, name, slot, limit in state.limits_of(session.row):
         amount = amounts.get(slot)
         if amount is None:
             continue
-        used = facts.used.get((scope, name, slot), 0)
+        used = state.used.get((scope, name, slot), 0)
         if used + amount > limit:
             what = "sessions" if slot == SESSIONS_SLOT else slot
-            problem = f"{scope} {name} uses {used} of {limit} {what}, {amount} more are asked for"
+            problem = f"{scope} {name} uses {used} of {limit} {what}, {amount} more are requested"
             raise QuotaPassed(session_id=session.session_id, problem=problem)
 
 
-def _take_quota(session: SessionRow, amounts: Mapping[str, int], facts: LockedState) -> None:
-    for scope, name, slot, _ in facts.limits_of(session.row):
+def _add_usage(session: SessionRow, amounts: Mapping[str, int], state: LockedState) -> None:
+    for scope, name, slot, _ in state.limits_of(session.row):
         if slot in amounts:
             key = (scope, name, slot)
-            facts.used[key] = facts.used.get(key, 0) + amounts[slot]
+            state.used[key] = state.used.get(key, 0) + amounts[slot]

@@ -1,49 +1,79 @@
-"""Writes accepted assignments: sessions, kernels, ledger, what is in use."""
+"""Writes accepted assignments: sessions, kernels, ledger rows and usage."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
+from typing import Any
 
-from sokovan.adapters.sql.allocation.batch_results import result_of
-from sokovan.adapters.sql.allocation.ledger_lines import LedgerLines
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.types import TypeEngine
+
 from sokovan.adapters.sql.allocation.verification import Accepted, LockedState
-from sokovan.adapters.sql.repositories.sessions.session_rows import devices_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import devices_text, record_of
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch, UsageDelta, apply_delta
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
+from sokovan.adapters.sql.schema.tables import HELD_DEVICES, HELD_SLOTS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change
+from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import AllocationContext, AllocationResult
 
 
+class LedgerRows:
+    """New ledger rows: the slots and devices that kernels will hold."""
+
+    def __init__(self) -> None:
+        self.slots: list[tuple[Any, ...]] = []
+        self.devices: list[tuple[Any, ...]] = []
+
+    async def write(self, transaction: Transaction) -> None:
+        """Insert all rows. Raises LedgerMismatch if an exclusive device is held already."""
+        try:
+            await self._write(transaction)
+        except IntegrityError as error:
+            raise LedgerMismatch(f"the ledger refused these rows: {error.orig}") from error
+
+    async def _write(self, transaction: Transaction) -> None:
+        if self.slots:
+            statement, rows = _insert_slots(transaction.postgresql)
+            await transaction.execute(statement, {**rows.bind(self.slots), "the_held_ms": transaction.now_ms})
+        if self.devices:
+            statement, rows = _insert_devices(transaction.postgresql)
+            await transaction.execute(statement, rows.bind(self.devices))
+
+
 async def write_allocations(
-    transaction: Transaction, accepted: Sequence[Accepted], facts: LockedState, context: AllocationContext
+    transaction: Transaction, accepted: Sequence[Accepted], state: LockedState, context: AllocationContext
 ) -> list[AllocationResult]:
-    """Write what was accepted, in a few statements. Raises LedgerMismatch."""
+    """Write the accepted assignments in a few statements. Raises LedgerMismatch."""
     if not accepted:
         return []
     change = Change(who=context.who, by=Cause.COORDINATOR, code="allocated")
     transitions = Transitions(transaction, change)
-    delta, lines = UsageDelta(), LedgerLines()
+    delta, ledger = UsageDelta(), LedgerRows()
     for one in accepted:
         delta.add_owner(one.session.row, one.amounts, sign=1)
-        _place(transitions, one, facts=facts, delta=delta, lines=lines)
+        _place(transitions, one, state=state, delta=delta, ledger=ledger)
     await transitions.write()
-    await lines.write(transaction)
-    incarnations = {agent_id: agent.incarnation for agent_id, agent in facts.agents.items()}
+    await ledger.write(transaction)
+    incarnations = {agent_id: agent.incarnation for agent_id, agent in state.agents.items()}
     used = await apply_delta(transaction, delta, incarnations=incarnations)
-    _check_limits(used, facts)
+    _check_limits(used, state)
     scheduled_at = datetime.fromtimestamp(transaction.now_ms / 1000, tz=UTC)
-    return [result_of(one, scheduled_at) for one in accepted]
+    return [_result_of(one, scheduled_at) for one in accepted]
 
 
 def _place(
-    transitions: Transitions, one: Accepted, *, facts: LockedState, delta: UsageDelta, lines: LedgerLines
+    transitions: Transitions, one: Accepted, *, state: LockedState, delta: UsageDelta, ledger: LedgerRows
 ) -> None:
     for kernel_id, agent_id in one.assignment.kernels:
-        kernel, incarnation = one.session.kernels[kernel_id], facts.agents[agent_id].incarnation
+        kernel, incarnation = one.session.kernels[kernel_id], state.agents[agent_id].incarnation
         kernel.agent_id, kernel.incarnation = agent_id, incarnation
         picked = one.devices[kernel_id]
         if picked:
@@ -51,20 +81,57 @@ def _place(
         transitions.move_kernel(one.session, kernel, KernelTrigger.ALLOCATED)
         delta.add_kernel(agent_id, kernel.slots, sign=1)
         for slot, amount in kernel.slots.items():
-            lines.slots.append((kernel_id, slot, agent_id, incarnation, amount))
+            ledger.slots.append((kernel_id, slot, agent_id, incarnation, amount))
         for slot, choice in picked.items():
             for device, units in choice:
                 delta.devices[agent_id, device] += units
-                exclusive = facts.agents[agent_id].shelf.exclusive(slot, device)
-                lines.devices.append((kernel_id, device, agent_id, units, exclusive))
+                exclusive = state.agents[agent_id].devices.exclusive(slot, device)
+                ledger.devices.append((kernel_id, device, agent_id, units, exclusive))
     if one.assignment.hypernode is not None:
-        transitions.lies_in(one.session, one.assignment.hypernode)
+        transitions.set_hypernode(one.session, one.assignment.hypernode)
     transitions.settle(one.session, KernelTrigger.ALLOCATED)
 
 
-def _check_limits(used: dict[tuple[str, str, str], int], facts: LockedState) -> None:
-    """What owners use was read without a lock: whoever came between is seen here."""
+def _check_limits(used: dict[tuple[str, str, str], int], state: LockedState) -> None:
+    """Check limits on the written sums: usage was read without a lock, so it may have grown."""
     for (scope, name, slot), amount in used.items():
-        limit = facts.limits.get((scope, name), {}).get(slot)
+        limit = state.limits.get((scope, name), {}).get(slot)
         if limit is not None and amount > limit:
             raise LedgerMismatch(f"{scope} {name} would use {amount} of {limit} {slot}")
+
+
+def _result_of(one: Accepted, scheduled_at: datetime) -> AllocationResult:
+    session_id = one.session.session_id
+    kernels = tuple(record_of(session_id, one.session.kernels[kernel_id]) for kernel_id, _ in one.assignment.kernels)
+    agents: dict[Any, ResourceSlot] = {}
+    for kernel in kernels:
+        agents[kernel.agent_id] = agents[kernel.agent_id] + kernel.slots if kernel.agent_id in agents else kernel.slots
+    return AllocationResult(session_id, scheduled_at, kernels, agents)
+
+
+@cache
+def _insert_slots(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a cache key
+    columns: dict[str, TypeEngine[Any]] = {
+        "kernel_id": TEXT,
+        "slot": TEXT,
+        "agent_id": TEXT,
+        "incarnation": WHOLE,
+        "amount": WHOLE,
+    }
+    rows = Rows("lines", columns, postgresql=postgresql)
+    values = [rows.c[name] for name in columns]
+    chosen = sa.select(*values, sa.bindparam("the_held_ms", type_=WHOLE))
+    return sa.insert(HELD_SLOTS).from_select([*columns, "held_ms"], chosen), rows
+
+
+@cache
+def _insert_devices(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a cache key
+    columns: dict[str, TypeEngine[Any]] = {
+        "kernel_id": TEXT,
+        "device_id": TEXT,
+        "agent_id": TEXT,
+        "units": WHOLE,
+        "exclusive": FLAG,
+    }
+    rows = Rows("lines", columns, postgresql=postgresql)
+    return sa.insert(HELD_DEVICES).from_select(list(columns), sa.select(*[rows.c[name] for name in columns])), rows

@@ -1,1 +1,1 @@
-"""The laws of the store as queries that name whoever breaks one."""
+"""Invariants of the store, as queries that return the rows that violate them."""

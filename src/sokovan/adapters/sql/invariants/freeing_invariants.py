@@ -1,4 +1,4 @@
-"""Laws of what is freed: with a proof, and once."""
+"""Invariants of freed slots: with a proof, and once."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
 
 _NO_SLOTS = "{}"
 
-_line = (HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot, HELD_SLOTS.c.proof)
+_row = (HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot, HELD_SLOTS.c.proof)
 CONFIRM_BEFORE_FREE: tuple[Check, ...] = (
     no_row(
-        "a line is freed without a proof, or has a proof and is not freed",
-        sa.select(*_line, HELD_SLOTS.c.freed_ms).where(HELD_SLOTS.c.proof.is_(None) != HELD_SLOTS.c.freed_ms.is_(None)),
+        "a ledger row is freed without a proof, or has a proof and is not freed",
+        sa.select(*_row, HELD_SLOTS.c.freed_ms).where(HELD_SLOTS.c.proof.is_(None) != HELD_SLOTS.c.freed_ms.is_(None)),
     ),
     no_row(
         "a proof of an unknown kind",
-        sa.select(*_line).where(HELD_SLOTS.c.proof.not_in([proof.value for proof in FreeProof])),
+        sa.select(*_row).where(HELD_SLOTS.c.proof.not_in([proof.value for proof in FreeProof])),
     ),
     no_row(
-        "freed as never sent, but its creation was asked for",
-        sa.select(*_line)
+        "freed as never sent, but its creation was requested",
+        sa.select(*_row)
         .select_from(HELD_SLOTS)
         .join(KERNELS, KERNELS.c.kernel_id == HELD_SLOTS.c.kernel_id)
         .where(HELD_SLOTS.c.proof == FreeProof.NEVER_SENT.value, KERNELS.c.sent),
     ),
     no_row(
-        "freed as fenced, but the agent has not enrolled anew since",
-        sa.select(*_line, HELD_SLOTS.c.incarnation, AGENTS.c.incarnation.label("agent_incarnation"))
+        "freed as fenced, but the agent has not enrolled again since",
+        sa.select(*_row, HELD_SLOTS.c.incarnation, AGENTS.c.incarnation.label("agent_incarnation"))
         .select_from(HELD_SLOTS)
         .join(AGENTS, AGENTS.c.agent_id == HELD_SLOTS.c.agent_id)
         .where(
@@ -42,13 +42,13 @@ CONFIRM_BEFORE_FREE: tuple[Check, ...] = (
     ),
     no_row(
         "freed as gone with its host, but the agent was not declared gone",
-        sa.select(*_line, AGENTS.c.agent_id, AGENTS.c.status)
+        sa.select(*_row, AGENTS.c.agent_id, AGENTS.c.status)
         .select_from(HELD_SLOTS)
         .join(AGENTS, AGENTS.c.agent_id == HELD_SLOTS.c.agent_id)
         .where(HELD_SLOTS.c.proof == FreeProof.HOST_GONE.value, AGENTS.c.status != AgentStatus.TERMINATED.value),
     ),
     no_row(
-        "a kernel has ended, and no line of it tells by which proof",
+        "a kernel has ended, but no ledger row has the proof",
         sa.select(KERNELS.c.kernel_id, KERNELS.c.status, KERNELS.c.slots).where(
             KERNELS.c.status == KernelStatus.TERMINATED.value,
             KERNELS.c.slots != _NO_SLOTS,
@@ -68,7 +68,7 @@ def _below(least: int, amount: sa.Column[int], *keys: sa.Column[Any]) -> Check:
 
 FREE_ONCE: tuple[Check, ...] = (
     no_row(
-        "the lines of a kernel were not freed together, once",
+        "the ledger rows of a kernel were not freed once and together",
         sa.select(
             HELD_SLOTS.c.kernel_id,
             _lines.label("lines"),

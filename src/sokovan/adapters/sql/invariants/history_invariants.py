@@ -1,4 +1,4 @@
-"""Laws of histories: each is whole and legal, and leaders wrote in their terms."""
+"""Invariants of histories: gapless, legal, and written within leaders' terms."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sokovan.domain.lifecycle.transition_table import TransitionTable
 
 
 class HistoryChain(NamedTuple):
-    """One kind of object: its lifecycle, its table, its history."""
+    """One kind of object: its lifecycle, table and history table."""
 
     lifecycle: TransitionTable[Any, Any]
     objects: sa.Table
@@ -41,11 +41,11 @@ class HistoryChain(NamedTuple):
 
     @property
     def kind(self) -> sa.Label[str]:
-        """The kind of object, for those who read an offence."""
+        """The kind of object, shown with a violation."""
         return sa.literal(self.lifecycle.name).label("kind")
 
 
-STORIES = tuple(
+HISTORY_CHAINS = tuple(
     HistoryChain(lifecycle, objects, HISTORIES[lifecycle.name])
     for lifecycle, objects in (
         (SESSION, SESSIONS),
@@ -58,157 +58,157 @@ STORIES = tuple(
 _ENDING = [status.value for status in (SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED)]
 
 
-def _line(story: HistoryChain) -> tuple[Any, ...]:
+def _columns(chain: HistoryChain) -> tuple[Any, ...]:
     names = ("object_id", "sequence", "before", "trigger", "after")
-    return (story.kind, *[story.history.c[name] for name in names])
+    return (chain.kind, *[chain.history.c[name] for name in names])
 
 
-def _terminal(story: HistoryChain) -> list[str]:
-    return sorted(status.value for status in story.lifecycle.terminal)
+def _terminal(chain: HistoryChain) -> list[str]:
+    return sorted(status.value for status in chain.lifecycle.terminal)
 
 
-def _legal_lines(story: HistoryChain) -> Check:
-    lifecycle, told = story.lifecycle, story.history.c
+def _legal_moves(chain: HistoryChain) -> Check:
+    lifecycle, entry = chain.lifecycle, chain.history.c
     moves = {f"{move.before}>{move.trigger}>{move.after}" for move in lifecycle.moves}
     notes = {f"{state}>{NOTED}>{state}" for state in lifecycle.states if state not in lifecycle.terminal}
-    line = told.before + sa.literal(">") + told.trigger + sa.literal(">") + told.after
-    # What follows a final status is a matter of the next law.
-    illegal = sa.and_(told.before.not_in(_terminal(story)), line.not_in(sorted(moves | notes)))
-    begun = sa.and_(told.before.is_(None), told.after != lifecycle.initial.value)
-    return no_row("a move that the lifecycle does not have", sa.select(*_line(story)).where(sa.or_(illegal, begun)))
+    row = entry.before + sa.literal(">") + entry.trigger + sa.literal(">") + entry.after
+    # Rows after a final status belong to the next invariant.
+    illegal = sa.and_(entry.before.not_in(_terminal(chain)), row.not_in(sorted(moves | notes)))
+    begun = sa.and_(entry.before.is_(None), entry.after != lifecycle.initial.value)
+    return no_row("a move that the lifecycle does not have", sa.select(*_columns(chain)).where(sa.or_(illegal, begun)))
 
 
-def _nothing_after_the_end(story: HistoryChain) -> Check:
-    left = story.history.c.before.in_(_terminal(story))
-    return no_row("a line after the end of an object", sa.select(*_line(story)).where(left))
+def _nothing_after_terminal(chain: HistoryChain) -> Check:
+    left = chain.history.c.before.in_(_terminal(chain))
+    return no_row("a history row after a final status", sa.select(*_columns(chain)).where(left))
 
 
-def _kept_ends() -> tuple[Check, Check]:
-    told = SESSION_HISTORY.c
-    last = sa.and_(told.object_id == SESSIONS.c.session_id, told.sequence == SESSIONS.c.history_sequence)
+def _recorded_ends() -> tuple[Check, Check]:
+    entry = SESSION_HISTORY.c
+    last = sa.and_(entry.object_id == SESSIONS.c.session_id, entry.sequence == SESSIONS.c.history_sequence)
     ended = SESSIONS.c.status.in_(sorted(status.value for status in SESSION.terminal))
     earlier = SESSION_HISTORY.alias()
-    # Asked once per session: SQLite would look through a table of all first lines for each of them.
+    # A correlated subquery per session: SQLite would scan a derived table of all first rows for each of them.
     first = (
         sa.select(sa.func.min(earlier.c.sequence))
         .where(earlier.c.object_id == SESSIONS.c.session_id, earlier.c.after.in_(_ENDING))
         .scalar_subquery()
     )
-    line = SESSION_HISTORY.alias()
-    cause = sa.case((line.c.code != "", line.c.code), else_=line.c.trigger)
+    row = SESSION_HISTORY.alias()
+    cause = sa.case((row.c.code != "", row.c.code), else_=row.c.trigger)
     return (
         no_row(
-            "a session did not end when its history says",
-            sa.select(SESSIONS.c.session_id, SESSIONS.c.status, SESSIONS.c.ended_ms, told.at_ms)
+            "a session's end time differs from its history",
+            sa.select(SESSIONS.c.session_id, SESSIONS.c.status, SESSIONS.c.ended_ms, entry.at_ms)
             .select_from(SESSIONS)
             .join(SESSION_HISTORY, last)
-            .where(ended, SESSIONS.c.ended_ms.is_distinct_from(told.at_ms)),
+            .where(ended, SESSIONS.c.ended_ms.is_distinct_from(entry.at_ms)),
         ),
         no_row(
-            "the cause of an end is not the first one",
+            "the cause of an end is not the first cause",
             sa.select(SESSIONS.c.session_id, SESSIONS.c.status, SESSIONS.c.cause, cause.label("first_cause"))
             .select_from(SESSIONS)
-            .outerjoin(line, sa.and_(line.c.object_id == SESSIONS.c.session_id, line.c.sequence == first))
+            .outerjoin(row, sa.and_(row.c.object_id == SESSIONS.c.session_id, row.c.sequence == first))
             .where(SESSIONS.c.cause.is_distinct_from(cause)),
         ),
     )
 
 
-def _points_to_its_last_line(story: HistoryChain) -> Check:
-    told, objects = story.history.c, story.objects.c
+def _references_last_row(chain: HistoryChain) -> Check:
+    entry, objects = chain.history.c, chain.objects.c
     ends = (
         sa.select(
-            told.object_id,
-            sa.func.min(told.sequence).label("first"),
-            sa.func.max(told.sequence).label("last"),
-            sa.func.count().label("lines"),
+            entry.object_id,
+            sa.func.min(entry.sequence).label("first"),
+            sa.func.max(entry.sequence).label("last"),
+            sa.func.count().label("rows"),
         )
-        .group_by(told.object_id)
+        .group_by(entry.object_id)
         .subquery()
     )
-    wrong = (ends.c.last.is_distinct_from(objects.history_sequence), ends.c.first != 1, ends.c.lines != ends.c.last)
+    wrong = (ends.c.last.is_distinct_from(objects.history_sequence), ends.c.first != 1, ends.c.rows != ends.c.last)
     return no_row(
-        "a history has a gap, or its object does not stand at its end",
-        sa.select(story.kind, story.key.label("object_id"), objects.history_sequence, ends.c.last, ends.c.lines)
-        .select_from(story.objects)
-        .outerjoin(ends, ends.c.object_id == story.key)
+        "a history has a gap, or its object does not reference the last row",
+        sa.select(chain.kind, chain.key.label("object_id"), objects.history_sequence, ends.c.last, ends.c.rows)
+        .select_from(chain.objects)
+        .outerjoin(ends, ends.c.object_id == chain.key)
         .where(sa.or_(*wrong)),
     )
 
 
-def _says_what_its_history_says(story: HistoryChain) -> Check:
-    told, objects = story.history.c, story.objects.c
-    here = sa.and_(told.object_id == story.key, told.sequence == objects.history_sequence)
+def _status_matches_history(chain: HistoryChain) -> Check:
+    entry, objects = chain.history.c, chain.objects.c
+    here = sa.and_(entry.object_id == chain.key, entry.sequence == objects.history_sequence)
     return no_row(
-        "an object has another status than its history says",
-        sa.select(story.kind, story.key.label("object_id"), objects.status, told.after.label("told"))
-        .select_from(story.objects)
-        .join(story.history, here)
-        .where(told.after != objects.status),
+        "an object's status differs from its history",
+        sa.select(chain.kind, chain.key.label("object_id"), objects.status, entry.after.label("recorded"))
+        .select_from(chain.objects)
+        .join(chain.history, here)
+        .where(entry.after != objects.status),
     )
 
 
-def _goes_on_where_it_was(story: HistoryChain) -> Check:
-    told, earlier = story.history.c, story.history.alias()
-    link = sa.and_(earlier.c.object_id == told.object_id, earlier.c.sequence == told.sequence - 1)
+def _chained(chain: HistoryChain) -> Check:
+    entry, earlier = chain.history.c, chain.history.alias()
+    link = sa.and_(earlier.c.object_id == entry.object_id, earlier.c.sequence == entry.sequence - 1)
     broken = sa.or_(
-        told.before.is_distinct_from(earlier.c.after),
-        told.previous.is_distinct_from(earlier.c.sequence),
+        entry.before.is_distinct_from(earlier.c.after),
+        entry.previous.is_distinct_from(earlier.c.sequence),
     )
-    # The first line has none before it, on both sides of the comparison. A missing one is a gap, and told as such.
-    judged = sa.or_(told.sequence == 1, earlier.c.sequence.is_not(None))
+    # The first row has no predecessor, on both sides of the comparison. A missing row is a gap, and reported as such.
+    comparable = sa.or_(entry.sequence == 1, earlier.c.sequence.is_not(None))
     return no_row(
-        "a line does not go on where the one before it ended",
-        sa.select(*_line(story), earlier.c.after.label("was"))
-        .select_from(story.history)
+        "a history row does not begin with the status that the previous one ended with",
+        sa.select(*_columns(chain), earlier.c.after.label("was"))
+        .select_from(chain.history)
         .outerjoin(earlier, link)
-        .where(judged, broken),
+        .where(comparable, broken),
     )
 
 
-def _belongs_to_something(story: HistoryChain) -> Check:
-    told = story.history.c
+def _has_object(chain: HistoryChain) -> Check:
+    entry = chain.history.c
     return no_row(
-        "a history of an object that is not there",
-        sa.select(story.kind, told.object_id)
+        "a history of an object that does not exist",
+        sa.select(chain.kind, entry.object_id)
         .distinct()
-        .select_from(story.history)
-        .outerjoin(story.objects, story.key == told.object_id)
-        .where(story.key.is_(None)),
+        .select_from(chain.history)
+        .outerjoin(chain.objects, chain.key == entry.object_id)
+        .where(chain.key.is_(None)),
     )
 
 
-def _written_in_its_term(story: HistoryChain) -> Check:
-    told, term, following = story.history.c, LEASE_TERMS.alias(), LEASE_TERMS.alias()
+def _written_in_term(chain: HistoryChain) -> Check:
+    entry, term, following = chain.history.c, LEASE_TERMS.alias(), LEASE_TERMS.alias()
     outside = sa.or_(
-        told.lease.is_(None),
-        told.epoch.is_(None),
+        entry.lease.is_(None),
+        entry.epoch.is_(None),
         term.c.epoch.is_(None),
-        told.at_ms < term.c.since_ms,
-        told.at_ms > following.c.since_ms,
+        entry.at_ms < term.c.since_ms,
+        entry.at_ms > following.c.since_ms,
     )
     return no_row(
-        "a line was not written in the term of the leader it names",
+        "a history row was not written within the term of its leader",
         sa.select(
-            story.kind,
-            *[told[name] for name in ("object_id", "sequence", "lease", "epoch", "at_ms")],
+            chain.kind,
+            *[entry[name] for name in ("object_id", "sequence", "lease", "epoch", "at_ms")],
             term.c.since_ms,
             following.c.since_ms.label("until_ms"),
         )
-        .select_from(story.history)
-        .outerjoin(term, sa.and_(term.c.name == told.lease, term.c.epoch == told.epoch))
-        .outerjoin(following, sa.and_(following.c.name == told.lease, following.c.epoch == told.epoch + 1))
-        .where(sa.or_(told.lease.is_not(None), told.epoch.is_not(None)), outside),
+        .select_from(chain.history)
+        .outerjoin(term, sa.and_(term.c.name == entry.lease, term.c.epoch == entry.epoch))
+        .outerjoin(following, sa.and_(following.c.name == entry.lease, following.c.epoch == entry.epoch + 1))
+        .where(sa.or_(entry.lease.is_not(None), entry.epoch.is_not(None)), outside),
     )
 
 
-def _epochs_rise(story: HistoryChain) -> Check:
-    told = story.history.c
-    before = sa.func.lag(told.epoch).over(partition_by=(told.object_id, told.lease), order_by=told.sequence)
-    named = [told[name] for name in ("object_id", "sequence", "lease", "epoch")]
-    lines = sa.select(story.kind, *named, before.label("epoch_before")).where(told.lease.is_not(None)).subquery()
+def _epochs_rise(chain: HistoryChain) -> Check:
+    entry = chain.history.c
+    before = sa.func.lag(entry.epoch).over(partition_by=(entry.object_id, entry.lease), order_by=entry.sequence)
+    named = [entry[name] for name in ("object_id", "sequence", "lease", "epoch")]
+    rows = sa.select(chain.kind, *named, before.label("epoch_before")).where(entry.lease.is_not(None)).subquery()
     return no_row(
-        "an earlier leader wrote after a later one", sa.select(lines).where(lines.c.epoch_before > lines.c.epoch)
+        "an earlier leader wrote after a later leader", sa.select(rows).where(rows.c.epoch_before > rows.c.epoch)
     )
 
 
@@ -234,14 +234,17 @@ def _terms() -> tuple[Check, Check]:
     )
 
 
-LEGAL_EDGES: tuple[Check, ...] = tuple(_legal_lines(story) for story in STORIES)
-TERMINAL_ABSORBING: tuple[Check, ...] = (*(_nothing_after_the_end(story) for story in STORIES), *_kept_ends())
+LEGAL_EDGES: tuple[Check, ...] = tuple(_legal_moves(chain) for chain in HISTORY_CHAINS)
+TERMINAL_ABSORBING: tuple[Check, ...] = (
+    *(_nothing_after_terminal(chain) for chain in HISTORY_CHAINS),
+    *_recorded_ends(),
+)
 HISTORY_ONCE: tuple[Check, ...] = tuple(
-    check(story)
-    for story in STORIES
-    for check in (_points_to_its_last_line, _says_what_its_history_says, _goes_on_where_it_was, _belongs_to_something)
+    check(chain)
+    for chain in HISTORY_CHAINS
+    for check in (_references_last_row, _status_matches_history, _chained, _has_object)
 )
 FENCING: tuple[Check, ...] = (
-    *(check(story) for story in STORIES for check in (_written_in_its_term, _epochs_rise)),
+    *(check(chain) for chain in HISTORY_CHAINS for check in (_written_in_term, _epochs_rise)),
     *_terms(),
 )

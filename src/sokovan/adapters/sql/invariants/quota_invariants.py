@@ -1,4 +1,4 @@
-"""The law of limits: nobody was served past one that stood already."""
+"""The quota invariant: no allocation exceeded a limit that was already in force."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sokovan.adapters.sql.schema.tables import HELD_SLOTS, KERNELS, OWNER_USAGE,
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.policy import Scope
 
-# On PostgreSQL an allocation and a change of a limit may overlap; the one that was under way is not blamed.
+# On PostgreSQL an allocation and a change of a limit may overlap; the allocation in progress is not reported.
 UNDER_WAY_MS = 30_000
 
 
-async def _within_limits(transaction: Transaction, offences: Violations) -> None:
+async def _within_limits(transaction: Transaction, violations: Violations) -> None:
     limits = await OwnerLimitCache().current(transaction)
     used = sa.select(OWNER_USAGE).where(OWNER_USAGE.c.used > 0).order_by(*OWNER_USAGE.primary_key.columns)
     above = [
@@ -31,18 +31,20 @@ async def _within_limits(transaction: Transaction, offences: Violations) -> None
         if not rows:
             continue
         changed = await _changed(transaction, scope)
-        served = await _served(transaction, scope)
+        allocated = await _last_allocations(transaction, scope)
         for row in rows:
-            last = served.get((row.name, row.slot), 0)
-            # Lowering a limit takes nothing from those who hold more.
+            last = allocated.get((row.name, row.slot), 0)
+            # Lowering a limit takes nothing from owners that hold more.
             if last > changed[row.name] + slack:
                 limit = limits[row.scope, row.name][row.slot]
                 about = {"scope": row.scope, "name": row.name, "slot": row.slot, "used": row.used, "limit": limit}
-                offences.add("an owner was served past a limit", **about, served_ms=last, limited_ms=changed[row.name])
+                violations.add(
+                    "an owner was allocated more than a limit", **about, served_ms=last, limited_ms=changed[row.name]
+                )
 
 
 async def _changed(transaction: Transaction, scope: Scope) -> dict[str, int]:
-    """When the policy of each owner was last written."""
+    """Time of the last write to the policy of each owner."""
     owners = OWNED[scope]
     statement = (
         sa.select(owners.c.name, POLICIES.c.changed_ms)
@@ -52,8 +54,8 @@ async def _changed(transaction: Transaction, scope: Scope) -> dict[str, int]:
     return {row.name: row.changed_ms for row in await transaction.fetch(statement)}
 
 
-async def _served(transaction: Transaction, scope: Scope) -> dict[tuple[str, str], int]:
-    """When each owner last got something of a slot, freed or not, or a session."""
+async def _last_allocations(transaction: Transaction, scope: Scope) -> dict[tuple[str, str], int]:
+    """Time of the last allocation per owner and slot, and of the last scheduled session."""
     name = OWNER_COLUMNS[scope].label("name")
     slots: sa.Select[Any] = (
         sa.select(name, HELD_SLOTS.c.slot, sa.func.max(HELD_SLOTS.c.held_ms).label("last"))
@@ -67,9 +69,9 @@ async def _served(transaction: Transaction, scope: Scope) -> dict[tuple[str, str
         .where(SESSIONS.c.scheduled_ms.is_not(None))
         .group_by(name)
     )
-    served = {(row.name, row.slot): row.last for row in await transaction.fetch(slots)}
-    served.update({(row.name, SESSIONS_SLOT): row.last for row in await transaction.fetch(sessions)})
-    return served
+    allocated = {(row.name, row.slot): row.last for row in await transaction.fetch(slots)}
+    allocated.update({(row.name, SESSIONS_SLOT): row.last for row in await transaction.fetch(sessions)})
+    return allocated
 
 
 QUOTA: tuple[Check, ...] = (_within_limits,)

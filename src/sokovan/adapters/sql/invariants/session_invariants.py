@@ -1,4 +1,4 @@
-"""Laws of sessions and kernels: whole gangs, derived statuses, valid places."""
+"""Invariants of sessions and kernels: gangs, derived statuses, valid placement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.invariants.usage_invariants import HOLDING
-from sokovan.adapters.sql.invariants.violations import Check, Violations, no_row, runs_of
+from sokovan.adapters.sql.invariants.violations import Check, Violations, grouped, no_row
 from sokovan.adapters.sql.schema.tables import AGENTS, DEPENDENCIES, KERNEL_HISTORY, KERNELS, REQUESTS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.errors import SokovanError
@@ -19,7 +19,7 @@ from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionIntent, session_status
 from sokovan.domain.records import SessionResult
 
-# The words are the same for sessions and kernels.
+# Sessions and kernels have the same status values here.
 _ALIVE = [status.value for status in ALIVE]
 _of_session = KERNELS.c.session_id == SESSIONS.c.session_id
 
@@ -37,7 +37,7 @@ GANG_ATOMICITY: tuple[Check, ...] = (
 )
 
 
-async def _statuses_follow(transaction: Transaction, offences: Violations) -> None:
+async def _statuses_follow(transaction: Transaction, violations: Violations) -> None:
     newer = KERNELS.alias()
     replaced = sa.exists().where(
         newer.c.session_id == KERNELS.c.session_id,
@@ -51,13 +51,13 @@ async def _statuses_follow(transaction: Transaction, offences: Violations) -> No
         .outerjoin(KERNELS, sa.and_(_of_session, ~replaced))
         .order_by(SESSIONS.c.session_id)
     )
-    async for session_id, rows in runs_of(transaction, statement, by="session_id"):
+    async for session_id, rows in grouped(transaction, statement, by="session_id"):
         session = rows[0]
         kernels = tuple(sorted(Counter(row.kernel_status for row in rows if row.kernel_status is not None).items()))
         derived = _derived(session.goal, session.required, kernels)
         if derived != session.status:
             counted = " ".join(f"{status}={number}" for status, number in kernels) or "none"
-            offences.add(
+            violations.add(
                 "a session's status does not follow from its kernels",
                 session_id=session_id,
                 status=session.status,
@@ -67,27 +67,27 @@ async def _statuses_follow(transaction: Transaction, offences: Violations) -> No
             )
 
 
-# Millions of sessions have few different sets of kernels.
+# Cached: millions of sessions have few distinct combinations of kernel statuses.
 @cache
 def _derived(goal: int, required: int, kernels: tuple[tuple[str, int], ...]) -> str:
     try:
         statuses = [KernelStatus(status) for status, number in kernels for _ in range(number)]
         return session_status(SessionIntent(goal=Goal(goal), required=required), statuses).value
     except (ValueError, SokovanError):
-        return "none: goal, required or a kernel's status is no word of the lifecycle"
+        return "none: goal, required or a kernel's status is not a valid value"
 
 
 DERIVED_STATUS: tuple[Check, ...] = (_statuses_follow,)
 
 IDEMPOTENT_SUBMIT: tuple[Check, ...] = (
     no_row(
-        "a key stands for more than one request",
+        "an idempotency key belongs to more than one request",
         sa.select(REQUESTS.c.scope, REQUESTS.c.key, sa.func.count().label("requests"))
         .group_by(REQUESTS.c.scope, REQUESTS.c.key)
         .having(sa.func.count() > 1),
     ),
     no_row(
-        "the session of a key is not there",
+        "the session of an idempotency key does not exist",
         sa.select(REQUESTS.c.scope, REQUESTS.c.key, REQUESTS.c.session_id)
         .select_from(REQUESTS)
         .outerjoin(SESSIONS, SESSIONS.c.session_id == REQUESTS.c.session_id)
@@ -96,10 +96,10 @@ IDEMPOTENT_SUBMIT: tuple[Check, ...] = (
 )
 
 _earlier = SESSIONS.alias()
-_ended_well = sa.and_(_earlier.c.ended_ms.is_not(None), _earlier.c.result == SessionResult.SUCCESS.value)
+_succeeded = sa.and_(_earlier.c.ended_ms.is_not(None), _earlier.c.result == SessionResult.SUCCESS.value)
 DEPENDENCIES_MET: tuple[Check, ...] = (
     no_row(
-        "a session was scheduled, and one it depends on has not ended well",
+        "a session was scheduled, but a session it depends on has not succeeded",
         sa.select(
             SESSIONS.c.session_id,
             SESSIONS.c.scheduled_ms,
@@ -110,7 +110,7 @@ DEPENDENCIES_MET: tuple[Check, ...] = (
         .select_from(SESSIONS)
         .join(DEPENDENCIES, DEPENDENCIES.c.session_id == SESSIONS.c.session_id)
         .outerjoin(_earlier, _earlier.c.session_id == DEPENDENCIES.c.depends_on)
-        .where(SESSIONS.c.scheduled_ms.is_not(None), sa.not_(sa.func.coalesce(_ended_well, sa.false()))),
+        .where(SESSIONS.c.scheduled_ms.is_not(None), sa.not_(sa.func.coalesce(_succeeded, sa.false()))),
     ),
 )
 
@@ -121,18 +121,18 @@ _placed = (
     .outerjoin(AGENTS, AGENTS.c.agent_id == KERNELS.c.agent_id)
     .where(HOLDING)
 )
-# What an agent is changes only when it enrols anew, so a kernel is judged by the incarnation it was placed on.
+# Attributes of an agent change only when it enrols again, so kernels of earlier incarnations are not compared.
 _here = KERNELS.c.incarnation == AGENTS.c.incarnation
 
 
-async def _labels_fit(transaction: Transaction, offences: Violations) -> None:
+async def _labels_fit(transaction: Transaction, violations: Violations) -> None:
     statement = _placed.add_columns(KERNELS.c.require, AGENTS.c.labels).where(_here, KERNELS.c.require != "{}")
-    async for kernel_id, [row, *_] in runs_of(transaction, statement.order_by(KERNELS.c.kernel_id), by="kernel_id"):
+    async for kernel_id, [row, *_] in grouped(transaction, statement.order_by(KERNELS.c.kernel_id), by="kernel_id"):
         labels = _decoded(row.labels)
         for name, value in _decoded(row.require).items():
             if labels.get(name) != value:
                 about = {"kernel_id": kernel_id, "agent_id": row.agent_id, "label": name, "found": labels.get(name)}
-                offences.add("a kernel lies on an agent without a label it requires", **about, required=value)
+                violations.add("a kernel is placed on an agent without a required label", **about, required=value)
 
 
 @cache
@@ -142,21 +142,21 @@ def _decoded(text: str) -> Mapping[str, Any]:
 
 
 PLACEMENT_VALIDITY: tuple[Check, ...] = (
-    no_row("a kernel lies on an agent that is not there", _placed.where(AGENTS.c.agent_id.is_(None))),
+    no_row("a kernel is placed on an agent that does not exist", _placed.where(AGENTS.c.agent_id.is_(None))),
     no_row(
-        "a kernel lies on an incarnation that its agent has not reached",
+        "a kernel is placed on an incarnation that its agent has not reached",
         _placed.add_columns(KERNELS.c.incarnation, AGENTS.c.incarnation.label("agent_incarnation")).where(
             sa.func.coalesce(KERNELS.c.incarnation > AGENTS.c.incarnation, sa.true()), AGENTS.c.agent_id.is_not(None)
         ),
     ),
     no_row(
-        "a kernel lies on an agent of another scaling group",
+        "a kernel is placed on an agent of another scaling group",
         _placed.add_columns(SESSIONS.c.scaling_group, AGENTS.c.scaling_group.label("agent_scaling_group")).where(
             _here, SESSIONS.c.scaling_group != AGENTS.c.scaling_group
         ),
     ),
     no_row(
-        "a kernel lies on an agent of another architecture",
+        "a kernel is placed on an agent of another architecture",
         _placed.add_columns(KERNELS.c.architecture, AGENTS.c.architecture.label("agent_architecture")).where(
             _here, KERNELS.c.architecture != AGENTS.c.architecture
         ),
@@ -165,27 +165,27 @@ PLACEMENT_VALIDITY: tuple[Check, ...] = (
 )
 
 _kernel = (KERNELS.c.kernel_id, KERNELS.c.status, KERNELS.c.agent_id, KERNELS.c.sent)
-_asked_for = sa.exists().where(
+_was_creating = sa.exists().where(
     KERNEL_HISTORY.c.object_id == KERNELS.c.kernel_id, KERNEL_HISTORY.c.after == KernelStatus.CREATING.value
 )
 INTENT_BEFORE_ACTION: tuple[Check, ...] = (
     no_row(
-        "a kernel is being made, and it is not on record that it was asked for",
+        "a kernel is CREATING or RUNNING, but not stored as sent",
         sa.select(*_kernel).where(
             KERNELS.c.status.in_([KernelStatus.CREATING.value, KernelStatus.RUNNING.value]),
             sa.or_(sa.not_(KERNELS.c.sent), KERNELS.c.agent_id.is_(None)),
         ),
     ),
     no_row(
-        "a kernel was asked for, and the record of it is gone",
+        "a kernel was CREATING, but is not stored as sent",
         sa.select(*_kernel).where(
             KERNELS.c.status.not_in([KernelStatus.CREATING.value, KernelStatus.RUNNING.value]),
             sa.not_(KERNELS.c.sent),
-            _asked_for,
+            _was_creating,
         ),
     ),
     no_row(
-        "a kernel was asked for before it was CREATING",
-        sa.select(*_kernel).where(KERNELS.c.sent, ~_asked_for),
+        "a kernel is stored as sent, but was never CREATING",
+        sa.select(*_kernel).where(KERNELS.c.sent, ~_was_creating),
     ),
 )

@@ -1,4 +1,4 @@
-"""Laws of what is held: amounts of slots, devices and ports."""
+"""Invariants of usage: slots, devices and ports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.invariants.violations import Check, Violations, no_row, runs_of, unequal, whole
+from sokovan.adapters.sql.invariants.violations import Check, Violations, grouped, no_row, unequal, whole
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.schema.tables import (
     AGENT_DEVICES,
@@ -24,7 +24,7 @@ from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS
 from sokovan.domain.policy import Scope
 
-# Which column of a session names its owner in each scope.
+# The column of a session that names its owner, by scope.
 OWNER_COLUMNS = {
     Scope.KEYPAIR: SESSIONS.c.access_key,
     Scope.USER: SESSIONS.c.user,
@@ -37,44 +37,46 @@ _LIVE_DEVICE = HELD_DEVICES.c.freed_ms.is_(None)
 _ONE = sa.literal(1, sa.BigInteger())
 
 
-def _owner_lines() -> sa.Select[Any]:
-    """What counts against owners, line by line: slots, and sessions that hold something."""
-    lines: list[sa.Select[Any]] = []
+def _owner_amounts() -> sa.Select[Any]:
+    """All amounts that count against owners: slots, and sessions that hold slots."""
+    amounts: list[sa.Select[Any]] = []
     held = HELD_SLOTS.join(KERNELS, KERNELS.c.kernel_id == HELD_SLOTS.c.kernel_id).join(
         SESSIONS, SESSIONS.c.session_id == KERNELS.c.session_id
     )
     holding = sa.select(KERNELS.c.session_id).where(HOLDING)
     for scope, name in OWNER_COLUMNS.items():
         owner = (sa.literal(scope.value).label("scope"), name.label("name"))
-        lines += [
+        amounts += [
             sa.select(*owner, HELD_SLOTS.c.slot, HELD_SLOTS.c.amount).select_from(held).where(_LIVE),
             sa.select(*owner, sa.literal(SESSIONS_SLOT).label("slot"), _ONE.label("amount")).where(
                 SESSIONS.c.session_id.in_(holding)
             ),
         ]
-    return sa.select(sa.union_all(*lines).subquery())
+    return sa.select(sa.union_all(*amounts).subquery())
 
 
-async def _kernels_hold_what_they_ask_for(transaction: Transaction, offences: Violations) -> None:
-    line = (HELD_SLOTS.c.slot, HELD_SLOTS.c.amount, HELD_SLOTS.c.agent_id.label("held_on"))
+async def _kernels_hold_their_request(transaction: Transaction, violations: Violations) -> None:
+    held_columns = (HELD_SLOTS.c.slot, HELD_SLOTS.c.amount, HELD_SLOTS.c.agent_id.label("held_on"))
     statement = (
-        sa.select(KERNELS.c.kernel_id, KERNELS.c.status, KERNELS.c.agent_id, KERNELS.c.slots.label("asked"), *line)
+        sa.select(
+            KERNELS.c.kernel_id, KERNELS.c.status, KERNELS.c.agent_id, KERNELS.c.slots.label("asked"), *held_columns
+        )
         .select_from(KERNELS)
         .outerjoin(HELD_SLOTS, sa.and_(HELD_SLOTS.c.kernel_id == KERNELS.c.kernel_id, _LIVE))
         .where(sa.or_(HOLDING, HELD_SLOTS.c.slot.is_not(None)))
         .order_by(KERNELS.c.kernel_id, HELD_SLOTS.c.slot)
     )
-    async for kernel_id, rows in runs_of(transaction, statement, by="kernel_id"):
+    async for kernel_id, rows in grouped(transaction, statement, by="kernel_id"):
         held = {row.slot: row.amount for row in rows if row.slot is not None}
         about = {"kernel_id": kernel_id, "status": rows[0].status, "held": _listed(held)}
         if rows[0].status not in HOLDS_SLOTS:
-            offences.add("a kernel holds slots in a status that holds none", **about)
+            violations.add("a kernel holds slots in a status that holds none", **about)
         elif held != dict(slots_of(rows[0].asked)):
             asked = _listed(dict(slots_of(rows[0].asked)))
-            offences.add("a kernel does not hold what it asks for", **about, asked=asked)
+            violations.add("a kernel does not hold the slots it requests", **about, asked=asked)
         elif any(row.held_on not in {None, row.agent_id} for row in rows):
             agents = {"agent_id": rows[0].agent_id, "held_on": rows[0].held_on}
-            offences.add("a kernel holds slots of another agent", **about, **agents)
+            violations.add("a kernel holds slots of another agent", **about, **agents)
 
 
 def _listed(amounts: dict[str, int]) -> str:
@@ -83,7 +85,7 @@ def _listed(amounts: dict[str, int]) -> str:
 
 SLOT_CONSERVATION: tuple[Check, ...] = (
     no_row(
-        "what an agent has in use is not what kernels hold of it",
+        "the usage of an agent is not the sum of the slots that kernels hold",
         unequal(
             sa.select(AGENT_SLOTS.c.agent_id, AGENT_SLOTS.c.slot, AGENT_SLOTS.c.used.label("amount")),
             sa.select(HELD_SLOTS.c.agent_id, HELD_SLOTS.c.slot, HELD_SLOTS.c.amount).where(_LIVE),
@@ -91,9 +93,9 @@ SLOT_CONSERVATION: tuple[Check, ...] = (
             "slot",
         ),
     ),
-    _kernels_hold_what_they_ask_for,
+    _kernels_hold_their_request,
     no_row(
-        "an agent does not have as many kernels as it says",
+        "the kernel count of an agent is wrong",
         unequal(
             sa.select(AGENTS.c.agent_id, AGENTS.c.kernel_count.label("amount")),
             sa.select(KERNELS.c.agent_id, _ONE.label("amount")).where(HOLDING, KERNELS.c.agent_id.is_not(None)),
@@ -101,17 +103,17 @@ SLOT_CONSERVATION: tuple[Check, ...] = (
         ),
     ),
     no_row(
-        "what an owner has in use is not what the owner's kernels hold",
+        "the usage of an owner is not the sum of the slots that its kernels hold",
         unequal(
             sa.select(*[OWNER_USAGE.c[key] for key in ("scope", "name", "slot")], OWNER_USAGE.c.used.label("amount")),
-            _owner_lines(),
+            _owner_amounts(),
             "scope",
             "name",
             "slot",
         ),
     ),
     no_row(
-        "what is in use of a device is not what kernels hold of it",
+        "the usage of a device is not the sum of the units that kernels hold",
         unequal(
             sa.select(AGENT_DEVICES.c.agent_id, AGENT_DEVICES.c.device_id, AGENT_DEVICES.c.used.label("amount")),
             sa.select(HELD_DEVICES.c.agent_id, HELD_DEVICES.c.device_id, HELD_DEVICES.c.units.label("amount")).where(
@@ -132,7 +134,7 @@ SLOT_CONSERVATION: tuple[Check, ...] = (
 
 NO_OVERCOMMIT: tuple[Check, ...] = (
     no_row(
-        "more is in use than there is, or less than nothing",
+        "usage is above the capacity or below zero",
         sa.select(AGENT_SLOTS.c.agent_id, AGENT_SLOTS.c.slot, AGENT_SLOTS.c.used, AGENT_SLOTS.c.capacity).where(
             sa.or_(AGENT_SLOTS.c.used < 0, AGENT_SLOTS.c.used > AGENT_SLOTS.c.capacity)
         ),
@@ -146,7 +148,7 @@ _of_device = sa.and_(
 _exclusive = sa.func.max(sa.case((HELD_DEVICES.c.exclusive, 1), else_=0))
 DEVICE_EXCLUSIVITY: tuple[Check, ...] = (
     no_row(
-        "kernels hold more of a device than it has",
+        "kernels hold more units of a device than it has",
         sa.select(AGENT_DEVICES.c.agent_id, AGENT_DEVICES.c.device_id, AGENT_DEVICES.c.units, _held_units.label("held"))
         .select_from(AGENT_DEVICES)
         .join(HELD_DEVICES, _of_device)
@@ -155,7 +157,7 @@ DEVICE_EXCLUSIVITY: tuple[Check, ...] = (
         .having(_held_units > AGENT_DEVICES.c.units),
     ),
     no_row(
-        "a device that one kernel has for itself is held by another too",
+        "a device that one kernel holds exclusively is held by another too",
         sa.select(
             HELD_DEVICES.c.agent_id,
             HELD_DEVICES.c.device_id,
@@ -171,7 +173,7 @@ DEVICE_EXCLUSIVITY: tuple[Check, ...] = (
 
 PORT_EXCLUSIVITY: tuple[Check, ...] = (
     no_row(
-        "a port of an agent leads to more than one replica",
+        "a port of an agent belongs to more than one replica",
         sa.select(
             ENDPOINTS.c.agent_id,
             ENDPOINTS.c.port,

@@ -1,4 +1,4 @@
-"""Rows that break a law: the first of them, and how many there are."""
+"""Rows that violate an invariant: the first of them, and their number."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sqlalchemy.engine import Row
 
 from sokovan.adapters.sql.transaction import Transaction
 
-# So many rows are named for each law; a store that is broken throughout must not flood the one who asks.
+# Rows listed per invariant, so that a corrupt store does not flood the output.
 ROWS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One row that breaks a law, and what is wrong about it."""
+    """One row that violates an invariant, and the problem."""
 
     problem: str
     row: Mapping[str, Any]
@@ -25,17 +25,17 @@ class Violation:
 
 @dataclass(slots=True)
 class Violations:
-    """What was found against one law: the first `rows`, and the true `count`."""
+    """The violations of one invariant: the first `rows`, and the full `count`."""
 
     rows: list[Violation] = field(default_factory=list)
     count: int = 0
 
     def add(self, problem: str, **row: Any) -> None:
-        """One more."""
+        """Add one row."""
         self.extend(problem, [row], count=1)
 
     def extend(self, problem: str, rows: Sequence[Mapping[str, Any]], *, count: int) -> None:
-        """The first of `count` rows with the same problem."""
+        """Add the first of `count` rows with the same problem."""
         self.count += count
         self.rows += [Violation(problem, dict(row)) for row in rows[: ROWS_MAX - len(self.rows)]]
 
@@ -44,32 +44,32 @@ Check: TypeAlias = Callable[[Transaction, Violations], Awaitable[None]]
 
 
 def no_row(problem: str, statement: sa.Select[Any]) -> Check:
-    """A check by a statement that selects what breaks the law."""
+    """A check by a statement that selects violating rows."""
     found = statement.subquery()
     first = sa.select(found).order_by(*found.c).limit(ROWS_MAX)
     number = sa.select(sa.func.count().label("number")).select_from(found)
 
-    async def check(transaction: Transaction, offences: Violations) -> None:
+    async def check(transaction: Transaction, violations: Violations) -> None:
         rows = [dict(row._mapping) for row in await transaction.fetch(first)]
         count = len(rows)
         if count == ROWS_MAX:
             count = (await transaction.fetch(number))[0].number
-        offences.extend(problem, rows, count=count)
+        violations.extend(problem, rows, count=count)
 
     return check
 
 
 def unequal(kept: sa.Select[Any], counted: sa.Select[Any], *keys: str) -> sa.Select[Any]:
-    """Where an `amount` that is kept is not the sum of the amounts it stands for.
+    """Selects keys whose stored `amount` is not the sum of the counted amounts.
 
     Both statements select the keys and an `amount`. A key that only one of them has
-    counts as nothing in the other.
+    counts as 0 in the other.
     """
     one, other = kept.subquery(), counted.subquery()
-    nothing = sa.literal(0, sa.BigInteger())
+    zero = sa.literal(0, sa.BigInteger())
     both = sa.union_all(
-        sa.select(*[one.c[key] for key in keys], one.c.amount.label("kept"), nothing.label("counted")),
-        sa.select(*[other.c[key] for key in keys], nothing.label("kept"), other.c.amount.label("counted")),
+        sa.select(*[one.c[key] for key in keys], one.c.amount.label("kept"), zero.label("counted")),
+        sa.select(*[other.c[key] for key in keys], zero.label("kept"), other.c.amount.label("counted")),
     ).subquery()
     stated, summed = whole(sa.func.sum(both.c.kept)), whole(sa.func.sum(both.c.counted))
     named = [both.c[key] for key in keys]
@@ -77,17 +77,17 @@ def unequal(kept: sa.Select[Any], counted: sa.Select[Any], *keys: str) -> sa.Sel
 
 
 def whole(amount: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """A sum as a whole number on both databases."""
+    """Cast a sum to an integer on both databases."""
     return sa.cast(amount, sa.BigInteger())
 
 
-async def runs_of(
+async def grouped(
     transaction: Transaction, statement: sa.Select[Any], *, by: str
 ) -> AsyncIterator[tuple[Any, list[Row[Any]]]]:
-    """The rows of a statement, together where a column has one value.
+    """Group consecutive rows of a statement by a column.
 
-    The statement is ordered by that column. Rows are streamed: what is in memory at a
-    time is one run of them.
+    The statement is ordered by that column. Rows are streamed: only one group is in
+    memory at a time.
     """
     current: Any = None
     run: list[Row[Any]] = []

@@ -1,4 +1,4 @@
-"""What makes writes safe: commits, leases, events, the audit trail."""
+"""Tables for safe writes: commits, leases, events, the audit trail."""
 
 from __future__ import annotations
 

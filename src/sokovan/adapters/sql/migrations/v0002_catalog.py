@@ -1,4 +1,4 @@
-"""What administrators write down."""
+"""The catalog, written by administrators."""
 
 from __future__ import annotations
 

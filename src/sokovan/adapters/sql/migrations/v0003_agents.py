@@ -1,4 +1,4 @@
-"""Agents: what they have, what is taken."""
+"""Agents: capacity and usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger: who holds what."""
+"""The ledger of held slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of sessions, why they wait, and who may ask."""
+"""Session names, verdicts and credentials."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def downgrade() -> None:
 
 
 def _name_sessions() -> None:
-    # Sessions of before have none: nothing could give them one.
+    # Existing sessions get no name.
     op.add_column("sessions", sa.Column("name", NAME, nullable=False, server_default=""))
     op.create_index("ix_sessions_user_place", "sessions", ["user", "place"], unique=False)
     _create_partial("ix_sessions_name_place", ["name", "place"], _NAMED)

@@ -1,1 +1,1 @@
-"""The repositories: one per port, and the only way a status or an amount moves."""
+"""SQL repositories, one per port; only they change statuses and amounts."""

@@ -1,4 +1,4 @@
-"""The repository of agents."""
+"""Agent repository on SQL."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SqlAgents:
         group = sa.select(SCALING_GROUPS.c.name).where(SCALING_GROUPS.c.name == info.scaling_group)
         if await self._transaction.first(group) is None:
             raise ObjectNotFound(what="scaling group", name=info.scaling_group)
-        known = await self._locked(info.agent_id) or await self._joined_beside(info, change)
+        known = await self._locked(info.agent_id) or await self._join_or_lock(info, change)
         if known is not None:
             await self._rejoin(known, info, change)
         await self._set_slots(info)
@@ -58,7 +58,7 @@ class SqlAgents:
 
     async def get(self, agent_id: AgentId) -> AgentRecord:
         """See the port."""
-        # What is no name is not asked for: PostgreSQL would not even take every text.
+        # Invalid names are not queried: PostgreSQL rejects some strings.
         chosen = sa.select(AGENTS).where(AGENTS.c.agent_id == agent_id)
         records = await self._records(chosen) if is_name(agent_id) else []
         if not records:
@@ -99,7 +99,7 @@ class SqlAgents:
                 found=f"{row.status} (version {row.version})",
             )
         if trigger is AgentTrigger.LEFT and row.kernel_count:
-            # Its kernels may outlive it; only an operator can say that the machine is gone.
+            # Its kernels may outlive the agent process; only an operator can declare the machine gone.
             raise Conflict(
                 f"agent {agent_id!r} still has {row.kernel_count} kernels",
                 hint="drain it and wait for them to end, or declare the agent gone",
@@ -109,13 +109,13 @@ class SqlAgents:
 
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
         """See the port."""
-        return await history.told(self._transaction, AGENT.name, agent_id)
+        return await history.read_history(self._transaction, AGENT.name, agent_id)
 
     async def _locked(self, agent_id: AgentId) -> Row[Any] | None:
         return await self._transaction.first(sa.select(AGENTS).where(AGENTS.c.agent_id == agent_id).with_for_update())
 
-    async def _joined_beside(self, info: AgentInfo, change: Change) -> Row[Any] | None:
-        """Join for the first time; the row of the agent if somebody else made it at this moment."""
+    async def _join_or_lock(self, info: AgentInfo, change: Change) -> Row[Any] | None:
+        """Insert the agent; returns its locked row if a concurrent transaction inserted it first."""
         try:
             async with self._transaction.savepoint():
                 await self._join(info, change)
@@ -124,17 +124,17 @@ class SqlAgents:
         return None
 
     async def _join(self, info: AgentInfo, change: Change) -> None:
-        line = history.HistoryRow(info.agent_id, 1, None, AGENT.initial.value, "enrolled")
-        await history.append(self._transaction, AGENT.name, [line], change)
+        entry = history.HistoryRow(info.agent_id, 1, None, AGENT.initial.value, "enrolled")
+        await history.append(self._transaction, AGENT.name, [entry], change)
         started = {"status": AGENT.initial.value, "version": 1, "history_sequence": 1, "incarnation": 1}
-        values = {**_described(info), **started, "draining": False, "kernel_count": 0, **self._marks()}
+        values = {**_attributes(info), **started, "draining": False, "kernel_count": 0, **self._enrolment_columns()}
         await self._transaction.execute(sa.insert(AGENTS), {"agent_id": info.agent_id, **values})
 
     async def _rejoin(self, known: Row[Any], info: AgentInfo, change: Change) -> None:
-        """A new incarnation: whatever an earlier one still says or is sent counts for nothing."""
+        """Begin a new incarnation; messages of and to earlier ones are ignored."""
         if known.status == AgentStatus.TERMINATED:
             raise Conflict(
-                f"agent {info.agent_id!r} has left for good",
+                f"agent {info.agent_id!r} has been removed",
                 hint="enrol the machine under a new name, or with a new agent id",
             )
         back = {
@@ -146,8 +146,8 @@ class SqlAgents:
         statement = sa.update(AGENTS).where(AGENTS.c.agent_id == info.agent_id)
         await self._transaction.execute(
             statement.values(
-                **_described(info),
-                **self._marks(),
+                **_attributes(info),
+                **self._enrolment_columns(),
                 incarnation=AGENTS.c.incarnation + 1,
                 version=AGENTS.c.version + 1,
             )
@@ -156,9 +156,9 @@ class SqlAgents:
     async def _move(self, row: Row[Any], trigger: AgentTrigger, change: Change) -> None:
         before = AgentStatus(row.status)
         after = AGENT.after(before, trigger, by=change.by)
-        line = history.HistoryRow(row.agent_id, row.history_sequence + 1, before.value, after.value, trigger.value)
-        await history.append(self._transaction, AGENT.name, [line], change)
-        # A lost agent that was being drained comes back draining: what an operator asked for is not forgotten.
+        entry = history.HistoryRow(row.agent_id, row.history_sequence + 1, before.value, after.value, trigger.value)
+        await history.append(self._transaction, AGENT.name, [entry], change)
+        # A lost agent that was being drained rejoins as draining, as the operator requested.
         draining = row.draining if after is AgentStatus.LOST else after is AgentStatus.DRAINING
         await self._transaction.execute(
             sa.update(AGENTS)
@@ -183,7 +183,7 @@ class SqlAgents:
         )
 
     async def _adopt(self, info: AgentInfo, adopted: Sequence[tuple[KernelId, int]]) -> None:
-        """Kernels that this agent holds and found running go over to its new incarnation."""
+        """Move kernels that the agent found running to its new incarnation."""
         if not adopted:
             return
         rows = Rows("adopted", {"id": TEXT, "attempt": WHOLE}, postgresql=self._transaction.postgresql)
@@ -209,7 +209,7 @@ class SqlAgents:
         )
 
     async def _set_slots(self, info: AgentInfo) -> None:
-        """Capacities as reported, but never below what is held."""
+        """Set capacities as reported, but not below what is in use."""
         known = {
             row.slot: row.used
             for row in await self._transaction.fetch(
@@ -238,7 +238,7 @@ class SqlAgents:
             await self._transaction.execute(sa.insert(AGENT_SLOTS), fresh)
 
     async def _set_devices(self, agent_id: AgentId, devices: Sequence[Device]) -> None:
-        """Devices that are gone stay on record while something holds them, but are not given out."""
+        """Update the devices; removed ones keep their row and are not allocated again."""
         mine = AGENT_DEVICES.c.agent_id == agent_id
         known = {row.device_id: row for row in await self._transaction.fetch(sa.select(AGENT_DEVICES).where(mine))}
         named = {device.device_id: device for device in devices}
@@ -246,7 +246,7 @@ class SqlAgents:
             sa.update(AGENT_DEVICES).where(mine).values(present=AGENT_DEVICES.c.device_id.in_(list(named)))
         )
         for device_id in sorted(set(known) & set(named)):
-            # A device that is held stays as its holder got it: one that was given whole must not become shared.
+            # A device in use keeps slot and units: an exclusive one must not become shared.
             await self._transaction.execute(
                 sa.update(AGENT_DEVICES)
                 .where(mine, AGENT_DEVICES.c.device_id == device_id, AGENT_DEVICES.c.used == 0)
@@ -283,12 +283,12 @@ class SqlAgents:
             for row in rows
         ]
 
-    def _marks(self) -> dict[str, int]:
+    def _enrolment_columns(self) -> dict[str, int]:
         return {"enrolled_ms": self._transaction.now_ms, "stamp": self._transaction.stamp}
 
 
 async def releasing_kernels(transaction: Transaction, ids: Sequence[str]) -> dict[str, list[ResourceSlot]]:
-    """What kernels on their way out hold, by agent."""
+    """Slots held by TERMINATING kernels, by agent."""
     found: dict[str, list[ResourceSlot]] = {}
     statement = sa.select(KERNELS.c.agent_id, KERNELS.c.slots).where(
         KERNELS.c.status == KernelStatus.TERMINATING.value,
@@ -300,7 +300,7 @@ async def releasing_kernels(transaction: Transaction, ids: Sequence[str]) -> dic
 
 
 def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[ResourceSlot]) -> AgentInfo:
-    """An agent as the scheduler sees it."""
+    """The AgentInfo of an agent's rows."""
     return AgentInfo(
         agent_id=AgentId(row.agent_id),
         available_slots=ResourceSlot({one.slot: one.capacity for one in slots}),
@@ -320,15 +320,15 @@ def agent_info(row: Row[Any], slots: Sequence[Row[Any]], releasing: Sequence[Res
 
 
 def _makeup() -> sa.CompoundSelect[Any]:
-    """Architectures with how many agents have them, and slots that any agent has."""
-    there = AGENTS.c.status != AgentStatus.TERMINATED.value
+    """Counts agents by architecture, and lists the slots that agents have."""
+    not_terminated = AGENTS.c.status != AgentStatus.TERMINATED.value
     group, architecture = AGENTS.c.scaling_group, AGENTS.c.architecture
     no_slot, nothing = sa.cast(sa.null(), TEXT).label("slot"), sa.cast(sa.null(), TEXT).label("architecture")
-    counted = sa.select(group, architecture, no_slot, sa.func.count().label("n")).where(there)
+    counted = sa.select(group, architecture, no_slot, sa.func.count().label("n")).where(not_terminated)
     held = (
         sa.select(group, nothing, AGENT_SLOTS.c.slot, sa.func.count().label("n"))
         .join(AGENT_SLOTS, AGENT_SLOTS.c.agent_id == AGENTS.c.agent_id)
-        .where(there, AGENT_SLOTS.c.capacity > 0)
+        .where(not_terminated, AGENT_SLOTS.c.capacity > 0)
     )
     return sa.union_all(counted.group_by(group, architecture), held.group_by(group, AGENT_SLOTS.c.slot))
 
@@ -338,7 +338,7 @@ def _of_agents(table: sa.Table, transaction: Transaction) -> sa.Select[Any]:
     return sa.select(table).where(table.c.agent_id.in_(wanted)).order_by(*table.primary_key.columns)
 
 
-def _described(info: AgentInfo) -> dict[str, Any]:
+def _attributes(info: AgentInfo) -> dict[str, Any]:
     return {
         "scaling_group": info.scaling_group,
         "architecture": info.architecture,

@@ -1,4 +1,4 @@
-"""The audit trail: each entry carries the digest of the one before it."""
+"""The audit trail, a hash chain: each entry has the digest of the previous one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SqlAuditTrail:
     async def append(self, *entries: AuditEntry) -> int:
         """See the port."""
         if entries and self._transaction.postgresql:
-            # One at a time: two entries after the same one would break the chain.
+            # Exclusive: two entries after the same one would break the chain.
             await self._transaction.execute(sa.text("LOCK TABLE audit_log IN EXCLUSIVE MODE"))
         last = await self._transaction.first(_LAST)
         before, digest = (0, BEGINNING) if last is None else (last.sequence, last.digest)

@@ -1,4 +1,4 @@
-"""The catalog: small tables with a name, what it refers to, and the rest as JSON."""
+"""The catalog: small tables with a name, references, and the rest as JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from sokovan.ports.repositories.catalog import CatalogItem, Item
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
-    """Where one kind of item is kept, and which of its fields refer to other items."""
+    """The table of one kind of item, and its references to other items."""
 
     table: sa.Table
     what: str
@@ -51,7 +51,7 @@ class CatalogTable:
 
 
 _POLICY = ("policy", POLICIES, "resource policy")
-SHELVES: dict[type, CatalogTable] = {
+CATALOG_TABLES: dict[type, CatalogTable] = {
     Domain: CatalogTable(DOMAINS, "domain", (_POLICY,)),
     Group: CatalogTable(GROUPS, "group", (("domain", DOMAINS, "domain"), _POLICY)),
     User: CatalogTable(USERS, "user", (("domain", DOMAINS, "domain"), _POLICY)),
@@ -62,7 +62,7 @@ SHELVES: dict[type, CatalogTable] = {
     ScalingGroup: CatalogTable(SCALING_GROUPS, "scaling group"),
     Queue: CatalogTable(QUEUES, "queue"),
     HyperNode: CatalogTable(HYPERNODES, "HyperNode"),
-    # One image may be there for several architectures.
+    # An image may exist for several architectures.
     Image: CatalogTable(IMAGES, "image", key=lambda item: f"{item.name} {item.architecture}"),
 }
 
@@ -83,20 +83,20 @@ class SqlCatalog:
 
     async def get(self, kind: type[Item], name: str) -> Item:
         """See the port."""
-        shelf = SHELVES[kind]
-        row = await self._transaction.first(sa.select(shelf.table.c.body).where(shelf.table.c.name == _asked(name)))
+        entry = CATALOG_TABLES[kind]
+        row = await self._transaction.first(sa.select(entry.table.c.body).where(entry.table.c.name == _queryable(name)))
         if row is None:
-            raise ObjectNotFound(what=shelf.what, name=name)
+            raise ObjectNotFound(what=entry.what, name=name)
         return item_of(kind, row.body)
 
     async def find(self, *wanted: tuple[type[CatalogItem], str]) -> Sequence[CatalogItem | None]:
         """See the port."""
         if not wanted:
             return []
-        names = {f"name_{place}": _asked(name) for place, (_, name) in enumerate(wanted)}
-        rows = await self._transaction.fetch(_finding(tuple(kind for kind, _ in wanted)), names)
+        names = {f"name_{place}": _queryable(name) for place, (_, name) in enumerate(wanted)}
+        rows = await self._transaction.fetch(_find_statement(tuple(kind for kind, _ in wanted)), names)
         bodies = {row.place: row.body for row in rows}
-        # The kinds are those that are stored; which one it is, only the caller knows.
+        # mypy cannot relate each kind to its item.
         return [
             item_of(kind, bodies[place]) if place in bodies else None  # type: ignore[type-var]  # one of the kinds
             for place, (kind, _) in enumerate(wanted)
@@ -104,7 +104,7 @@ class SqlCatalog:
 
     async def all(self, kind: type[Item]) -> Sequence[Item]:
         """See the port."""
-        table = SHELVES[kind].table
+        table = CATALOG_TABLES[kind].table
         rows = await self._transaction.fetch(sa.select(table.c.body).order_by(table.c.name))
         return [item_of(kind, row.body) for row in rows]
 
@@ -114,29 +114,29 @@ class SqlCatalog:
             await self._remove(kind, name)
 
     async def _remove(self, kind: type, name: str) -> None:
-        shelf = SHELVES[kind]
-        if not _asked(name):
-            raise ObjectNotFound(what=shelf.what, name=name)
-        # First, so that whoever writes to the same table now is waited for, and seen by what follows.
-        await self.mark(shelf.table.name)
+        entry = CATALOG_TABLES[kind]
+        if not _queryable(name):
+            raise ObjectNotFound(what=entry.what, name=name)
+        # First, so that this waits for concurrent writers of the table and sees their rows.
+        await self.mark(entry.table.name)
         if kind is Group:
             await self.mark(USERS.name)
         await self._refuse_in_use(kind, name)
         try:
-            removed = await self._transaction.execute(sa.delete(shelf.table).where(shelf.table.c.name == name))
+            removed = await self._transaction.execute(sa.delete(entry.table).where(entry.table.c.name == name))
         except IntegrityError as error:
-            raise Conflict(f"{shelf.what} {name!r} is in use") from error
+            raise Conflict(f"{entry.what} {name!r} is in use") from error
         if not removed:
-            raise ObjectNotFound(what=shelf.what, name=name)
+            raise ObjectNotFound(what=entry.what, name=name)
         try:
             await self._check_tree(kind)
         except (InvalidQueues, InvalidTopology) as error:
-            raise Conflict(f"{shelf.what} {name!r} is in use: {error.message}") from error
+            raise Conflict(f"{entry.what} {name!r} is in use: {error.message}") from error
 
     async def _put(self, item: CatalogItem) -> None:
-        shelf = SHELVES[type(item)]
+        entry = CATALOG_TABLES[type(item)]
         values: dict[str, Any] = {"body": msgspec.json.encode(to_plain(item)).decode()}
-        for field, table, what in shelf.refers:
+        for field, table, what in entry.refers:
             name = getattr(item, field)
             values[field] = name
             found = sa.select(table.c.name).where(table.c.name == name)
@@ -146,18 +146,18 @@ class SqlCatalog:
                 await self._touch_policy(name)
         for group in item.groups if isinstance(item, User) else ():
             await self.get(Group, group)
-        if shelf.table is POLICIES:
+        if entry.table is POLICIES:
             values["changed_ms"] = self._transaction.now_ms
-        await self._upsert(shelf.table, {"name": shelf.key(item)}, values)
-        await self.mark(shelf.table.name)
+        await self._upsert(entry.table, {"name": entry.key(item)}, values)
+        await self.mark(entry.table.name)
 
     async def _touch_policy(self, name: str) -> None:
-        """Whom a limit applies to is part of it: whoever holds more than that already may keep it."""
+        """Mark the policy as changed: owners that exceed a new limit keep what they hold."""
         update = sa.update(POLICIES).where(POLICIES.c.name == name)
         await self._transaction.execute(update.values(changed_ms=self._transaction.now_ms))
 
     async def _check_tree(self, kind: type) -> None:
-        """Queues and HyperNodes stand in a tree; others stand alone."""
+        """Validate the tree of queues or HyperNodes; other kinds have none."""
         if kind is Queue:
             QueueTree(await self.all(Queue))
         if kind is HyperNode:
@@ -165,9 +165,11 @@ class SqlCatalog:
             HyperNodeTree([row.agent_id for row in agents], await self.all(HyperNode))
 
     async def _refuse_in_use(self, kind: type, name: str) -> None:
-        """What refers to an item, and is named before the database refuses without a name."""
-        table, what = SHELVES[kind].table, SHELVES[kind].what
-        for other, field in [(one, field) for one in SHELVES.values() for field, to, _ in one.refers if to is table]:
+        """Raises Conflict with the name of an object that refers to the item."""
+        table, what = CATALOG_TABLES[kind].table, CATALOG_TABLES[kind].what
+        for other, field in [
+            (one, field) for one in CATALOG_TABLES.values() for field, to, _ in one.refers if to is table
+        ]:
             users = sa.select(other.table.c.name).where(other.table.c[field] == name)
             row = await self._transaction.first(users.limit(1))
             if row is not None:
@@ -193,7 +195,7 @@ class SqlCatalog:
                     raise Conflict(f"scaling group {name!r} has {what}")
 
     async def mark(self, kind: str) -> None:
-        """Let readers know that one of the small tables has changed."""
+        """Record that one of the small tables has changed."""
         await self._upsert(CATALOG_MARKS, {"kind": kind}, {"stamp": self._transaction.stamp})
 
     async def _upsert(self, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:
@@ -203,31 +205,31 @@ class SqlCatalog:
 
 
 @lru_cache(maxsize=256)
-def _finding(kinds: tuple[type, ...]) -> sa.CompoundSelect[Any]:
-    """One statement for several items: each is found by the index of its table."""
+def _find_statement(kinds: tuple[type, ...]) -> sa.CompoundSelect[Any]:
+    """One statement for several items, each found by the index of its table."""
     arms = []
     for place, kind in enumerate(kinds):
-        table = SHELVES[kind].table
+        table = CATALOG_TABLES[kind].table
         number = sa.literal_column(str(place), sa.Integer).label("place")
         arms.append(sa.select(number, table.c.body).where(table.c.name == sa.bindparam(f"name_{place}", type_=sa.Text)))
     return sa.union_all(*arms)
 
 
-def _asked(name: str) -> str:
-    """A name as a database may be asked for it, or nothing.
+def _queryable(name: str) -> str:
+    """The name, or an empty string if it cannot be queried.
 
-    PostgreSQL does not take every text, and nothing is called so.
+    PostgreSQL rejects some strings, and no item has an empty name.
     """
     return name if name.isprintable() else ""
 
 
 def item_of(kind: type[Item], text: str) -> Item:
-    """An item of a stored text."""
-    item: Item = _item(kind, text)  # type: ignore[arg-type]  # a type can be hashed, whatever its items can
+    """Decode a stored item."""
+    item: Item = _item(kind, text)  # type: ignore[arg-type]  # a type is hashable
     return item
 
 
 @lru_cache(maxsize=4096)
 def _item(kind: Any, text: str) -> Any:
-    # Items do not change, so equal texts give one item.
-    return from_plain(kind, msgspec.json.decode(text), key=SHELVES[kind].what)
+    # Items are immutable, so equal texts can share one item.
+    return from_plain(kind, msgspec.json.decode(text), key=CATALOG_TABLES[kind].what)

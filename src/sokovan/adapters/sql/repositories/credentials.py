@@ -1,4 +1,4 @@
-"""Credentials: digests of tokens, each beside the keypair that it stands for."""
+"""Credentials: digests of tokens, one per keypair."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from sokovan.ports.repositories.credentials import Principal
 
 
 class SqlCredentials:
-    """Credentials on SQL. No digest comes out again, in no answer and in no error."""
+    """Credentials on SQL. Digests are never returned, nor quoted in errors."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
 
     async def put(self, access_key: AccessKey, digest: str) -> None:
         """See the port."""
-        # Held against its removal until the end.
+        # Locked, so that the keypair cannot be removed before the commit.
         known = sa.select(KEYPAIRS.c.name).where(KEYPAIRS.c.name == access_key)
         locked = known.with_for_update(read=True, key_share=True)
         if not is_name(access_key) or await self._transaction.first(locked) is None:
@@ -42,7 +42,7 @@ class SqlCredentials:
                     statement.on_conflict_do_update(index_elements=["access_key"], set_=values)
                 )
         except IntegrityError as error:
-            # Without its cause: what the database says of it may quote the digest.
+            # Without its cause, because the database's message may quote the digest.
             del error
             raise Conflict("another keypair has this digest", hint="make a new token") from None
 

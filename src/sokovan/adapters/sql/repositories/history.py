@@ -1,4 +1,4 @@
-"""Writing histories: a line for every move, and a count for a reason that repeats."""
+"""Object histories: one row per move, and a counter for repeated reasons."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.lifecycle.transition_table import Cause, TransitionTable
 from sokovan.domain.records import Change, HistoryEntry
 
-# The trigger of a line that says why an object stays where it is.
+# The trigger of a row that records why an object did not move.
 NOTED = "noted"
 
 
 class HistoryRow(NamedTuple):
-    """One move, as its history tells it."""
+    """One row of a history: a move from one status to another."""
 
     object_id: str
     sequence: int
@@ -29,11 +29,11 @@ class HistoryRow(NamedTuple):
     trigger: str
 
 
-async def append(transaction: Transaction, kind: str, lines: Sequence[HistoryRow], change: Change) -> None:
-    """Write lines of objects of one kind, before the objects themselves are moved."""
-    if lines:
+async def append(transaction: Transaction, kind: str, entries: Sequence[HistoryRow], change: Change) -> None:
+    """Insert history rows, before the objects that reference them are updated."""
+    if entries:
         statement, rows = _append(kind, transaction.postgresql)
-        await transaction.execute(statement, {**rows.bind(lines), **_about(transaction, change)})
+        await transaction.execute(statement, {**rows.bind(entries), **_change_values(transaction, change)})
 
 
 async def note(
@@ -44,9 +44,9 @@ async def note(
     ids: Sequence[str],
     change: Change,
 ) -> None:
-    """Record why these objects stay where they are; an equal reason is counted.
+    """Record why these objects did not move; a repeated reason is only counted.
 
-    An object that has ended meanwhile is passed over: it waits for nothing any more.
+    Objects that have ended meanwhile are skipped.
     """
     key = next(iter(table.primary_key.columns))
     history = HISTORIES[machine.name]
@@ -75,15 +75,15 @@ async def note(
         )
 
 
-async def told(transaction: Transaction, kind: str, object_id: str) -> list[HistoryEntry]:
-    """The whole story of one object."""
+async def read_history(transaction: Transaction, kind: str, object_id: str) -> list[HistoryEntry]:
+    """The complete history of one object."""
     history = HISTORIES[kind]
     statement = sa.select(history).where(history.c.object_id == object_id).order_by(history.c.sequence)
     return [entry_of(row) for row in await transaction.fetch(statement)]
 
 
 def entry_of(row: Row[Any]) -> HistoryEntry:
-    """One line as a value."""
+    """Convert a row to a HistoryEntry."""
     return HistoryEntry(
         sequence=row.sequence,
         before=row.before,
@@ -128,7 +128,7 @@ def _append(kind: str, postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT
     return sa.insert(history).from_select(list(columns), sa.select(*columns.values())), rows
 
 
-def _about(transaction: Transaction, change: Change) -> dict[str, Any]:
+def _change_values(transaction: Transaction, change: Change) -> dict[str, Any]:
     fence = transaction.fence
     return {
         "the_who": change.who,

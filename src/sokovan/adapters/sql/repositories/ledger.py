@@ -1,4 +1,4 @@
-"""The ledger: lines of what kernels hold, and the one function that frees them."""
+"""The ledger: rows of held slots, and the only function that frees them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SqlLedger:
         given = {kernel.kernel_id: kernel for kernel in kernels}
         to_free = [pair for kernel in given.values() if (pair := _to_free(kernel, sessions)) is not None]
         for _, kernel in to_free:
-            problem = _hole(kernel, known.get(kernel.agent_id or ""), proof)
+            problem = _proof_problem(kernel, known.get(kernel.agent_id or ""), proof)
             if problem:
                 raise UnprovenFree(kernel=kernel.kernel_id, proof=proof.value, problem=problem)
         if not to_free:
@@ -57,14 +57,14 @@ class SqlLedger:
         for session in {session.session_id: session for session, _ in to_free}.values():
             transitions.settle(session, KernelTrigger.GONE)
         await transitions.write()
-        await self._give_back(to_free, proof)
+        await self._release(to_free, proof)
 
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:
         """See the port."""
-        living = sa.select(KERNELS.c.kernel_id).where(
+        holding = sa.select(KERNELS.c.kernel_id).where(
             KERNELS.c.agent_id == agent_id, KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS])
         )
-        return await self._lines(HELD_SLOTS.c.kernel_id.in_(living), HELD_SLOTS.c.freed_ms.is_(None))
+        return await self._held_slots(HELD_SLOTS.c.kernel_id.in_(holding), HELD_SLOTS.c.freed_ms.is_(None))
 
     async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
         """See the port."""
@@ -76,7 +76,7 @@ class SqlLedger:
 
     async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
         """See the port."""
-        return await self._lines(HELD_SLOTS.c.kernel_id == kernel_id)
+        return await self._held_slots(HELD_SLOTS.c.kernel_id == kernel_id)
 
     async def usage(self, scope: Scope, name: str) -> Mapping[str, int]:
         """See the port."""
@@ -85,7 +85,7 @@ class SqlLedger:
         )
         return {row.slot: row.used for row in await self._transaction.fetch(statement) if row.used}
 
-    async def _lines(self, *where: sa.ColumnElement[bool]) -> list[HeldSlot]:
+    async def _held_slots(self, *where: sa.ColumnElement[bool]) -> list[HeldSlot]:
         statement = sa.select(HELD_SLOTS).where(*where).order_by(HELD_SLOTS.c.kernel_id, HELD_SLOTS.c.slot)
         return [
             HeldSlot(
@@ -102,7 +102,7 @@ class SqlLedger:
         ]
 
     async def _locked_agents(self, ids: Sequence[str]) -> Mapping[str, Row[Any]]:
-        """The agents, locked in the order of their ids; a proof must hold by what they are."""
+        """Lock the agents in the order of their ids; proofs are checked against them."""
         wanted = sa.select(ids_table(self._transaction.postgresql).c.id)
         statement = (
             sa.select(AGENTS.c.agent_id, AGENTS.c.incarnation, AGENTS.c.status)
@@ -113,7 +113,7 @@ class SqlLedger:
         rows = await self._transaction.fetch(statement, bound_ids(self._transaction, ids))
         return {row.agent_id: row for row in rows}
 
-    async def _give_back(self, freed: Sequence[tuple[SessionRow, KernelRow]], proof: FreeProof) -> None:
+    async def _release(self, freed: Sequence[tuple[SessionRow, KernelRow]], proof: FreeProof) -> None:
         ids = bound_ids(self._transaction, [kernel.kernel_id for _, kernel in freed])
         slots, devices = _free_statements(self._transaction.postgresql)
         bound = {**ids, "the_freed_ms": self._transaction.now_ms, "the_proof": proof.value}
@@ -135,7 +135,7 @@ class SqlLedger:
 
 
 def _to_free(kernel: KernelRecord, sessions: Mapping[str, SessionRow]) -> tuple[SessionRow, KernelRow] | None:
-    """The locked kernel, or None if it has been freed already."""
+    """The locked kernel, or None if it is freed already."""
     session = sessions.get(kernel.session_id)
     found = None if session is None else session.kernels.get(kernel.kernel_id)
     if session is None or found is None or (found.agent_id, found.attempt) != (kernel.agent_id, kernel.attempt):
@@ -145,17 +145,17 @@ def _to_free(kernel: KernelRecord, sessions: Mapping[str, SessionRow]) -> tuple[
     return session, found
 
 
-def _hole(kernel: KernelRow, agent: Any, proof: FreeProof) -> str:
-    """What is wrong with a proof; nothing if it holds."""
+def _proof_problem(kernel: KernelRow, agent: Any, proof: FreeProof) -> str:
+    """Why a proof is invalid; empty if it is valid."""
     if proof is FreeProof.NEVER_SENT:
-        return "its creation was asked for" if kernel.sent else ""
+        return "its creation was requested" if kernel.sent else ""
     if agent is None:
-        return "its agent is not there"
+        return "its agent does not exist"
     if proof is FreeProof.AGENT_TOMBSTONE:
-        # Only the incarnation that was asked to create it can know.
+        # Only the incarnation that received the create request can know.
         return "" if agent.incarnation == kernel.incarnation else "another incarnation of the agent reports it"
     if proof is FreeProof.INCARNATION_FENCED:
-        return "" if agent.incarnation > (kernel.incarnation or 0) else "the agent has not enrolled anew"
+        return "" if agent.incarnation > (kernel.incarnation or 0) else "the agent has not enrolled again"
     return "" if agent.status == AgentStatus.TERMINATED else f"the agent is {agent.status}, not declared gone"
 
 

@@ -1,4 +1,4 @@
-"""The repositories of deployments and routes."""
+"""Deployment and route repositories on SQL."""
 
 from __future__ import annotations
 
@@ -37,15 +37,20 @@ class SqlDeployments:
         group = sa.select(SCALING_GROUPS.c.name).where(SCALING_GROUPS.c.name == spec.scaling_group)
         if await self._transaction.first(group) is None:
             raise ObjectNotFound(what="scaling group", name=spec.scaling_group)
-        line = history.HistoryRow(spec.deployment_id, 1, None, DEPLOYMENT.initial.value, "created")
-        values = {"status": DEPLOYMENT.initial.value, "version": 1, "history_sequence": 1}
-        row = {"deployment_id": spec.deployment_id, "scaling_group": spec.scaling_group, **values, **_wanted(spec)}
+        entry = history.HistoryRow(spec.deployment_id, 1, None, DEPLOYMENT.initial.value, "created")
+        values: dict[str, Any] = {"status": DEPLOYMENT.initial.value, "version": 1, "history_sequence": 1}
+        row = {
+            "deployment_id": spec.deployment_id,
+            "scaling_group": spec.scaling_group,
+            **values,
+            **_spec_columns(spec),
+        }
         try:
             async with self._transaction.savepoint():
-                await history.append(self._transaction, DEPLOYMENT.name, [line], change)
+                await history.append(self._transaction, DEPLOYMENT.name, [entry], change)
                 await self._transaction.execute(sa.insert(DEPLOYMENTS), row)
         except IntegrityError as error:
-            raise Conflict(f"deployment {spec.deployment_id!r} is there already") from error
+            raise Conflict(f"deployment {spec.deployment_id!r} exists already") from error
         return await self.get(spec.deployment_id)
 
     async def get(self, deployment_id: DeploymentId) -> DeploymentRecord:
@@ -66,7 +71,7 @@ class SqlDeployments:
     async def scale(self, deployment: DeploymentRecord, replicas: int, change: Change) -> DeploymentRecord:
         """See the port."""
         spec = replace(deployment.spec, replicas_desired=replicas)
-        moved = await self._move(deployment, DeploymentTrigger.SCALE_REQUESTED, change, **_wanted(spec))
+        moved = await self._move(deployment, DeploymentTrigger.SCALE_REQUESTED, change, **_spec_columns(spec))
         self._transaction.events.append(
             DeploymentScaled(
                 at_ms=self._transaction.now_ms,
@@ -93,7 +98,7 @@ class SqlDeployments:
 
     async def history(self, deployment_id: DeploymentId) -> Sequence[HistoryEntry]:
         """See the port."""
-        return await history.told(self._transaction, DEPLOYMENT.name, deployment_id)
+        return await history.read_history(self._transaction, DEPLOYMENT.name, deployment_id)
 
     async def _move(
         self, deployment: DeploymentRecord, trigger: DeploymentTrigger, change: Change, **values: Any
@@ -123,16 +128,16 @@ class SqlRoutes:
         owner = sa.select(DEPLOYMENTS.c.deployment_id).where(DEPLOYMENTS.c.deployment_id == spec.deployment_id)
         if await self._transaction.first(owner) is None:
             raise ObjectNotFound(what="deployment", name=spec.deployment_id)
-        line = history.HistoryRow(spec.route_id, 1, None, ROUTE.initial.value, "created")
+        entry = history.HistoryRow(spec.route_id, 1, None, ROUTE.initial.value, "created")
         started = {"status": ROUTE.initial.value, "version": 1, "history_sequence": 1}
         row = {"route_id": spec.route_id, "deployment_id": spec.deployment_id, **started}
         try:
             async with self._transaction.savepoint():
-                await history.append(self._transaction, ROUTE.name, [line], change)
+                await history.append(self._transaction, ROUTE.name, [entry], change)
                 await self._transaction.execute(sa.insert(ROUTES), row)
                 await self._insert_endpoints(spec.route_id, spec.endpoints)
         except IntegrityError as error:
-            raise Conflict(f"route {spec.route_id!r} or an address of its endpoints is there already") from error
+            raise Conflict(f"route {spec.route_id!r} or an address of its endpoints exists already") from error
         return await self.get(spec.route_id)
 
     async def get(self, route_id: RouteId) -> RouteRecord:
@@ -152,10 +157,10 @@ class SqlRoutes:
         route_id = route.spec.route_id
         row = await _locked(self._transaction, ROUTES, route_id, (route.status, route.version))
         after = ROUTE.after(route.status, trigger, by=change.by)
-        line = history.HistoryRow(route_id, row.history_sequence + 1, row.status, after.value, trigger.value)
-        await _advance(self._transaction, ROUTES, row, line, change=change)
+        entry = history.HistoryRow(route_id, row.history_sequence + 1, row.status, after.value, trigger.value)
+        await _advance(self._transaction, ROUTES, row, entry, change=change)
         if after in ROUTE.terminal:
-            # Its addresses are free for others from now on.
+            # Its addresses become available to other routes.
             await self._transaction.execute(sa.delete(ENDPOINTS).where(ENDPOINTS.c.route_id == route_id))
         self._transaction.events.append(
             RouteMoved(
@@ -171,7 +176,7 @@ class SqlRoutes:
     async def set_endpoints(self, route: RouteRecord, endpoints: Sequence[Endpoint]) -> RouteRecord:
         """See the port."""
         route_id = route.spec.route_id
-        replace(route.spec, endpoints=tuple(endpoints))  # refuses what cannot be, before anything is written
+        replace(route.spec, endpoints=tuple(endpoints))  # validates before anything is written
         await _locked(self._transaction, ROUTES, route_id, (route.status, route.version))
         try:
             async with self._transaction.savepoint():
@@ -185,7 +190,7 @@ class SqlRoutes:
 
     async def history(self, route_id: RouteId) -> Sequence[HistoryEntry]:
         """See the port."""
-        return await history.told(self._transaction, ROUTE.name, route_id)
+        return await history.read_history(self._transaction, ROUTE.name, route_id)
 
     async def _insert_endpoints(self, route_id: RouteId, endpoints: Sequence[Endpoint]) -> None:
         rows = [{"route_id": route_id, **to_plain(endpoint)} for endpoint in endpoints]
@@ -193,10 +198,10 @@ class SqlRoutes:
             await self._transaction.execute(sa.insert(ENDPOINTS), rows)
 
     async def _records(self, rows: Sequence[Row[Any]]) -> list[RouteRecord]:
-        behind: dict[str, list[Endpoint]] = {row.route_id: [] for row in rows}
-        statement = sa.select(ENDPOINTS).where(ENDPOINTS.c.route_id.in_(list(behind)))
+        endpoints: dict[str, list[Endpoint]] = {row.route_id: [] for row in rows}
+        statement = sa.select(ENDPOINTS).where(ENDPOINTS.c.route_id.in_(list(endpoints)))
         for row in await self._transaction.fetch(statement.order_by(ENDPOINTS.c.kernel_id)):
-            behind[row.route_id].append(
+            endpoints[row.route_id].append(
                 Endpoint(
                     kernel_id=KernelId(row.kernel_id),
                     agent_id=AgentId(row.agent_id),
@@ -207,7 +212,7 @@ class SqlRoutes:
             )
         return [
             RouteRecord(
-                spec=RouteSpec(RouteId(row.route_id), DeploymentId(row.deployment_id), tuple(behind[row.route_id])),
+                spec=RouteSpec(RouteId(row.route_id), DeploymentId(row.deployment_id), tuple(endpoints[row.route_id])),
                 status=RouteStatus(row.status),
                 version=row.version,
             )
@@ -232,20 +237,26 @@ async def _locked(transaction: Transaction, table: sa.Table, name: str, expected
 
 
 async def _advance(
-    transaction: Transaction, table: sa.Table, row: Row[Any], line: history.HistoryRow, *, change: Change, **values: Any
+    transaction: Transaction,
+    table: sa.Table,
+    row: Row[Any],
+    entry: history.HistoryRow,
+    *,
+    change: Change,
+    **values: Any,
 ) -> None:
     key = next(iter(table.primary_key.columns))
-    await history.append(transaction, table.name.removesuffix("s"), [line], change)
+    await history.append(transaction, table.name.removesuffix("s"), [entry], change)
     written = await transaction.execute(
         sa.update(table)
-        .where(key == line.object_id, table.c.version == row.version)
-        .values(status=line.after, version=row.version + 1, history_sequence=line.sequence, **values)
+        .where(key == entry.object_id, table.c.version == row.version)
+        .values(status=entry.after, version=row.version + 1, history_sequence=entry.sequence, **values)
     )
     if written != 1:
-        raise StaleVersion(what=table.name, name=line.object_id, expected=row.version, found="another version")
+        raise StaleVersion(what=table.name, name=entry.object_id, expected=row.version, found="another version")
 
 
-def _wanted(spec: DeploymentSpec) -> dict[str, Any]:
+def _spec_columns(spec: DeploymentSpec) -> dict[str, Any]:
     return {"replicas_desired": spec.replicas_desired, "body": msgspec.json.encode(to_plain(spec)).decode()}
 
 

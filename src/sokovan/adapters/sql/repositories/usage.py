@@ -1,7 +1,8 @@
-"""Taking and freeing: the same few statements, with a sign.
+"""Usage counters: the same statements take and free slots, with a sign.
 
-Each is conditional and counted. The rows are locked by their agent, so a count
-that is short means that a law would have been broken, and nothing may stay.
+Each update is conditional and its row count is checked. The rows are locked through
+their agent, so a short count means that an invariant would be violated, and the
+transaction is aborted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sokovan.domain.slots import ResourceSlot
 
 
 class LedgerMismatch(SokovanError):
-    """The database refused an amount that the locked rows had allowed."""
+    """The database refused an amount that the locked rows allowed."""
 
     code = "ledger-mismatch"
     hint = "run `sokovan audit`; nothing of this step was kept"
@@ -33,22 +34,22 @@ class LedgerMismatch(SokovanError):
 
 @dataclass(slots=True)
 class UsageDelta:
-    """How much more, or less, is taken: of slots and devices of agents, and by owners."""
+    """Changes of usage: slots and devices of agents, and totals of owners."""
 
     slots: Counter[tuple[str, str]] = field(default_factory=Counter)
     kernels: Counter[str] = field(default_factory=Counter)
     devices: Counter[tuple[str, str]] = field(default_factory=Counter)
-    # By the four names of an owner first; there are few owners and many kernels.
+    # Keyed by the four names of an owner: there are few owners and many kernels.
     _owners: dict[tuple[str, str, str, str], Counter[str]] = field(default_factory=dict)
 
     def add_kernel(self, agent_id: str, slots: ResourceSlot, *, sign: int) -> None:
-        """One kernel more, or less, on an agent."""
+        """Add or remove one kernel on an agent."""
         self.kernels[agent_id] += sign
         for slot, amount in slots.items():
             self.slots[agent_id, slot] += sign * amount
 
     def add_owner(self, row: Any, amounts: Mapping[str, int], *, sign: int) -> None:
-        """As much more, or less, for the owner that a session's row names."""
+        """Add or subtract amounts for the owner of a session's row."""
         names = (row.access_key, row.user, row.group, row.domain)
         counted = self._owners.get(names)
         if counted is None:
@@ -57,7 +58,7 @@ class UsageDelta:
             counted[slot] += sign * amount
 
     def owners(self) -> Counter[tuple[str, str, str]]:
-        """The amounts by scope, name and slot."""
+        """Amounts by scope, name and slot."""
         counted: Counter[tuple[str, str, str]] = Counter()
         for names, amounts in self._owners.items():
             for scope, name in zip(SCOPES, names, strict=True):
@@ -78,24 +79,24 @@ def scopes_of(row: Any) -> tuple[tuple[str, str], ...]:
 async def apply_delta(
     transaction: Transaction, delta: UsageDelta, *, incarnations: Mapping[str, int]
 ) -> dict[tuple[str, str, str], int]:
-    """Write the amounts; what the owners then use. Raises LedgerMismatch.
+    """Write the changes; returns the new usage of owners. Raises LedgerMismatch.
 
-    `incarnations` are the agents' that kernels are added to: they must be ALIVE still.
+    `incarnations` are those of the agents that get kernels; they must still be ALIVE.
     """
     await _agents(transaction, delta, incarnations)
     slots = [(*key, amount) for key, amount in sorted(delta.slots.items()) if amount]
-    await _counted(transaction, _slots, slots, "slots")
+    await _update_all(transaction, _slots, slots, "slots")
     devices = [(*key, amount) for key, amount in sorted(delta.devices.items()) if amount]
-    await _counted(transaction, _devices, devices, "devices")
+    await _update_all(transaction, _devices, devices, "devices")
     return await _owners(transaction, delta)
 
 
 async def _agents(transaction: Transaction, delta: UsageDelta, incarnations: Mapping[str, int]) -> None:
     rows = [(agent_id, count, incarnations.get(agent_id, 0)) for agent_id, count in sorted(delta.kernels.items())]
-    await _counted(transaction, _kernel_counts, rows, "agents", the_stamp=transaction.stamp)
+    await _update_all(transaction, _kernel_counts, rows, "agents", the_stamp=transaction.stamp)
 
 
-async def _counted(
+async def _update_all(
     transaction: Transaction, statement: Any, rows: Sequence[tuple[Any, ...]], what: str, **parameters: int
 ) -> None:
     if not rows:
@@ -103,31 +104,31 @@ async def _counted(
     update, table = statement(transaction.postgresql)
     written = await transaction.execute(update, {**table.bind(rows), **parameters})
     if written != len(rows):
-        raise LedgerMismatch(f"{len(rows) - written} of {len(rows)} {what} did not take the amounts of {rows[0]}")
+        raise LedgerMismatch(f"{len(rows) - written} of {len(rows)} {what} refused their amounts, {rows[0]} first")
 
 
 async def read_owners(
     transaction: Transaction, keys: Sequence[tuple[str, str, str]]
 ) -> dict[tuple[str, str, str], int]:
-    """What owners use at this moment, as far as there are rows."""
+    """Current usage of owners; owners without a row are omitted."""
     statement, table = _read_usage(transaction.postgresql)
     found = await transaction.fetch(statement, table.bind(sorted(set(keys))))
     return {(row.scope, row.name, row.slot): row.used for row in found}
 
 
 async def _lock_owners(transaction: Transaction, keys: Sequence[tuple[str, str, str]]) -> None:
-    """Lock rows in the order of their key, before an update that takes them in any order."""
+    """Lock rows in key order, because the update that follows has no order."""
     statement, table = _read_usage(transaction.postgresql)
     await transaction.fetch(statement.with_for_update(of=OWNER_USAGE), table.bind(sorted(set(keys))))
 
 
 async def _owners(transaction: Transaction, delta: UsageDelta) -> dict[tuple[str, str, str], int]:
-    # A row to insert must satisfy the law by itself, so less is an update and more is an insert or an update.
+    # An inserted row must satisfy the constraint by itself, so decreases are updates and increases are upserts.
     owners = sorted(delta.owners().items())
     less = [(*key, amount) for key, amount in owners if amount < 0]
     if less:
         await _lock_owners(transaction, [(scope, name, slot) for scope, name, slot, _ in less])
-        await _counted(transaction, _less_usage, less, "owners", the_stamp=transaction.stamp)
+        await _update_all(transaction, _less_usage, less, "owners", the_stamp=transaction.stamp)
     more = [(*key, amount) for key, amount in owners if amount > 0]
     if not more:
         return {}
@@ -157,7 +158,7 @@ def _kernel_counts(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001 
 def _slots(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
     rows = Rows("delta", {"id": TEXT, "slot": TEXT, "amount": WHOLE}, postgresql=postgresql)
     used = AGENT_SLOTS.c.used + rows.c.amount
-    # A capacity that stood above what the agent has, because it was held, shrinks as it is freed.
+    # A capacity that exceeds the reported one, because it was in use, shrinks as slots are freed.
     shrunk = sa.case((used > AGENT_SLOTS.c.reported, used), else_=AGENT_SLOTS.c.reported)
     statement = (
         sa.update(AGENT_SLOTS)
@@ -191,7 +192,7 @@ _OWNER_KEY = (OWNER_USAGE.c.scope, OWNER_USAGE.c.name, OWNER_USAGE.c.slot)
 
 
 def _as_keyed(rows: Rows, *, postgresql: bool) -> list[sa.ColumnElement[Any]]:
-    """The key in the order that the table has it, byte by byte."""
+    """The key columns in the collation of the table, byte by byte."""
     columns = [rows.c.scope, rows.c.name, rows.c.slot]
     return [sa.collate(column, "C") for column in columns] if postgresql else columns
 
@@ -218,8 +219,8 @@ def _less_usage(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # 
 @cache
 def _more_usage(postgresql: bool) -> tuple[Any, Rows]:  # noqa: FBT001  # a key of the cache
     rows = Rows("delta", {"scope": TEXT, "name": TEXT, "slot": TEXT, "amount": WHOLE}, postgresql=postgresql)
-    # In the order of the key: two transactions that touch the same owners lock them in the same order. The WHERE
-    # tells SQLite's parser that what follows is no join.
+    # In key order, so that concurrent transactions lock owners in the same order. The WHERE keeps SQLite's parser from
+    # reading ON CONFLICT as a join.
     ordered = (
         sa.select(rows.c.scope, rows.c.name, rows.c.slot, rows.c.amount, sa.bindparam("the_stamp", type_=WHOLE))
         .where(sa.true())

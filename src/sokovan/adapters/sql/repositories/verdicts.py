@@ -1,4 +1,4 @@
-"""Verdicts: why sessions wait, one row each, as long as they wait."""
+"""Verdicts: why sessions are pending, one row per session."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SESSION
 from sokovan.ports.repositories.verdicts import StoredVerdict
 
-_WAITS = SESSIONS.c.status == SESSION.initial.value
+_IS_PENDING = SESSIONS.c.status == SESSION.initial.value
 
 
 class SqlVerdicts:
-    """Verdicts on SQL. A session that does not wait has none, whatever row is left."""
+    """Verdicts on SQL. Rows of sessions that are not pending are ignored."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -32,7 +32,7 @@ class SqlVerdicts:
         if not last:
             return
         statement, rows = _put(self._transaction.postgresql)
-        # In the order of the key: two writers lock the same rows in the same order.
+        # In key order, so that concurrent writers lock rows in the same order.
         values = [(key, one.code, one.summary, one.document) for key, one in sorted(last.items())]
         await self._transaction.execute(statement, {**rows.bind(values), "the_now_ms": self._transaction.now_ms})
 
@@ -53,9 +53,9 @@ class SqlVerdicts:
         await self._transaction.execute(statement, bound_ids(self._transaction, session_ids))
 
 
-def left_behind() -> sa.ColumnElement[bool]:
-    """Which rows nobody is told of any more: their sessions wait no longer."""
-    return VERDICTS.c.session_id.not_in(sa.select(SESSIONS.c.session_id).where(_WAITS))
+def is_stale() -> sa.ColumnElement[bool]:
+    """The condition for rows whose session is no longer pending."""
+    return VERDICTS.c.session_id.not_in(sa.select(SESSIONS.c.session_id).where(_IS_PENDING))
 
 
 def _verdict(row: sa.Row[Any]) -> StoredVerdict:
@@ -74,17 +74,17 @@ def _verdict(row: sa.Row[Any]) -> StoredVerdict:
 def _of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
     wanted = sa.select(ids_table(postgresql).c.id)
     waiting = SESSIONS.c.session_id == VERDICTS.c.session_id
-    return sa.select(VERDICTS).join(SESSIONS, waiting).where(VERDICTS.c.session_id.in_(wanted), _WAITS)
+    return sa.select(VERDICTS).join(SESSIONS, waiting).where(VERDICTS.c.session_id.in_(wanted), _IS_PENDING)
 
 
 @cache
 def _put(postgresql: bool) -> tuple[Any, Rows]:  # noqa: FBT001  # a key of the cache
-    rows = Rows("told", {"id": TEXT, "code": TEXT, "summary": TEXT, "document": TEXT}, postgresql=postgresql)
+    rows = Rows("new_verdicts", {"id": TEXT, "code": TEXT, "summary": TEXT, "document": TEXT}, postgresql=postgresql)
     now = sa.bindparam("the_now_ms", type_=WHOLE)
     chosen = (
         sa.select(SESSIONS.c.session_id, rows.c.code, rows.c.summary, rows.c.document, now, now, sa.literal(1, WHOLE))
         .join(rows.table, rows.c.id == SESSIONS.c.session_id)
-        .where(_WAITS)
+        .where(_IS_PENDING)
         .order_by(SESSIONS.c.session_id)
     )
     columns = ["session_id", "code", "summary", "document", "first_ms", "last_ms", "times"]

@@ -1,4 +1,4 @@
-"""Kinds of columns, alike on both databases."""
+"""Column types with the same behaviour on both databases."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from enum import StrEnum
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-# Names compare byte by byte on both databases, so that they sort alike everywhere, and as Python sorts them.
+# Names compare byte by byte on both databases, so that they sort as in Python.
 Name = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 Amount = sa.BigInteger()
-# SQLite numbers rows by itself only in a column of exactly this type.
+# SQLite generates row numbers only in a column of exactly this type.
 Identity = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def status_check(column: str, kinds: type[StrEnum]) -> sa.CheckConstraint:
-    """Only the words of an enumeration, or nothing where the column may be empty."""
-    return sa.CheckConstraint(f"{column} IN ({quoted_words(kinds)})", name=column)
+    """A CHECK that allows only the values of an enumeration, or NULL if nullable."""
+    return sa.CheckConstraint(f"{column} IN ({quoted_values(kinds)})", name=column)
 
 
-def quoted_words(kinds: type[StrEnum]) -> str:
-    """The words of an enumeration as SQL lists them."""
+def quoted_values(kinds: type[StrEnum]) -> str:
+    """The values of an enumeration as an SQL list."""
     return ", ".join(f"'{kind.value}'" for kind in kinds)
 
 
 def server_time() -> sa.ColumnElement[int]:
-    """PostgreSQL's time in milliseconds: now, not when its transaction began."""
+    """PostgreSQL's current time in milliseconds, not that of the transaction's begin."""
     return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()) * 1000, sa.BigInteger)

@@ -1,4 +1,4 @@
-"""Tables that tell an object's story, made from the lifecycle tables."""
+"""History tables, generated from the lifecycle tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T", bound=StrEnum)
 
 
 def history_table(metadata: sa.MetaData, table: TransitionTable[S, T]) -> sa.Table:
-    """The history of one kind of object; its constraints allow legal stories only."""
+    """The history table of one kind of object; constraints allow only legal moves."""
     name = f"{table.name}_history"
     return sa.Table(
         name,
@@ -36,11 +36,11 @@ def history_table(metadata: sa.MetaData, table: TransitionTable[S, T]) -> sa.Tab
         sa.Column("lease", Name),
         sa.Column("epoch", Amount),
         sa.UniqueConstraint("object_id", "sequence", "after"),
-        # No gap, and every entry goes on where the one before it ended.
+        # Gapless and chained: `before` is the `after` of the previous row.
         sa.ForeignKeyConstraint(
             ["object_id", "previous", "before"], [f"{name}.object_id", f"{name}.sequence", f"{name}.after"]
         ),
-        # What compares with nothing is neither true nor false, and a check lets it pass: nothing is asked for first.
+        # A comparison with NULL passes a CHECK, so NULL is tested explicitly.
         sa.CheckConstraint(
             "(sequence = 1 AND previous IS NULL AND before IS NULL)"
             " OR (sequence > 1 AND previous IS NOT NULL AND previous = sequence - 1 AND before IS NOT NULL)",
@@ -53,7 +53,7 @@ def history_table(metadata: sa.MetaData, table: TransitionTable[S, T]) -> sa.Tab
 
 
 def follows_history(table: TransitionTable[S, T], key: str) -> list[Any]:
-    """The columns and constraint by which an object follows its history."""
+    """Columns and the foreign key that bind an object's status to its history."""
     history = f"{table.name}_history"
     return [
         sa.Column("status", Name, nullable=False),
@@ -68,7 +68,7 @@ def follows_history(table: TransitionTable[S, T], key: str) -> list[Any]:
 
 
 def _legal(table: TransitionTable[S, T]) -> str:
-    """Every move of the table, and staying where one is, which a reason may be noted for."""
+    """All legal moves, and rows without a change of status, which note a reason."""
     moves = {(move.before.value, move.after.value) for move in table.moves}
     stays = {(state.value, state.value) for state in table.states if state not in table.terminal}
     return ", ".join(f"'{before}>{after}'" for before, after in sorted(moves | stays))

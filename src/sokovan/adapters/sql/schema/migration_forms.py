@@ -1,4 +1,4 @@
-"""Forms that migrations share. Like a released migration, they are never changed."""
+"""Helpers shared by migrations. Like released migrations, they are never changed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ IDENTITY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def words(*values: str) -> str:
-    """Words as SQL lists them."""
+    """Values as an SQL list."""
     return ", ".join(f"'{value}'" for value in values)
 
 
 def create_history(kind: str, *, initial: str, legal: Sequence[str]) -> None:
-    """The history of one kind of object: gapless, chained, legal moves only."""
+    """Create a history table: gapless, chained, legal moves only."""
     name = f"{kind}_history"
     op.create_table(
         name,

@@ -1,10 +1,10 @@
-"""The tables. Constraints carry the laws: no code can break one silently.
+"""The tables. Constraints enforce the invariants, so that no code can break one silently.
 
-A status is a pointer into its history: each object names the last entry of its
-own history table, and a foreign key demands that the entry says the same status.
-Each entry points at the one before it, whose `after` must be its own `before`,
-and a CHECK made from the lifecycle table lists the legal moves. So an illegal
-move, a gap, or a status that nobody wrote down does not commit.
+A status references its history: each object has the number of the last row in its
+history table, and a foreign key requires that row to have the same status. Each
+history row references the previous one, whose `after` must equal its `before`, and a
+CHECK generated from the lifecycle table lists the legal moves. So an illegal move, a
+gap, or a status without a history row does not commit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ METADATA = sa.MetaData(
 )
 
 # ---------------------------------------------------------------------------------------------------------------
-# What administrators write down: a name, what it refers to, and the rest as JSON.
+# The catalog, written by administrators: a name, references, and the rest as JSON.
 
 
 def _catalog(name: str, *columns: sa.Column[str]) -> sa.Table:
@@ -52,7 +52,7 @@ POLICIES = sa.Table(
     "resource_policies",
     METADATA,
     sa.Column("name", Name, primary_key=True),
-    # Lowering a limit takes nothing from those who hold more; the auditor looks at who was served afterwards.
+    # Lowering a limit takes nothing from owners that hold more; the auditor checks only later allocations.
     sa.Column("changed_ms", Amount, nullable=False),
     _body(),
 )
@@ -64,7 +64,7 @@ USERS = _catalog("users", _refers("domain", "domains.name"), _refers("policy", "
 KEYPAIRS = _catalog(
     "keypairs", _refers("user", "users.name"), _refers("policy", "resource_policies.name", nullable=True)
 )
-# A keyed digest of a token; the token itself comes nowhere near the store. It goes with its keypair.
+# A keyed digest of a token; the token itself is never stored. Deleted with its keypair.
 CREDENTIALS = sa.Table(
     "credentials",
     METADATA,
@@ -76,7 +76,7 @@ SCALING_GROUPS = _catalog("scaling_groups")
 QUEUES = _catalog("queues")
 HYPERNODES = _catalog("hypernodes")
 IMAGES = _catalog("images")
-# When each of the small tables last changed, so that a reader reads one again only then.
+# The stamp of the last change of each small table, so that readers reload it only then.
 CATALOG_MARKS = sa.Table(
     "catalog_marks",
     METADATA,
@@ -85,7 +85,7 @@ CATALOG_MARKS = sa.Table(
 )
 
 # ---------------------------------------------------------------------------------------------------------------
-# Agents: what they have, what is taken.
+# Agents: capacity and usage.
 
 AGENT_HISTORY = history_table(METADATA, AGENT)
 AGENTS = sa.Table(
@@ -113,7 +113,7 @@ AGENT_SLOTS = sa.Table(
     sa.Column("agent_id", Name, sa.ForeignKey("agents.agent_id"), primary_key=True),
     sa.Column("slot", Name, primary_key=True),
     sa.Column("capacity", Amount, nullable=False),
-    # What the agent last said it has. A capacity stays above it while kernels still hold more.
+    # The capacity that the agent last reported. `capacity` exceeds it while kernels still hold more.
     sa.Column("reported", Amount, nullable=False),
     sa.Column("used", Amount, nullable=False),
     sa.CheckConstraint("0 <= used AND used <= capacity", name="no_overcommit"),
@@ -139,9 +139,9 @@ SESSIONS = sa.Table(
     "sessions",
     METADATA,
     sa.Column("session_id", Name, primary_key=True),
-    # What the owner calls it, or nothing.
+    # The name given by the owner, or empty.
     sa.Column("name", Name, nullable=False, server_default=""),
-    # The order of submission, and the place in a listing.
+    # The order of submission, and the position in a listing.
     sa.Column("place", Amount, nullable=False, unique=True),
     *follows_history(SESSION, "session_id"),
     sa.Column("goal", sa.SmallInteger, nullable=False),
@@ -154,7 +154,7 @@ SESSIONS = sa.Table(
     sa.Column("access_key", Name, nullable=False),
     sa.Column("required", Amount, nullable=False),
     sa.Column("submitted_ms", Amount, nullable=False),
-    # When it came into the status it has; deadlines count from here.
+    # When the current status began; deadlines count from here.
     sa.Column("since_ms", Amount, nullable=False),
     sa.Column("scheduled_ms", Amount),
     sa.Column("ended_ms", Amount),
@@ -173,11 +173,11 @@ SESSIONS = sa.Table(
 )
 sa.Index("ix_sessions_status_place", SESSIONS.c.status, SESSIONS.c.place)
 sa.Index("ix_sessions_user_place", SESSIONS.c.user, SESSIONS.c.place)
-# Written out, not bound: a database uses a partial index only where it sees that the rows asked for are in it.
+# A literal, not a parameter: a database uses a partial index only if the query visibly implies its condition.
 NAMED = SESSIONS.c.name != sa.literal_column("''")
 _NAMED = sa.text("name <> ''")
 sa.Index("ix_sessions_name_place", SESSIONS.c.name, SESSIONS.c.place, postgresql_where=_NAMED, sqlite_where=_NAMED)
-# One user's sessions that go on have different names; a name is free again at the end.
+# Names are unique among the live sessions of a user, and can be reused after the end.
 _NAMED_AND_LIVE = sa.text("name <> '' AND ended_ms IS NULL")
 sa.Index(
     "uq_sessions_user_name",
@@ -187,7 +187,7 @@ sa.Index(
     postgresql_where=_NAMED_AND_LIVE,
     sqlite_where=_NAMED_AND_LIVE,
 )
-# People write the beginning of an id, and mean a session that goes on: there are few of these among all.
+# For lookups by an id prefix, which match live sessions only: they are few among all.
 _LIVE = sa.text("ended_ms IS NULL")
 sa.Index("ix_sessions_live", SESSIONS.c.session_id, postgresql_where=_LIVE, sqlite_where=_LIVE)
 VERDICTS = sa.Table(
@@ -197,7 +197,7 @@ VERDICTS = sa.Table(
     sa.Column("code", Name, nullable=False),
     sa.Column("summary", sa.Text, nullable=False),
     sa.Column("document", sa.Text, nullable=False),
-    # Since when, until when and how often in a row the code has been the answer.
+    # First time, last time and number of consecutive verdicts with this code.
     sa.Column("first_ms", Amount, nullable=False),
     sa.Column("last_ms", Amount, nullable=False),
     sa.Column("times", Amount, nullable=False),
@@ -220,10 +220,10 @@ KERNELS = sa.Table(
     *follows_history(KERNEL, "kernel_id"),
     sa.Column("attempt", Amount, nullable=False),
     sa.Column("since_ms", Amount, nullable=False),
-    # The agent is locked when it is written here, and agents are never removed.
+    # No foreign key: the agent is locked when this is written, and agents are never removed.
     sa.Column("agent_id", Name),
     sa.Column("incarnation", Amount),
-    # Whether the agent may have been asked to create it: from then on only a proof from there frees it.
+    # Whether the create request may have been sent: from then on only a proof from the agent frees the kernel.
     sa.Column("sent", sa.Boolean, nullable=False),
     sa.Column("exit_code", Amount),
     sa.Column("slots", sa.Text, nullable=False),
@@ -244,8 +244,8 @@ sa.Index(
 # ---------------------------------------------------------------------------------------------------------------
 # The ledger.
 
-# A line, its kernel, and the row of the agent that it counts against are written together by counted statements
-# (`transitions`, `holdings`), so the lines need no foreign keys; with them, writing the lines took twice as long.
+# A ledger row, its kernel and the agent's usage are written together by statements with checked row counts
+# (`transitions`, `usage`), so the rows need no foreign keys, which doubled the time of the insert.
 HELD_SLOTS = sa.Table(
     "held_slots",
     METADATA,
@@ -286,7 +286,7 @@ OWNER_USAGE = sa.Table(
     METADATA,
     sa.Column("scope", Name, primary_key=True),
     sa.Column("name", Name, primary_key=True),
-    # A slot, or SESSIONS_SLOT for the number of sessions that hold something.
+    # A slot, or SESSIONS_SLOT for the number of sessions that hold slots.
     sa.Column("slot", Name, primary_key=True),
     sa.Column("used", Amount, nullable=False),
     sa.Column("stamp", Amount, nullable=False, index=True),
@@ -326,12 +326,12 @@ ENDPOINTS = sa.Table(
     sa.Column("port", Amount, nullable=False),
     sa.Column("health", Name, nullable=False),
     sa.Column("weight", Amount, nullable=False),
-    # A port of an agent leads to one replica of one route.
+    # A port of an agent belongs to one replica of one route.
     sa.UniqueConstraint("agent_id", "port"),
 )
 
 # ---------------------------------------------------------------------------------------------------------------
-# What makes writes safe: exactly once, by one leader, told to all.
+# Safe writes: exactly once, by one leader, with an outbox for events.
 
 COMMITS = sa.Table(
     "commits",
@@ -347,7 +347,7 @@ REQUESTS = sa.Table(
     sa.Column("scope", Name, primary_key=True),
     sa.Column("key", Name, primary_key=True),
     sa.Column("digest", Name, nullable=False),
-    # Checked at the commit: the key is taken first, so that the same request waits for its other self.
+    # Deferred to the commit: the key is inserted first, so that a concurrent equal request waits on it.
     sa.Column(
         "session_id",
         Name,
@@ -392,7 +392,7 @@ AUDIT_LOG = sa.Table(
 )
 
 # ---------------------------------------------------------------------------------------------------------------
-# What one scheduling cycle leaves to the next.
+# State carried between scheduling cycles.
 
 RESERVATIONS = sa.Table(
     "reservations",

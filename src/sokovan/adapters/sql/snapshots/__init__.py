@@ -1,1 +1,1 @@
-"""What the core looks at, kept in memory and brought up to date."""
+"""Scheduling snapshots, cached in memory and refreshed incrementally."""

@@ -1,4 +1,4 @@
-"""What one scheduling cycle leaves to the next: reservations and cursors."""
+"""State carried between scheduling cycles: reservations and cursors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sokovan.scheduling.snapshot import Reservation
 
 
 async def write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, plan: SchedulingPlan) -> None:
-    """Replace what the last cycle of a scaling group left, and mark the change."""
+    """Replace the carried state of a scaling group, and mark the change."""
     transaction = unit.transaction
     await transaction.execute(sa.delete(RESERVATIONS).where(RESERVATIONS.c.scaling_group == group))
     await transaction.execute(sa.delete(CURSORS).where(CURSORS.c.scaling_group == group))
     pairs = [(one.session_id, kernel, agent) for one in plan.reservations for kernel, agent in one.kernels]
-    places = [
+    reservations = [
         {"scaling_group": group, "kernel_id": kernel, "session_id": session, "agent_id": agent, "rank": rank}
         for rank, (session, kernel, agent) in enumerate(pairs)
     ]
-    if places:
-        await transaction.execute(sa.insert(RESERVATIONS), places)
+    if reservations:
+        await transaction.execute(sa.insert(RESERVATIONS), reservations)
     cursors = [{"scaling_group": group, "name": name, "agent_id": agent} for name, agent in plan.cursors.items()]
     if cursors:
         await transaction.execute(sa.insert(CURSORS), cursors)
@@ -33,7 +33,7 @@ async def write_carried(unit: SqlUnitOfWork, group: ScalingGroupName, plan: Sche
 async def read_carried(
     transaction: Transaction,
 ) -> dict[ScalingGroupName, tuple[tuple[Reservation, ...], dict[str, AgentId]]]:
-    """Reservations and cursors of every scaling group that has some."""
+    """Read reservations and cursors of all scaling groups that have any."""
     held: dict[str, dict[str, list[tuple[KernelId, AgentId]]]] = {}
     for row in await transaction.fetch(sa.select(RESERVATIONS).order_by(RESERVATIONS.c.rank)):
         pairs = held.setdefault(row.scaling_group, {}).setdefault(row.session_id, [])

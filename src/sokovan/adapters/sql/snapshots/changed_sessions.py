@@ -1,4 +1,4 @@
-"""Reads sessions that changed, with their kernels, into the system's view."""
+"""Loads changed sessions and their kernels into the system view."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _KERNEL_COLUMNS = [KERNELS.c[name] for name in ("kernel_id", "session_id", "stat
 
 
 async def refresh_sessions(transaction: Transaction, view: SystemView, *, since: int | None) -> None:
-    """Take in every session that was written since the mark.
+    """Load all sessions written since a stamp.
 
-    Without a mark, all that have not ended.
+    Without a stamp, all that have not ended.
     """
     where = SESSIONS.c.status.not_in(_ENDED) if since is None else SESSIONS.c.stamp >= since
     rows = await transaction.fetch(sa.select(*_SESSION_COLUMNS).where(where))
@@ -38,7 +38,7 @@ async def refresh_sessions(transaction: Transaction, view: SystemView, *, since:
     for row in rows:
         view.put_session(row, kernels.get(row.session_id, ()), ended=row.status in _ENDED)
     if since is None:
-        await _lingering(transaction, view)
+        await _releasing(transaction, view)
     await _outcomes(transaction, view, [row.session_id for row in rows if row.status not in _ENDED])
 
 
@@ -57,8 +57,8 @@ async def _kernels(transaction: Transaction, rows: Sequence[Any], since: int | N
     return kernels
 
 
-async def _lingering(transaction: Transaction, view: SystemView) -> None:
-    """Kernels of sessions that were ended by force: they hold their slots until there is a proof."""
+async def _releasing(transaction: Transaction, view: SystemView) -> None:
+    """Load kernels of force-terminated sessions; they hold their slots until a proof arrives."""
     statement = (
         sa.select(KERNELS.c.kernel_id, KERNELS.c.agent_id, KERNELS.c.slots)
         .join(SESSIONS, SESSIONS.c.session_id == KERNELS.c.session_id)
@@ -69,7 +69,7 @@ async def _lingering(transaction: Transaction, view: SystemView) -> None:
 
 
 async def _outcomes(transaction: Transaction, view: SystemView, ids: Sequence[str]) -> None:
-    """How the sessions ended that these wait for."""
+    """Load the results of the dependencies of these sessions."""
     wanted = sa.select(ids_table(transaction.postgresql).c.id)
     statement = (
         sa.select(SESSIONS.c.session_id, SESSIONS.c.result)

@@ -1,8 +1,7 @@
-"""Snapshots for the core, kept in memory and brought up to date by what changed.
+"""Scheduling snapshots, cached in memory and refreshed by changed rows.
 
-Every row that matters to scheduling carries the mark of the transaction that
-wrote it last. A refresh asks for rows whose mark was not settled at the refresh
-before: nothing written, nothing read.
+Every row that affects scheduling has the stamp of the transaction that last wrote
+it. A refresh reads only rows with stamps that were not settled at the previous one.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ class SqlSnapshots:
 
     async def refresh(self) -> bool:
         """See the port."""
-        # What is new is little; the first time it is everything.
-        read = self._store.read_apart if self._since is None else self._store.read
+        # The first refresh reads everything; later ones read few rows.
+        read = self._store.read_long if self._since is None else self._store.read
         return await read(self._refresh)
 
     async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
@@ -94,11 +93,11 @@ class SqlSnapshots:
         if not changed:
             self._view.now_ms = transaction.now_ms
             return False
-        # A first load that breaks off must leave nothing: a later one would not hear of what ended meanwhile.
+        # A failed first load must leave nothing: a later one would miss sessions that ended meanwhile.
         view = SystemView() if self._since is None else self._view
         view.now_ms = transaction.now_ms
         if transaction.postgresql and self._since is not None:
-            # Few rows are new, however old the planner's statistics are.
+            # Few rows are new, even if the planner's statistics are stale.
             await transaction.execute(sa.text("SET LOCAL enable_seqscan = off"))
         marks = {row.kind: row.stamp for row in await transaction.fetch(sa.select(CATALOG_MARKS))}
         await self._refresh_catalog(unit, view, marks)
@@ -110,28 +109,28 @@ class SqlSnapshots:
         return True
 
     async def _progress(self, transaction: Transaction) -> tuple[int, bool]:
-        """From where the next refresh must look, and whether anything is new since the last."""
+        """The stamp for the next refresh, and whether anything changed since the last one."""
         row = await transaction.first(progress(transaction.postgresql))
         if row is None:
-            raise LookupError("a query without a table gives one row")
+            raise LookupError("a query without a table returns one row")
         return row.settled, self._since is None or row.latest >= self._since
 
     def _new(self, table: sa.Table) -> sa.ColumnElement[bool]:
         return sa.true() if self._since is None else table.c.stamp >= self._since
 
     async def _refresh_catalog(self, unit: SqlUnitOfWork, view: SystemView, marks: dict[str, int]) -> None:
-        def moved(*tables: sa.Table) -> bool:
+        def changed(*tables: sa.Table) -> bool:
             return self._since is None or any(marks.get(t.name) != self._marks.get(t.name) for t in tables)
 
-        if moved(SCALING_GROUPS):
+        if changed(SCALING_GROUPS):
             view.set_scaling_groups(await unit.catalog.all(ScalingGroup))
-        if moved(QUEUES):
+        if changed(QUEUES):
             view.queues = tuple(await unit.catalog.all(Queue))
-        if moved(HYPERNODES):
+        if changed(HYPERNODES):
             view.hypernodes = tuple(await unit.catalog.all(HyperNode))
-        if moved(POLICIES, *OWNED.values()):
+        if changed(POLICIES, *OWNED.values()):
             view.limits = await policies_by_owner(unit.transaction)
-        if moved(RESERVATIONS):
+        if changed(RESERVATIONS):
             carried = await read_carried(unit.transaction)
             for group in view.scaling_groups:
                 view.carry(group, *carried.get(group, ((), {})))

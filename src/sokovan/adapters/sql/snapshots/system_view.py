@@ -1,4 +1,4 @@
-"""The system in memory, object by object, from which snapshots are put together."""
+"""In-memory view of the system, from which snapshots are built."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RELEASING = KernelStatus.TERMINATING.value
 
 
 class SystemView:
-    """What the last refresh knew. Changing one object costs that object."""
+    """The state of the last refresh; updating one object costs only that object."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -44,11 +44,11 @@ class SystemView:
         self._used: dict[tuple[str, str], dict[str, int]] = {}
         self._usage: dict[Scope, dict[str, OwnerUsage]] = {scope: {} for scope in Scope}
         self._carried: dict[str, tuple[tuple[Reservation, ...], dict[str, AgentId]]] = {}
-        self._made: dict[str, SystemSnapshot] = {}
+        self._snapshots: dict[str, SystemSnapshot] = {}
         self._current: set[str] = set()
 
     def changed(self) -> None:
-        """Something was taken in: snapshots must be put together anew."""
+        """Invalidate all snapshots after an update."""
         self._current.clear()
 
     def set_scaling_groups(self, groups: Iterable[ScalingGroup]) -> None:
@@ -56,7 +56,7 @@ class SystemView:
         self.scaling_groups = {group.name: group for group in groups}
 
     def put_session(self, row: Any, kernels: Sequence[Any], *, ended: bool) -> None:
-        """Take in a session as it is now; one that ended leaves, and its result stays."""
+        """Update a session; an ended one is removed, and its result kept while needed."""
         session_id = SessionId(row.session_id)
         for kernel in kernels:
             if kernel.status == _RELEASING:
@@ -74,7 +74,7 @@ class SystemView:
         self._waiting_for.update(session.dependencies)
 
     def _drop_session(self, session_id: SessionId) -> None:
-        """Forget a session, and results that nobody waits for any more."""
+        """Remove a session, and results of dependencies that no session waits for."""
         known = self._sessions.get(self._group_of.pop(session_id, ""), {}).pop(session_id, None)
         for dependency in () if known is None else known.dependencies:
             self._waiting_for[dependency] -= 1
@@ -83,7 +83,7 @@ class SystemView:
                 self.outcomes.pop(dependency, None)
 
     def set_releasing(self, kernel_id: str, agent_id: str, slots: ResourceSlot) -> None:
-        """A kernel is on its way out and still holds its slots."""
+        """Record a TERMINATING kernel that still holds its slots."""
         agent = AgentId(agent_id)
         self._releasing[kernel_id] = (agent, slots)
         self._releasing_on.setdefault(agent, {})[kernel_id] = slots
@@ -94,11 +94,11 @@ class SystemView:
             self._releasing_on[known[0]].pop(kernel_id, None)
 
     def put_agent(self, info: AgentInfo) -> None:
-        """Take in an agent, without what is being released on it."""
+        """Update an agent, without its releasing slots."""
         self.agents[info.agent_id] = info
 
     def put_usage(self, scope: str, name: str, slot: str, used: int) -> None:
-        """Take in how much of a slot an owner uses."""
+        """Update an owner's usage of a slot."""
         amounts = self._used.setdefault((scope, name), {})
         amounts[slot] = used
         slots = ResourceSlot({key: amount for key, amount in amounts.items() if key != SESSIONS_SLOT})
@@ -107,28 +107,28 @@ class SystemView:
     def carry(
         self, group: ScalingGroupName, reservations: tuple[Reservation, ...], cursors: dict[str, AgentId]
     ) -> None:
-        """Take in what a cycle left to the next."""
+        """Update the carried state of a scaling group."""
         self._carried[group] = (reservations, cursors)
         self._current.discard(group)
 
     def carried(self, group: ScalingGroupName) -> tuple[tuple[Reservation, ...], dict[str, AgentId]]:
-        """What the last cycle of a scaling group left."""
+        """The carried state of a scaling group."""
         return self._carried.get(group, ((), {}))
 
     def snapshot(self, group: ScalingGroupName) -> SystemSnapshot:
-        """Everything that a cycle of this scaling group may look at."""
+        """The snapshot of a scaling group. Raises ObjectNotFound."""
         if group not in self.scaling_groups:
             raise ObjectNotFound(what="scaling group", name=group)
-        known = self._made.get(group)
-        made = replace(known, now_ms=self.now_ms) if known and group in self._current else self._put_together(group)
-        if known is not None and "tree" in vars(known) and _same_ground(known, made):
-            # The tree takes longer to make than the rest of the snapshot, and changes only with the ground.
-            vars(made)["tree"] = known.tree
-        self._made[group] = made
+        known = self._snapshots.get(group)
+        snapshot = replace(known, now_ms=self.now_ms) if known and group in self._current else self._build(group)
+        if known is not None and "tree" in vars(known) and _same_topology(known, snapshot):
+            # Reused: the tree takes longer to build than the rest, and depends only on agents and HyperNodes.
+            vars(snapshot)["tree"] = known.tree
+        self._snapshots[group] = snapshot
         self._current.add(group)
-        return made
+        return snapshot
 
-    def _put_together(self, group: ScalingGroupName) -> SystemSnapshot:
+    def _build(self, group: ScalingGroupName) -> SystemSnapshot:
         sessions = self._sessions.get(group, {})
         reservations, cursors = self.carried(group)
         agents = tuple(self._with_releasing(one) for one in self.agents.values() if one.scaling_group == group)
@@ -154,10 +154,10 @@ class SystemView:
         return replace(info, releasing_slots=total(kernels.values()), releasing_count=len(kernels))
 
     def _hypernodes_of(self, agents: Sequence[AgentInfo]) -> tuple[HyperNode, ...]:
-        """The part of the topology that these agents stand in.
+        """The part of the topology that contains these agents.
 
-        A HyperNode may span scaling groups; a cycle sees the members it can use, and
-        no HyperNode that has none.
+        A HyperNode may span scaling groups: other members are omitted, and so is a HyperNode
+        without members.
         """
         if not self.hypernodes:
             return ()
@@ -171,7 +171,7 @@ class SystemView:
         return tuple(found)
 
     def _pending_elsewhere(self, group: ScalingGroupName) -> dict[str, OwnerUsage]:
-        """How much each keypair has waiting in other scaling groups, where a limit asks for it."""
+        """Pending usage of keypairs in other scaling groups, for those with such a limit."""
         limited = {
             name
             for name, policy in self.limits.get(Scope.KEYPAIR, {}).items()
@@ -192,8 +192,8 @@ class SystemView:
         return found
 
 
-def _same_ground(first: SystemSnapshot, second: SystemSnapshot) -> bool:
-    """Whether two snapshots have the same agents under the same HyperNodes."""
+def _same_topology(first: SystemSnapshot, second: SystemSnapshot) -> bool:
+    """Whether two snapshots have the same agents and HyperNodes."""
     return (
         first.hypernodes == second.hypernodes
         and len(first.agents) == len(second.agents)

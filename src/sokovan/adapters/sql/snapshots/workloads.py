@@ -1,4 +1,4 @@
-"""Rows made into what the core looks at; equal parts are shared, not repeated."""
+"""Converts rows to workloads of the scheduling core; equal parts are shared."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sokovan.domain.session import Partition, Preemption, SessionType, TopologyC
 from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 
-_NOTHING: Mapping[str, str] = {}
-# Kernels of these have ended or were withdrawn; the core does not look at them.
-_OVER = frozenset({KernelStatus.TERMINATED.value, KernelStatus.CANCELLED.value})
-# A session that ends does not grow: its kernels that wait are nobody's to place.
-_OVER_AND_OUT = _OVER | {KernelStatus.PENDING.value}
+_NO_LABELS: Mapping[str, str] = {}
+# Ended or withdrawn kernels, which the core ignores.
+_ENDED = frozenset({KernelStatus.TERMINATED.value, KernelStatus.CANCELLED.value})
+# Pending kernels of a TERMINATING session are not placed either.
+_ENDED_OR_PENDING = _ENDED | {KernelStatus.PENDING.value}
 _HOLDING = frozenset(status.value for status in HOLDS_SLOTS)
 
 
 def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
-    """One session of the store as the core sees it. The rows are those of `snapshots`."""
+    """The workload of one session, from the rows that `changed_sessions` reads."""
     spec = msgspec.json.decode(row.body)
     specs = {kernel["kernel_id"]: kernel for kernel in spec["kernels"]}
     return SessionWorkload(
@@ -34,7 +34,7 @@ def session_workload(row: Any, kernels: Sequence[Any]) -> SessionWorkload:
         kernels=tuple(
             _kernel_workload(kernel, specs[kernel.kernel_id])
             for kernel in kernels
-            if kernel.status not in (_OVER_AND_OUT if row.status == SessionStatus.TERMINATING.value else _OVER)
+            if kernel.status not in (_ENDED_OR_PENDING if row.status == SessionStatus.TERMINATING.value else _ENDED)
         ),
         submitted=row.place,
         session_type=SessionType(spec["session_type"]),
@@ -63,8 +63,8 @@ def _kernel_workload(row: Any, spec: Mapping[str, Any]) -> KernelWorkload:
         group=spec["group"],
         image=spec["image"],
         architecture=spec["architecture"],
-        labels=spec["labels"] or _NOTHING,
-        require=spec["require"] or _NOTHING,
+        labels=spec["labels"] or _NO_LABELS,
+        require=spec["require"] or _NO_LABELS,
         priority=spec["priority"],
         preemptible=spec["preemptible"],
         nominated=spec["nominated"],

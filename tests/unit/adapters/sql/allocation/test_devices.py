@@ -9,52 +9,52 @@ from sokovan.domain.slots import ResourceSlot
 GPU, SHARES = "cuda.device", "cuda.shares"
 
 
-def shelf_of(slot: str, *devices: tuple[int, int]) -> DeviceAllocator:
+def device_allocator(slot: str, *amounts: tuple[int, int]) -> DeviceAllocator:
     """Devices d0, d1, ... as (units, free)."""
-    shelf = DeviceAllocator()
-    for index, (units, free) in enumerate(devices):
-        shelf.add(slot, f"d{index}", units=units, free=free)
-    return shelf
+    devices = DeviceAllocator()
+    for index, (units, free) in enumerate(amounts):
+        devices.add(slot, f"d{index}", units=units, free=free)
+    return devices
 
 
 def test_whole_devices_are_taken_by_number() -> None:
-    shelf = shelf_of(GPU, (1, 1), (1, 0), (1, 1), (1, 1))
-    assert shelf.take(ResourceSlot({GPU: 2})) == {GPU: (("d0", 1), ("d2", 1))}
-    assert shelf.take(ResourceSlot({GPU: 1})) == {GPU: (("d3", 1),)}
-    assert shelf.take(ResourceSlot({GPU: 1})) is None
+    devices = device_allocator(GPU, (1, 1), (1, 0), (1, 1), (1, 1))
+    assert devices.take(ResourceSlot({GPU: 2})) == {GPU: (("d0", 1), ("d2", 1))}
+    assert devices.take(ResourceSlot({GPU: 1})) == {GPU: (("d3", 1),)}
+    assert devices.take(ResourceSlot({GPU: 1})) is None
 
 
 def test_a_share_goes_to_the_fullest_device_that_holds_it_whole() -> None:
-    shelf = shelf_of(SHARES, (10, 10), (10, 3), (10, 5))
-    assert shelf.take(ResourceSlot({SHARES: 4})) == {SHARES: (("d2", 4),)}
-    assert shelf.take(ResourceSlot({SHARES: 3})) == {SHARES: (("d1", 3),)}
+    devices = device_allocator(SHARES, (10, 10), (10, 3), (10, 5))
+    assert devices.take(ResourceSlot({SHARES: 4})) == {SHARES: (("d2", 4),)}
+    assert devices.take(ResourceSlot({SHARES: 3})) == {SHARES: (("d1", 3),)}
 
 
 def test_what_no_device_holds_is_spread_over_the_emptiest() -> None:
-    shelf = shelf_of(SHARES, (10, 2), (10, 6), (10, 5))
-    assert shelf.take(ResourceSlot({SHARES: 12})) == {SHARES: (("d1", 6), ("d2", 5), ("d0", 1))}
+    devices = device_allocator(SHARES, (10, 2), (10, 6), (10, 5))
+    assert devices.take(ResourceSlot({SHARES: 12})) == {SHARES: (("d1", 6), ("d2", 5), ("d0", 1))}
 
 
 def test_a_slot_without_devices_is_only_counted() -> None:
-    shelf = shelf_of(GPU, (1, 1))
-    assert shelf.take(ResourceSlot({"cpu": 8000})) == {}
+    devices = device_allocator(GPU, (1, 1))
+    assert devices.take(ResourceSlot({"cpu": 8000})) == {}
 
 
 def test_devices_that_are_all_gone_are_too_few_and_not_a_mere_number() -> None:
-    assert shelf_of(GPU, (1, 0)).take(ResourceSlot({GPU: 1})) is None
+    assert device_allocator(GPU, (1, 0)).take(ResourceSlot({GPU: 1})) is None
 
 
 def test_one_slot_without_room_takes_nothing_of_the_others() -> None:
-    shelf = shelf_of(GPU, (1, 1))
-    shelf.add("tpu.device", "t0", units=1, free=0)
-    assert shelf.take(ResourceSlot({GPU: 1, "tpu.device": 1})) is None
-    assert shelf.free[GPU] == {"d0": 1}
+    devices = device_allocator(GPU, (1, 1))
+    devices.add("tpu.device", "t0", units=1, free=0)
+    assert devices.take(ResourceSlot({GPU: 1, "tpu.device": 1})) is None
+    assert devices.free[GPU] == {"d0": 1}
 
 
 def test_only_a_device_of_one_unit_is_exclusive() -> None:
-    shelf = shelf_of(SHARES, (1, 1), (10, 1))
-    assert shelf.exclusive(SHARES, "d0")
-    assert not shelf.exclusive(SHARES, "d1")
+    devices = device_allocator(SHARES, (1, 1), (10, 1))
+    assert devices.exclusive(SHARES, "d0")
+    assert not devices.exclusive(SHARES, "d1")
 
 
 devices = st.lists(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), max_size=6)
@@ -64,9 +64,9 @@ devices = st.lists(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.
 def test_taking_gives_exactly_what_was_asked_for_and_putting_back_restores(
     given_devices: list[tuple[int, int]], amount: int
 ) -> None:
-    shelf = shelf_of(SHARES, *given_devices)
-    before = {slot: dict(free) for slot, free in shelf.free.items()}
-    picked = shelf.take(ResourceSlot({SHARES: amount}))
+    devices = device_allocator(SHARES, *given_devices)
+    before = {slot: dict(free) for slot, free in devices.free.items()}
+    picked = devices.take(ResourceSlot({SHARES: amount}))
     if not given_devices:
         assert picked == {}
     elif picked is None:
@@ -74,6 +74,6 @@ def test_taking_gives_exactly_what_was_asked_for_and_putting_back_restores(
     else:
         assert sum(units for _, units in picked[SHARES]) == amount
         assert len({device for device, _ in picked[SHARES]}) == len(picked[SHARES])
-        assert all(free >= 0 for free in shelf.free[SHARES].values())
-        shelf.put_back(picked)
-    assert shelf.free == before
+        assert all(free >= 0 for free in devices.free[SHARES].values())
+        devices.put_back(picked)
+    assert devices.free == before

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sokovan.adapters.sql.allocation.locked_state import lock_facts
+from sokovan.adapters.sql.allocation.locked_state import lock_state
 from sokovan.adapters.sql.allocation.verification import LockedState
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimitCache
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
@@ -21,7 +21,7 @@ GPU = "cuda.device"
 
 async def locked(cluster: StoredCluster, *assignments: Assignment, **context: Any) -> LockedState:
     async def work(unit: SqlUnitOfWork) -> LockedState:
-        return await lock_facts(unit.transaction, assignments, AllocationContext(**context), OwnerLimitCache())
+        return await lock_state(unit.transaction, assignments, AllocationContext(**context), OwnerLimitCache())
 
     return await cluster.store.run_sql(work)
 
@@ -34,38 +34,38 @@ async def test_agents_are_seen_as_they_are_now() -> None:
         await cluster.submit("s1", slots={"cpu": 1000, GPU: 1})
         await cluster.place("s1", "a1")
         await cluster.submit("s2", slots={GPU: 1})
-        facts = await locked(cluster, assignment("s2", "a1", "a2", "nobody"))
-        assert set(facts.agents) == {"a1", "a2"}
-        first = facts.agents["a1"]
-        assert (first.alive, first.incarnation, first.places, first.labels) == (True, 1, 4, {"zone": "a"})
+        state = await locked(cluster, assignment("s2", "a1", "a2", "nobody"))
+        assert set(state.agents) == {"a1", "a2"}
+        first = state.agents["a1"]
+        assert (first.alive, first.incarnation, first.kernels_left, first.labels) == (True, 1, 4, {"zone": "a"})
         assert first.free == {"cpu": 3000, GPU: 1}
-        assert first.shelf.free == {GPU: {"gpu0": 0, "gpu1": 1}}
-        assert not facts.agents["a2"].alive
+        assert first.devices.free == {GPU: {"gpu0": 0, "gpu1": 1}}
+        assert not state.agents["a2"].alive
 
 
 async def test_devices_are_read_for_the_slots_that_are_asked_for_only() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1", slots={"cpu": 4000, GPU: 2})
         await cluster.submit("s1", slots={"cpu": 1000})
-        facts = await locked(cluster, assignment("s1", "a1"))
-        assert facts.agents["a1"].shelf.free == {}
+        state = await locked(cluster, assignment("s1", "a1"))
+        assert state.agents["a1"].devices.free == {}
 
 
-async def test_devices_that_are_gone_leave_their_slot_on_the_shelf() -> None:
+async def test_removed_devices_are_registered_with_nothing_free() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1", slots={GPU: 1})
         await cluster.agent("a1", slots={GPU: 1}, devices=False)
         await cluster.submit("s1", slots={GPU: 1})
-        facts = await locked(cluster, assignment("s1", "a1"))
-        assert facts.agents["a1"].shelf.free == {GPU: {"gpu0": 0}}
+        state = await locked(cluster, assignment("s1", "a1"))
+        assert state.agents["a1"].devices.free == {GPU: {"gpu0": 0}}
 
 
 async def test_sessions_that_are_not_there_are_left_out() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("s1", kernels=2)
-        facts = await locked(cluster, assignment("s1"), assignment("nobody"))
-        assert set(facts.sessions) == {"s1"}
-        assert list(facts.sessions["s1"].kernels) == ["s1.0", "s1.1"]
+        state = await locked(cluster, assignment("s1"), assignment("nobody"))
+        assert set(state.sessions) == {"s1"}
+        assert list(state.sessions["s1"].kernels) == ["s1.0", "s1.1"]
 
 
 async def test_what_limited_owners_use_is_read() -> None:
@@ -76,16 +76,16 @@ async def test_what_limited_owners_use_is_read() -> None:
         for name in ("s1", "s2"):
             await cluster.submit(name, owner=Owner(user="u"))
         await cluster.place("s1", "a1")
-        facts = await locked(cluster, assignment("s2", "a1"))
-        assert facts.used["user", "u", "cpu"] == 1000
+        state = await locked(cluster, assignment("s2", "a1"))
+        assert state.used["user", "u", "cpu"] == 1000
 
 
 async def test_who_waits_for_another_is_named() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("s1")
         await cluster.submit("s2", dependencies=(SessionId("s1"),))
-        facts = await locked(cluster, assignment("s1"), assignment("s2"))
-        assert set(facts.unmet) == {"s2"}
+        state = await locked(cluster, assignment("s1"), assignment("s2"))
+        assert set(state.unmet) == {"s2"}
 
 
 async def test_a_topology_moves_only_for_those_who_rest_on_it() -> None:
@@ -97,5 +97,5 @@ async def test_a_topology_moves_only_for_those_who_rest_on_it() -> None:
         mark = cluster.snapshots.topology
         near = assignment("s1", "a1", hypernode="rack1")
         cases = [(near, mark), (near, mark + 1), (near, None), (assignment("s1", "a1"), mark + 1)]
-        moved = [(await locked(cluster, one, topology=seen)).topology_moved for one, seen in cases]
+        moved = [(await locked(cluster, one, topology=seen)).topology_changed for one, seen in cases]
         assert moved == [False, True, False, False]

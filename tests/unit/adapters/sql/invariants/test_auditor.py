@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_JUDGED, audit
+from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_CHECKED, audit
 from sokovan.adapters.sql.invariants.violations import ROWS_MAX
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.store import R, SqlStore, Work
@@ -70,7 +70,7 @@ async def test_the_busy_cluster_has_something_in_every_status(busy_file: Path) -
 
 def test_every_law_is_judged_or_it_is_said_why_not() -> None:
     judged = [invariant.id for invariant in INVARIANTS]
-    assert sorted([*judged, *NOT_JUDGED], key=lambda law: int(law[1:])) == [f"I{n}" for n in range(1, 33)]
+    assert sorted([*judged, *NOT_CHECKED], key=lambda law: int(law[1:])) == [f"I{n}" for n in range(1, 33)]
 
 
 def test_every_law_that_is_judged_is_broken_by_a_test() -> None:
@@ -111,9 +111,9 @@ class CountedReads(SqlStore):
 
     reads = 0
 
-    async def read_apart(self, work: Work[R]) -> R:
+    async def read_long(self, work: Work[R]) -> R:
         self.reads += 1
-        return await super().read_apart(work)
+        return await super().read_long(work)
 
 
 async def test_all_laws_see_one_state() -> None:

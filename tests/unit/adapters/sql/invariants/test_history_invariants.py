@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sokovan.adapters.sql.invariants.history_invariants import STORIES
+from sokovan.adapters.sql.invariants.history_invariants import HISTORY_CHAINS
 from sokovan.adapters.sql.schema.tables import HISTORIES
 from tests.unit.adapters.sql.broken import Break, each, see
 
@@ -86,7 +86,7 @@ BREAKS = [
         "I11",
         "a line is missing",
         "DELETE FROM kernel_history WHERE object_id = 'running.0' AND sequence = 2",
-        {"kind": "kernel", "object_id": "running.0", "history_sequence": 7, "last": 7, "lines": 6},
+        {"kind": "kernel", "object_id": "running.0", "history_sequence": 7, "last": 7, "rows": 6},
     ),
     Break(
         "I11",
@@ -104,7 +104,7 @@ BREAKS = [
         "I11",
         "an object has a status that nobody wrote down",
         "UPDATE agents SET status = 'suspect' WHERE agent_id = 'arm'",
-        {"kind": "agent", "object_id": "arm", "status": "suspect", "told": "alive"},
+        {"kind": "agent", "object_id": "arm", "status": "suspect", "recorded": "alive"},
     ),
     Break(
         "I11",
@@ -177,4 +177,4 @@ async def test_what_breaks_it_is_found_and_named(broken: Break, busy_file: Path)
 
 
 def test_every_history_there_is_is_judged() -> None:
-    assert [story.lifecycle.name for story in STORIES] == list(HISTORIES)
+    assert [story.lifecycle.name for story in HISTORY_CHAINS] == list(HISTORIES)

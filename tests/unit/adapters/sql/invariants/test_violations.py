@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.invariants.violations import ROWS_MAX, Check, Violations, no_row, runs_of, unequal
+from sokovan.adapters.sql.invariants.violations import ROWS_MAX, Check, Violations, grouped, no_row, unequal
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -84,7 +84,7 @@ async def test_rows_with_one_value_stay_together(
     statement = table_of(*rows) if rows else table_of(("a", 1)).where(sa.false())
 
     async def work(unit: SqlUnitOfWork) -> list[tuple[str, list[int]]]:
-        found = runs_of(unit.transaction, statement, by="name")
+        found = grouped(unit.transaction, statement, by="name")
         return [(name, [row.amount for row in run]) async for name, run in found]
 
     async with StoredCluster.open() as cluster:

@@ -1,4 +1,4 @@
-"""Takes one migration back and forth on a database, and looks at what is there."""
+"""Applies and reverts one migration on a database, and compares the tables."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ class Backend(StrEnum):
 
 
 async def tables(database: Database) -> set[str]:
-    """The tables that are there, without the one that tells the revision."""
+    """The tables of a database, without the one that stores the revision."""
     async with database.reading() as connection:
         names = await connection.run_sync(lambda sync: sa.inspect(sync).get_table_names())
     return set(names) - {"alembic_version"}
 
 
-async def steps_back_and_forth(url: str, step: ModuleType) -> None:
-    """Up to this migration, one back, one forth: the same tables each time."""
+async def apply_and_revert(url: str, step: ModuleType) -> None:
+    """Upgrade to this migration, revert it and apply it again: the tables are the same."""
     database = Database(DatabaseSettings(url), clock=SystemClock())
     try:
         await migration.upgrade_by_steps(database)
         await migration.downgrade(database, step.revision)
-        with_it = await tables(database)
+        applied = await tables(database)
         await migration.downgrade(database, step.down_revision or "base")
-        without_it = await tables(database)
-        assert without_it < with_it
+        reverted = await tables(database)
+        assert reverted < applied
         await migration.upgrade(database)
         await migration.downgrade(database, step.revision)
-        assert await tables(database) == with_it
+        assert await tables(database) == applied
     finally:
         await database.close()

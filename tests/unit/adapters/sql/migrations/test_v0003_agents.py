@@ -1,14 +1,14 @@
-"""This step of the schema can be taken, taken back, and taken again."""
+"""The migration can be applied, reverted and applied again."""
 
 from __future__ import annotations
 
 import pytest
 
 from sokovan.adapters.sql.migrations import v0003_agents
-from tests.unit.adapters.sql.migrations.stepping import Backend, steps_back_and_forth
+from tests.unit.adapters.sql.migrations.stepping import Backend, apply_and_revert
 
 
 @pytest.mark.parametrize("backend", Backend)
-async def test_the_step_leaves_no_trace_when_taken_back(backend: Backend, request: pytest.FixtureRequest) -> None:
+async def test_a_reverted_migration_leaves_no_trace(backend: Backend, request: pytest.FixtureRequest) -> None:
     assert v0003_agents.revision == "0003"
-    await steps_back_and_forth(backend.url(request), v0003_agents)
+    await apply_and_revert(backend.url(request), v0003_agents)

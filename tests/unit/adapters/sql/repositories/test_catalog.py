@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.catalog import SHELVES
+from sokovan.adapters.sql.repositories.catalog import CATALOG_TABLES
 from sokovan.adapters.sql.schema.tables import CATALOG_MARKS, POLICIES
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.errors import Conflict
@@ -18,9 +18,9 @@ from sokovan.testing.stored_cluster import StoredCluster
 
 
 def test_every_kind_of_item_has_its_shelf() -> None:
-    assert set(SHELVES) == set(get_args(CatalogItem))
-    assert len({shelf.table.name for shelf in SHELVES.values()}) == len(SHELVES)
-    for shelf in SHELVES.values():
+    assert set(CATALOG_TABLES) == set(get_args(CatalogItem))
+    assert len({shelf.table.name for shelf in CATALOG_TABLES.values()}) == len(CATALOG_TABLES)
+    for shelf in CATALOG_TABLES.values():
         assert {field for field, _, _ in shelf.refers} <= set(shelf.table.c.keys())
 
 

@@ -10,7 +10,7 @@ from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AccessKey
 from sokovan.domain.tenancy import Domain, Keypair, User
 from sokovan.testing.stored_cluster import StoredCluster
-from tests.unit.adapters.sql.statements import told_to
+from tests.unit.adapters.sql.statements import recorded_statements
 
 DIGEST = "5e884898da28047151d0e56f8dc62927"
 
@@ -25,7 +25,7 @@ async def with_keypairs(cluster: StoredCluster) -> None:
 async def test_who_it_is_takes_one_statement() -> None:
     async with StoredCluster.open() as cluster:
         await with_keypairs(cluster)
-        with told_to(cluster) as statements:
+        with recorded_statements(cluster) as statements:
             found = await cluster.store.read(lambda unit: unit.credentials.find(DIGEST))
         assert found is not None
         assert (found.keypair.access_key, found.user.name) == ("k1", "alice")

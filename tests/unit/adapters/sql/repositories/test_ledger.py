@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.ledger import _hole
+from sokovan.adapters.sql.repositories.ledger import _proof_problem
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.testing.stored_cluster import BY_COORDINATOR, StoredCluster, assignment
 from tests.unit.adapters.sql.cluster_rows import kernel_state
-from tests.unit.adapters.sql.statements import told_to
+from tests.unit.adapters.sql.statements import recorded_statements
 
 _P = FreeProof
 
@@ -40,12 +40,12 @@ def test_a_proof_holds_by_what_the_store_knows(case: Case) -> None:
     proof, sent, incarnation, status, holds = case
     kernel = kernel_state("s.0", sent=sent, incarnation=2)
     agent = SimpleNamespace(incarnation=incarnation, status=status)
-    assert (_hole(kernel, agent, proof) == "") is holds
+    assert (_proof_problem(kernel, agent, proof) == "") is holds
 
 
 def test_an_agent_that_is_not_there_proves_nothing() -> None:
     for proof in (_P.AGENT_TOMBSTONE, _P.INCARNATION_FENCED, _P.HOST_GONE):
-        assert _hole(kernel_state("s.0", sent=True, incarnation=1), None, proof)
+        assert _proof_problem(kernel_state("s.0", sent=True, incarnation=1), None, proof)
 
 
 async def test_what_was_freed_by_hand_is_not_freed_again_silently() -> None:
@@ -69,7 +69,7 @@ async def statements_to_free(cluster: StoredCluster, count: int) -> int:
         await cluster.submit(name)
     await cluster.place_all([assignment(name, "a1") for name in names])
     kernels = [kernel for name in names for kernel in (await cluster.stop(name)).kernels]
-    with told_to(cluster) as statements:
+    with recorded_statements(cluster) as statements:
         await cluster.store.run(lambda unit: unit.ledger.free(kernels, _P.NEVER_SENT, BY_COORDINATOR))
     return len(statements)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.verdicts import left_behind
+from sokovan.adapters.sql.repositories.verdicts import is_stale
 from sokovan.adapters.sql.schema.tables import VERDICTS
 from sokovan.domain.ids import SessionId
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.testing.stored_cluster import StoredCluster
-from tests.unit.adapters.sql.statements import told_to
+from tests.unit.adapters.sql.statements import recorded_statements
 
 
 def verdicts(*names: str) -> list[StoredVerdict]:
@@ -22,11 +22,11 @@ async def test_however_many_verdicts_are_one_statement() -> None:
         for name in names:
             await cluster.submit(name)
         for _ in range(2):
-            with told_to(cluster) as statements:
+            with recorded_statements(cluster) as statements:
                 await cluster.store.run(lambda unit: unit.verdicts.put(verdicts(*names)))
             assert len([one for one in statements if "INTO verdicts" in one]) == 1
             assert len(statements) == 2
-        with told_to(cluster) as statements:
+        with recorded_statements(cluster) as statements:
             await cluster.store.run(lambda unit: unit.verdicts.put([]))
         assert len(statements) == 1
 
@@ -38,7 +38,7 @@ async def test_a_row_of_a_session_that_started_is_left_behind() -> None:
         await cluster.store.run(lambda unit: unit.verdicts.put(verdicts("s1", "s2")))
         await cluster.agent("a1")
         await cluster.place("s1", "a1")
-        statement = sa.select(VERDICTS.c.session_id).where(left_behind())
+        statement = sa.select(VERDICTS.c.session_id).where(is_stale())
         rows = await cluster.store.read(lambda unit: unit.transaction.fetch(statement))
         assert [row.session_id for row in rows] == ["s1"]
         assert await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("s1"))) is None

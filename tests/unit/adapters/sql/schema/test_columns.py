@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.schema.columns import Identity, Name, quoted_words, status_check
+from sokovan.adapters.sql.schema.columns import Identity, Name, quoted_values, status_check
 from tests.unit.adapters.sql.dialects import POSTGRESQL, SQLITE
 
 
@@ -24,7 +24,7 @@ def test_a_running_number_is_of_the_type_that_each_database_counts_up() -> None:
 
 
 def test_a_check_lists_the_words_of_an_enumeration() -> None:
-    assert quoted_words(Colour) == "'red', 'blue'"
+    assert quoted_values(Colour) == "'red', 'blue'"
     check = status_check("colour", Colour)
     assert str(check.sqltext) == "colour IN ('red', 'blue')"
     assert isinstance(check, sa.CheckConstraint)

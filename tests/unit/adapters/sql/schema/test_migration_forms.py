@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sokovan.adapters.sql.schema.columns import quoted_words
+from sokovan.adapters.sql.schema.columns import quoted_values
 from sokovan.adapters.sql.schema.migration_forms import IDENTITY, NAME, words
 from sokovan.adapters.sql.schema.tables import COMMITS, SESSIONS
 from sokovan.domain.lifecycle.session import SessionStatus
 
 
 def test_words_are_listed_as_the_tables_list_them() -> None:
-    assert words(*SessionStatus) == quoted_words(SessionStatus)
+    assert words(*SessionStatus) == quoted_values(SessionStatus)
 
 
 def test_names_and_numbers_have_the_same_kind_on_both_databases() -> None:

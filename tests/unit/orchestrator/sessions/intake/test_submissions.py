@@ -15,7 +15,7 @@ from sokovan.domain.session import Mount, SessionType
 from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake.submissions import KEY_MAX, RENAMED_MAX, request_key
 from sokovan.testing.stored_cluster import refusal
-from tests.unit.adapters.sql.statements import told_to
+from tests.unit.adapters.sql.statements import recorded_statements
 from tests.unit.orchestrator.sessions.little_controller import ALICE, BOB, HELLO, asking, little_controller
 
 
@@ -85,7 +85,7 @@ async def test_what_comes_together_is_judged_apart_and_stored_in_few_transaction
         await on.submit(name="before")
         # They come before the first is stored, and are few enough for one transaction or two.
         wishes = [asking(name="s0"), asking(name="s1", size=0), asking(name="s2"), asking(name="s2")]
-        with told_to(on.cluster) as statements:
+        with recorded_statements(on.cluster) as statements:
             work = [on.controller.submit(wish, caller) for wish in wishes for caller in (ALICE, BOB)]
             outcomes = await asyncio.gather(*work, return_exceptions=True)
         entries = await on.store.read(lambda unit: unit.audit.page(limit=99))

@@ -1,4 +1,4 @@
-"""What was written since a mark: each row has the mark of who wrote it last."""
+"""Change tracking: rows carry the stamp of the transaction that last wrote them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sokovan.domain.ids import SessionId
 
 
 @cache
-def settled_mark(postgresql: bool) -> sa.ColumnElement[int]:  # noqa: FBT001  # a key of the cache
-    """The first mark whose transaction may still be under way, or is yet to come."""
+def settled_stamp(postgresql: bool) -> sa.ColumnElement[int]:  # noqa: FBT001  # a key of the cache
+    """The lowest stamp whose transaction may still be in progress."""
     if postgresql:
         oldest = sa.func.pg_snapshot_xmin(sa.func.pg_current_snapshot())
         return sa.cast(sa.cast(oldest, sa.Text), sa.BigInteger)
@@ -25,23 +25,23 @@ def settled_mark(postgresql: bool) -> sa.ColumnElement[int]:  # noqa: FBT001  # 
 
 @cache
 def progress(postgresql: bool) -> sa.Select[tuple[int, int]]:  # noqa: FBT001  # a key of the cache
-    """That mark, and the last one that anything has which snapshots are made of."""
-    # The end of an index each, whatever the planner believes about how many rows are new.
+    """The settled stamp, and the latest stamp of all tables that snapshots read."""
+    # Reads the end of each index, independently of the planner's row estimates.
     ends = [
         sa.func.coalesce(sa.select(sa.func.max(table.c.stamp)).scalar_subquery(), 0)
         for table in (SESSIONS, AGENTS, OWNER_USAGE, CATALOG_MARKS)
     ]
-    # SQLite calls the largest of several values max, PostgreSQL greatest.
+    # The largest of several values is max() in SQLite and greatest() in PostgreSQL.
     latest = sa.func.greatest(*ends) if postgresql else sa.func.max(*ends)
-    return sa.select(settled_mark(postgresql).label("settled"), latest.label("latest"))
+    return sa.select(settled_stamp(postgresql).label("settled"), latest.label("latest"))
 
 
 async def changed_sessions(transaction: Transaction, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
-    """The sessions that were written since a mark, by version, and the next mark."""
+    """The sessions written since a stamp, with their versions, and the next stamp."""
     row = await transaction.first(_settled(transaction.postgresql))
     if row is None:
-        raise LookupError("a query without a table gives one row")
-    # On SQLite the mark is beyond the last commit: nobody has written since, or the rows say who.
+        raise LookupError("a query without a table returns one row")
+    # On SQLite the settled stamp is past the last commit: no write since then is invisible.
     if since is None or (not transaction.postgresql and since >= row.settled):
         return row.settled, {}
     found = await transaction.fetch(_written(), {"since": since})
@@ -50,7 +50,7 @@ async def changed_sessions(transaction: Transaction, since: int | None) -> tuple
 
 @cache
 def _settled(postgresql: bool) -> sa.Select[tuple[int]]:  # noqa: FBT001  # a key of the cache
-    return sa.select(settled_mark(postgresql).label("settled"))
+    return sa.select(settled_stamp(postgresql).label("settled"))
 
 
 @cache

@@ -1,78 +1,205 @@
-"""New sessions, and the rows they become."""
+"""Enqueues new sessions: checks preconditions, then inserts rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, TypeAlias
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.new_sessions import name_taken
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_text, spec_of, spec_text
-from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, REQUESTS, SESSIONS
+from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
+from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, NAMED, REQUESTS, SCALING_GROUPS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
-from sokovan.domain.errors import Conflict
+from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, quoted
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KERNEL
 from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.lifecycle.transition_table import TransitionTable
 from sokovan.domain.records import Change, KernelRecord, SessionRecord
 from sokovan.domain.session import SessionSpec
-from sokovan.ports.repositories.sessions import NewSession
+from sokovan.ports.repositories.sessions import NewSession, RequestKey
 
-# Room for this many sessions in one unit of work, in the numbers that order them.
+# A session with its index in the batch.
+IndexedSession: TypeAlias = tuple[int, NewSession]
+NAME_HINT = "choose another name, or end that session first; a name can be reused when its session has ended"
+# Sessions that one unit of work can number, in the order of submission.
 PLACES_PER_UNIT = 1 << 20
 _INSERT_SESSIONS, _INSERT_KERNELS = sa.insert(SESSIONS), sa.insert(KERNELS)
-# How the two databases say that the index of names refused a row.
+# Both databases' error texts for a violation of the name index.
 _NAME_SIGNS = ("uq_sessions_user_name", "sessions.user, sessions.name")
 
 
-class KeyTaken(Exception):
-    """An equal request in another transaction was faster."""
+@dataclass(slots=True)
+class Preconditions:
+    """The stored rows that a new session refers to or conflicts with."""
+
+    scaling_groups: set[str] = field(default_factory=set)
+    dependencies: set[str] = field(default_factory=set)
+    # Existing sessions and kernels with an id of the new session.
+    taken: set[str] = field(default_factory=set)
+    # The live session of the user with the same name.
+    namesake: str = ""
+    # The session that the same idempotency key created, with the digest of that request.
+    earlier: tuple[SessionId, str] | None = None
+
+    def add(self, what: str, object_id: str, digest: str) -> None:
+        """Add a row of the lookup."""
+        match what:
+            case "group":
+                self.scaling_groups.add(object_id)
+            case "dependency":
+                self.dependencies.add(object_id)
+            case "name":
+                self.namesake = object_id
+            case "request":
+                self.earlier = (SessionId(object_id), digest)
+            case _:
+                self.taken.add(object_id)
+
+    def check(self, spec: SessionSpec) -> None:
+        """Raises ObjectNotFound or Conflict, with the name of the object."""
+        if spec.scaling_group not in self.scaling_groups:
+            raise ObjectNotFound(what="scaling group", name=spec.scaling_group)
+        for dependency in sorted(set(spec.dependencies) - self.dependencies):
+            raise ObjectNotFound(what="session", name=dependency)
+        if self.taken:
+            raise Conflict(f"the id {quoted(min(self.taken))} exists already")
+        if self.namesake:
+            raise name_taken(spec, f": {self.namesake}")
 
 
-async def take_keys(transaction: Transaction, wanted: Sequence[NewSession]) -> None:
-    """Take the keys of requests. Raises KeyTaken.
+async def read_preconditions(transaction: Transaction, new: Sequence[NewSession]) -> list[Preconditions]:
+    """Read the preconditions of all new sessions in one statement."""
+    statement, sessions, kernels, needed = _preconditions(transaction.postgresql)
+    specs = list(enumerate(one.spec for one in new))
+    bound = {
+        **sessions.bind(_lookup_row(place, one) for place, one in enumerate(new)),
+        **kernels.bind((place, kernel.kernel_id) for place, spec in specs for kernel in spec.kernels),
+        **needed.bind((place, dependency) for place, spec in specs for dependency in spec.dependencies),
+    }
+    found = [Preconditions() for _ in new]
+    for row in await transaction.fetch(statement, bound):
+        found[row.place].add(row.what, row.id, row.digest)
+    return found
 
-    An equal request in another transaction is waited for here.
+
+def _lookup_row(place: int, new: NewSession) -> tuple[int | str, ...]:
+    spec, request = new.spec, new.request
+    key = ("", "") if request is None else (request.scope, request.key)
+    return (place, spec.session_id, spec.scaling_group, spec.owner.user, spec.name, *key)
+
+
+def split_conflicting(new: Sequence[IndexedSession]) -> tuple[list[IndexedSession], list[IndexedSession]]:
+    """Split into sessions without a common id, name or key, and those to insert later."""
+    taken: set[tuple[str, ...]] = set()
+    first: list[IndexedSession] = []
+    rest: list[IndexedSession] = []
+    for place, session in new:
+        spec, request = session.spec, session.request
+        own: set[tuple[str, ...]] = {("id", spec.session_id), *(("id", kernel.kernel_id) for kernel in spec.kernels)}
+        own |= {("name", spec.owner.user, spec.name)} if spec.name else set()
+        own |= {("key", request.scope, request.key)} if request is not None else set()
+        waited_for = {("id", dependency) for dependency in spec.dependencies}
+        (rest if (own | waited_for) & taken else first).append((place, session))
+        taken |= own
+    return first, rest
+
+
+async def find_earlier(transaction: Transaction, request: RequestKey) -> tuple[SessionId, str] | None:
+    """The session that an idempotency key created, with the digest of that request."""
+    same = (REQUESTS.c.scope == request.scope, REQUESTS.c.key == request.key)
+    row = await transaction.first(sa.select(REQUESTS.c.session_id, REQUESTS.c.digest).where(*same))
+    return None if row is None else (SessionId(row.session_id), row.digest)
+
+
+def replayed_session(earlier: tuple[SessionId, str] | None, request: RequestKey) -> SessionId:
+    """The session that the same request created before. Raises IdempotencyConflict."""
+    if earlier is None or earlier[1] != request.digest:
+        raise IdempotencyConflict(f"idempotency key {request.key!r} was used with another request before")
+    return earlier[0]
+
+
+def name_taken(spec: SessionSpec, which: str = "") -> Conflict:
+    """The error for a name that another live session of the user has."""
+    return Conflict(f"user {spec.owner.user} has a session {quoted(spec.name)} already{which}", hint=NAME_HINT)
+
+
+@cache
+def _preconditions(postgresql: bool) -> tuple[sa.CompoundSelect[Any], Rows, Rows, Rows]:  # noqa: FBT001  # a key of the cache
+    names = ("session_id", "scaling_group", "user", "name", "scope", "key")
+    new = Rows("new_sessions", {"place": WHOLE, **dict.fromkeys(names, TEXT)}, postgresql=postgresql)
+    kernels = Rows("kernel_ids", {"place": WHOLE, "id": TEXT}, postgresql=postgresql)
+    needed = Rows("needed_ids", {"place": WHOLE, "id": TEXT}, postgresql=postgresql)
+
+    def arm(what: str, rows: Rows, column: sa.ColumnElement[Any], *where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+        digest = REQUESTS.c.digest if what == "request" else sa.literal_column("''", TEXT)
+        kind = sa.literal_column(f"'{what}'", TEXT)
+        return sa.select(kind.label("what"), rows.c.place, column.label("id"), digest.label("digest")).where(*where)
+
+    session, is_live = SESSIONS.c, (NAMED, SESSIONS.c.ended_ms.is_(None))
+    same_name = (session.user == new.c.user, session.name == new.c.name)
+    same_key = (REQUESTS.c.scope == new.c.scope, REQUESTS.c.key == new.c.key)
+    statement = sa.union_all(
+        arm("group", new, SCALING_GROUPS.c.name, SCALING_GROUPS.c.name == new.c.scaling_group),
+        arm("session", new, session.session_id, session.session_id == new.c.session_id),
+        arm("kernel", kernels, KERNELS.c.kernel_id, KERNELS.c.kernel_id == kernels.c.id),
+        arm("dependency", needed, session.session_id, session.session_id == needed.c.id),
+        arm("name", new, session.session_id, *same_name, *is_live),
+        arm("request", new, REQUESTS.c.session_id, *same_key),
+    )
+    return statement, new, kernels, needed
+
+
+class RequestKeyTaken(Exception):
+    """A concurrent transaction inserted the same idempotency key first."""
+
+
+async def insert_request_keys(transaction: Transaction, new: Sequence[NewSession]) -> None:
+    """Insert the idempotency keys of requests. Raises RequestKeyTaken.
+
+    Waits for a concurrent transaction that inserts the same key.
     """
-    keyed = [(new.request, new.spec.session_id) for new in wanted if new.request is not None]
-    # Everybody takes keys in one order, so that two who want the same do not wait for each other.
+    keyed = [(one.request, one.spec.session_id) for one in new if one.request is not None]
+    # In one global order, so that two transactions with the same keys do not deadlock.
     for request, session_id in sorted(keyed, key=lambda pair: (pair[0].scope, pair[0].key)):
         values = {"scope": request.scope, "key": request.key, "digest": request.digest, "session_id": session_id}
         if not await transaction.insert_new(REQUESTS, {**values, "at_ms": transaction.now_ms}):
-            raise KeyTaken(request.key)
+            raise RequestKeyTaken(request.key)
 
 
-async def insert(transaction: Transaction, wanted: Sequence[NewSession]) -> list[SessionRecord]:
-    """Write sessions, PENDING; as they then are. Raises KeyTaken."""
-    await take_keys(transaction, wanted)
-    specs = [new.spec for new in wanted]
+async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[SessionRecord]:
+    """Insert sessions as PENDING and return their records. Raises RequestKeyTaken."""
+    await insert_request_keys(transaction, new)
+    specs = [one.spec for one in new]
     by_change: dict[Change, list[SessionSpec]] = {}
-    for new in wanted:
-        by_change.setdefault(new.change, []).append(new.spec)
+    for one in new:
+        by_change.setdefault(one.change, []).append(one.spec)
     rows = [_session_row(spec, transaction) for spec in specs]
     for change, some in by_change.items():
-        await history.append(transaction, SESSION.name, [_first(spec.session_id, SESSION) for spec in some], change)
+        await history.append(transaction, SESSION.name, [_first_row(spec.session_id, SESSION) for spec in some], change)
     await transaction.execute(_INSERT_SESSIONS, rows)
     for change, some in by_change.items():
-        kernels = [_first(kernel.kernel_id, KERNEL) for spec in some for kernel in spec.kernels]
+        kernels = [_first_row(kernel.kernel_id, KERNEL) for spec in some for kernel in spec.kernels]
         await history.append(transaction, KERNEL.name, kernels, change)
     await transaction.execute(_INSERT_KERNELS, [row for spec in specs for row in _kernel_rows(spec, transaction)])
     pairs = [
-        {"session_id": spec.session_id, "depends_on": one} for spec in specs for one in dict.fromkeys(spec.dependencies)
+        {"session_id": spec.session_id, "depends_on": dependency}
+        for spec in specs
+        for dependency in dict.fromkeys(spec.dependencies)
     ]
     if pairs:
         await transaction.execute(sa.insert(DEPENDENCIES), pairs)
     return [_record(spec, row) for spec, row in zip(specs, rows, strict=True)]
 
 
-async def hand_over(transaction: Transaction, before: SessionId, after: SessionId) -> None:
-    """Let sessions that wait for `before` wait for `after`; who started is left alone."""
+async def replace_dependency(transaction: Transaction, before: SessionId, after: SessionId) -> None:
+    """Make PENDING sessions that depend on `before` depend on `after`."""
     waiting = await transaction.fetch(
         sa.select(SESSIONS.c.session_id, SESSIONS.c.body)
         .join(DEPENDENCIES, DEPENDENCIES.c.session_id == SESSIONS.c.session_id)
@@ -97,13 +224,13 @@ async def hand_over(transaction: Transaction, before: SessionId, after: SessionI
 
 
 def conflict_of(spec: SessionSpec, error: IntegrityError) -> Conflict:
-    """What it means that the database refused a new session."""
+    """The domain error for a constraint violation on insert."""
     if any(sign in str(error.orig) for sign in _NAME_SIGNS):
         return name_taken(spec)
-    return Conflict(f"a session {spec.session_id} or one of its kernels is there already")
+    return Conflict(f"a session {spec.session_id} or one of its kernels exists already")
 
 
-def _first(object_id: str, table: TransitionTable[Any, Any]) -> history.HistoryRow:
+def _first_row(object_id: str, table: TransitionTable[Any, Any]) -> history.HistoryRow:
     return history.HistoryRow(object_id, 1, None, table.initial.value, "submitted")
 
 
@@ -154,7 +281,7 @@ def _kernel_rows(spec: SessionSpec, transaction: Transaction) -> list[dict[str, 
 
 
 def _record(spec: SessionSpec, row: dict[str, Any]) -> SessionRecord:
-    """A session that was written just now; nobody can have changed it, so it is not read again."""
+    """The record of a session inserted in this transaction, without reading it again."""
     now_ms: int = row["submitted_ms"]
     return SessionRecord(
         session_id=spec.session_id,

@@ -1,4 +1,4 @@
-"""The repository of sessions."""
+"""Session repository on SQL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions import enqueueing, new_sessions, session_lists
+from sokovan.adapters.sql.repositories.sessions import enqueueing, session_lists
 from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
@@ -28,13 +28,13 @@ from sokovan.domain.records import Change, HistoryEntry, KernelMove, SessionReco
 from sokovan.domain.session import SessionSpec, SessionType
 from sokovan.ports.repositories.sessions import NewSession, RequestKey, SessionFilter
 
-# Slots are taken and freed by the allocator and the ledger, together with the lines that prove it.
-_NOT_HERE = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE})
+# Only the allocator and the ledger take and free slots, together with their ledger rows.
+_RESERVED = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE})
 _ENDS = frozenset(move.trigger for move in KERNEL.moves if move.before in ALIVE and move.after not in ALIVE)
 
 
 class SqlSessions:
-    """Sessions on SQL. Status changes go through Transitions, and nowhere else."""
+    """Sessions on SQL. All status changes go through Transitions."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -48,11 +48,11 @@ class SqlSessions:
         in_place_of: SessionId | None = None,
     ) -> SessionRecord:
         """See the port."""
-        [outcome] = await self._enqueued_apart([NewSession(spec, change, request)])
+        [outcome] = await self._enqueue_disjoint([NewSession(spec, change, request)])
         if isinstance(outcome, SokovanError):
             raise outcome
         if in_place_of is not None:
-            await enqueueing.hand_over(self._transaction, in_place_of, outcome.session_id)
+            await enqueueing.replace_dependency(self._transaction, in_place_of, outcome.session_id)
         return outcome
 
     async def enqueue_many(self, wanted: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
@@ -60,50 +60,50 @@ class SqlSessions:
         outcomes: dict[int, SessionRecord | SokovanError] = {}
         left = list(enumerate(wanted))
         while left:
-            now, left = new_sessions.apart(left)
-            results = await self._enqueued_apart([new for _, new in now])
+            now, left = enqueueing.split_conflicting(left)
+            results = await self._enqueue_disjoint([new for _, new in now])
             outcomes.update(zip((place for place, _ in now), results, strict=True))
         return [outcomes[place] for place in range(len(wanted))]
 
     async def requested(self, request: RequestKey) -> SessionRecord | None:
         """See the port."""
-        earlier = await new_sessions.earlier(self._transaction, request)
-        return None if earlier is None else await self.get(new_sessions.session_of(earlier, request))
+        earlier = await enqueueing.find_earlier(self._transaction, request)
+        return None if earlier is None else await self.get(enqueueing.replayed_session(earlier, request))
 
-    async def _enqueued_apart(self, wanted: Sequence[NewSession]) -> list[SessionRecord | SokovanError]:
-        """What came of sessions that have no id, name or key in common."""
-        found = await new_sessions.look(self._transaction, wanted)
-        judged = [await self._judged(new, what) for new, what in zip(wanted, found, strict=True)]
-        fresh = [new for new, outcome in zip(wanted, judged, strict=True) if outcome is None]
-        inserted = iter(await self._inserted(fresh) if fresh else ())
-        return [next(inserted) if outcome is None else outcome for outcome in judged]
+    async def _enqueue_disjoint(self, new: Sequence[NewSession]) -> list[SessionRecord | SokovanError]:
+        """Enqueue sessions that have no id, name or key in common."""
+        found = await enqueueing.read_preconditions(self._transaction, new)
+        checked = [await self._precheck(session, rows) for session, rows in zip(new, found, strict=True)]
+        fresh = [session for session, outcome in zip(new, checked, strict=True) if outcome is None]
+        inserted = iter(await self._insert(fresh) if fresh else ())
+        return [next(inserted) if outcome is None else outcome for outcome in checked]
 
-    async def _judged(self, new: NewSession, found: new_sessions.Found) -> SessionRecord | SokovanError | None:
-        """What is decided about a new session before it is written; None: nothing is in its way."""
+    async def _precheck(self, new: NewSession, found: enqueueing.Preconditions) -> SessionRecord | SokovanError | None:
+        """The outcome of a session that is not to be inserted, or None."""
         try:
             if new.request is not None and found.earlier is not None:
-                return await self.get(new_sessions.session_of(found.earlier, new.request))
+                return await self.get(enqueueing.replayed_session(found.earlier, new.request))
             found.check(new.spec)
         except SokovanError as refused:
             return refused
         return None
 
-    async def _inserted(self, fresh: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
+    async def _insert(self, fresh: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
         try:
-            # The keys go with the sessions: a refused request leaves neither.
-            async with self._transaction.looked_at():
+            # One block with the keys: a refused request leaves neither key nor session.
+            async with self._transaction.prechecked():
                 return await enqueueing.insert(self._transaction, fresh)
-        except (IntegrityError, enqueueing.KeyTaken) as error:
+        except (IntegrityError, enqueueing.RequestKeyTaken) as error:
             if not self._transaction.postgresql:
-                raise  # nobody else writes, so what was looked at would have told: a defect of ours
+                raise  # SQLite has one writer, so the preconditions still hold: this is a bug
             if len(fresh) == 1 and isinstance(error, IntegrityError):
                 return [enqueueing.conflict_of(fresh[0].spec, error)]
-        # Somebody came between the look and now, and was waited for: each is looked at again, by itself.
-        return [outcome for new in fresh for outcome in await self._enqueued_apart([new])]
+        # A concurrent transaction committed after the precheck: check and insert each session again, alone.
+        return [outcome for new in fresh for outcome in await self._enqueue_disjoint([new])]
 
     async def get(self, session_id: SessionId) -> SessionRecord:
         """See the port."""
-        # What is no name is not asked for: PostgreSQL would not even take every text.
+        # Invalid names are not queried: PostgreSQL rejects some strings.
         bound = {"the_session_id": session_id}
         records = await read_records(self._transaction, BY_ID, bound) if is_name(session_id) else []
         if not records:
@@ -164,7 +164,7 @@ class SqlSessions:
                     transitions.move_kernel(session, kernel, KernelTrigger.WITHDRAWN)
                 elif kernel.status in ALIVE:
                     transitions.move_kernel(session, kernel, trigger)
-            _settle_in_steps(transitions, session, trigger, ended_by_user=ended_by_user)
+            _settle_stop(transitions, session, trigger, ended_by_user=ended_by_user)
             await transitions.write()
         return await self.get(session_id)
 
@@ -174,10 +174,10 @@ class SqlSessions:
 
     async def history(self, session_id: SessionId, *, kernels: bool = False) -> Sequence[tuple[str, HistoryEntry]]:
         """See the port."""
-        entries = await self._told(SESSION_HISTORY, SESSION_HISTORY.c.object_id == session_id)
+        entries = await self._history(SESSION_HISTORY, SESSION_HISTORY.c.object_id == session_id)
         if kernels:
             of_session = sa.select(KERNELS.c.kernel_id).where(KERNELS.c.session_id == session_id)
-            entries += await self._told(KERNEL_HISTORY, KERNEL_HISTORY.c.object_id.in_(of_session))
+            entries += await self._history(KERNEL_HISTORY, KERNEL_HISTORY.c.object_id.in_(of_session))
             entries.sort(key=lambda pair: (pair[1].at_ms, pair[0] == session_id, pair[0], pair[1].sequence))
         return entries
 
@@ -185,7 +185,7 @@ class SqlSessions:
         """See the port."""
         return await changed_sessions(self._transaction, since)
 
-    async def _told(self, table: sa.Table, where: sa.ColumnElement[bool]) -> list[tuple[str, HistoryEntry]]:
+    async def _history(self, table: sa.Table, where: sa.ColumnElement[bool]) -> list[tuple[str, HistoryEntry]]:
         statement = sa.select(table).where(where).order_by(table.c.object_id, table.c.sequence)
         return [(row.object_id, history.entry_of(row)) for row in await self._transaction.fetch(statement)]
 
@@ -197,11 +197,11 @@ class SqlSessions:
 
 
 def _move(transitions: Transitions, session: SessionRow, moves: Sequence[KernelMove]) -> None:
-    """Make moves that were decided on a session as it is; it follows its kernels."""
+    """Apply kernel moves to a session at its current version, and derive its status."""
     for move in moves:
         kernel = session.kernels[move.kernel.kernel_id]
-        if move.trigger in _NOT_HERE:
-            legal = [trigger.value for trigger in KERNEL.legal_in(kernel.status) if trigger not in _NOT_HERE]
+        if move.trigger in _RESERVED:
+            legal = [trigger.value for trigger in KERNEL.legal_in(kernel.status) if trigger not in _RESERVED]
             raise IllegalTransition(machine=KERNEL.name, state=kernel.status, trigger=move.trigger, legal=legal)
         kernel.exit_code = move.exit_code if move.exit_code is not None else kernel.exit_code
         transitions.move_kernel(session, kernel, move.trigger)
@@ -224,24 +224,24 @@ def _stale(session: SessionRow, move: KernelMove) -> StaleVersion:
 
 
 def _ended_by(moves: Sequence[KernelMove]) -> tuple[KernelTrigger, list[int | None]]:
-    """What the session ends by, if it does; the order of moves that come together decides nothing."""
+    """The trigger and exit codes by which a session ends, independently of the order of moves."""
     endings = [move for move in moves if move.trigger in _ENDS]
     worst = min(endings, key=lambda move: move.trigger is KernelTrigger.EXITED, default=moves[-1])
     return worst.trigger, [move.exit_code for move in endings]
 
 
 def _ended_by_user(session: SessionRow, goal: Goal, change: Change) -> bool:
-    """Whether this stop is a good end; force is for what does not end well."""
+    """Whether this stop counts as success; a forced stop never does."""
     codes = [kernel.exit_code for kernel in session.kernels.values()]
     return goal is Goal.STOP and ended_by_user(
         SessionType(session.row.session_type), session.status, codes, by=change.by
     )
 
 
-def _settle_in_steps(
+def _settle_stop(
     transitions: Transitions, session: SessionRow, trigger: KernelTrigger, *, ended_by_user: bool = False
 ) -> None:
-    """Force passes through TERMINATING, so that the story has every step of the table."""
+    """Settle a forced stop through TERMINATING, so that the history has every step."""
     if session.goal is Goal.FORCE and session.status not in SESSION.terminal:
         session.goal = Goal.STOP
         transitions.settle(session, trigger)

@@ -1,4 +1,4 @@
-"""Finding sessions: by what they have in common, and by what people call them."""
+"""Session queries: filtered pages, and lookup by id, name or prefix."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sokovan.domain.ids import is_name
 from sokovan.domain.records import SessionRecord
 from sokovan.ports.repositories.sessions import SessionFilter
 
-# Two that fit are enough to doubt which one is meant.
-DOUBT = 2
-# Names are ASCII and compare byte by byte: whatever begins with a text lies before the text and this.
+# Two matches are enough to report an ambiguous name.
+AMBIGUOUS = 2
+# Names are ASCII and compare byte by byte: every string with a prefix sorts before the prefix and this.
 _AFTER_ALL = "\x7f"
 _TEXT_FIELDS = ("scaling_group", "user", "group", "domain", "queue", "name")
 
@@ -25,7 +25,7 @@ _TEXT_FIELDS = ("scaling_group", "user", "group", "domain", "queue", "name")
 async def page(
     transaction: Transaction, wanted: SessionFilter, *, limit: int, after: int | None, newest: bool
 ) -> list[SessionRecord]:
-    """A page of sessions in the order of their places, or against it."""
+    """A page of sessions in the order of submission, or newest first."""
     place = SESSIONS.c.place
     where = [] if after is None else [place < after if newest else place > after]
     order = place.desc() if newest else place
@@ -33,33 +33,33 @@ async def page(
 
 
 async def named(transaction: Transaction, text: str, wanted: SessionFilter) -> list[SessionRecord]:
-    """The sessions that a text may mean. See the port."""
+    """The sessions that an id, name or prefix matches. See the port."""
     if not is_name(text):
         return []
     newest_first = [SESSIONS.c.place.desc()]
-    called = [SESSIONS.c.name == text, NAMED]
-    goes_on = SESSIONS.c.ended_ms.is_(None)
-    ways: list[tuple[list[sa.ColumnElement[bool]], int]] = [
+    has_name = [SESSIONS.c.name == text, NAMED]
+    is_live = SESSIONS.c.ended_ms.is_(None)
+    matches: list[tuple[list[sa.ColumnElement[bool]], int]] = [
         ([SESSIONS.c.session_id == text], 1),
-        # One user has a name only once among the sessions that go on; two users may have it both.
-        ([*called, goes_on], DOUBT),
-        (called, 1),
-        ([SESSIONS.c.session_id.in_(_beginning(text))], DOUBT),
+        # A name is unique among the live sessions of one user, but not across users.
+        ([*has_name, is_live], AMBIGUOUS),
+        (has_name, 1),
+        ([SESSIONS.c.session_id.in_(_with_prefix(text))], AMBIGUOUS),
     ]
-    for where, limit in ways:
+    for where, limit in matches:
         found = await _found(transaction, wanted, where, order=newest_first, limit=limit)
         if found:
             return found
     return []
 
 
-def _beginning(text: str) -> sa.CompoundSelect[Any]:
-    """The sessions that go on whose id or name begins with a text, each by its own index."""
-    goes_on, end = SESSIONS.c.ended_ms.is_(None), text + _AFTER_ALL
+def _with_prefix(text: str) -> sa.CompoundSelect[Any]:
+    """Ids of live sessions whose id or name has this prefix, each from its own index."""
+    is_live, end = SESSIONS.c.ended_ms.is_(None), text + _AFTER_ALL
     key, name = SESSIONS.c.session_id, SESSIONS.c.name
     return sa.union(
-        sa.select(key).where(key >= text, key < end, goes_on).correlate(None),
-        sa.select(key).where(name >= text, name < end, NAMED, goes_on).correlate(None),
+        sa.select(key).where(key >= text, key < end, is_live).correlate(None),
+        sa.select(key).where(name >= text, name < end, NAMED, is_live).correlate(None),
     )
 
 
@@ -71,7 +71,7 @@ async def _found(
     order: Sequence[sa.ColumnElement[Any]],
     limit: int,
 ) -> list[SessionRecord]:
-    known = _that_can_be(wanted)
+    known = _without_invalid(wanted)
     if known is None:
         return []
     statement = sa.select(SESSIONS).where(*where, *_conditions(known)).order_by(*order).limit(limit)
@@ -82,10 +82,10 @@ async def _found(
     return await read_records(transaction, statement, parameters)
 
 
-def _that_can_be(wanted: SessionFilter) -> SessionFilter | None:
-    """The filter without ids that no session can have; None if nothing can fit it.
+def _without_invalid(wanted: SessionFilter) -> SessionFilter | None:
+    """The filter without invalid ids; None if no session can match it.
 
-    What is no name is not asked for: PostgreSQL would not even take every text.
+    Invalid names are not queried: PostgreSQL rejects some strings.
     """
     if any((text := getattr(wanted, name)) and not is_name(text) for name in _TEXT_FIELDS):
         return None
@@ -96,7 +96,7 @@ def _that_can_be(wanted: SessionFilter) -> SessionFilter | None:
 def _conditions(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
     equal = [SESSIONS.c[name] == text for name in _TEXT_FIELDS if (text := getattr(wanted, name))]
     if wanted.name:
-        equal.append(NAMED)  # so that the index of names serves
+        equal.append(NAMED)  # lets the database use the partial index on names
     if wanted.statuses:
         equal.append(SESSIONS.c.status.in_([status.value for status in wanted.statuses]))
     return equal

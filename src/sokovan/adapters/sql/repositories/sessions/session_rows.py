@@ -1,4 +1,4 @@
-"""Sessions and kernels as rows: read, locked, and made into records."""
+"""Session and kernel rows: reading, locking, and conversion to records."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sokovan.domain.records import KernelRecord, SessionRecord, SessionResult
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.slots import ResourceSlot
 
-# A row has a method `index`, so the column goes by another name.
+# Renamed, because a row has a method `index`.
 _KERNEL_COLUMNS = [column.label("kernel_index") if column is KERNELS.c.index else column for column in KERNELS.columns]
-# What a writer needs of a session; its spec, which is large, is not among it.
+# The columns that writers need; without the spec, which is large.
 _STATE_COLUMNS = [
     SESSIONS.c[name]
     for name in (
@@ -37,7 +37,7 @@ _STATE_COLUMNS = [
 
 @dataclass(slots=True)
 class KernelRow:
-    """A kernel while a transaction works on it; its session is locked."""
+    """Mutable state of a kernel within a transaction; its session is locked."""
 
     kernel_id: KernelId
     index: int
@@ -57,18 +57,18 @@ class KernelRow:
 
     @property
     def slots(self) -> ResourceSlot:
-        """What the kernel asks for."""
+        """The requested slots."""
         return slots_of(self.slots_text)
 
     @property
     def require(self) -> Mapping[str, str]:
-        """The labels that its agent must have."""
+        """The labels that the agent must have."""
         return {} if self.require_text == "{}" else msgspec.json.decode(self.require_text)
 
 
 @dataclass(slots=True)
 class SessionRow:
-    """A session while a transaction works on it, locked, with its kernels in order."""
+    """Mutable state of a locked session within a transaction, with its kernels in order."""
 
     row: Row[Any]
     session_id: SessionId
@@ -80,9 +80,9 @@ class SessionRow:
     kernels: dict[str, KernelRow]
 
     def derived(self) -> SessionStatus:
-        """The status that follows from the goal and the kernels as they are now."""
+        """The status that follows from the goal and the current kernel statuses."""
         statuses = tuple([kernel.status for kernel in self.kernels.values()])
-        derive = _derived_before if len(statuses) <= _SMALL else _derived
+        derive = _derived_cached if len(statuses) <= _SMALL else _derived
         return derive(self.goal, self.row.required, statuses)
 
 
@@ -90,13 +90,13 @@ def _derived(goal: Goal, required: int, statuses: tuple[KernelStatus, ...]) -> S
     return session_status(SessionIntent(goal=goal, required=required), statuses)
 
 
-# Most sessions are small, and small ones are alike.
+# Most sessions are small, and small ones repeat the same statuses.
 _SMALL = 8
-_derived_before = lru_cache(maxsize=10_000)(_derived)
+_derived_cached = lru_cache(maxsize=10_000)(_derived)
 
 
 async def lock_sessions(transaction: Transaction, ids: Sequence[str]) -> dict[str, SessionRow]:
-    """Those of these sessions that are there, locked in the order of their ids."""
+    """Lock the sessions that exist, in the order of their ids."""
     lock, kernels = _lock_statements(transaction.postgresql)
     bound = bound_ids(transaction, ids)
     states = {row.session_id: _state(row) for row in await transaction.fetch(lock, bound)}
@@ -106,13 +106,13 @@ async def lock_sessions(transaction: Transaction, ids: Sequence[str]) -> dict[st
     return states
 
 
-# Made once: putting a statement together costs more than running it.
+# Built once: building a statement costs more than running it.
 BY_ID = sa.select(SESSIONS).where(SESSIONS.c.session_id == sa.bindparam("the_session_id"))
 
 
 @cache
 def chosen_by_id(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
-    """Some sessions, in the order of their ids."""
+    """Selects sessions by id, in the order of their ids."""
     ids = sa.select(ids_table(postgresql).c.id)
     return sa.select(SESSIONS).where(SESSIONS.c.session_id.in_(ids)).order_by(SESSIONS.c.session_id)
 
@@ -130,24 +130,24 @@ async def read_records(
 
 @cache
 def _kernels_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
-    """The kernels of some sessions, in their order."""
+    """Selects the kernels of sessions, in their order."""
     wanted = sa.select(ids_table(postgresql).c.id)
     return sa.select(*_KERNEL_COLUMNS).where(KERNELS.c.session_id.in_(wanted)).order_by(KERNELS.c.index)
 
 
 async def read_kernels(transaction: Transaction, *where: sa.ColumnElement[bool]) -> list[KernelRecord]:
-    """The kernels of which all this holds, by id."""
+    """The kernels that match all conditions, ordered by id."""
     statement = sa.select(*_KERNEL_COLUMNS).where(*where).order_by(KERNELS.c.kernel_id)
     return [kernel_record(row) for row in await transaction.fetch(statement)]
 
 
 def kernel_record(row: Row[Any]) -> KernelRecord:
-    """A kernel as others see it."""
+    """The record of a kernel's row."""
     return record_of(SessionId(row.session_id), _kernel_state(row))
 
 
 def record_of(session_id: SessionId, state: KernelRow) -> KernelRecord:
-    """A kernel that a transaction worked on, as others will see it."""
+    """The record of a kernel that the transaction changed."""
     return KernelRecord(
         kernel_id=state.kernel_id,
         session_id=session_id,
@@ -166,28 +166,28 @@ def record_of(session_id: SessionId, state: KernelRow) -> KernelRecord:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    """Slots, and other mappings that are no dict."""
+    """Encodes ResourceSlot and other mappings that are not a dict."""
     return dict(value)
 
 
 def _slots(_kind: type, value: Any) -> ResourceSlot:
-    """Slots are the one part of a spec that is neither JSON's nor a dataclass."""
+    """Decodes slots, the only field of a spec that is neither JSON nor a dataclass."""
     return ResourceSlot(value)
 
 
-# Whoever reads a session reads its spec, which is most of the work: by `domain.plain_values` it took seven times as long.
+# Decoding the spec dominates reading a session; `domain.plain_values` took seven times as long.
 _SPEC_ENCODER = msgspec.json.Encoder(enc_hook=_mapping)
 _SPEC_DECODER = msgspec.json.Decoder(SessionSpec, dec_hook=_slots)
 
 
 def spec_text(spec: SessionSpec) -> str:
-    """A spec as it is stored."""
+    """The stored form of a spec."""
     return _SPEC_ENCODER.encode(spec).decode()
 
 
 def spec_of(text: str) -> SessionSpec:
-    """The spec of a stored text; a session is read again at every step of its life."""
-    return _decoded_before(text) if len(text) <= _SMALL_TEXT else _decoded(text)
+    """Decode a stored spec; cached, because a session is read at every step of its life."""
+    return _decoded_cached(text) if len(text) <= _SMALL_TEXT else _decoded(text)
 
 
 def _decoded(text: str) -> SessionSpec:
@@ -197,24 +197,24 @@ def _decoded(text: str) -> SessionSpec:
         raise InvalidDocument(key="session", problem=getattr(error, "message", str(error))) from error
 
 
-# Large ones are few, and would fill the memory.
+# Large specs are rare, and caching them would take much memory.
 _SMALL_TEXT = 4_096
-_decoded_before = lru_cache(maxsize=4_096)(_decoded)
+_decoded_cached = lru_cache(maxsize=4_096)(_decoded)
 
 
 def slots_text(slots: ResourceSlot) -> str:
-    """Slots as they are stored; equal slots give equal texts."""
+    """The stored form of slots; equal slots give equal texts."""
     return msgspec.json.encode(dict(slots)).decode()
 
 
 @lru_cache(maxsize=100_000)
 def slots_of(text: str) -> ResourceSlot:
-    """The slots of a stored text; a cluster has few different ones."""
+    """Decode stored slots; cached, because a cluster has few distinct values."""
     return ResourceSlot(msgspec.json.decode(text))
 
 
 def devices_text(picked: Mapping[str, tuple[tuple[str, int], ...]]) -> str:
-    """Which devices a kernel has, by slot, as it is stored."""
+    """The stored form of a kernel's devices, by slot."""
     return _devices_text(tuple(picked.items()))
 
 
@@ -224,7 +224,7 @@ def _devices_text(picked: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]) -
 
 
 def devices_of(text: str) -> Mapping[str, tuple[str, ...]]:
-    """The devices of a stored text, by slot."""
+    """Decode stored devices, by slot."""
     if text == "{}":
         return {}
     return {slot: tuple(ids) for slot, ids in msgspec.json.decode(text).items()}

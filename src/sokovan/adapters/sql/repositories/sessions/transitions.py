@@ -1,7 +1,7 @@
-"""Moves of sessions and kernels: decided on locked rows, then written.
+"""Status transitions of sessions and kernels: decided on locked rows, then written.
 
-Everything that changes a status goes through here: the repository, the ledger
-and the allocator differ only in which moves they ask for.
+Every status change goes through here; the repository, the ledger and the allocator
+differ only in the moves they request.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
 
 @dataclass(slots=True)
 class Ending:
-    """Why a session begins to end: the first cause, which nothing overwrites."""
+    """Why a session ends: the first cause, which is never overwritten."""
 
     cause: str
     detail: str
@@ -47,14 +47,14 @@ class Ending:
 
 @dataclass(slots=True)
 class Transitions:
-    """The moves of one transaction, made in memory first and then written together."""
+    """Collects the moves of one transaction in memory, then writes them together."""
 
     transaction: Transaction
     change: Change
     _kernels: dict[str, tuple[KernelRow, int]] = field(default_factory=dict)
     _sessions: dict[str, tuple[SessionRow, int]] = field(default_factory=dict)
-    _kernel_lines: list[history.HistoryRow] = field(default_factory=list)
-    _session_lines: list[history.HistoryRow] = field(default_factory=list)
+    _kernel_history: list[history.HistoryRow] = field(default_factory=list)
+    _session_history: list[history.HistoryRow] = field(default_factory=list)
     _endings: dict[str, Ending] = field(default_factory=dict)
     _hypernodes: dict[str, str] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)
@@ -70,7 +70,9 @@ class Transitions:
         if kernel.kernel_id not in self._kernels:
             self._kernels[kernel.kernel_id] = (kernel, kernel.version)
             kernel.version += 1
-        self._kernel_lines.append(history.HistoryRow(kernel.kernel_id, kernel.history_sequence, before, after, trigger))
+        self._kernel_history.append(
+            history.HistoryRow(kernel.kernel_id, kernel.history_sequence, before, after, trigger)
+        )
         self._events.append(
             KernelMoved(
                 at_ms=self.transaction.now_ms,
@@ -83,13 +85,13 @@ class Transitions:
         )
 
     def touch(self, session: SessionRow) -> None:
-        """Have the session written, with a new version, whether or not its status moves."""
+        """Write the session with a new version, even if its status does not change."""
         if session.session_id not in self._sessions:
             self._sessions[session.session_id] = (session, session.version)
             session.version += 1
 
-    def lies_in(self, session: SessionRow, hypernode: str) -> None:
-        """Record the HyperNode that the session now lies in."""
+    def set_hypernode(self, session: SessionRow, hypernode: str) -> None:
+        """Record the HyperNode that the session is placed in."""
         self._hypernodes[session.session_id] = hypernode
 
     def settle(
@@ -100,9 +102,9 @@ class Transitions:
         *,
         ended_by_user: bool = False,
     ) -> None:
-        """Let the session follow its kernels, of which the last moved by `trigger`.
+        """Derive the session's status from its kernels, of which the last moved by `trigger`.
 
-        `ended_by_user` says that to be stopped is its good end.
+        `ended_by_user`: being stopped counts as success.
         """
         self.touch(session)
         before, after = session.status, session.derived()
@@ -114,7 +116,7 @@ class Transitions:
         session.status = after
         session.since_ms = self.transaction.now_ms
         session.history_sequence += 1
-        self._session_lines.append(
+        self._session_history.append(
             history.HistoryRow(session.session_id, session.history_sequence, before, after, session_trigger)
         )
         if after in _ENDING and session.row.cause is None and session.session_id not in self._endings:
@@ -132,12 +134,12 @@ class Transitions:
         )
 
     async def write(self) -> None:
-        """Write histories first, then the rows that point into them. Raises StaleVersion."""
-        await history.append(self.transaction, KERNEL.name, self._kernel_lines, self.change)
-        await history.append(self.transaction, SESSION.name, self._session_lines, self.change)
+        """Write histories first, then the rows that reference them. Raises StaleVersion."""
+        await history.append(self.transaction, KERNEL.name, self._kernel_history, self.change)
+        await history.append(self.transaction, SESSION.name, self._session_history, self.change)
         await self._write_kernels()
         await self._write_sessions()
-        # Told once they are written: moves that were given up are nobody's to hear of.
+        # Added after the writes, so that a failed block publishes no events.
         self.transaction.events.extend(self._events)
 
     async def _write_kernels(self) -> None:
@@ -185,7 +187,7 @@ def _forced(session: SessionRow, after: SessionStatus) -> bool:
 
 
 def _all_written(what: str, values: Sequence[tuple[Any, ...]], written: int) -> None:
-    """The rows were locked, so this cannot fail; if it does, nothing of the transaction may stay."""
+    """Check the row count. The rows are locked, so a mismatch must abort the transaction."""
     if written != len(values):
         raise StaleVersion(what=what, name=values[0][0], expected=f"{len(values)} rows", found=f"{written} rows")
 

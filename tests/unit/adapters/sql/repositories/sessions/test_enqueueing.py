@@ -1,18 +1,28 @@
-"""How little it takes to store a session, or many."""
+"""Enqueueing sessions: preconditions, conflicts, and the number of statements."""
 
 from __future__ import annotations
 
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from sokovan.adapters.sql.repositories.sessions.enqueueing import conflict_of, hand_over
+from sokovan.adapters.sql.repositories.sessions.enqueueing import (
+    Preconditions,
+    conflict_of,
+    find_earlier,
+    read_preconditions,
+    replace_dependency,
+    replayed_session,
+    split_conflicting,
+)
 from sokovan.adapters.sql.schema.tables import DEPENDENCIES
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.tenancy import Owner
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, session_spec
-from tests.unit.adapters.sql.statements import told_to
+from tests.unit.adapters.sql.statements import recorded_statements
 
 SPEC = session_spec("s", name="train", dependencies=(SessionId("a"), SessionId("b")))
 KEY = RequestKey("u", "k", "digest")
@@ -27,7 +37,7 @@ KEY = RequestKey("u", "k", "digest")
         ("UNIQUE constraint failed: kernels.kernel_id", False),
     ],
 )
-def test_what_a_database_says_is_read_on_both(said: str, about_names: bool) -> None:
+def test_a_name_conflict_is_recognised_on_both_databases(said: str, about_names: bool) -> None:
     error = IntegrityError("INSERT", {}, Exception(said))
     assert ("another name" in conflict_of(SPEC, error).hint) is about_names
 
@@ -35,11 +45,11 @@ def test_what_a_database_says_is_read_on_both(said: str, about_names: bool) -> N
 async def test_a_new_session_takes_six_statements_and_is_not_read_again() -> None:
     async with StoredCluster.open() as cluster:
         for kernels in (1, 100):
-            with told_to(cluster) as statements:
+            with recorded_statements(cluster) as statements:
                 await cluster.submit(f"s{kernels}", kernels=kernels)
             verbs = [statement.split()[0] for statement in statements]
             assert verbs == ["INSERT", "SELECT", "INSERT", "INSERT", "INSERT", "INSERT"]
-        with told_to(cluster) as statements:
+        with recorded_statements(cluster) as statements:
             await cluster.submit("keyed", request=KEY)
         assert len(statements) == 7
 
@@ -47,27 +57,109 @@ async def test_a_new_session_takes_six_statements_and_is_not_read_again() -> Non
 async def test_many_new_sessions_take_no_more_statements_than_one() -> None:
     async with StoredCluster.open() as cluster:
         wanted = [NewSession(session_spec(f"s{number}"), BY_USER) for number in range(50)]
-        with told_to(cluster) as statements:
+        with recorded_statements(cluster) as statements:
             await cluster.store.run(lambda unit: unit.sessions.enqueue_many(wanted))
         assert len(statements) == 6
 
 
-async def handed_over(cluster: StoredCluster, before: str, after: str) -> set[tuple[str, str]]:
+async def with_dependency_replaced(cluster: StoredCluster, before: str, after: str) -> set[tuple[str, str]]:
     async def work(unit: SqlUnitOfWork) -> set[tuple[str, str]]:
-        await hand_over(unit.transaction, SessionId(before), SessionId(after))
+        await replace_dependency(unit.transaction, SessionId(before), SessionId(after))
         return {(row.session_id, row.depends_on) for row in await unit.transaction.fetch(DEPENDENCIES.select())}
 
     return await cluster.store.run_sql(work)
 
 
-async def test_only_those_that_wait_are_handed_over() -> None:
+async def test_only_pending_sessions_get_the_replaced_dependency() -> None:
     async with StoredCluster.open() as cluster:
-        for name in ("first", "heir", "else"):
+        for name in ("first", "replacement", "else"):
             await cluster.submit(name)
         for name in ("waits", "left"):
             await cluster.submit(name, dependencies=(SessionId("first"), SessionId("else")))
         await cluster.store.run(lambda unit: unit.sessions.set_goal(SessionId("left"), Goal.STOP, BY_USER))
-        pairs = await handed_over(cluster, "first", "heir")
-        assert pairs == {("waits", "heir"), ("waits", "else"), ("left", "first"), ("left", "else")}
+        pairs = await with_dependency_replaced(cluster, "first", "replacement")
+        assert pairs == {("waits", "replacement"), ("waits", "else"), ("left", "first"), ("left", "else")}
         left = await cluster.store.read(lambda unit: unit.sessions.get(SessionId("left")))
         assert left.spec.dependencies == ("first", "else")
+
+
+def found(
+    *, group: str = "default", needed: str = "ab", taken: tuple[str, ...] = (), namesake: str = ""
+) -> Preconditions:
+    return Preconditions(scaling_groups={group}, dependencies=set(needed), taken=set(taken), namesake=namesake)
+
+
+def test_met_preconditions_raise_nothing() -> None:
+    found().check(SPEC)
+
+
+@pytest.mark.parametrize(
+    ("there", "kind", "text"),
+    [
+        (found(group="other"), ObjectNotFound, "no scaling group 'default'"),
+        (found(needed="a"), ObjectNotFound, "no session 'b'"),
+        (found(taken=("s.0",)), Conflict, "'s.0' exists already"),
+        (found(namesake="s7"), Conflict, "user default has a session 'train' already: s7"),
+        (found(needed="", taken=("s",), namesake="s7"), ObjectNotFound, "no session 'a'"),
+    ],
+)
+def test_an_unmet_precondition_is_named(there: Preconditions, kind: type[SokovanError], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        there.check(SPEC)
+
+
+def test_a_key_returns_its_session_to_the_same_request_only() -> None:
+    assert replayed_session((SessionId("s1"), "digest"), KEY) == "s1"
+    for other in ((SessionId("s1"), "other"), None):
+        with pytest.raises(IdempotencyConflict):
+            replayed_session(other, KEY)
+
+
+def test_only_sessions_without_a_conflict_are_inserted_together() -> None:
+    named = [NewSession(session_spec(f"s{number}", name=name), BY_USER) for number, name in enumerate("aab")]
+    of_another = NewSession(session_spec("s3", name="a", owner=Owner(user="u2")), BY_USER)
+    unnamed = [NewSession(session_spec(f"n{number}"), BY_USER) for number in range(2)]
+    same_id = NewSession(session_spec("n0"), BY_USER)
+    keyed = [NewSession(session_spec(f"k{number}"), BY_USER, KEY) for number in range(3)]
+    first, rest = split_conflicting(list(enumerate([*named, of_another, *unnamed, same_id, *keyed])))
+
+    assert [place for place, _ in first] == [0, 2, 3, 4, 5, 7]
+    assert [place for place, _ in rest] == [1, 6, 8, 9]
+
+
+def test_a_session_that_depends_on_another_of_the_batch_comes_after_it() -> None:
+    wanted = [
+        NewSession(session_spec("a"), BY_USER),
+        NewSession(session_spec("b", dependencies=(SessionId("a"),)), BY_USER),
+        NewSession(session_spec("c", dependencies=(SessionId("elsewhere"),)), BY_USER),
+    ]
+    first, rest = split_conflicting(list(enumerate(wanted)))
+
+    assert ([place for place, _ in first], [place for place, _ in rest]) == ([0, 2], [1])
+
+
+async def test_the_preconditions_of_many_are_read_in_one_statement() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.submit("old", name="train", request=KEY)
+        wanted = [
+            NewSession(session_spec("s1", name="train"), BY_USER),
+            NewSession(session_spec("s2", dependencies=(SessionId("old"),)), BY_USER, KEY),
+            NewSession(session_spec("old", scaling_group="nowhere"), BY_USER),
+        ]
+        with recorded_statements(cluster) as statements:
+            named, keyed, taken = await cluster.store.run_sql(lambda unit: read_preconditions(unit.transaction, wanted))
+
+        assert len([one for one in statements if one.startswith("SELECT")]) == 1
+        assert (named.namesake, named.earlier, named.taken) == ("old", None, set())
+        assert (keyed.earlier, keyed.dependencies, keyed.namesake) == (("old", "digest"), {"old"}, "")
+        assert (taken.taken, taken.scaling_groups) == ({"old", "old.0"}, set())
+        assert await cluster.store.run_sql(lambda unit: find_earlier(unit.transaction, KEY)) == ("old", "digest")
+
+
+async def test_a_name_is_found_by_its_index() -> None:
+    async with StoredCluster.open() as cluster:
+        with recorded_statements(cluster) as statements:
+            await cluster.submit("s1", name="train")
+        [lookup] = [statement for statement in statements if statement.startswith("SELECT")]
+        # As a parameter, neither database would see that the partial index applies.
+        assert "sessions.name != ''" in lookup

@@ -12,7 +12,7 @@ from sokovan.domain.records import KernelMove, KernelRecord
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.repositories.sessions import RequestKey, SessionFilter
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluster, assignment, session_spec, submit_all
-from tests.unit.adapters.sql.statements import told_to
+from tests.unit.adapters.sql.statements import recorded_statements
 
 _T = KernelTrigger
 
@@ -103,7 +103,7 @@ async def statements_to_move(cluster: StoredCluster, count: int) -> int:
     wanted = SessionFilter(ids=[SessionId(name) for name in names])
     found = await cluster.store.read(lambda unit: unit.sessions.page(wanted, limit=99))
     moves = [KernelMove(kernel, _T.IMAGE_READY) for one in found for kernel in one.kernels]
-    with told_to(cluster) as statements:
+    with recorded_statements(cluster) as statements:
         moved = await cluster.store.run(lambda unit: unit.sessions.move_many(moves, BY_COORDINATOR))
     assert [one.session_id for one in moved] == names
     return len(statements)

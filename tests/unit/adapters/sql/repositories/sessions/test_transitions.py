@@ -59,7 +59,7 @@ def misses(goal: Goal, required: int, count: int) -> list[Step]:
 def test_the_table_has_a_row_for_whatever_kernels_do_together(goal: Goal, count: int) -> None:
     """With one exception, which nobody makes: kernels that get an agent although their session is to end.
 
-    The allocator refuses a session whose goal is past RUN, and `want` withdraws what waits in the same step.
+    The allocator refuses a session whose goal is past RUN, and `set_goal` withdraws what waits in the same step.
     """
     for required in range(1, count + 1):
         for before, triggers, _ in misses(goal, required, count):
@@ -77,7 +77,7 @@ async def settled(cluster: StoredCluster, *statuses: KernelStatus, goal: Goal, s
         transitions = Transitions(unit.transaction, BY_COORDINATOR)
         transitions.settle(session, KernelTrigger.STOP_REQUESTED)
         unit.transaction.events.clear()
-        return [line.trigger for line in transitions._session_lines]
+        return [line.trigger for line in transitions._session_history]
 
     return await cluster.store.run_sql(work)
 
