@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 
-.PHONY: help setup packages up check test fuzz bench docs format lock clean
+.PHONY: help setup packages up check quick test fuzz bench docs format lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -45,6 +45,9 @@ check: setup ## Format, lint, types, import contracts, tidy
 
 # One process more than there are cores: tests with real processes wait more than they work.
 JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+
+quick: setup ## Run the unit, scenario and property tests that need no server
+	@$(BIN)/python -m pytest --quick --numprocesses $(JOBS) --dist worksteal tests/unit tests/scenario tests/property
 
 test: setup ## Run every test
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal

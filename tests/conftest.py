@@ -16,6 +16,8 @@ settings.register_profile(
 )
 # `make fuzz` looks further, at other examples each time.
 settings.register_profile("fuzz", parent=settings.get_profile("repeatable"), derandomize=False, max_examples=3000)
+# `make quick` looks at a few.
+settings.register_profile("quick", parent=settings.get_profile("repeatable"), max_examples=20)
 settings.load_profile(os.environ.get("SOKOVAN_EXAMPLES", "repeatable"))
 
 # A shell starts what runs in the background with SIGINT ignored, and every program that a test starts would inherit it.
@@ -23,4 +25,4 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Real servers, started at first use; stores that share what they compiled.
-pytest_plugins = ["tests.servers", "tests.shared_statements"]
+pytest_plugins = ["tests.servers", "tests.shared_statements", "tests.quick"]

@@ -1,0 +1,44 @@
+"""The `--quick` option: no test that needs a server program, and fewer examples per property.
+
+A test needs a server if it uses a fixture of `tests.servers`, or if one of its parameters names a server.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+SERVER_FIXTURES = frozenset(
+    {"postgres_server", "postgres_url", "valkey_server", "valkey_url", "etcd_server", "etcd_url"}
+)
+SERVER_NAMES = frozenset({"postgres", "postgresql", "valkey", "etcd"})
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out tests that need a server program")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        settings.load_profile("quick")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--quick"):
+        return
+    left_out = [item for item in items if needs_server(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not needs_server(item)]
+
+
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
+    if fixturedef.argname in SERVER_FIXTURES and request.config.getoption("--quick"):
+        pytest.fail(f"{request.node.nodeid} starts a server: name the server in its parameters, or use its fixture")
+
+
+def needs_server(item: pytest.Item) -> bool:
+    """True if this test uses a server fixture or has a parameter that names a server."""
+    parameters = getattr(item, "callspec", None)
+    named = set(parameters.id.split("-")) if parameters is not None else set()
+    return bool(SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())) or SERVER_NAMES & named)
