@@ -1,4 +1,4 @@
-"""The application: routes behind the middleware, and one ear on the bus while it runs."""
+"""The FastAPI application: routes, middleware and the event hub."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sokovan.api.settings import ApiSettings
 
 
 def make_app(dependencies: ApiDependencies, settings: ApiSettings) -> FastAPI:
-    """The API over these dependencies. `close_streams` lets a server stop without waiting."""
+    """Create the application. Call `close_streams` before stopping the server."""
     context = ApiContext.of(dependencies, settings)
 
     @asynccontextmanager
@@ -52,7 +52,7 @@ def make_app(dependencies: ApiDependencies, settings: ApiSettings) -> FastAPI:
     def described() -> dict[str, Any]:
         return document(app.router.routes)
 
-    app.openapi = described  # type: ignore[method-assign]  # so that whoever asks FastAPI gets the same document
+    app.openapi = described  # type: ignore[method-assign]  # FastAPI's own hook serves the same document
     for operation in every_operation(context, described):
         app.router.routes.append(OperationRoute(operation, denied=context.auditor.denied))
     app.router.routes.append(ExecSocket(context).route())
@@ -60,5 +60,5 @@ def make_app(dependencies: ApiDependencies, settings: ApiSettings) -> FastAPI:
 
 
 def close_streams(app: FastAPI) -> None:
-    """End every stream, before the server is told to stop."""
+    """End every stream, so that the server can stop without waiting."""
     app.state.context.streams.hub.close()

@@ -40,7 +40,7 @@ class ApiDependencies:
 
 @dataclass(frozen=True, slots=True)
 class ApiContext:
-    """The parts, and what the API makes of them once."""
+    """The dependencies, and the objects that the API builds from them once."""
 
     dependencies: ApiDependencies
     settings: ApiSettings

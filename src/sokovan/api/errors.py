@@ -1,19 +1,19 @@
-"""What the API itself refuses, beside what the domain does.
+"""The errors of the API, in addition to those of the domain.
 
 SokovanError
-├── Unauthenticated       no key, or none that is known
-├── Forbidden             a key that is known, and a thing that it may not do
-│   └── ForeignOrigin     a Host or Origin that this server does not answer to
-├── TooManyRequests       more than the limits allow
-│   └── StreamsFull       more open streams than there may be
-├── NoSuchRoute           a path that the API does not have
-├── MethodNotAllowed      a path that the API has, with another method
-├── BodyTooLarge          a request or message that is longer than is read
+├── Unauthenticated       no API key, or an unknown one
+├── Forbidden             the user of the key may not do this
+│   └── ForeignOrigin     a Host or Origin header that names another host
+├── TooManyRequests       the request rate exceeds the limit
+│   └── StreamsFull       too many open streams
+├── NoSuchRoute           a path that does not exist
+├── MethodNotAllowed      a path that does not support the method
+├── BodyTooLarge          a request or message that exceeds the size limit
 ├── UnsupportedMedia      a body that is not JSON
-├── LogGone               output that is no longer kept
-├── ExecFailed            a further command in a kernel that could not be started
+├── LogGone               output that has been deleted
+├── ExecFailed            a command that could not be started in a kernel
 └── Conflict
-    └── AmbiguousName     the beginning of more than one name
+    └── AmbiguousName     a prefix of more than one name
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from sokovan.domain.errors import Conflict, SokovanError, listed, quoted
 
 
 class Unauthenticated(SokovanError):
-    """There is no key, or none that is known here."""
+    """The request has no API key, or an unknown one."""
 
     code = "unauthenticated"
-    hint = "send `Authorization: Bearer TOKEN` with a key that is active; `sokovan key add` makes one"
+    hint = "send `Authorization: Bearer TOKEN` with an active key; `sokovan key add` creates one"
 
     def __init__(self) -> None:
-        # The same words in every case: a caller without a key learns nothing from them.
-        super().__init__("this needs a key that is known here")
+        # The same message in every case, so that an unauthenticated caller learns nothing from it.
+        super().__init__("a valid API key is required")
 
 
 class Forbidden(SokovanError):
-    """The key is known, but its user may not do this."""
+    """The user of the key may not do this."""
 
     code = "forbidden"
-    hint = "ask an administrator, or use a key of a user who may"
+    hint = "ask an administrator, or use the key of a user who has permission"
 
 
 class ForeignOrigin(Forbidden):
-    """A request for another host, or from a page of another."""
+    """The Host or Origin header names another host."""
 
     code = "foreign-origin"
-    hint = "call the server by a name it answers to; others are added with `allowed_hosts`"
+    hint = "use a host name that the server accepts; `allowed_hosts` adds more"
 
     def __init__(self, *, header: str, value: str) -> None:
-        super().__init__(f"this server does not answer to {header} {quoted(value)}")
+        super().__init__(f"this server does not serve {header} {quoted(value)}")
 
 
 class TooManyRequests(SokovanError):
-    """More requests than the limits allow; `wait_s` says when to come back."""
+    """The request rate exceeds the limit; retry after `wait_s`."""
 
     code = "too-many-requests"
-    hint = "wait for as long as Retry-After says, then go on more slowly"
+    hint = "wait as long as Retry-After says, then send requests more slowly"
 
     def __init__(self, message: str, *, wait_s: float) -> None:
         self.wait_s = wait_s
@@ -63,21 +63,21 @@ class TooManyRequests(SokovanError):
 
 
 class StreamsFull(TooManyRequests):
-    """More open streams than there may be."""
+    """The number of open streams exceeds the limit."""
 
     code = "too-many-streams"
-    hint = "close streams that are no longer read, then try again"
+    hint = "close unused streams, then retry"
 
 
 class NoSuchRoute(SokovanError):
     """The API has no such path."""
 
     code = "no-such-route"
-    hint = "see /api/v1/openapi.json for every route there is"
+    hint = "see /api/v1/openapi.json for all routes"
 
 
 class MethodNotAllowed(SokovanError):
-    """The path is there, but not for this method."""
+    """The path does not support this method."""
 
     code = "method-not-allowed"
     hint = "the Allow header lists the methods of this path"
@@ -88,38 +88,38 @@ class MethodNotAllowed(SokovanError):
 
 
 class BodyTooLarge(SokovanError):
-    """The body is longer than is read."""
+    """The request body exceeds the size limit."""
 
     code = "body-too-large"
-    hint = "send less: files do not belong into a request"
+    hint = "reduce the request; files do not belong in a request"
 
     def __init__(self, *, limit: int) -> None:
         super().__init__(f"the body is longer than {limit} bytes")
 
 
 class UnsupportedMedia(SokovanError):
-    """The body is not said to be JSON."""
+    """The Content-Type of the body is not JSON."""
 
     code = "unsupported-media-type"
     hint = "send JSON, with the header `Content-Type: application/json`"
 
 
 class LogGone(SokovanError):
-    """What a kernel said is no longer kept."""
+    """The output of the kernel has been deleted."""
 
     code = "log-gone"
-    hint = "logs are kept on the machine for a while after the end; save what is needed later"
+    hint = "logs are kept on the agent for a limited time after the end; save them earlier"
 
 
 class ExecFailed(SokovanError):
-    """A further command in a kernel could not be started."""
+    """A command could not be started in the kernel."""
 
     code = "exec-failed"
-    hint = "check the program's name: it must exist inside the kernel, and the kernel must run"
+    hint = "check that the program exists inside the kernel and that the kernel is running"
 
 
 class AmbiguousName(Conflict):
-    """The text is the beginning of more than one name."""
+    """The text is a prefix of more than one name."""
 
     code = "ambiguous-name"
-    hint = "write more of the name, or the whole id"
+    hint = "give more of the name, or the full id"

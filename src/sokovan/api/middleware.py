@@ -1,6 +1,6 @@
-"""The one door: every request gets a number, is checked, counted and timed here.
+"""ASGI middleware: request ids, authentication, limits and metrics.
 
-No route can be reached around it, so none can forget to ask for a key.
+Every route is behind it, so no route can omit authentication.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sokovan.api.settings import ApiSettings
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.repositories.credentials import Principal
 
-# The only thing that answers without a key: that the process is alive.
+# The liveness probe is the only path that needs no key.
 OPEN_PATH = "/livez"
 REQUEST_ID = "sokovan.request_id"
 UNMATCHED = "unmatched"
-NO_KNOWN_KEY = "requests without a key that is known"
+NO_KNOWN_KEY = "requests without a known key"
 POLICY_VIOLATION = 1008
-# An address that has failed too often may still show keys that are new to us, but only so many a second.
-LOOKS_PER_S = 5
+# An address with too many failures may present this many new keys a second.
+LOOKUPS_PER_S = 5
 _logger = logging.getLogger("sokovan.api")
 _logger.addHandler(logging.NullHandler())
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}", re.ASCII)
@@ -40,12 +40,12 @@ _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
 def request_id_of(scope: Scope) -> str:
-    """The number of this request."""
+    """The id of this request."""
     return str(scope.get(REQUEST_ID, ""))
 
 
 class RequestMiddleware:
-    """ASGI middleware for HTTP and WebSocket alike."""
+    """Middleware for HTTP and WebSocket requests."""
 
     def __init__(
         self, app: ASGIApp, *, dependencies: ApiDependencies, settings: ApiSettings, authenticator: Authenticator
@@ -55,41 +55,41 @@ class RequestMiddleware:
         self._requests = Buckets(dependencies.clock, per_s=settings.requests_per_s, burst=settings.requests_burst)
         per_minute = settings.failures_per_minute
         self._failures = Buckets(dependencies.clock, per_s=per_minute / 60, burst=per_minute)
-        self._looks = Buckets(dependencies.clock, per_s=LOOKS_PER_S, burst=LOOKS_PER_S)
+        self._lookups = Buckets(dependencies.clock, per_s=LOOKUPS_PER_S, burst=LOOKUPS_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or refuse it."""
+        """Admit or reject a request."""
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         scope[REQUEST_ID] = self._request_id(headers)
-        answer = _Answer(send, scope[REQUEST_ID])
+        response = _Response(send, scope[REQUEST_ID])
         began_ms = self._dependencies.clock.monotonic_ms()
         try:
-            scope[PRINCIPAL] = await self._admitted(scope, headers)
-            await self._app(scope, LimitedBody(receive, self._settings.body_bytes_max), answer)
+            scope[PRINCIPAL] = await self._admit(scope, headers)
+            await self._app(scope, LimitedBody(receive, self._settings.body_bytes_max), response)
         except Exception as error:
             if not isinstance(error, SokovanError):
-                # The client learns the number of the request, the operator finds the rest under it.
+                # The client gets the request id; the log has the details under it.
                 _logger.exception("request %s failed", scope[REQUEST_ID])
                 self._dependencies.telemetry.count("api_failures_total")
-            if answer.begun:
+            if response.begun:
                 raise
-            await refuse(scope, receive, answer, error)
+            await refuse(scope, receive, response, error)
         finally:
             seconds = (self._dependencies.clock.monotonic_ms() - began_ms) / 1000
             route = getattr(scope.get("route"), "path_format", UNMATCHED)
             method = str(scope.get("method", "WEBSOCKET"))
             self._dependencies.telemetry.observe(
-                "api_seconds", seconds, route=route, method=method, status=str(answer.status)
+                "api_seconds", seconds, route=route, method=method, status=str(response.status)
             )
 
     def _request_id(self, headers: Headers) -> str:
         given = headers.get("x-request-id", "")
         return given if _REQUEST_ID.fullmatch(given) else self._dependencies.ids.new("req")
 
-    async def _admitted(self, scope: Scope, headers: Headers) -> AuthenticatedPrincipal | None:
+    async def _admit(self, scope: Scope, headers: Headers) -> AuthenticatedPrincipal | None:
         require_own(headers.get("host"), headers.get("origin"), self._hosts)
         length = headers.get("content-length")
         require_length(length.encode() if length is not None else None, limit=self._settings.body_bytes_max)
@@ -97,7 +97,7 @@ class RequestMiddleware:
             return None
         address = str(scope["client"][0]) if scope.get("client") else ""
         token = token_of(headers.get("authorization"))
-        found = await self._found(token, address) if token is not None else None
+        found = await self._lookup(token, address) if token is not None else None
         if found is None:
             self._failures.require(address, what=NO_KNOWN_KEY)
             raise Unauthenticated
@@ -106,19 +106,19 @@ class RequestMiddleware:
         self._requests.require(principal.access_key, what=f"requests with key {principal.access_key}")
         return principal
 
-    async def _found(self, token: str, address: str) -> tuple[str, Principal] | None:
-        """Whose token it is. Raises TooManyRequests.
+    async def _lookup(self, token: str, address: str) -> tuple[str, Principal] | None:
+        """The principal of a token. Raises TooManyRequests.
 
-        A key in use is never locked out by what others at its address do; but where many
-        guess, looking is dear, and what was not seen before has to queue.
+        A valid key in use is never locked out by failures of other clients at its
+        address; lookups of unknown keys are rate-limited there.
         """
-        if self._failures.is_empty(address) and not self._authenticator.has_known(token):
-            self._looks.require(address, what=NO_KNOWN_KEY)
+        if self._failures.is_empty(address) and not self._authenticator.is_cached(token):
+            self._lookups.require(address, what=NO_KNOWN_KEY)
         return await self._authenticator.principal(token)
 
 
-class _Answer:
-    """What goes out: every answer carries its number, and its status is noted."""
+class _Response:
+    """Adds headers to the response and records its status."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send, self._request_id = send, request_id
@@ -138,7 +138,7 @@ class _Answer:
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, error: BaseException) -> None:
-    """Answer with a problem; a WebSocket that cannot carry one is closed."""
+    """Respond with a problem; close a WebSocket that cannot carry one."""
     if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": getattr(error, "code", "internal")})
         return
@@ -152,7 +152,7 @@ def host_name(text: str) -> str | None:
 
 
 def require_own(host: str | None, origin: str | None, allowed: Collection[str]) -> None:
-    """Refuse a request for another host, or from a page of one. Raises ForeignOrigin."""
+    """Reject a request to or from another host. Raises ForeignOrigin."""
     if host_name(host or "") not in allowed:
         raise ForeignOrigin(header="Host", value=host or "")
     if origin is None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document: made from the operations, so it says nothing else."""
+"""The OpenAPI document, generated from the operations."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sokovan.wire.api.system import ProblemView
 
 SECURITY = "bearer"
 _DESCRIPTION = """\
-Sessions, machines, owners and limits. Every error is `application/problem+json` with a stable `code` and a `hint`.
-Lists are pages: `next` is the `cursor` of the following one. Times are RFC 3339 in UTC.
+Sessions, agents, owners and limits. Every error is `application/problem+json` with a stable `code` and a `hint`.
+Lists are paginated: `next` is the `cursor` of the next page. Times are RFC 3339 in UTC.
 """
 _EXEC = (
     "A WebSocket. First message: JSON {command, terminal, rows, columns}; then binary frames are input (an empty one "
@@ -38,7 +38,7 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     )
     components = made.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
-    for kind in [ProblemView, *_named_by_us(routes)]:
+    for kind in [ProblemView, *_own_types(routes)]:
         schemas.update(_schemas_of(kind))
     components["schemas"] = dict(sorted(schemas.items()))
     components["securitySchemes"] = {SECURITY: {"type": "http", "scheme": "bearer"}}
@@ -48,8 +48,8 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     return made
 
 
-def _named_by_us(routes: Sequence[BaseRoute]) -> list[Any]:
-    """The types that FastAPI does not see: bodies, and the events of streams."""
+def _own_types(routes: Sequence[BaseRoute]) -> list[Any]:
+    """The types that FastAPI does not see: bodies and stream events."""
     operations = [route.operation for route in routes if isinstance(route, OperationRoute)]
     bodies = [one.body for one in operations if one.body is not None]
     return bodies + [one.answer for one in operations if one.media == EVENT_STREAM]

@@ -1,4 +1,4 @@
-"""One operation of the API: a row that makes the route and its documentation."""
+"""API operations: each defines a route and its documentation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ B = TypeVar("B")
 SCHEMAS = "#/components/schemas/"
 EVENT_STREAM = "text/event-stream"
 BODY = "sokovan.body"
-# What any operation may answer, whatever it does.
+# Errors that any operation may return.
 ALWAYS = (401, 403, 413, 422, 429, 500, 503)
 _READS = frozenset({"GET", "HEAD"})
 
@@ -36,11 +36,11 @@ Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A method on a path: what it reads, what it answers, how it may fail.
+    """A method on a path, with its body, response and errors.
 
-    `answer` is the type of a JSON answer with `status`, or of each event of a stream;
-    `also` are other statuses that are no failures; `media` is what the answer is where it
-    is not JSON.
+    `answer` is the type of a JSON response with `status`, or of each event of a stream;
+    `also` are other statuses that are not failures; `media` is the media type of a
+    response that is not JSON.
     """
 
     method: str
@@ -56,16 +56,16 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """What programs call it: `sessions_create`."""
+        """The operation id: `sessions_create`."""
         return f"{self.tag}_{getattr(self.endpoint, '__name__', 'call')}".replace("-", "_")
 
     @property
     def changes(self) -> bool:
-        """Whether it may change something, so that a refusal is worth a line in the audit."""
+        """Whether it may change something; its denials are audited."""
         return self.method not in _READS
 
     def responses(self) -> dict[int | str, dict[str, Any]]:
-        """Every answer beside the usual one, as OpenAPI has it."""
+        """The other responses, for OpenAPI."""
         fails = {*ALWAYS, *self.fails, *((415,) if self.body is not None else ())}
         good: dict[int | str, dict[str, Any]] = {status: {"model": kind} for status, kind in self.also.items()}
         if self.media == EVENT_STREAM:
@@ -78,9 +78,8 @@ class Operation:
 class OperationRoute(APIRoute):
     """The route of an operation.
 
-    FastAPI reads path, query and headers. The body is read here, strictly, and a
-    parameter that the operation does not have is refused: a misspelt filter must not
-    look like one that found everything.
+    FastAPI reads path, query and headers. The body is read here, strictly, and unknown
+    parameters are rejected: a misspelt filter must not match everything.
     """
 
     def __init__(self, operation: Operation, *, denied: Denied) -> None:
@@ -102,7 +101,7 @@ class OperationRoute(APIRoute):
         )
 
     def get_route_handler(self) -> Handler:
-        """FastAPI's handler, behind our reading of the request."""
+        """FastAPI's handler, called after the request was read."""
         inner = super().get_route_handler()
         operation, denied = self.operation, self._denied
         known = frozenset(name for parameter in self.dependant.query_params for name in _names_of(parameter))
@@ -124,7 +123,7 @@ class OperationRoute(APIRoute):
 
 
 def body_of(request: Request, kind: type[B]) -> B:
-    """The body that was read for this request."""
+    """The parsed body of this request."""
     body = request.scope.get(BODY)
     if not isinstance(body, kind):
         raise InvalidRequest([Problem("body", "is missing")])
@@ -132,25 +131,23 @@ def body_of(request: Request, kind: type[B]) -> B:
 
 
 def json_response(content: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A wire object as JSON, past all other machinery."""
+    """A wire object as a JSON response, encoded by msgspec."""
     return Response(msgspec.json.encode(content), status_code=status, media_type=JSON_MEDIA, headers=headers)
 
 
 def _names_of(parameter: Any) -> list[str]:
-    """The names of a parameter: its own, or those of the fields where it is a whole model."""
+    """The name of a parameter, or the field names of a model."""
     kind = parameter.field_info.annotation
     is_model = isinstance(kind, type) and issubclass(kind, BaseModel)
     return list(kind.model_fields) if is_model else [parameter.alias]
 
 
 def _require_known(request: Request, known: frozenset[str]) -> None:
-    # A query that is not UTF-8 reads as signs for what cannot be shown; those are no parameter's name.
+    # A query that is not UTF-8 decodes to replacement characters, which no parameter name contains.
     unknown = sorted({name for name in request.query_params if name not in known})
     if unknown:
         options = ", ".join(sorted(known)) or "none"
-        problems = [
-            Problem(f"query/{name[:100]}", f"is not a parameter here; there are: {options}") for name in unknown[:10]
-        ]
+        problems = [Problem(f"query/{name[:100]}", f"is not a parameter; known: {options}") for name in unknown[:10]]
         raise InvalidRequest(problems)
 
 
@@ -160,7 +157,7 @@ def _problem(status: int) -> dict[str, Any]:
 
 
 def _event(kind: Any) -> dict[str, Any]:
-    """One server-sent event, as OpenAPI 3.2 describes it: JSON in its data, or a problem at the end."""
+    """The schema of a server-sent event, as OpenAPI 3.2 describes it."""
     names = [kind.__name__, "ProblemView"]
     content = {"anyOf": [{"$ref": f"{SCHEMAS}{name}"} for name in names]}
     properties = {

@@ -1,7 +1,7 @@
-"""Pages of a list: how many, and where the last page ended.
+"""Pagination with opaque cursors.
 
-A cursor is a place and nothing else. Whoever makes one up gets a page of what he may
-see anyway: the list itself is limited to that, not the cursor.
+A cursor is only a position. A forged cursor gives no further access: the listing itself
+is filtered.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ PAGE_DEFAULT = 100
 CURSOR_MAX = 400
 PLACE_MAX = 2**63 - 1
 
-Limit: TypeAlias = Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many items at most.")]
+Limit: TypeAlias = Annotated[int, Query(ge=1, le=PAGE_MAX, description="The maximum number of items.")]
 Cursor: TypeAlias = Annotated[
-    str | None, Query(max_length=CURSOR_MAX, description="Where to go on: `next` of the page before.")
+    str | None, Query(max_length=CURSOR_MAX, description="The cursor: `next` of the previous page.")
 ]
 
 
 def cursor_of(place: int | str) -> str:
-    """The cursor of a place."""
+    """The cursor of a position."""
     return base64.urlsafe_b64encode(str(place).encode()).decode().rstrip("=")
 
 
 def place_of(cursor: str) -> str:
-    """The place in a cursor. Raises InvalidRequest."""
+    """The position in a cursor. Raises InvalidRequest."""
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         return base64.b64decode(padded, altchars=b"-_", validate=True).decode()
@@ -44,7 +44,7 @@ def place_of(cursor: str) -> str:
 
 
 def number_of(cursor: str | None) -> int | None:
-    """The place in a cursor of a numbered list. Raises InvalidRequest."""
+    """The position in a cursor of a numbered list. Raises InvalidRequest."""
     if cursor is None:
         return None
     place = place_of(cursor)
@@ -56,7 +56,7 @@ def number_of(cursor: str | None) -> int | None:
 def page_by_name(
     items: Sequence[I], name: Callable[[I], str], *, limit: int, cursor: str | None
 ) -> tuple[list[I], str | None]:
-    """A page of items in the order of their names, and the cursor of the next one."""
+    """A page of items ordered by name, and the cursor of the next page."""
     after = place_of(cursor) if cursor is not None else ""
     rest = [item for item in sorted(items, key=name) if cursor is None or name(item) > after]
     page = rest[:limit]
@@ -64,7 +64,7 @@ def page_by_name(
 
 
 def name_after(cursor: str | None) -> str:
-    """The name that a page begins after, nothing for the first. Raises InvalidRequest."""
+    """The name that a page begins after, empty for the first. Raises InvalidRequest."""
     name = "" if cursor is None else place_of(cursor)
     if cursor is not None and not is_name(name):
         raise _refused()
@@ -72,4 +72,4 @@ def name_after(cursor: str | None) -> str:
 
 
 def _refused() -> InvalidRequest:
-    return InvalidRequest([Problem("query/cursor", "is not a cursor; take `next` of a page")])
+    return InvalidRequest([Problem("query/cursor", "is not a cursor; use `next` of a page")])

@@ -1,4 +1,4 @@
-"""What sessions wait for, as it was said last: a place, or an image."""
+"""Adds the current pending reason to session views."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.sessions import SessionView
 
-# A list tells the progress of so many images; each costs a question.
+# The number of sessions per list with image progress; each costs a query.
 PROGRESS_MAX = 20
 
 
 async def viewed(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> list[SessionView]:
-    """Sessions, those that wait with the last word on them."""
+    """Views of sessions; waiting ones with their last pending reason."""
     waiting = [one.session_id for one in sessions if one.status is SessionStatus.PENDING]
     words = dict(await unit.verdicts.of(waiting)) if waiting else {}
     pulling = [one.session_id for one in sessions if one.status is SessionStatus.PULLING]
@@ -27,7 +27,7 @@ async def viewed(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> list[Se
 
 
 async def _progress(unit: UnitOfWork, session_id: SessionId) -> dict[SessionId, StoredVerdict]:
-    """How far its images are, as its story says; nothing if nobody has said so yet."""
+    """The last image progress in the session's history; None if there is none."""
     _, last = (await unit.sessions.history(session_id))[-1]
     if last.before != last.after:
         return {}

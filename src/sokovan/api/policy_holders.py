@@ -1,4 +1,4 @@
-"""Whose a resource policy is: it is written in those that it is set on."""
+"""Finds the owners that a resource policy is set on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from sokovan.ports.storage import UnitOfWork
 
 
 async def held_policies(unit: UnitOfWork, principal: AuthenticatedPrincipal) -> Callable[[ResourcePolicy], Ownership]:
-    """Tell the caller's policies from others'.
+    """A function that gives the ownership of a policy for access checks.
 
-    They limit him, or somebody of the domain that he administers.
+    A policy belongs to the caller if it limits the caller, or an owner in the domain that
+    the caller administers.
     """
     held = await _names(unit, principal)
     own = Ownership(domain=principal.subject.domain, user=principal.user)
@@ -24,7 +25,7 @@ async def held_policies(unit: UnitOfWork, principal: AuthenticatedPrincipal) -> 
 async def _names(unit: UnitOfWork, principal: AuthenticatedPrincipal) -> frozenset[str]:
     match principal.subject.role:
         case Role.ADMIN:
-            return frozenset()  # he sees every one, whoever holds it
+            return frozenset()  # administrators see every policy
         case Role.DOMAIN_ADMIN:
             return await _of_domain(unit, principal.subject.domain)
         case Role.USER:

@@ -1,4 +1,4 @@
-"""Errors as clients see them: a status, a stable code, what to do; never a stack."""
+"""Errors as RFC 9457 problems: status, stable code and hint; no stack trace."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.api.system import FieldProblem, ProblemView
 
 MEDIA_TYPE = "application/problem+json"
-# RFC 9457 wants a URI for the kind; the reference page of errors is made from the same codes.
+# RFC 9457 requires a URI as type; the error reference is generated from the same codes.
 KIND = "urn:sokovan:error:"
 RETRY_AFTER_S = 1
 DETAIL_MAX = 2_000
 
-# The nearest class counts, so a kind without a line of its own has the status of its parent.
+# A class without an entry has the status of its nearest base class.
 STATUSES: dict[type[SokovanError], HTTPStatus] = {
     SokovanError: HTTPStatus.INTERNAL_SERVER_ERROR,
     InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -78,8 +78,8 @@ def status_of(error: SokovanError) -> HTTPStatus:
 
 
 def problem_of(error: BaseException, request_id: str) -> ProblemView:
-    """An error in the words of the wire; a defect says nothing of itself."""
-    known = error if isinstance(error, SokovanError) else SokovanError("something went wrong inside the server")
+    """An error as a wire type; unexpected errors reveal no details."""
+    known = error if isinstance(error, SokovanError) else SokovanError("internal server error")
     status = status_of(known)
     return ProblemView(
         type=KIND + known.code,
@@ -94,7 +94,7 @@ def problem_of(error: BaseException, request_id: str) -> ProblemView:
 
 
 def problem_response(error: BaseException, request_id: str) -> Response:
-    """The whole answer to a request that failed."""
+    """The HTTP response to a failed request."""
     problem = problem_of(error, request_id)
     return Response(
         msgspec.json.encode(problem), status_code=problem.status, media_type=MEDIA_TYPE, headers=_headers_of(error)
@@ -102,10 +102,10 @@ def problem_response(error: BaseException, request_id: str) -> Response:
 
 
 async def unrouted(request: Request, error: Exception) -> Response:
-    """What the router itself refuses, in our words: raised, so that the gate answers."""
+    """Raise NoSuchRoute or MethodNotAllowed for unmatched requests."""
     path = request.url.path
     if not isinstance(error, HTTPException) or error.status_code != 405:
-        raise errors.NoSuchRoute(f"there is nothing at {quoted(path)}") from None
+        raise errors.NoSuchRoute(f"there is no route {quoted(path)}") from None
     allowed = {
         method
         for route in request.app.router.routes
@@ -138,6 +138,6 @@ def _fields_of(error: SokovanError) -> list[FieldProblem]:
 
 
 def _shown(text: str) -> str:
-    """A text that fits one line of a log: no control characters, and not without end."""
+    """The text on one line, without control characters, of bounded length."""
     cut = text.replace("\n", " ") if len(text) <= DETAIL_MAX else f"{text[:DETAIL_MAX]}…"
     return cut if cut.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in cut)

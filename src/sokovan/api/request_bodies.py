@@ -1,4 +1,4 @@
-"""Reading what clients send: strictly, with every problem named by its place."""
+"""Parses request bodies strictly; every problem is located by path."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ B = TypeVar("B")
 
 PROBLEMS_MAX = 50
 JSON_MEDIA = "application/json"
-# The name of a variant, which pydantic puts at the end of a place that may hold several.
+# Union variants, which pydantic appends to the path.
 _VARIANTS = frozenset({"int", "float", "str", "bool", "list[str]"})
 
 _adapters: dict[type, TypeAdapter[Any]] = {}
@@ -47,20 +47,20 @@ def parsed(text: bytes, kind: type[B]) -> B:
 
 
 def field_problems(found: Iterable[Mapping[str, Any]]) -> list[Problem]:
-    """What pydantic found wrong, each place once with all that it says about it."""
-    told: dict[str, list[str]] = {}
+    """Pydantic's errors as problems, one per path."""
+    found_at: dict[str, list[str]] = {}
     for one in found:
         place = list(one["loc"])
         if len(place) > 1 and place[-1] in _VARIANTS:
             place.pop()
-        messages = told.setdefault("/".join(str(part) for part in place) or "body", [])
+        messages = found_at.setdefault("/".join(str(part) for part in place) or "body", [])
         if one["msg"] not in messages:
             messages.append(one["msg"])
-    return [Problem(where, _sentence(messages)) for where, messages in list(told.items())[:PROBLEMS_MAX]]
+    return [Problem(where, _sentence(messages)) for where, messages in list(found_at.items())[:PROBLEMS_MAX]]
 
 
 def _adapter(kind: type[B]) -> TypeAdapter[B]:
-    """Made once for each type: that takes longer than reading a body."""
+    """The cached adapter of a type: creating one is slower than parsing a body."""
     if kind not in _adapters:
         _adapters[kind] = TypeAdapter(kind)
     return _adapters[kind]

@@ -1,4 +1,4 @@
-"""Whether the scheduling policy of a pool is one that a cycle can run."""
+"""Validates the scheduling policy of a scaling group."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from sokovan.domain.errors import InvalidSpec
 from sokovan.scheduling.profile import ACTIONS_TO_COME, UnsupportedAction, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
-# Names of the profile that a scaling group writes in another place; both could contradict each other.
+# Profile keys that a scaling group sets elsewhere, rejected here to avoid contradictions.
 WRITTEN_ELSEWHERE = {"sequencer": "`scheduler`", "selector": "`agent_selector`", "options": "keys of their own"}
 
 
 def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
-    """Refuse a policy that no cycle could run.
+    """Reject a policy that the scheduler cannot run.
 
     Raises InvalidSpec, UnknownPlugin, UnsupportedAction.
     """
@@ -22,8 +22,8 @@ def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
         if key in group.scheduler_opts:
             raise _wrong_option(group, key, f"is written as {written}")
     for key, value in group.scheduler_opts.items():
-        if _is_endless(value):
-            raise _wrong_option(group, key, "holds a number that JSON does not have")
+        if _has_non_finite(value):
+            raise _wrong_option(group, key, "contains a number that JSON cannot represent")
     profile = profile_of(group)
     plugins.sequencer(profile.sequencer)
     plugins.selector(profile.selector)
@@ -41,10 +41,10 @@ def _wrong_option(group: ScalingGroup, key: str, problem: str) -> InvalidSpec:
     return InvalidSpec(what=what, field=field, value=group.scheduler_opts[key], problem=problem)
 
 
-def _is_endless(value: object) -> bool:
-    """Whether there is an infinity, or no number at all, where a number should be."""
+def _has_non_finite(value: object) -> bool:
+    """Whether the value contains an infinity or NaN."""
     if isinstance(value, dict):
-        return any(_is_endless(item) for item in value.values())
+        return any(_has_non_finite(item) for item in value.values())
     if isinstance(value, list):
-        return any(_is_endless(item) for item in value)
+        return any(_has_non_finite(item) for item in value)
     return isinstance(value, float) and not math.isfinite(value)

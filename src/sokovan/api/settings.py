@@ -1,4 +1,4 @@
-"""What an operator may choose about the API."""
+"""Settings of the API."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLimits:
-    """How streams behave: watching, following logs, running commands.
+    """Limits of streams: watching, following logs, running commands.
 
-    `idle_s` is how long a stream is silent before it says that it is alive, `recheck_s`
-    how often its key is looked at again, `reread_s` how often the store is read although
-    nothing was heard.
+    `idle_s` is the keep-alive interval, `recheck_s` the interval of checking the key
+    again, `reread_s` the interval of reading the store without events.
     """
 
     streams_max: int = 1_000
@@ -33,7 +32,7 @@ class StreamLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """Limits and secrets of the API. The pepper is kept out of every printed form."""
+    """Limits and secrets of the API; `repr` omits the pepper."""
 
     pepper: bytes = field(repr=False)
     allowed_hosts: tuple[str, ...] = LOOPBACK
@@ -41,7 +40,7 @@ class ApiSettings:
     requests_per_s: int = 2_000
     requests_burst: int = 4_000
     failures_per_minute: int = 10
-    # A revoked key is refused after this at the latest; open streams look once more in `recheck_s`.
+    # A revoked key is rejected after this at the latest; open streams check again every `recheck_s`.
     principal_kept_s: float = 2.0
     streams: StreamLimits = field(default_factory=StreamLimits)
 

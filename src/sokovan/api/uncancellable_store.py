@@ -1,7 +1,7 @@
-"""A store whose units of work are finished, whatever becomes of whoever asked.
+"""Shields transactions from request cancellation.
 
-A client that hangs up ends its stream at any moment, also in the middle of a
-statement. Half a statement costs a connection, which the next request would have used.
+A client that disconnects may cancel its request in the middle of a statement, which would
+cost a database connection.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ R = TypeVar("R")
 
 
 class UncancellableStore:
-    """The Store port; who is cancelled leaves at once, and his work is finished."""
+    """The Store port; a cancelled caller returns at once, its transaction completes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._begun: set[asyncio.Task[Any]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Callable[[UnitOfWork], Awaitable[R]], *, fence: Fence | None = None) -> R:
         """See the port."""
-        return await self._finished(self._store.run(work, fence=fence))
+        return await self._shielded(self._store.run(work, fence=fence))
 
     async def run_batched(self, work: BatchedWork[T, R], item: T) -> R:
         """See the port."""
-        return await self._finished(self._store.run_batched(work, item))
+        return await self._shielded(self._store.run_batched(work, item))
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
         """See the port."""
-        return await self._finished(self._store.read(work))
+        return await self._shielded(self._store.read(work))
 
     async def prune(self, *, older_than_s: float) -> int:
         """See the port."""
@@ -45,22 +45,22 @@ class UncancellableStore:
         return self._store.outbox
 
     async def close(self) -> None:
-        """See the port; what was begun comes to its end first."""
+        """See the port; waits for running transactions first."""
         await self.settle()
         await self._store.close()
 
     async def settle(self) -> None:
-        """Wait for what nobody waits for any more."""
-        await asyncio.gather(*self._begun, return_exceptions=True)
+        """Wait for transactions whose callers were cancelled."""
+        await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def _finished(self, work: Coroutine[Any, Any, R]) -> R:
+    async def _shielded(self, work: Coroutine[Any, Any, R]) -> R:
         task = asyncio.create_task(work)
-        self._begun.add(task)
-        task.add_done_callback(self._ended)
+        self._running.add(task)
+        task.add_done_callback(self._done)
         return await asyncio.shield(task)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._begun.discard(task)
-        # Asked for here, so that nobody complains about an error that nobody waited for.
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        # Retrieve the exception, so that asyncio does not log it as never retrieved.
         if not task.cancelled():
             task.exception()

@@ -1,1 +1,1 @@
-"""The nouns of the system and the laws they keep. Standard library only."""
+"""Domain types and the invariants they keep. Standard library only."""

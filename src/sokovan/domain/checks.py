@@ -1,4 +1,4 @@
-"""The few checks that many specs share; each names the field and quotes the value."""
+"""Checks shared by specs; each error names the field and quotes the value."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TypeVar
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.slots import AMOUNT_MAX, ResourceSlot, SlotLimits
 
-# What a column of the database and of the scheduler can hold.
-WHOLE_MAX = 2**63 - 1
+# The largest value of database and scheduler columns.
+INT64_MAX = 2**63 - 1
 LABELS_MAX = 64
 LABEL_TEXT_MAX = 256
 
 K = TypeVar("K")
 
 
-def require_int(value: object, *, what: str, field: str, least: int = -WHOLE_MAX, most: int = WHOLE_MAX) -> int:
-    """`value` if it is a whole number within its bounds; raises InvalidSpec."""
+def require_int(value: object, *, what: str, field: str, least: int = -INT64_MAX, most: int = INT64_MAX) -> int:
+    """Return `value` if it is an integer within its bounds. Raises InvalidSpec."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidSpec(what=what, field=field, value=value, problem="must be a whole number")
     if value < least:
@@ -29,7 +29,7 @@ def require_int(value: object, *, what: str, field: str, least: int = -WHOLE_MAX
 
 
 def require_kind(value: object, kind: type[K], *, what: str, field: str) -> K:
-    """`value` if it is of this type: a text that looks like a status is not one."""
+    """Return `value` if it is of this type, without coercion. Raises InvalidSpec."""
     if isinstance(value, kind):
         return value
     form = f"one of {', '.join(kind)}" if issubclass(kind, StrEnum) else f"of type {kind.__name__}"
@@ -37,13 +37,13 @@ def require_kind(value: object, kind: type[K], *, what: str, field: str) -> K:
 
 
 def require_tuple(values: object, kind: type, *, what: str, field: str) -> None:
-    """A tuple of one type: a single text is not taken for its letters."""
+    """Require a tuple of one type; a single string does not count as a tuple."""
     if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
         raise InvalidSpec(what=what, field=field, value=values, problem=f"must be a tuple of type {kind.__name__}")
 
 
 def require_labels(labels: object, *, what: str, field: str = "labels") -> None:
-    """Labels are few, short texts by short names."""
+    """Require at most LABELS_MAX labels with short, printable names and values."""
     if not isinstance(labels, Mapping) or len(labels) > LABELS_MAX:
         raise InvalidSpec(
             what=what, field=field, value=labels, problem=f"must be a mapping of at most {LABELS_MAX} labels"
@@ -61,7 +61,7 @@ def require_labels(labels: object, *, what: str, field: str = "labels") -> None:
 
 
 def require_slots(slots: object, *, what: str, field: str = "slots") -> None:
-    """A ResourceSlot whose amounts fit the columns of the scheduler."""
+    """Require a ResourceSlot whose amounts fit the scheduler's columns."""
     if not isinstance(slots, ResourceSlot):
         raise InvalidSpec(what=what, field=field, value=slots, problem="must be a ResourceSlot")
     for slot, amount in slots.items():
@@ -70,6 +70,6 @@ def require_slots(slots: object, *, what: str, field: str = "slots") -> None:
 
 
 def require_limits(limits: object, *, what: str, field: str) -> None:
-    """Limits of one object: SlotLimits, each an amount that slots may have."""
+    """Require SlotLimits whose amounts are valid slot amounts."""
     amounts = require_kind(limits, SlotLimits, what=what, field=field)
     require_slots(ResourceSlot(amounts), what=what, field=field)

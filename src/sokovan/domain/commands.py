@@ -1,7 +1,7 @@
-"""What a kernel is told to do: an argument list, an environment, paths.
+"""The command, environment and paths of a kernel, validated.
 
-No shell ever sees these: a command is a list, and a text that could end it early
-(a NUL) or name another place (..) is refused where it is written down.
+No shell sees these: a command is an argument list, and a string with a NUL or a path with
+`..` is rejected on input.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ ARGUMENTS_MAX = 1_000
 COMMAND_BYTES_MAX = 128 << 10
 ENVIRONMENT_BYTES_MAX = 64 << 10
 PATH_MAX = 1_024
-# Set by the system for every kernel; a user who sets them would contradict it.
+# Set by the system for every kernel; users may not set them.
 RESERVED_PREFIX = "SOKOVAN_"
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 
 
 def require_command(command: object, *, what: str) -> None:
-    """A tuple of texts without NUL, of bounded size; empty means the image's own."""
+    """Require strings without NUL, of bounded size; empty means the image's own."""
     if not isinstance(command, tuple) or not all(isinstance(part, str) for part in command):
         raise InvalidSpec(what=what, field="command", value=command, problem="must be a list of texts")
     if len(command) > ARGUMENTS_MAX or sum(_size(part) for part in command) > COMMAND_BYTES_MAX:
@@ -34,7 +34,7 @@ def require_command(command: object, *, what: str) -> None:
 
 
 def require_environment(environment: object, *, what: str) -> None:
-    """Variables by name, bounded, none that the system sets itself."""
+    """Require valid variables of bounded size, none of them set by the system."""
     if not isinstance(environment, Mapping):
         raise InvalidSpec(what=what, field="environment", value=environment, problem="must be a mapping")
     size = 0
@@ -51,7 +51,7 @@ def require_environment(environment: object, *, what: str) -> None:
 
 
 def is_plain_path(path: object) -> bool:
-    """An absolute path that says where it leads: no .., no control characters."""
+    """Whether it is an absolute path without `..` and control characters."""
     return (
         isinstance(path, str)
         and path.startswith("/")
@@ -62,7 +62,7 @@ def is_plain_path(path: object) -> bool:
 
 
 def _is_text(text: str) -> bool:
-    """Whether a program can be given it: no NUL, and nothing that UTF-8 cannot write."""
+    """Whether it can be passed to a program: no NUL, and encodable as UTF-8."""
     try:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""What has happened, in the past tense.
+"""Domain events, named in the past tense.
 
-An event is a hint that something changed and never the only copy of a fact: it
-may be lost, repeated or late, and whoever hears it reads the store.
+An event is a hint that something changed and never the only copy of a fact: it may be
+lost, repeated or late, and consumers read the store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMoved(Event):
-    """A session took a move of its table."""
+    """A session changed its status."""
 
     session_id: SessionId
     before: SessionStatus
@@ -38,11 +38,10 @@ class SessionMoved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictsChanged(Event):
-    """Sessions that wait have a reason that they did not have before.
+    """The pending reason of waiting sessions changed.
 
-    For a place, or for an image: how far it is counts as a reason.
-
-    One event for many of them: where thousands wait, they hear of a new reason together.
+    Progress of an image pull counts as a reason. One event covers many sessions:
+    thousands may get the same new reason at once.
     """
 
     session_ids: tuple[SessionId, ...]
@@ -51,7 +50,7 @@ class VerdictsChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelMoved(Event):
-    """A kernel took a move of its table."""
+    """A kernel changed its status."""
 
     kernel_id: KernelId
     session_id: SessionId
@@ -62,7 +61,7 @@ class KernelMoved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMoved(Event):
-    """An agent took a move of its table."""
+    """An agent changed its status."""
 
     agent_id: AgentId
     incarnation: int
@@ -73,7 +72,7 @@ class AgentMoved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentMoved(Event):
-    """A deployment took a move of its table."""
+    """A deployment changed its status."""
 
     deployment_id: DeploymentId
     before: DeploymentStatus
@@ -83,7 +82,7 @@ class DeploymentMoved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteMoved(Event):
-    """A route took a move of its table."""
+    """A route changed its status."""
 
     route_id: RouteId
     before: RouteStatus
@@ -93,7 +92,7 @@ class RouteMoved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentScaled(Event):
-    """Another number of replicas is wanted."""
+    """The desired number of replicas changed."""
 
     deployment_id: DeploymentId
     replicas_before: int
@@ -102,7 +101,7 @@ class DeploymentScaled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEnrolled(Event):
-    """An agent joined, or came back with a new incarnation."""
+    """An agent enrolled, for the first time or with a new incarnation."""
 
     agent_id: AgentId
     incarnation: int
@@ -110,7 +109,7 @@ class AgentEnrolled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeIssued(Event):
-    """What an extension has to say about something that was committed with it."""
+    """A notice of an extension, committed with the change it is about."""
 
     topic: str
     about: str
@@ -134,13 +133,13 @@ KINDS: dict[str, type[Event]] = {
 
 
 def event_to_plain(event: Event) -> dict[str, Any]:
-    """An event as JSON has it, with its kind."""
+    """The event as a plain mapping, with its type name."""
     return {"event": type(event).__name__, **to_plain(event)}
 
 
 def event_from_plain(value: Mapping[str, Any]) -> Event:
-    """The event of a plain mapping. Raises InvalidDocument, for unknown kinds too."""
+    """The event of a plain mapping. Raises InvalidDocument, also for unknown types."""
     kind = KINDS.get(str(value.get("event")))
     if kind is None:
-        raise InvalidDocument(key="event", problem=f"{value.get('event')!r} is no kind of event that is known here")
+        raise InvalidDocument(key="event", problem=f"{value.get('event')!r} is not a known event type")
     return from_plain(kind, {name: item for name, item in value.items() if name != "event"}, key="event")

@@ -1,4 +1,4 @@
-"""Names and ids, one type each: a session's id is never passed for a kernel's."""
+"""Names and ids, each of its own type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_name(text: object) -> bool:
 
 
 def checked_name(text: object, *, what: str) -> str:
-    """`text` if it may name a `what`; raises InvalidName otherwise."""
+    """Return `text` if it is a valid name. Raises InvalidName."""
     if not isinstance(text, str) or not is_name(text):
         raise InvalidName(what=what, name=text)
     return text

@@ -1,4 +1,4 @@
-"""Limits that are set on an owner: how much, how many, how urgent."""
+"""Resource limits of an owner: slots, sessions, kernels and priority."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sokovan.domain.slots import NO_LIMITS, SlotLimits
 
 
 class Scope(StrEnum):
-    """On whom a limit is set."""
+    """The kind of owner that a limit applies to."""
 
     KEYPAIR = auto()
     USER = auto()
@@ -21,10 +21,10 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResourcePolicy:
-    """What an owner may use at one time. None means: no limit of this kind.
+    """The concurrent usage that an owner is limited to; None means no limit.
 
-    `slots_max` limits only the slots it names: an owner limited to eight devices
-    may use any amount of memory.
+    `slots_max` limits only the slots it names: an owner limited to eight devices may use
+    any amount of memory.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Sessions as people ask for them: kernels, minimums, closeness, order, time."""
+"""Session specs: kernels, minimums, topology, dependencies, time."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from sokovan.domain.tenancy import Owner
 
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)
-# Below are those that only the machine's administrator may open.
+# Ports below are privileged.
 PORT_RANGE = (1_024, 65_535)
 
 
 class SessionType(StrEnum):
-    """What a session is for."""
+    """The kind of work that a session does."""
 
     INTERACTIVE = auto()
     BATCH = auto()
@@ -40,10 +40,10 @@ class SessionType(StrEnum):
 
 
 class TopologyMode(StrEnum):
-    """How strictly closeness is meant."""
+    """Whether a topology constraint is mandatory."""
 
-    HARD = auto()  # not closer together than this: do not start
-    SOFT = auto()  # as close together as there is room
+    HARD = auto()  # do not start unless the constraint can be met
+    SOFT = auto()  # as close together as possible
 
 
 class Preemption(StrEnum):
@@ -54,14 +54,14 @@ class Preemption(StrEnum):
 
 
 class LostPolicy(StrEnum):
-    """What becomes of a session whose agent is gone for good."""
+    """How a session reacts when one of its agents is lost for good."""
 
     END = auto()
     REQUEUE = auto()
 
 
 class EndPolicy(StrEnum):
-    """Which kernels' own end is the end of the session. A failure ends it in any case."""
+    """The kernels whose exit ends the session; a failure always ends it."""
 
     ALL = auto()
     MAIN = auto()
@@ -70,7 +70,7 @@ class EndPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder of the machine that the kernels see at `target`."""
+    """A directory of the agent, mounted in the kernels at `target`."""
 
     source: str
     target: str
@@ -89,7 +89,7 @@ class Mount:
 
 
 class ServiceProtocol(StrEnum):
-    """What is spoken at a service port."""
+    """The protocol of a service port."""
 
     HTTP = auto()
     TCP = auto()
@@ -97,7 +97,7 @@ class ServiceProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServicePort:
-    """A port at which a session's main kernel serves others, by a name."""
+    """A named port at which the session's main kernel serves."""
 
     name: str
     port: int
@@ -129,10 +129,10 @@ class TopologyConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Kernels whose label `by` has the same value form one kernel group.
+    """Kernels with the same value of label `by` form one kernel group.
 
-    A group is ready with `size` kernels; the session needs `min_groups` ready
-    groups of this partition. Each group may have a closeness of its own.
+    A group is ready with `size` kernels; the session needs `min_groups` ready groups of
+    this partition. Each group may have a topology constraint of its own.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """One kernel: what it asks for and where it may go."""
+    """One kernel: its requested resources and placement constraints."""
 
     kernel_id: KernelId
     slots: ResourceSlot
@@ -187,16 +187,16 @@ class KernelSpec:
 
     @property
     def best_effort(self) -> bool:
-        """Whether the kernel asks for nothing and runs wherever there is a place."""
+        """Whether the kernel requests no slots, and fits on any agent."""
         return not self.slots
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSpec:
-    """What a user submits. Valid by construction.
+    """A session to schedule. Valid by construction.
 
-    `min_kernels` is the gang minimum: all kernels if not given; 0 or 1 means that
-    each kernel may start alone. `group_minimums` bound it per kernel group.
+    `min_kernels` is the gang minimum: all kernels if not given; 0 or 1 means that each
+    kernel may start alone. `group_minimums` bound it per kernel group.
     """
 
     session_id: SessionId
@@ -235,7 +235,7 @@ class SessionSpec:
         for dependency in self.dependencies:
             checked_name(dependency, what="session")
         if self.session_id in self.dependencies:
-            raise self._wrong("dependencies", self.session_id, "a session cannot wait for itself")
+            raise self._wrong("dependencies", self.session_id, "a session cannot depend on itself")
 
     @property
     def gang_size(self) -> int:

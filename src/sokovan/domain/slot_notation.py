@@ -1,7 +1,7 @@
-"""How people write slot amounts, and how we write them back.
+"""Parses and formats slot amounts such as `mem=1.5Gi`.
 
-A form is exact or refused: `mem=1.5Gi` is 1610612736 bytes, `cpu=0.0005` is finer
-than a millicore and therefore an error, never a rounding.
+Conversion is exact or rejected: `mem=1.5Gi` is 1610612736 bytes, `cpu=0.0005` is finer
+than a millicore and therefore an error, never rounded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sokovan.domain.slots import AMOUNT_MAX, ResourceSlot, checked_slot_name
 
 @dataclass(frozen=True)
 class SlotKind:
-    """How the amounts of a family of slots are counted, written and read."""
+    """The unit, the suffixes and the scale of a family of slots."""
 
     name: str
     matches: str
@@ -46,7 +46,7 @@ _NUMBER = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)([A-Za-z]{0,3})", re.ASCII
 
 
 def kind_of(slot: str) -> SlotKind:
-    """How amounts of this slot are counted; the name decides."""
+    """The kind of a slot, determined by its name."""
     if slot == "cpu":
         return CPU
     if slot == "mem" or slot.endswith(".mem"):
@@ -110,7 +110,7 @@ def parse_amount(slot: str, given: object) -> int:
 
 
 def format_slots(slots: ResourceSlot) -> str:
-    """Slots as a person would write them; `parse_slots` reads them back.
+    """Slots in the form that `parse_slots` reads.
 
     >>> format_slots(ResourceSlot({"cpu": 500, "mem": 4294967296}))
     'cpu=0.5 mem=4Gi'
@@ -130,7 +130,7 @@ def format_amount(slot: str, amount: int) -> str:
         return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)
     if kind is not MEMORY:
         return str(amount)
-    # Of two forms of one length min() keeps the first, so binary units win a tie.
+    # min() keeps the first of two forms of one length, so binary units win a tie.
     exact = [
         f"{amount // factor.numerator}{suffix}"
         for suffix, factor in {**_BINARY, **_DECIMAL}.items()
@@ -140,7 +140,7 @@ def format_amount(slot: str, amount: int) -> str:
 
 
 def _number_text(slot: str, given: object) -> str:
-    """What was written, as a text. YAML and JSON turn `0.5` into a float: its shortest decimal is what was meant."""
+    """The amount as text; a float, as YAML gives for `0.5`, in its shortest form."""
     if isinstance(given, str):
         return given
     if isinstance(given, bool) or not isinstance(given, int | float):

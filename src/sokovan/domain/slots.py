@@ -1,8 +1,7 @@
-"""Resource amounts: named slots, whole numbers only.
+"""Resource amounts: named slots with integer amounts.
 
-Every amount is an integer in the smallest unit of its slot: cpu in millicores,
-memory in bytes, device counts in pieces, shares in thousandths. How people
-write and read them is in `slot_forms`.
+Every amount is an integer in the smallest unit of its slot: cpu in millicores, memory in
+bytes, devices as a count, shares in thousandths. `slot_notation` parses and formats them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from fractions import Fraction
 
 from sokovan.domain.errors import InvalidSlots, SlotUnderflow, UnknownSlot, quoted
 
-# Columns of amounts are int64, and a cluster's total is a sum over thousands of agents: 2**53 leaves room for it.
+# Amounts are stored as int64, and a cluster's total sums thousands of agents: 2**53 leaves room for that.
 AMOUNT_MAX = 2**53
 UNLIMITED = 2**62
 NAME_MAX = 64
@@ -22,7 +21,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*", re.ASCII)
 
 
 class ResourceSlot(Mapping[str, int]):
-    """An immutable vector of slot amounts; a slot that is not there is 0.
+    """An immutable vector of slot amounts; a missing slot is 0.
 
     Zero amounts are not kept, so that two vectors are equal exactly when they
     hold the same amounts.
@@ -42,7 +41,7 @@ class ResourceSlot(Mapping[str, int]):
 
     @classmethod
     def _trusted(cls, amounts: dict[str, int]) -> ResourceSlot:
-        """Amounts that follow from checked ones; checking them again would cost more than the arithmetic."""
+        """Amounts computed from checked ones, not checked again for speed."""
         slots = cls.__new__(cls)
         slots._amounts = {slot: amounts[slot] for slot in sorted(amounts) if amounts[slot]}
         slots._hash = None
@@ -79,7 +78,7 @@ class ResourceSlot(Mapping[str, int]):
         return ResourceSlot._trusted({slot: self[slot] + other[slot] for slot in self._amounts | other._amounts})
 
     def __sub__(self, other: ResourceSlot) -> ResourceSlot:
-        """What is left after `other` is taken away. Raises SlotUnderflow: a debt is never hidden."""
+        """The difference. Raises SlotUnderflow if an amount would be negative."""
         for slot, amount in other.items():
             if amount > self[slot]:
                 raise SlotUnderflow(slot=slot, have=self[slot], taken=amount)
@@ -91,7 +90,7 @@ class ResourceSlot(Mapping[str, int]):
         return ResourceSlot._trusted({slot: amount * times for slot, amount in self.items()})
 
     def fits(self, room: ResourceSlot) -> bool:
-        """Whether every amount asked for is there in `room`."""
+        """Whether every amount is available in `room`."""
         return all(amount <= room[slot] for slot, amount in self.items())
 
     def shortfall(self, room: ResourceSlot) -> ResourceSlot:
@@ -116,7 +115,7 @@ class SlotLimits(Mapping[str, int]):
         self._limits = {slot: checked[slot] for slot in sorted(checked)}
 
     def __getitem__(self, slot: str) -> int:
-        """The limit of a slot; the largest amount there is where none is set."""
+        """The limit of a slot; UNLIMITED if none is set."""
         return self._limits.get(slot, UNLIMITED)
 
     def __iter__(self) -> Iterator[str]:
@@ -138,7 +137,7 @@ class SlotLimits(Mapping[str, int]):
         return f"SlotLimits({', '.join(f'{slot}={limit}' for slot, limit in self.items())})"
 
     def exceeded_by(self, used: ResourceSlot) -> ResourceSlot:
-        """By how much `used` passes each limit; empty exactly when it passes none."""
+        """How far `used` exceeds each limit; empty exactly when it exceeds none."""
         return ResourceSlot({slot: max(0, used[slot] - limit) for slot, limit in self.items()})
 
 
@@ -159,8 +158,8 @@ def dominant_share(used: ResourceSlot, capacity: ResourceSlot) -> Fraction:
 
     DRF serves the owner with the smallest dominant share first. Fractions, not
     floats: two owners with equal shares must compare equal on every machine.
-    A slot that the cluster does not have counts as fully taken, so that asking
-    for the impossible never buys priority.
+    A slot that the cluster does not have counts as fully used, so that an impossible
+    request never gains priority.
 
     >>> dominant_share(ResourceSlot({"cpu": 2, "gpu": 3}), ResourceSlot({"cpu": 8, "gpu": 4}))
     Fraction(3, 4)
@@ -170,7 +169,7 @@ def dominant_share(used: ResourceSlot, capacity: ResourceSlot) -> Fraction:
 
 
 def require_known(slots: ResourceSlot, known: Iterable[str], *, where: str) -> None:
-    """Refuse a slot that `where` does not know: missing is 0, unknown an error."""
+    """Reject slots that are not among `known`. Raises UnknownSlot."""
     names = frozenset(known)
     for slot in slots:
         if slot not in names:
@@ -178,7 +177,7 @@ def require_known(slots: ResourceSlot, known: Iterable[str], *, where: str) -> N
 
 
 def checked_slot_name(name: object, *, given: object) -> str:
-    """`name` if a slot may be called so; raises InvalidSlots that quotes `given`."""
+    """Return `name` if it is a valid slot name. Raises InvalidSlots quoting `given`."""
     if isinstance(name, str) and len(name) <= NAME_MAX and _NAME.fullmatch(name):
         return name
     raise InvalidSlots(

@@ -1,4 +1,4 @@
-"""Who owns work: domains hold groups (projects) and users, users hold keypairs."""
+"""Owners: domains contain groups (projects) and users, users have keypairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_OWNER_NAME = "default"
 
 
 class Role(StrEnum):
-    """What a user may do: everything, everything in the own domain, or own things."""
+    """The permissions of a user: everything, its domain, or its own objects."""
 
     ADMIN = "admin"
     DOMAIN_ADMIN = "domain-admin"
@@ -21,7 +21,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The widest tenant: a company, a faculty."""
+    """The top-level tenant: a company, a faculty."""
 
     name: str
     policy: str | None = None
@@ -67,7 +67,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Keypair:
-    """A credential of a user, with limits of its own; its secret never comes here."""
+    """A credential of a user, with limits of its own; without its secret."""
 
     access_key: AccessKey
     user: str
@@ -97,7 +97,7 @@ class Owner:
         checked_name(self.access_key, what="access key")
 
     def __hash__(self) -> int:
-        """By keypair and group alone: owners are looked up often, and a keypair has one user."""
+        """Hash keypair and group only, for speed; a keypair belongs to one user."""
         return hash((self.access_key, self.group))
 
 

@@ -1,1 +1,1 @@
-"""What the inside asks of the outside: small Protocols with promises."""
+"""Ports: the Protocols that adapters implement, with their contracts."""

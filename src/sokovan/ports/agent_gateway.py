@@ -1,8 +1,8 @@
-"""The way to agents: requests that may be repeated, and what agents report.
+"""Idempotent requests to agents, and the reports they answer with.
 
-An agent dials out and is there or not; nobody waits for it with a transaction
-open. What it was asked for is committed first, and what it reports is compared
-with that, so a lost request or answer costs a period and nothing else.
+Agents dial out to the manager; no transaction stays open while one is awaited. The
+desired state is committed first and agent reports are compared with it, so a lost request
+or response costs one period.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from sokovan.wire.frames import CreateKernel
 
 
 class AgentUnreachable(SokovanError):
-    """An agent did not answer in time; whether it heard the request is not known."""
+    """An agent did not answer in time; it may have received the request."""
 
     code = "agent-unreachable"
-    hint = "check that the agent runs and reaches the manager; the request is repeated by itself"
+    hint = "check that the agent runs and can reach the manager; the request is retried automatically"
 
     def __init__(self, *, agent_id: str, problem: str) -> None:
         self.agent_id, self.problem = agent_id, problem
@@ -30,13 +30,13 @@ class AgentUnreachable(SokovanError):
 
 
 class AgentRefused(SokovanError):
-    """An agent will not do it: another incarnation, a tombstone, no room.
+    """An agent rejected a request: other incarnation, tombstone, no capacity.
 
-    `reason` is the agent's word for it, for programs.
+    `reason` is the agent's code for it.
     """
 
     code = "agent-refused"
-    hint = "the detail says why; the next cycle decides again on what is true now"
+    hint = "see the detail; the next scheduling cycle decides again on the current state"
 
     def __init__(self, *, agent_id: str, problem: str, reason: str = "") -> None:
         self.agent_id, self.problem, self.reason = agent_id, problem, reason
@@ -44,7 +44,7 @@ class AgentRefused(SokovanError):
 
 
 class ImageState(StrEnum):
-    """What an agent can say of an image."""
+    """The state of an image on an agent."""
 
     READY = auto()
     PULLING = auto()
@@ -63,10 +63,10 @@ class ImageReport:
 
 @dataclass(frozen=True, slots=True)
 class GoneProof:
-    """An agent's word on a kernel that was to end: whether nothing of it runs.
+    """An agent's answer to a stop request: whether nothing of the kernel runs.
 
-    `gone` is a proof: the agent has written a tombstone, and refuses to create this
-    attempt ever again.
+    `gone` is a proof: the agent has written a tombstone, and will never create this
+    attempt again.
     """
 
     gone: bool
@@ -75,37 +75,37 @@ class GoneProof:
 
 
 class AgentGateway(Protocol):
-    """Requests to one agent, each of which names the incarnation it is meant for.
+    """Requests to an agent, each for one incarnation of it.
 
-    All may raise AgentUnreachable (try again later) and AgentRefused (decide again).
+    All may raise AgentUnreachable (retry later) and AgentRefused (decide again).
     """
 
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
-        """Have an image made ready; answers at once with how far it is."""
+        """Request an image; returns its current state at once."""
 
     async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
-        """Have a kernel started, once per (kernel, attempt)."""
+        """Start a kernel, once per (kernel, attempt)."""
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
     ) -> GoneProof:
-        """Have a kernel ended; also one that the agent has never heard of."""
+        """Stop a kernel; also one that the agent does not know."""
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
-        """What is kept of an ended kernel is no longer needed."""
+        """Let the agent delete the logs and state of an ended kernel."""
 
     async def read_log(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, *, offset: int, limit: int
     ) -> LogPart:
-        """A part of a kernel's output."""
+        """Read a part of a kernel's output."""
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
     ) -> KernelExecution:
-        """Run a further command inside a running kernel.
+        """Run another command inside a running kernel.
 
-        Raises AgentUnreachable, AgentRefused when entered.
+        Raises AgentUnreachable, AgentRefused on entry.
         """
 
     def connected(self, agent_id: AgentId) -> bool:
-        """Whether the agent has a link to this manager now."""
+        """Whether the agent is connected to this manager now."""

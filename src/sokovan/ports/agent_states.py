@@ -1,4 +1,4 @@
-"""What agents last said of themselves, for as long as it is fresh."""
+"""Cache of the latest heartbeat of each agent."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sokovan.domain.ids import AgentId, KernelId
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """One kernel as its agent sees it.
+    """The state of one kernel, as its agent reports it.
 
-    `exit_code` once it has ended, and `reason` where more is known of its end.
+    `exit_code` is set once it has ended, `reason` if more is known about the end.
     """
 
     kernel_id: KernelId
@@ -25,11 +25,11 @@ class KernelReport:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """One heartbeat: everything that the agent holds, not what changed.
+    """One heartbeat: the full state of the agent, not a difference.
 
-    `sequence` counts the heartbeats of one incarnation. `load` are figures for
-    people (cpu_percent, memory_bytes, ...), which no decision rests on; so is `heard_ms`,
-    when the manager heard it, in milliseconds since 1970.
+    `sequence` counts the heartbeats of one incarnation. `load` (cpu_percent,
+    memory_bytes, ...) and `heard_ms`, when the manager received it in milliseconds since
+    1970, are for display only; no decision depends on them.
     """
 
     agent_id: AgentId
@@ -41,16 +41,16 @@ class AgentState:
 
 
 class AgentStateCache(Protocol):
-    """The latest heartbeat of each agent, as long as it is fresh.
+    """The latest heartbeat of each agent, until it expires.
 
-    Losing the whole cache costs one heartbeat period and nothing else. A cache that
-    does not answer reads as empty and takes no writes; it never raises for that.
+    Losing the whole cache costs one heartbeat period. An unreachable cache reads as empty
+    and ignores writes; it never raises.
     """
 
     async def put(self, state: AgentState, *, ttl_s: float) -> bool:
-        """Keep this state for `ttl_s`, unless a later one is known; whether it was kept.
+        """Store this state for `ttl_s` unless a later one is known; whether it was.
 
-        Later is: a higher incarnation, or a higher sequence of the same.
+        Later means a higher incarnation, or a higher sequence of the same incarnation.
         """
 
     async def get(self, agent_id: AgentId) -> AgentState | None:
@@ -60,7 +60,7 @@ class AgentStateCache(Protocol):
         """Every agent whose state is not stale."""
 
     async def drop(self, agent_id: AgentId) -> None:
-        """Forget an agent that has left."""
+        """Remove an agent that has left."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

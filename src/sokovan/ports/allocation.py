@@ -1,7 +1,7 @@
-"""The allocator: the one door through which a plan becomes fact.
+"""The allocator commits scheduling plans to the store.
 
-An allocator verifies again, at commit time, everything the decision rested on:
-the snapshot it was made from may be old by then.
+At commit time it verifies again everything that the decision was based on: the snapshot
+may be stale by then.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class AllocationError(SokovanError):
 
 
 class AllocationRefused(AllocationError, InsufficientResourcesError):
-    """Somebody else took what was decided upon: slots, devices, kernel places."""
+    """The planned slots, devices or kernel capacity were taken concurrently."""
 
     code = "slots-taken"
-    hint = "nothing was taken; the next scheduling cycle finds another place, or says what is missing"
+    hint = "nothing was taken; the next scheduling cycle finds another agent, or reports what is missing"
 
 
 class SessionNotWaiting(AllocationError):
@@ -48,20 +48,20 @@ class SessionNotWaiting(AllocationError):
 
 
 class AgentChanged(AllocationError):
-    """An agent went away, came back anew, or no longer fits, since the decision."""
+    """An agent left, enrolled again or no longer fits, since the decision."""
 
     code = "agent-changed"
 
 
 class QuotaPassed(AllocationError):
-    """An owner would pass a limit, counting what was committed since the decision."""
+    """An owner would exceed a limit, counting what was committed since the decision."""
 
     code = "quota-passed"
     hint = "wait for sessions of this owner to end, or have an admin raise the limit"
 
 
 class DependencyChanged(AllocationError):
-    """A session that must end well first has not."""
+    """A dependency of the session has not succeeded."""
 
     code = "dependency-not-ended"
 
@@ -74,10 +74,9 @@ class IncompleteGang(AllocationError):
 
 @dataclass(frozen=True, slots=True)
 class AllocationContext:
-    """On whose behalf an allocation happens.
+    """The author and the fence of an allocation.
 
-    `topology` is the mark of the topology that the decision was made on, where the
-    decision rested on one.
+    `topology` is the version of the topology that the decision was based on, if any.
     """
 
     who: str = "scheduler"
@@ -87,9 +86,9 @@ class AllocationContext:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Where the kernels of one session are to go.
+    """The planned agents of the kernels of one session.
 
-    `incarnations` are those of the agents as the decision saw them.
+    `incarnations` are those of the agents in the snapshot of the decision.
     """
 
     session_id: SessionId
@@ -100,7 +99,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class AllocationResult:
-    """What became fact."""
+    """The committed allocation of one session."""
 
     session_id: SessionId
     scheduled_at: datetime
@@ -110,27 +109,27 @@ class AllocationResult:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What became fact, and who lost to what; losers disturb nobody else."""
+    """The committed and the rejected allocations of a batch; they are independent."""
 
     allocated: tuple[AllocationResult, ...]
     refused: Mapping[SessionId, AllocationError]
 
 
 class SchedulingAllocator(ABC):
-    """Turns decisions into facts, exactly once.
+    """Commits placement decisions, exactly once.
 
-    A custom allocator subclasses this (or the SQL one), is found by entry point in
-    the group `sokovan.allocators`, and is chosen by name in the configuration.
+    A custom allocator subclasses this (or the SQL one), is found by entry point in the
+    group `sokovan.allocators`, and is selected by name in the configuration.
     """
 
     name: ClassVar[str] = ""
 
     @abstractmethod
     async def allocate_batch(self, assignments: Sequence[Assignment], context: AllocationContext) -> BatchResult:
-        """Allocate many sessions, each whole or not at all.
+        """Allocate many sessions, each of them completely or not at all.
 
         Raises FencedOut, StoreUnavailable; some of the sessions may have been allocated
-        then, and the next look at the store tells which.
+        then, which the next read of the store shows.
         """
 
     async def allocate(

@@ -9,29 +9,29 @@ from typing import Protocol
 from sokovan.domain.errors import InvalidInput, InvalidName, SokovanError
 from sokovan.domain.ids import is_name
 
-# What a value may be: what both TOML and JSON can hold.
+# The value types that TOML and JSON share.
 ConfigValue = bool | int | float | str | list["ConfigValue"] | dict[str, "ConfigValue"]
 
 
 class ConfigUnavailable(SokovanError):
-    """The configuration cannot be reached; what was read last stays in force."""
+    """The configuration is unreachable; the last values read stay in force."""
 
     code = "config-unavailable"
-    hint = "bring the configuration's server or file back; until then changes are not seen"
+    hint = "restore the configuration's server or file; until then changes have no effect"
 
 
 class ConfigConflict(SokovanError):
-    """Somebody else changed the configuration first."""
+    """The configuration was changed concurrently."""
 
     code = "config-conflict"
-    hint = "read the configuration again and repeat the change on what is there now"
+    hint = "read the configuration again and repeat the change"
 
 
 class UnreadableConfig(InvalidInput):
-    """The configuration is there but is not what its format asks for."""
+    """The configuration exists but is not well-formed."""
 
     code = "unreadable-config"
-    hint = "mend the place named above"
+    hint = "correct the value named above"
 
     def __init__(self, *, path: str, problem: str) -> None:
         self.path, self.problem = path, problem
@@ -40,10 +40,9 @@ class UnreadableConfig(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class ConfigTree:
-    """The whole configuration at one moment.
+    """The whole configuration at one revision.
 
-    Top-level names are sections. `revision` changes with every change and means
-    nothing else; compare it for equality only.
+    Top-level names are sections. `revision` is opaque; compare it for equality only.
     """
 
     values: Mapping[str, ConfigValue]
@@ -51,31 +50,31 @@ class ConfigTree:
 
 
 class ConfigStore(Protocol):
-    """Where the configuration is kept."""
+    """Reads, writes and watches the configuration."""
 
     async def read(self) -> ConfigTree:
-        """The configuration now. Raises ConfigUnavailable, UnreadableConfig."""
+        """The current configuration. Raises ConfigUnavailable, UnreadableConfig."""
 
     async def write(self, changes: Mapping[str, ConfigValue | None], *, expected: str) -> ConfigTree:
         """Set sections (None removes one) if the revision is still `expected`.
 
-        All or nothing, and never half a file. A section is `name` or, for one entry of
-        a section, `name.entry`. Raises ConfigConflict, ConfigUnavailable, InvalidName.
+        Atomic. A section is `name` or, for one entry of a section, `name.entry`. Raises
+        ConfigConflict, ConfigUnavailable, InvalidName.
         """
 
     def watch(self) -> AsyncIterator[ConfigTree | UnreadableConfig]:
-        """Each new state after the call, latest first to come; skips states nobody saw.
+        """Yield each new state after the call; intermediate states may be skipped.
 
-        Survives a server that restarts and a file that is replaced. A state that cannot
-        be read is yielded as the error; the watch goes on.
+        Survives a server restart and a replaced file. A state that cannot be read is
+        yielded as the error; the watch continues.
         """
 
     async def close(self) -> None:
-        """Let go of connections and end all watches."""
+        """Close connections and end all watches."""
 
 
 def section_and_entry(name: str) -> tuple[str, str | None]:
-    """`name` or `name.entry`, taken apart at the first dot. Raises InvalidName."""
+    """Split `name` or `name.entry` at the first dot. Raises InvalidName."""
     section, dot, entry = name.partition(".")
     if not is_name(section) or "/" in section or (dot and not is_name(entry)):
         raise InvalidName(what="section of the configuration", name=name)

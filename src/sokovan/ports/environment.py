@@ -1,4 +1,4 @@
-"""Time, identity, figures: what a decision may not touch by itself."""
+"""Time, identifiers and metrics."""
 
 from __future__ import annotations
 
@@ -6,41 +6,40 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The time, and the only way to wait for it.
+    """The time, and the only way to wait.
 
-    A simulator gives virtual time, so nothing but an adapter may ask the
-    operating system.
+    A simulator gives virtual time, so only adapters may ask the operating system.
     """
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970 in UTC. It may jump; never measure a duration by it."""
+        """Milliseconds since 1970 in UTC. It may jump; do not measure durations with it."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that only ever grow: for durations inside one process."""
+        """Monotonic milliseconds, for durations inside one process."""
 
     async def sleep(self, seconds: float) -> None:
-        """Return after `seconds`; 0 lets others run."""
+        """Return after `seconds`; 0 yields to other tasks."""
 
 
 class IdSource(Protocol):
-    """New identities, never given twice."""
+    """Generates unique identifiers."""
 
     def new(self, prefix: str) -> str:
-        """`prefix`, a hyphen, and a text that sorts by the time of its making."""
+        """`prefix`, a hyphen, and a suffix that sorts by creation time."""
 
 
 class Telemetry(Protocol):
-    """Figures about the work, for whoever watches. Nothing is decided by them.
+    """Metrics. No decision depends on them.
 
-    A name is without prefix and unit suffix rules of any system: `placements_total`,
+    Names have no prefix or unit rules of any backend: `placements_total`,
     `cycle_seconds`. Labels have few values each.
     """
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
-        """Something happened, so many times."""
+        """Increment a counter."""
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        """Something took so long, or was so much."""
+        """Record an observation of a histogram."""
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
-        """There is so much of something now."""
+        """Set a gauge."""

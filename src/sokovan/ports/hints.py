@@ -1,7 +1,7 @@
-"""Hints: somebody should look, soon. They carry no fact and may be set twice.
+"""Hints: named flags that trigger a scan. They carry no data.
 
-A hint is taken before the scan that it causes. One that is set during the scan
-is therefore still there afterwards, and wakes the next scan.
+A hint is taken before the scan that it triggers. A hint set during the scan is therefore
+still there afterwards, and triggers the next scan.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from typing import Protocol
 
 
 class Hints(Protocol):
-    """Named marks that wake whoever waits for them."""
+    """Named flags that wake waiting tasks."""
 
     async def set(self, name: str) -> None:
-        """Leave the hint and wake those who wait; an unanswering bus is no error."""
+        """Set the hint and wake waiting tasks; an unreachable bus is not an error."""
 
     async def take(self, name: str) -> bool:
-        """Clear the hint; whether it was there. True as well if that cannot be known."""
+        """Clear the hint; whether it was set. True if that is not known."""
 
     async def wait(self, names: Collection[str], *, timeout_s: float) -> bool:
-        """Return True as soon as one of the hints is there, False after `timeout_s`.
+        """Return True as soon as one of the hints is set, False after `timeout_s`.
 
-        The hint stays until it is taken. If it cannot be known, waits out the time.
+        The hint stays set until it is taken. If the state is not known, waits for the
+        timeout.
         """
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

@@ -1,4 +1,4 @@
-"""Leases: who leads, by the store's time, with an epoch that fences latecomers."""
+"""Leases for leader election, by the store's time, with a fencing epoch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Lease:
 
     @property
     def fence(self) -> Fence:
-        """What a write of this leader carries."""
+        """The fence for writes of this leader."""
         return Fence(lease=self.name, epoch=self.epoch)
 
 
@@ -27,16 +27,16 @@ class Leases(Protocol):
     """At most one holder per name, by the store's time."""
 
     async def acquire(self, name: str, *, holder: str, ttl_s: float) -> Lease | None:
-        """Take a free or expired lease, or extend one's own; None if another has it.
+        """Acquire a free or expired lease, or extend one's own; None if it is held.
 
-        `holder` is unique to one life of one process: the same text is the same holder.
+        `holder` is unique to one run of one process: the same text is the same holder.
         """
 
     async def renew(self, lease: Lease, *, ttl_s: float) -> Lease | None:
-        """Extend; None if the epoch has moved on, and then the holder must step down."""
+        """Extend the lease; None if the epoch has changed: the holder must step down."""
 
     async def release(self, lease: Lease) -> None:
-        """Give it back before it expires. Late calls do nothing."""
+        """Release the lease before it expires. Late calls do nothing."""
 
     async def current(self, name: str) -> Lease | None:
-        """Who holds it now; None if nobody does or it has expired."""
+        """The current lease; None if it is free or expired."""

@@ -1,7 +1,7 @@
-"""What runs kernels on a machine: processes, or containers.
+"""The runtime that runs kernels on an agent's machine.
 
-A kernel belongs to the runtime, not to whoever started it: it goes on when the
-agent dies, and a new agent finds it again by `observe`.
+A kernel belongs to the runtime, not to the agent process: it continues when the agent
+dies, and a new agent finds it again with `observe`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import KernelId
 from sokovan.wire.frames import CreateKernel
 
-# The reason of a kernel that the machine ended because it needed more memory than it may have.
+# The reason of a kernel that was killed because it exceeded its memory limit.
 OUT_OF_MEMORY = "out-of-memory"
 
 
@@ -23,21 +23,21 @@ class RuntimeFailure(SokovanError):
     """A kernel or its image could not be handled on this machine."""
 
     code = "runtime-failure"
-    hint = "the detail says what the machine refused; mend it there, or let the session try another agent"
+    hint = "see the detail; fix the machine, or let the session run on another agent"
 
 
 class ProgramNotFound(RuntimeFailure):
-    """The program of a command is not there, where the command would run."""
+    """The program of a command does not exist in the kernel's environment."""
 
     code = "program-not-found"
     hint = "check the command and PATH of the session, or choose an image that has the program"
 
 
 class ImageUnavailable(RuntimeFailure):
-    """An image cannot be had: it is not known here, or its installation failed."""
+    """An image is unknown on this machine, or its installation failed."""
 
     code = "image-unavailable"
-    hint = "check its name and its list of requirements; docs/howto/images.md tells how images are made"
+    hint = "check its name and its list of requirements; see docs/howto/images.md"
 
     def __init__(self, *, image: str, problem: str) -> None:
         self.image, self.problem = image, problem
@@ -45,7 +45,7 @@ class ImageUnavailable(RuntimeFailure):
 
 
 class KernelState(StrEnum):
-    """Where a kernel is, as the machine sees it."""
+    """The state of a kernel on its machine."""
 
     STARTING = auto()
     RUNNING = auto()
@@ -55,10 +55,10 @@ class KernelState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One kernel as it is now.
+    """The current state of one kernel.
 
-    `exit_code` is the process's own, or 128 + the signal that ended it. `confinement`
-    says in words what holds it (sandbox, limits), and what does not.
+    `exit_code` is that of the process, or 128 + the signal that ended it. `confinement`
+    describes the sandbox and limits in effect.
     """
 
     kernel_id: KernelId
@@ -73,81 +73,83 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """A piece of a kernel's output.
+    """A part of a kernel's output.
 
-    `offset` counts bytes since the kernel's start; the oldest are dropped first.
+    `offset` counts bytes since the kernel's start; the oldest bytes are dropped first.
     """
 
     offset: int
     data: bytes
-    end: bool = False  # the kernel has ended, and this is all there will be
+    end: bool = False  # the kernel has ended, and no more output follows
 
 
 class KernelRuntime(Protocol):
-    """Runs kernels. Every call may be repeated without harm."""
+    """Runs kernels. Every call is idempotent."""
 
     async def has_image(self, image: str) -> bool:
         """Whether kernels of this image can start at once.
 
-        Raises ImageUnavailable for an image that is not known here.
+        Raises ImageUnavailable for an unknown image.
         """
 
     async def prepare_image(self, image: str, progress: Callable[[str], None]) -> None:
-        """Make an image ready; `progress` gets lines for people. Raises ImageUnavailable."""
+        """Install an image; `progress` receives lines of text. Raises ImageUnavailable."""
 
     async def create(self, launch: CreateKernel) -> None:
         """Start a kernel, once per (kernel, attempt).
 
-        Raises RuntimeFailure, and then nothing runs. One that was forgotten is refused: it ran already.
+        Raises RuntimeFailure if nothing was started; also for an attempt that was
+        forgotten, which has run before.
         """
 
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
-        """Ask it to end, and after `grace_s` make it.
+        """Stop a kernel: SIGTERM, then SIGKILL after `grace_s`.
 
-        All its processes end, also those that hid. Returns at once; `observe` tells when it
-        is over. Unknown kernels are no error.
+        Ends all its processes. Returns at once; `observe` shows when it is done. Unknown
+        kernels are not an error.
         """
 
     async def observe(self) -> Sequence[Observation]:
         """Every kernel of this machine that was not forgotten, by id.
 
-        Also those of an earlier agent. EXITED is a proof: nothing of the kernel runs any more.
+        Also those of an earlier agent process. EXITED is a proof: nothing of the kernel
+        runs any more.
         """
 
     async def forget(self, kernel_id: KernelId, attempt: int) -> None:
-        """Remove what is kept of an ended kernel. Does nothing to one that runs."""
+        """Delete the files of an ended kernel. Does nothing to a running one."""
 
     async def read_log(self, kernel_id: KernelId, attempt: int, *, offset: int, limit: int) -> LogPart:
         """Output from `offset` on, at most `limit` bytes.
 
-        An offset that was dropped moves forward. Raises RuntimeFailure for a kernel that is
-        not known, or was forgotten.
+        An offset that was dropped moves forward. Raises RuntimeFailure for an unknown or
+        forgotten kernel.
         """
 
     def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
-        """Run a further command inside a running kernel.
+        """Run another command inside a running kernel.
 
-        Raises RuntimeFailure when entered.
+        Raises RuntimeFailure on entry.
         """
 
 
 class KernelExecution(Protocol):
-    """A command that runs inside a kernel; an asynchronous context."""
+    """A command that runs inside a kernel; an asynchronous context manager."""
 
     async def __aenter__(self) -> Self:
-        """Start it."""
+        """Start the command."""
 
     async def __aexit__(self, *details: object) -> None:
-        """End it, if it has not ended."""
+        """End the command, if it has not ended."""
 
     async def write(self, data: bytes) -> None:
-        """Give it input; no bytes is the end of input."""
+        """Write input; empty bytes are the end of input."""
 
     async def resize(self, *, rows: int, columns: int) -> None:
-        """Tell its terminal the size of ours."""
+        """Set the size of its terminal."""
 
     def output(self) -> AsyncIterator[bytes]:
-        """What it says, until it ends. One that is not listened to may have to wait."""
+        """Its output, until it ends. Output that is not read blocks the command."""
 
     async def wait(self) -> int:
-        """Its exit code."""
+        """Wait for its exit code."""

@@ -1,4 +1,4 @@
-"""Where a scheduling cycle gets what it looks at."""
+"""The source of the snapshots that scheduling cycles work on."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sokovan.scheduling.snapshot import SystemSnapshot
 
 
 class SnapshotSource(Protocol):
-    """The system as the core wants to see it, kept up to date by what changed.
+    """An incrementally updated view of the system for the scheduler.
 
-    A load after which nothing was written reads next to nothing; a load after a few
-    changes reads those. One source is used by one task at a time. What users used in
-    the past (`history`) is not kept yet, so fair share looks at the present only.
+    A refresh reads only what changed since the last one. One source is used by one task
+    at a time. Past usage of users (`history`) is not kept yet, so fair share considers
+    current usage only.
     """
 
     async def refresh(self) -> bool:
-        """Read what was committed since the last call; whether there was anything."""
+        """Read what was committed since the last call; whether anything changed."""
 
     async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
         """The state as of the last refresh. Raises NotFound for an unknown scaling group."""
@@ -31,11 +31,11 @@ class SnapshotSource(Protocol):
     def incarnation(self, agent_id: AgentId) -> int | None:
         """The incarnation of an agent as of the last refresh."""
 
-    async def remember(
+    async def record_plan(
         self, scaling_group: ScalingGroupName, plan: SchedulingPlan, *, fence: Fence | None = None
     ) -> None:
-        """Store what the next cycle needs of this one. Raises FencedOut."""
+        """Store the plan data that the next cycle needs. Raises FencedOut."""
 
     @property
     def topology(self) -> int:
-        """The mark of the topology as of the last refresh, for the allocator to compare."""
+        """The version of the topology as of the last refresh, for the allocator."""

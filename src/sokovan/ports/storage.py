@@ -1,4 +1,4 @@
-"""The store: units of work that happen whole, once, or not at all."""
+"""The store: atomic units of work, applied exactly once."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from sokovan.ports.repositories.verdicts import VerdictRepository
 T = TypeVar("T")
 R = TypeVar("R")
 
-# A request may be repeated with its key for a week; after that the key is free again.
+# A request can be repeated with its idempotency key for a week; then the key expires.
 REQUESTS_KEPT_S = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The right to write as the leader of something: a lease and its epoch."""
+    """The right to write as a leader: a lease and its epoch."""
 
     lease: str
     epoch: int
 
 
 class UnitOfWork(Protocol):
-    """One transaction; nobody sees what it writes until its end."""
+    """One transaction; its writes are visible after commit."""
 
     @property
     def now_ms(self) -> int:
@@ -48,7 +48,7 @@ class UnitOfWork(Protocol):
 
     @property
     def ledger(self) -> Ledger:
-        """Who holds what."""
+        """The slots that kernels hold."""
 
     @property
     def catalog(self) -> CatalogRepository:
@@ -64,75 +64,74 @@ class UnitOfWork(Protocol):
 
     @property
     def audit(self) -> AuditTrail:
-        """Who did what, in a chain that shows tampering."""
+        """The audit log, tamper-evident by a hash chain."""
 
     @property
     def verdicts(self) -> VerdictRepository:
-        """Why sessions wait."""
+        """The last scheduling verdict of each waiting session."""
 
     @property
     def credentials(self) -> CredentialRepository:
         """Digests of tokens."""
 
     async def emit(self, events: Sequence[Event]) -> None:
-        """Have these events published if, and only if, this unit of work commits."""
+        """Publish these events if, and only if, this unit of work commits."""
 
 
 BatchedWork: TypeAlias = Callable[[UnitOfWork, Sequence[T]], Awaitable[Sequence[R | Exception]]]
 
 
 class Outbox(Protocol):
-    """Events that were committed and wait for the bus."""
+    """Committed events that are not published yet."""
 
     async def publish_pending(self, publish: Callable[[Sequence[Event]], Awaitable[None]], *, limit: int) -> int:
-        """Give up to `limit` batches to `publish`, oldest first; how many went out.
+        """Pass up to `limit` batches to `publish`, oldest first; how many were published.
 
-        What `publish` took is removed. If it raises, everything stays: events go out at
-        least once. `publish` must not use the store, which may wait for it. Raises
-        StoreUnavailable.
+        Published batches are removed. If `publish` raises, all of them stay: events are
+        published at least once. `publish` must not use the store, which may wait for it.
+        Raises StoreUnavailable.
         """
 
 
 class Store(Protocol):
-    """Where facts are kept."""
+    """The transactional store of the system."""
 
     async def run(self, work: Callable[[UnitOfWork], Awaitable[R]], *, fence: Fence | None = None) -> R:
-        """Do `work` in one transaction and return what it returned.
+        """Run `work` in one transaction and return its result.
 
-        `work` may be called again from the beginning after a deadlock, a lost
-        connection or a busy database, so it keeps no state outside itself. Its effect
-        happens exactly once, even where the outcome of a commit is not known at first.
-        Raises FencedOut, StoreUnavailable (nothing was done), OutcomeUnknown (the database
-        went away during the commit for longer than we wait), and whatever `work` raises
-        (after a rollback). `work` uses this unit of work only: on SQLite another one would
-        wait for it.
+        `work` may be retried from the beginning after a deadlock, a lost connection or a
+        busy database, so it keeps no state outside itself. It takes effect exactly once,
+        even if the outcome of a commit is not known at first. Raises FencedOut,
+        StoreUnavailable (nothing was done), OutcomeUnknown (the database was lost during
+        the commit and did not come back in time), and the errors of `work` (after a
+        rollback). `work` uses only this unit of work: on SQLite another one would wait
+        for it.
         """
 
     async def run_batched(self, work: BatchedWork[T, R], item: T) -> R:
-        """Do `work` for an item, together with what others give to it meanwhile.
+        """Run `work` for an item, batched with concurrent calls into one transaction.
 
-        All of it is one transaction.
-
-        `work` is a function or method that is there for good: who gives the same one shares.
-        It gets the items of all who wait and gives a result for each; an exception in the
-        place of a result is raised for that item alone. If `work` itself raises, it
-        is done for each item apart. Nobody waits for a timer: who is alone goes at once.
-        Whether the item of a caller that was cancelled is stored is open. Raises like `run`.
+        `work` is a long-lived function or method: calls with the same one share a batch.
+        It gets the items of all waiting callers and returns a result for each; an
+        exception in place of a result is raised for that item only. If `work` itself
+        raises, it is run for each item separately. There is no batching delay: a single
+        caller runs at once. Whether the item of a cancelled caller is stored is
+        undefined. Raises like `run`.
         """
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
-        """Do `work`, which only reads, on one consistent state. Raises StoreUnavailable."""
+        """Run `work`, which only reads, on one consistent state. Raises StoreUnavailable."""
 
     async def prune(self, *, older_than_s: float) -> int:
-        """Forget what nobody can ask for any more; how many things.
+        """Delete expired data; how many rows.
 
-        Marks of commits older than `older_than_s`, idempotency keys older than
-        `REQUESTS_KEPT_S`, and verdicts on sessions that wait no longer.
+        Commit markers older than `older_than_s`, idempotency keys older than
+        `REQUESTS_KEPT_S`, and verdicts of sessions that no longer wait.
         """
 
     @property
     def outbox(self) -> Outbox:
-        """Events on their way to the bus."""
+        """Committed events that are not published yet."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

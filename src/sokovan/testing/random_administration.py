@@ -83,4 +83,4 @@ class RandomAdministration:
         plan = SchedulingPlan(reservations=kept, cursors=cursors)
         source = SqlSnapshots(self._cluster.store)
         await source.refresh()
-        await source.remember(group, plan)
+        await source.record_plan(group, plan)

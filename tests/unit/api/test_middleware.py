@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sokovan.api.errors import ForeignOrigin
-from sokovan.api.middleware import LOOKS_PER_S, host_name, require_own
+from sokovan.api.middleware import LOOKUPS_PER_S, host_name, require_own
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.testing.clock import VirtualClock
 from tests.unit.api.little_api import ADMIN, LittleApi, add_key, little_api, member
@@ -171,7 +171,7 @@ async def test_guessing_keys_does_not_keep_the_store_busy(monkeypatch: pytest.Mo
         guesses = [f"Bearer sk-AK-1.{number:043d}" for number in range(40)]
         codes = [(await api.get("/whoami", user=None, headers={"authorization": one})).status_code for one in guesses]
         assert codes == [401] * 5 + [429] * 35
-        assert looked == 5 + LOOKS_PER_S
+        assert looked == 5 + LOOKUPS_PER_S
         # Whoever opened before is not kept out by it, and who is new has to wait a little.
         assert (await api.get("/whoami")).status_code == 200
         assert (await api.get("/whoami", user=member("north"))).status_code == 429

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sokovan.domain.checks import (
+    INT64_MAX,
     LABEL_TEXT_MAX,
     LABELS_MAX,
-    WHOLE_MAX,
     require_int,
     require_kind,
     require_labels,
@@ -33,8 +33,8 @@ def refusal(check: Callable[[], object]) -> str:
 
 def test_a_whole_number_within_its_bounds_is_handed_back() -> None:
     assert require_int(0, **HERE, least=0, most=0) == 0
-    assert require_int(WHOLE_MAX, **HERE) == 2**63 - 1
-    assert require_int(-WHOLE_MAX, **HERE) == -WHOLE_MAX
+    assert require_int(INT64_MAX, **HERE) == 2**63 - 1
+    assert require_int(-INT64_MAX, **HERE) == -INT64_MAX
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_number_that_does_not_do_is_refused(value: Any, message: str) -> None:
     assert refusal(lambda: require_int(value, **HERE, least=1, most=9)) == message
 
 
-@pytest.mark.parametrize("value", [WHOLE_MAX + 1, -WHOLE_MAX - 1])
+@pytest.mark.parametrize("value", [INT64_MAX + 1, -INT64_MAX - 1])
 def test_a_number_without_bounds_still_has_to_fit_a_column(value: int) -> None:
     assert "size" in refusal(lambda: require_int(value, **HERE))
 

@@ -1,4 +1,4 @@
-"""The audit trail of the API: who changed what, and who tried to."""
+"""Audit entries of changes and of denied requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DENIED_PER_MINUTE = 60
 def audit_entry(
     principal: AuthenticatedPrincipal, action: str, target: str, *, outcome: str = DONE, **detail: str
 ) -> AuditEntry:
-    """One line for the trail; `action` is a kind and a verb, as `queue.put`."""
+    """One audit entry; `action` is a kind and a verb, as `queue.put`."""
     return AuditEntry(
         who=principal.user,
         action=action,
@@ -38,9 +38,10 @@ def audit_entry(
 
 
 class Auditor:
-    """Writes down what was refused; what was done is written with its own transaction.
+    """Records denied requests; changes are recorded in their own transaction.
 
-    Of one key only so much a minute: the rest is counted, and the next line says how many.
+    Rate-limited per key: further denials are counted, and the next entry has their
+    number.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -49,7 +50,7 @@ class Auditor:
         self._unwritten: Counter[str] = Counter()
 
     async def denied(self, request: HTTPConnection, error: SokovanError) -> None:
-        """A call that would have changed something, by somebody who may not."""
+        """Record a request to change something that was denied."""
         principal = principal_of(request.scope)
         if self._lines.take(principal.access_key):
             self._unwritten[principal.access_key] += 1
@@ -68,5 +69,5 @@ class Auditor:
 
 
 def _shown(text: str) -> str:
-    """What a client wrote, fit for a line that people read."""
+    """Client input, made printable and shortened."""
     return "".join(char if char.isprintable() else "\ufffd" for char in text[:TEXT_MAX])

@@ -1,4 +1,4 @@
-"""Finding objects for a caller: what he may not see is not there."""
+"""Looks up objects for a caller; hidden objects are reported as not found."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sokovan.ports.storage import Store, UnitOfWork
 
 
 def seen_by(principal: AuthenticatedPrincipal, wanted: SessionFilter | None = None) -> SessionFilter | None:
-    """A filter narrowed to what the caller may see; None if that leaves nothing."""
+    """The filter narrowed to what the caller may see; None if that is nothing."""
     wanted = wanted or SessionFilter()
     scope = session_scope(principal.subject)
     if (scope.user and wanted.user not in {"", scope.user}) or (
@@ -36,38 +36,38 @@ def seen_by(principal: AuthenticatedPrincipal, wanted: SessionFilter | None = No
 
 
 async def session_named(unit: UnitOfWork, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:
-    """The session that a text means to the caller: one of his own before another's.
+    """The session that a reference means to the caller; own sessions first.
 
-    Raises NotFound, AmbiguousName.
+    Raises ObjectNotFound, AmbiguousName.
     """
     scopes = [seen_by(principal)]
     if principal.subject.role is not Role.USER:
         scopes.insert(0, seen_by(principal, SessionFilter(user=principal.user)))
-    # A text that is no name is not looked for: some databases refuse to read it at all.
+    # Invalid names are not looked up: some databases reject such strings.
     for scope in scopes if is_name(ref) else []:
         found = await unit.sessions.named(ref, scope) if scope is not None else ()
         if len(found) > 1:
             names = ", ".join(f"{one.session_id} ({one.spec.name})" for one in found[:2])
-            raise AmbiguousName(f"{quoted(ref)} may be {names}, or others")
+            raise AmbiguousName(f"{quoted(ref)} is ambiguous: {names}, or others")
         if found:
             return found[0]
     raise ObjectNotFound(what="session", name=ref)
 
 
 async def read_session(store: Store, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:
-    """Like `session_named`, in a read of its own."""
+    """Like `session_named`, in its own read transaction."""
     return await store.read(lambda unit: session_named(unit, ref, principal))
 
 
 async def agent_named(unit: UnitOfWork, name: str) -> AgentRecord:
-    """The agent of this name. Raises NotFound."""
+    """The agent of this name. Raises ObjectNotFound."""
     if not is_name(name):
         raise ObjectNotFound(what="agent", name=name)
     return await unit.fleet.get(AgentId(name))
 
 
 def kernel_at(record: SessionRecord, index: int) -> KernelRecord:
-    """The kernel of a session by its index. Raises NotFound."""
+    """The kernel of a session by its index. Raises ObjectNotFound."""
     found = next((kernel for kernel in record.kernels if kernel.index == index), None)
     if found is None:
         raise ObjectNotFound(what="kernel", name=f"{record.session_id}/{index}")
@@ -77,20 +77,20 @@ def kernel_at(record: SessionRecord, index: int) -> KernelRecord:
 def require(
     principal: AuthenticatedPrincipal, act: Action, kind: ObjectKind, ownership: Ownership = UNOWNED, *, name: str
 ) -> None:
-    """Raises Forbidden, or NotFound for what the caller may not even see."""
+    """Check access. Raises Forbidden, or ObjectNotFound for a hidden object."""
     answer = access_decision(principal.subject, act, kind, ownership)
     if answer is AccessDecision.HIDDEN:
-        raise ObjectNotFound(what=words(kind), name=name)
+        raise ObjectNotFound(what=kind_text(kind), name=name)
     if answer is AccessDecision.FORBIDDEN:
-        raise Forbidden(f"user {principal.user} may not {act} {words(kind)} {quoted(name)}")
+        raise Forbidden(f"user {principal.user} may not {act} {kind_text(kind)} {quoted(name)}")
 
 
-def require_at_all(principal: AuthenticatedPrincipal, act: Action, kind: ObjectKind) -> None:
-    """Raises Forbidden where the caller's role does this with no object at all."""
+def require_role(principal: AuthenticatedPrincipal, act: Action, kind: ObjectKind) -> None:
+    """Raises Forbidden if the caller's role allows this for no object."""
     if not role_may(principal.subject, act, kind):
-        raise Forbidden(f"the role {principal.subject.role} may not {act} a {words(kind)}")
+        raise Forbidden(f"the role {principal.subject.role} may not {act} a {kind_text(kind)}")
 
 
-def words(kind: ObjectKind) -> str:
-    """A kind as people say it."""
+def kind_text(kind: ObjectKind) -> str:
+    """The name of a kind in messages."""
     return "resource policy" if kind is ObjectKind.POLICY else kind.value.replace("_", " ")

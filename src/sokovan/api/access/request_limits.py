@@ -1,4 +1,4 @@
-"""How much one client may ask for: requests, failures, bytes, depth."""
+"""Limits per client: request rate, failures, body size, JSON depth."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _BRACKET = re.compile(rb"[\[{\]}]")
 
 
 class Buckets:
-    """A token bucket for each name: `burst` at once, then `per_s` more each second."""
+    """A token bucket per name: `burst` at once, then `per_s` more each second."""
 
     def __init__(self, clock: Clock, *, per_s: float, burst: float) -> None:
         self._clock, self._per_s, self._burst = clock, per_s, burst
-        # What each name has left, and when that was so. A name that is dropped begins anew with a full bucket.
+        # Tokens left by name, and when. A name that is dropped starts with a full bucket.
         self._left: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def is_empty(self, name: str) -> bool:
-        """Whether there is none to take just now."""
+        """Whether the bucket is empty now."""
         return self._left_at(name, self._clock.monotonic_ms()) < 1
 
     def take(self, name: str) -> float:
-        """Take one; 0 if there was one, or else the seconds until there will be."""
+        """Take a token; 0 on success, else the seconds until there is one."""
         now_ms = self._clock.monotonic_ms()
         left = self._left_at(name, now_ms)
         wait_s = 0.0 if left >= 1 else (1 - left) / self._per_s
@@ -42,7 +42,7 @@ class Buckets:
         return wait_s
 
     def require(self, name: str, *, what: str) -> None:
-        """Take one. Raises TooManyRequests."""
+        """Take a token. Raises TooManyRequests."""
         wait_s = self.take(name)
         if wait_s:
             raise TooManyRequests(f"too many {what}", wait_s=wait_s)
@@ -53,14 +53,14 @@ class Buckets:
 
 
 class LimitedBody:
-    """A request's body that is not read beyond the limit."""
+    """Reads a request body up to the limit."""
 
     def __init__(self, receive: Receive, limit: int) -> None:
         self._receive, self._limit = receive, limit
         self._read = 0
 
     async def __call__(self) -> Message:
-        """The next part. Raises BodyTooLarge."""
+        """The next chunk. Raises BodyTooLarge."""
         message = await self._receive()
         if message["type"] == "http.request":
             self._read += len(message.get("body", b""))
@@ -70,14 +70,14 @@ class LimitedBody:
 
 
 def require_length(content_length: bytes | None, *, limit: int) -> None:
-    """Refuse a body by what it says of itself, before it is read. Raises BodyTooLarge."""
+    """Reject a body by its Content-Length. Raises BodyTooLarge."""
     if content_length is not None and content_length.isdigit() and int(content_length) > limit:
         raise BodyTooLarge(limit=limit)
 
 
 def require_shallow(body: bytes, *, depth_max: int = JSON_DEPTH_MAX) -> None:
-    """Refuse JSON that is nested too deep, before it is parsed. Raises InvalidRequest."""
-    # With no more brackets than levels, it cannot be deeper: nearly every body ends here.
+    """Reject JSON that is nested too deep, before parsing. Raises InvalidRequest."""
+    # Fast path for nearly every body: fewer brackets than levels.
     if body.count(b"{") + body.count(b"[") <= depth_max:
         return
     depth = 0

@@ -1,1 +1,1 @@
-"""Wire types to domain types and back, without effects."""
+"""Conversions between wire types and domain types, without side effects."""

@@ -1,4 +1,4 @@
-"""What an administrator may ask of a machine."""
+"""The actions of administrators on agents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.domain.records import Change
 from sokovan.wire.api.fleet import AgentChange
 
-# Each action: the move, and where it leads.
+# Each action with its trigger and target status.
 ACTIONS: dict[str, tuple[AgentTrigger, AgentStatus]] = {
     "drain": (AgentTrigger.DRAIN_REQUESTED, AgentStatus.DRAINING),
     "undrain": (AgentTrigger.DRAIN_REVOKED, AgentStatus.ALIVE),
@@ -17,8 +17,8 @@ ACTIONS: dict[str, tuple[AgentTrigger, AgentStatus]] = {
 REASON_MAX = 1_000
 
 
-def asked_move(body: AgentChange, who: str) -> tuple[AgentTrigger, AgentStatus, Change]:
-    """The move that is asked for, where it leads, and why. Raises InvalidRequest."""
+def requested_transition(body: AgentChange, who: str) -> tuple[AgentTrigger, AgentStatus, Change]:
+    """The requested trigger, its target status and its reason. Raises InvalidRequest."""
     if body.action not in ACTIONS:
         raise InvalidRequest([Problem("action", f"must be one of {', '.join(ACTIONS)}")])
     if len(body.reason) > REASON_MAX:

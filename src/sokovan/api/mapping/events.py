@@ -1,4 +1,4 @@
-"""Events as the wire has them."""
+"""Converts events to wire types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sokovan.domain.events import (
 from sokovan.domain.ids import SessionId
 from sokovan.wire.api.system import EventView
 
-# Of what anybody may hear: machines are no secret.
+# Object kinds whose events every user may see.
 SHARED = frozenset({"agent"})
 
 
@@ -32,30 +32,30 @@ _MOVES: dict[type[Event], tuple[str, str]] = {
 
 
 def event_view(event: Event) -> EventView:
-    """An event: which object, from where to where."""
-    kind, name, before, after, trigger = _told(event)
+    """The wire view of an event."""
+    kind, name, before, after, trigger = _view_fields(event)
     return EventView(object=kind, id=name, before=before, after=after, trigger=trigger, at=time_text(event.at_ms))
 
 
 def missed_view(now_ms: int) -> EventView:
-    """The word that events are missing here."""
+    """The view that marks missing events."""
     return EventView(object="stream", id="", before=None, after="resync", trigger="lost", at=time_text(now_ms))
 
 
 def session_of(event: Event) -> SessionId | None:
-    """The session that an event is about, if it is about a single one."""
+    """The session of an event, if it concerns exactly one."""
     return event.session_id if isinstance(event, SessionMoved | KernelMoved) else None
 
 
 def sessions_of(event: Event) -> tuple[SessionId, ...]:
-    """Every session that an event is about."""
+    """Every session that an event concerns."""
     if isinstance(event, VerdictsChanged):
         return event.session_ids
     about = session_of(event)
     return () if about is None else (about,)
 
 
-def _told(event: Event) -> tuple[str, str, str | None, str, str]:
+def _view_fields(event: Event) -> tuple[str, str, str | None, str, str]:
     match event:
         case SessionMoved() | KernelMoved() | AgentMoved() | DeploymentMoved() | RouteMoved():
             kind, name = _MOVES[type(event)]

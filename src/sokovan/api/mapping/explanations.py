@@ -1,4 +1,4 @@
-"""Explanations and plans, as the wire has them."""
+"""Converts explanations and plans to wire types."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from sokovan.wire.api.explanations import (
 )
 
 
-def why_view(told: Explanation) -> WhyView:
-    """Why a session is where it is."""
+def why_view(explanation: Explanation) -> WhyView:
+    """The view of an explanation."""
     return WhyView(
-        session=told.session_id,
-        status=told.status.value,
-        verdict=str(told.verdict),
-        code=told.code,
-        summary=told.summary,
-        checks=_checks(told.checks),
-        funnel=dict(told.funnel),
-        position=told.position,
-        ahead=[AheadView(session=one.session, why=one.why) for one in told.ahead],
-        would_start=[StartView(when=str(one.when), change=one.change) for one in told.would_start],
+        session=explanation.session_id,
+        status=explanation.status.value,
+        verdict=str(explanation.verdict),
+        code=explanation.code,
+        summary=explanation.summary,
+        checks=_checks(explanation.checks),
+        funnel=dict(explanation.funnel),
+        position=explanation.position,
+        ahead=[AheadView(session=one.session, why=one.why) for one in explanation.ahead],
+        would_start=[StartView(when=str(one.when), change=one.change) for one in explanation.would_start],
         history=[
             ReasonView(
                 code=one.code,
@@ -41,14 +41,14 @@ def why_view(told: Explanation) -> WhyView:
                 first=time_text(one.first_ms),
                 last=time_text(one.last_ms),
             )
-            for one in told.history
+            for one in explanation.history
         ],
-        as_of=time_text_or_none(told.as_of_ms),
+        as_of=time_text_or_none(explanation.as_of_ms),
     )
 
 
 def plan_view(planned: PlannedSession) -> PlanView:
-    """What would become of a request."""
+    """The view of a dry-run plan."""
     return PlanView(
         would_start=str(planned.would_start),
         code=planned.code,
@@ -67,7 +67,7 @@ def plan_view(planned: PlannedSession) -> PlanView:
 
 
 def waiting_view(reasons: Iterable[WaitingSummary]) -> WaitingView:
-    """All that waits, by reason."""
+    """The view of all waiting sessions, by reason."""
     return WaitingView(
         items=[
             WaitingReason(

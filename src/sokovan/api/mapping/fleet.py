@@ -1,4 +1,4 @@
-"""Machines, pools, queues and images, from and to the wire."""
+"""Converts agents, scaling groups, queues and images from and to wire types."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sokovan.wire.api.fleet import AgentView, ImageBody, QueueBody, ScalingGroup
 def agent_view(
     record: AgentRecord, state: AgentState | None, *, connected: bool, seen_as: Role = Role.USER
 ) -> AgentView:
-    """One machine: what the store has of it, and what it last said of itself.
+    """The view of an agent: its record and its last heartbeat.
 
-    By which mark the system tells it from others of its name, administrators see only.
+    The identity label is shown to administrators only.
     """
     info = record.info
     hidden = () if seen_as is Role.ADMIN else (IDENTITY_LABEL,)
@@ -47,7 +47,7 @@ def agent_view(
 
 
 def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
-    """A pool."""
+    """The view of a scaling group."""
     return ScalingGroupBody(
         name=group.name,
         scheduler=group.scheduler,
@@ -58,7 +58,7 @@ def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:
 
 
 def scaling_group_of(body: ScalingGroupBody, before: ScalingGroup | None) -> ScalingGroup:
-    """A pool as it is to be; what the wire does not have stays as it was."""
+    """The scaling group of a body; fields that the wire lacks are kept."""
     return ScalingGroup(
         name=ScalingGroupName(body.name),
         scheduler=body.scheduler,
@@ -70,7 +70,7 @@ def scaling_group_of(body: ScalingGroupBody, before: ScalingGroup | None) -> Sca
 
 
 def queue_view(queue: Queue) -> QueueBody:
-    """A queue."""
+    """The view of a queue."""
     return QueueBody(
         name=queue.name,
         parent=None if queue.parent == ROOT_QUEUE else queue.parent,
@@ -84,7 +84,7 @@ def queue_view(queue: Queue) -> QueueBody:
 
 
 def queue_of(body: QueueBody, before: Queue | None) -> Queue:
-    """A queue as it is to be; what the wire does not have stays as it was."""
+    """The queue of a body; fields that the wire lacks are kept."""
     return Queue(
         name=QueueName(body.name),
         weight=body.weight,
@@ -99,7 +99,7 @@ def queue_of(body: QueueBody, before: Queue | None) -> Queue:
 
 
 def image_view(image: Image) -> ImageBody:
-    """An image."""
+    """The view of an image."""
     return ImageBody(
         name=image.name,
         architecture=image.architecture,
@@ -109,19 +109,19 @@ def image_view(image: Image) -> ImageBody:
 
 
 def image_of(body: ImageBody, _before: Image | None) -> Image:
-    """An image as it is to be."""
+    """The image of a body."""
     return Image(
         name=body.name, architecture=body.architecture, digest=body.digest, slots_min=read_slots(body.slots_min)
     )
 
 
 def read_limits(given: Mapping[str, Amount]) -> SlotLimits:
-    """Limits as people write them; unlike an amount, 0 is one. Raises InvalidSlots."""
+    """Parse limits; 0 is a valid limit. Raises InvalidSlots."""
     return SlotLimits(
         {slot: parse_amount(checked_slot_name(slot, given=given), amount) for slot, amount in given.items()}
     )
 
 
 def amounts(given: Mapping[str, int]) -> dict[str, Amount]:
-    """Amounts in the form in which they are read: what was got can be put back."""
+    """Amounts in the notation that requests use, so that a view can be sent back."""
     return {slot: format_amount(slot, amount) for slot, amount in given.items()}

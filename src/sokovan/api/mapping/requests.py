@@ -1,4 +1,4 @@
-"""A request for a session, from the wire to what the controller takes."""
+"""Converts session requests from the wire to the domain."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def session_request(body: SessionBody) -> SessionRequest:
-    """What the body asks for. Raises InvalidSpec, InvalidRequest."""
+    """The session request of a body. Raises InvalidSpec, InvalidRequest."""
     return SessionRequest(
         name=_named(body.name, "name"),
         session_type=SessionType(body.type),
@@ -75,7 +75,7 @@ def read_topology(text: str) -> TopologyConstraint:
 
 
 def topology_text(topology: TopologyConstraint) -> str:
-    """A constraint as `read_topology` reads it."""
+    """The constraint in the notation of `read_topology`."""
     return topology.mode.value if topology.highest_tier is None else f"{topology.mode}:{topology.highest_tier}"
 
 
@@ -102,7 +102,7 @@ def _port(body: ServicePortBody) -> ServicePort:
 
 
 def _at(where: str, make: Callable[[B], T], body: B) -> T:
-    """A part of a session; what is wrong with it is told by its place in the whole."""
+    """Convert a part of a session; its errors are located by path."""
     try:
         return make(body)
     except InvalidSpec as error:
@@ -110,7 +110,7 @@ def _at(where: str, make: Callable[[B], T], body: B) -> T:
 
 
 def _named(given: str | None, field: str) -> str:
-    """None means: choose for me. An empty text means nothing, and is no choice."""
+    """Reject an empty text; None selects the default."""
     if given == "":
         problem = "is empty"
         raise InvalidSpec(

@@ -1,4 +1,4 @@
-"""Sessions, kernels and their stories, as people see them."""
+"""Converts sessions, kernels and histories to wire types."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sokovan.domain.session import EndPolicy, KernelSpec
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import HistoryLine, HistoryView, KernelView, SessionView
 
-# Who waits is told what for: a place, or an image.
+# Statuses that have a pending reason: capacity, or an image.
 WAITING = frozenset({SessionStatus.PENDING, SessionStatus.PULLING})
-# 128 + SIGKILL and SIGTERM: how kernels end that were stopped because another had failed.
+# 128 + SIGKILL and SIGTERM: exit codes of kernels stopped because another one failed.
 _STOPPED = frozenset({137, 143})
 
 
 def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) -> SessionView:
-    """One session; why it waits is the last word on it, why it ended the first cause."""
+    """The view of a session, with its pending reason or its first end cause."""
     spec, first = record.spec, record.spec.kernels[0]
     waits = verdict if record.status in WAITING else None
     return SessionView(
@@ -58,7 +58,7 @@ def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) ->
 
 
 def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
-    """One kernel."""
+    """The view of a kernel."""
     return KernelView(
         id=record.kernel_id,
         index=record.index,
@@ -76,17 +76,17 @@ def kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
 
 
 def is_final(record: SessionRecord) -> bool:
-    """Whether the session has come to its end, as people see it."""
+    """Whether the session has ended."""
     return record.status in SESSION.terminal
 
 
 def exit_code_of(record: SessionRecord) -> int | None:
-    """The code that tells most about how a session ended; None while it has not.
+    """The exit code of a session; None until it has ended.
 
-    It agrees with the result: a success is 0, whatever kernels that decided nothing have
-    ended with. Otherwise the main kernel's, if the session ends with it alone; else the
-    failure of a kernel before the codes of those that were stopped for it, and any
-    failure before success; of equals, the first kernel's.
+    It agrees with the result: a success is 0, whatever other kernels ended with.
+    Otherwise it is the main kernel's, if the session ends with it alone; else the failure
+    of a kernel before the codes of those that were stopped for it, and any failure before
+    success; of equals, the first kernel's.
     """
     codes = [kernel.exit_code for kernel in record.kernels if kernel.exit_code is not None]
     if not is_final(record) or not codes:
@@ -101,12 +101,12 @@ def exit_code_of(record: SessionRecord) -> int | None:
 
 
 def history_view(record: SessionRecord, entries: Sequence[tuple[str, HistoryEntry]]) -> HistoryView:
-    """The story of a session and of its kernels."""
+    """The history of a session and of its kernels."""
     return HistoryView(session=record.session_id, lines=[history_line(subject, entry) for subject, entry in entries])
 
 
 def history_line(subject: str, entry: HistoryEntry) -> HistoryLine:
-    """One line of a story."""
+    """One history entry."""
     return HistoryLine(
         subject=subject,
         sequence=entry.sequence,

@@ -1,4 +1,4 @@
-"""Owners, their keys and their limits, from and to the wire."""
+"""Converts owners, keys and limits from and to wire types."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from sokovan.wire.api.tenancy import DomainBody, GroupBody, KeyView, NewKeyView,
 
 
 def domain_view(domain: Domain) -> DomainBody:
-    """A domain."""
+    """The view of a domain."""
     return DomainBody(name=domain.name, policy=domain.policy)
 
 
 def domain_of(body: DomainBody, _before: Domain | None) -> Domain:
-    """A domain as it is to be."""
+    """The domain of a body."""
     return Domain(name=body.name, policy=body.policy)
 
 
 def group_view(group: Group) -> GroupBody:
-    """A group."""
+    """The view of a group."""
     return GroupBody(name=group.name, domain=group.domain, policy=group.policy)
 
 
 def group_of(body: GroupBody, _before: Group | None) -> Group:
-    """A group as it is to be."""
+    """The group of a body."""
     return Group(name=body.name, domain=body.domain, policy=body.policy)
 
 
 def user_view(user: User) -> UserBody:
-    """A user."""
+    """The view of a user."""
     return UserBody(
         name=user.name, domain=user.domain, groups=list(user.groups), policy=user.policy, role=user.role.value
     )
 
 
 def user_of(body: UserBody, _before: User | None) -> User:
-    """A user as he is to be."""
+    """The user of a body."""
     groups = tuple(dict.fromkeys(body.groups))
     return User(name=body.name, domain=body.domain, groups=groups, policy=body.policy, role=Role(body.role))
 
 
 def policy_view(policy: ResourcePolicy) -> PolicyBody:
-    """A policy."""
+    """The view of a policy."""
     return PolicyBody(
         name=policy.name,
         slots_max=amounts(policy.slots_max),
@@ -55,7 +55,7 @@ def policy_view(policy: ResourcePolicy) -> PolicyBody:
 
 
 def policy_of(body: PolicyBody, _before: ResourcePolicy | None) -> ResourcePolicy:
-    """A policy as it is to be."""
+    """The policy of a body."""
     return ResourcePolicy(
         name=body.name,
         slots_max=read_limits(body.slots_max),
@@ -73,7 +73,7 @@ def key_view(keypair: Keypair) -> KeyView:
 
 
 def new_key_view(keypair: Keypair, token: str) -> NewKeyView:
-    """A key that was just made, with its token."""
+    """A new key, with its token."""
     return NewKeyView(
         access_key=keypair.access_key,
         user=keypair.user,
@@ -84,7 +84,7 @@ def new_key_view(keypair: Keypair, token: str) -> NewKeyView:
 
 
 def whoami_view(user: User, keypair: Keypair) -> WhoamiView:
-    """Who the caller is."""
+    """The view of the caller."""
     return WhoamiView(
         user=user.name,
         role=user.role.value,

@@ -1,4 +1,4 @@
-"""Times and durations as people and JSON write them."""
+"""Parses and formats times and durations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def time_text(ms: int) -> str:
 
 
 def time_text_or_none(ms: int | None) -> str | None:
-    """Like `time_text`; what has not happened has no time."""
+    """Like `time_text`; None stays None."""
     return None if ms is None else time_text(ms)
 
 
@@ -37,7 +37,7 @@ def read_time(text: str, *, field: str) -> int:
     >>> read_time("2023-11-14T23:13:20.123+01:00", field="starts_at")
     1700000000123
     """
-    problem = "is not a time such as 2030-01-31T18:00:00Z (RFC 3339, with its offset)"
+    problem = "is not a time such as 2030-01-31T18:00:00Z (RFC 3339, with an offset)"
     if not _TIME.fullmatch(text):
         raise InvalidSpec(what="session", field=field, value=text, problem=problem)
     try:

@@ -1,1 +1,1 @@
-"""What the API answers, one module for each resource."""
+"""API routes, one module per resource."""

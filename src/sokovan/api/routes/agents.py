@@ -1,4 +1,4 @@
-"""Machines: seen by everybody, drained and written off by administrators."""
+"""Agent routes: readable by all users, changed by administrators."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from sokovan.api.access.auditing import audit_entry
 from sokovan.api.access.authentication import principal_of
-from sokovan.api.access.lookup import agent_named, require_at_all
+from sokovan.api.access.lookup import agent_named, require_role
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.agent_actions import asked_move
+from sokovan.api.mapping.agent_actions import requested_transition
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import Operation, body_of, json_response
@@ -27,13 +27,13 @@ from sokovan.wire.api.sessions import HistoryLine
 
 
 class AgentRoutes:
-    """Machines and what becomes of them."""
+    """Routes of agents."""
 
     def __init__(self, context: ApiContext) -> None:
         self._dependencies = context.dependencies
 
     def operations(self) -> list[Operation]:
-        """Every operation of this resource."""
+        """The operations of this resource."""
         tag, every = "agents", "/api/v1/agents"
         one = f"{every}/{{name:path}}"
         return [
@@ -52,11 +52,11 @@ class AgentRoutes:
     async def list(
         self,
         request: Request,
-        scaling_group: Annotated[str | None, Query(pattern=NAME_PATTERN, description="In this pool.")] = None,
+        scaling_group: Annotated[str | None, Query(pattern=NAME_PATTERN, description="In this scaling group.")] = None,
         limit: Limit = PAGE_DEFAULT,
         cursor: Cursor = None,
     ) -> Response:
-        """List machines, by id."""
+        """List agents, by id."""
         after, group = name_after(cursor), scaling_group or ""
         found = await self._dependencies.store.read(
             lambda unit: unit.fleet.all(scaling_group=group, after=after, limit=limit + 1)
@@ -67,13 +67,13 @@ class AgentRoutes:
         return json_response(AgentPage(items=items, next=following))
 
     async def show(self, request: Request, name: Name) -> Response:
-        """Show one machine."""
+        """Show an agent."""
         record = await self._dependencies.store.read(lambda unit: agent_named(unit, name))
         state = await self._dependencies.agents.get(record.info.agent_id)
         return json_response(self._view(request, record, state))
 
     async def history(self, name: Name) -> Response:
-        """Tell the story of a machine."""
+        """Show the history of an agent."""
 
         async def work(unit: UnitOfWork) -> list[HistoryLine]:
             record = await agent_named(unit, name)
@@ -82,11 +82,11 @@ class AgentRoutes:
         return json_response(await self._dependencies.store.read(work))
 
     async def change(self, request: Request, name: Name) -> Response:
-        """Drain a machine, take that back, or declare it gone; administrators only."""
+        """Drain an agent, undo that, or declare it gone; administrators only."""
         principal = principal_of(request.scope)
-        require_at_all(principal, Action.CHANGE, ObjectKind.AGENT)
+        require_role(principal, Action.CHANGE, ObjectKind.AGENT)
         body = body_of(request, AgentChange)
-        trigger, goal, change = asked_move(body, principal.user)
+        trigger, goal, change = requested_transition(body, principal.user)
 
         async def work(unit: UnitOfWork) -> AgentRecord:
             record = await agent_named(unit, name)

@@ -1,4 +1,4 @@
-"""The catalog: small lists that administrators write and many may read."""
+"""Generic routes for administered objects: list, show, put, remove."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from sokovan.api.access.auditing import audit_entry
 from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
-from sokovan.api.access.lookup import require, require_at_all, words
+from sokovan.api.access.lookup import kind_text, require, require_role
 from sokovan.api.context import ApiContext
 from sokovan.api.operations import Operation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
@@ -22,7 +22,7 @@ from sokovan.domain.ids import is_name
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.ports.storage import UnitOfWork
 
-# Whoever names none gets the one of this name, so there must be one.
+# The default of requests that name none, so it must exist.
 USUAL = "default"
 ALWAYS_THERE = frozenset({ObjectKind.DOMAIN, ObjectKind.GROUP, ObjectKind.QUEUE, ObjectKind.SCALING_GROUP})
 
@@ -30,22 +30,22 @@ Item = TypeVar("Item")
 Body = TypeVar("Body")
 
 
-def nobodys(_item: object) -> Ownership:
-    """For what belongs to the system."""
+def system_owned(_item: object) -> Ownership:
+    """The ownership of items that belong to the system."""
     return UNOWNED
 
 
-async def nothing_more(_unit: UnitOfWork, _principal: AuthenticatedPrincipal, _item: object, _before: object) -> None:
-    """For what needs no further leave."""
+async def permit_all(_unit: UnitOfWork, _principal: AuthenticatedPrincipal, _item: object, _before: object) -> None:
+    """The permission check of items that need none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource(Generic[Item, Body]):
-    """One kind of catalog item: where it is, how it is written, whose it is.
+    """One kind of catalog item: its path, its types and its access rules.
 
-    `permit` raises where the caller may not have the item as it is to be, or it cannot
-    be so; there is no item to be where one is removed. `holders` looks up whose items
-    are where they do not say so themselves.
+    `permit` raises if the caller may not store the item, or the item is not valid; the
+    item is None on removal. `holders` looks up the ownership of items that do not contain
+    it.
     """
 
     path: str
@@ -55,8 +55,8 @@ class Resource(Generic[Item, Body]):
     page: Callable[..., Any]
     view: Callable[[Item], Body]
     made: Callable[[Body, Item | None], Item]
-    belongs: Callable[[Item], Ownership] = nobodys
-    permit: Callable[[UnitOfWork, AuthenticatedPrincipal, Item | None, Item | None], Awaitable[None]] = nothing_more
+    belongs: Callable[[Item], Ownership] = system_owned
+    permit: Callable[[UnitOfWork, AuthenticatedPrincipal, Item | None, Item | None], Awaitable[None]] = permit_all
     holders: Callable[[UnitOfWork, AuthenticatedPrincipal], Awaitable[Callable[[Item], Ownership]]] | None = None
     key: Callable[[Item], str] = lambda item: str(getattr(item, "name", ""))
 
@@ -68,7 +68,7 @@ class CatalogRoutes(Generic[Item, Body]):
         self._dependencies, self._authenticator, self._resource = context.dependencies, context.authenticator, resource
 
     def operations(self) -> list[Operation]:
-        """Every operation of this resource."""
+        """The operations of this resource."""
         of = self._resource
         tag, all_of = of.path, f"/api/v1/{of.path}"
         one = f"{all_of}/{{name:path}}"
@@ -83,11 +83,11 @@ class CatalogRoutes(Generic[Item, Body]):
         ]  # fmt: skip
 
     async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
-        """List those that the caller may see, by name."""
+        """List the items that the caller may see, by name."""
         principal, of = principal_of(request.scope), self._resource
 
         async def work(unit: UnitOfWork) -> tuple[Sequence[Item], Callable[[Item], Ownership]]:
-            return await _all(unit, of.item), await self._whose(unit, principal)
+            return await _all(unit, of.item), await self._ownership(unit, principal)
 
         every, whose = await self._dependencies.store.read(work)
         seen = [item for item in every if may(principal.subject, Action.SEE, of.kind, whose(item))]
@@ -95,25 +95,25 @@ class CatalogRoutes(Generic[Item, Body]):
         return json_response(of.page(items=[of.view(item) for item in page], next=following))
 
     async def show(self, request: Request, name: Name) -> Response:
-        """Show one."""
+        """Show one item."""
         principal = principal_of(request.scope)
         item = await self._dependencies.store.read(lambda unit: self._seen(unit, principal, name))
         return json_response(self._resource.view(item))
 
     async def put(self, request: Request, name: Name) -> Response:
-        """Create one, or replace the one of this name; administrators only."""
+        """Create or replace an item; administrators only."""
         body: Any = body_of(request, self._resource.body)
         if body.name != name:
-            raise InvalidRequest([Problem("name", "is not the name in the path")])
+            raise InvalidRequest([Problem("name", "does not match the name in the path")])
         return await self._put(principal_of(request.scope), body, name)
 
     async def remove(self, request: Request, name: Name) -> Response:
-        """Remove one that nothing refers to; administrators only."""
+        """Remove an item that is not referenced; administrators only."""
         return await self._remove(principal_of(request.scope), name)
 
     async def _put(self, principal: AuthenticatedPrincipal, body: Body, key: str) -> Response:
         of = self._resource
-        require_at_all(principal, Action.CHANGE, of.kind)
+        require_role(principal, Action.CHANGE, of.kind)
 
         async def work(unit: UnitOfWork) -> tuple[Item, bool]:
             before = await self._found(unit, key)
@@ -127,27 +127,27 @@ class CatalogRoutes(Generic[Item, Body]):
             return item, before is None
 
         item, is_new = await self._dependencies.store.run(work)
-        await self._settled(key)
+        await self._notify(key)
         return json_response(of.view(item), status=201 if is_new else 200)
 
     async def _remove(self, principal: AuthenticatedPrincipal, key: str) -> Response:
         of = self._resource
-        require_at_all(principal, Action.CHANGE, of.kind)
+        require_role(principal, Action.CHANGE, of.kind)
 
         async def work(unit: UnitOfWork) -> None:
             item = await self._seen(unit, principal, key)
             require(principal, Action.CHANGE, of.kind, of.belongs(item), name=key)
-            _require_dispensable(of.kind, key)
+            _require_removable(of.kind, key)
             await of.permit(unit, principal, None, item)
             await _remove(unit, of.item, key)
             await unit.audit.append(audit_entry(principal, f"{of.kind}.remove", key))
 
         await self._dependencies.store.run(work)
-        await self._settled(key)
+        await self._notify(key)
         return Response(status_code=204)
 
-    async def _settled(self, key: str) -> None:
-        """Let those know who decide by it."""
+    async def _notify(self, key: str) -> None:
+        """Notify the components that depend on the item."""
         if self._resource.kind is ObjectKind.USER:
             self._authenticator.forget_user(key)
         await self._dependencies.hints.set("sessions")
@@ -155,17 +155,17 @@ class CatalogRoutes(Generic[Item, Body]):
     async def _seen(self, unit: UnitOfWork, principal: AuthenticatedPrincipal, key: str) -> Item:
         item = await self._found(unit, key)
         if item is None:
-            raise ObjectNotFound(what=words(self._resource.kind), name=key)
-        whose = await self._whose(unit, principal)
+            raise ObjectNotFound(what=kind_text(self._resource.kind), name=key)
+        whose = await self._ownership(unit, principal)
         require(principal, Action.SEE, self._resource.kind, whose(item), name=key)
         return item
 
-    async def _whose(self, unit: UnitOfWork, principal: AuthenticatedPrincipal) -> Callable[[Item], Ownership]:
+    async def _ownership(self, unit: UnitOfWork, principal: AuthenticatedPrincipal) -> Callable[[Item], Ownership]:
         of = self._resource
         return of.belongs if of.holders is None else await of.holders(unit, principal)
 
     async def _found(self, unit: UnitOfWork, key: str) -> Item | None:
-        # A text that names nothing is not looked for: some databases refuse to read it at all.
+        # Invalid names are not looked up: some databases reject such strings.
         if not all(is_name(part) for part in key.split(" ", 1)):
             return None
         try:
@@ -174,14 +174,14 @@ class CatalogRoutes(Generic[Item, Body]):
             return None
 
 
-def _require_dispensable(kind: ObjectKind, key: str) -> None:
-    """Raises Conflict for what everything else counts on."""
+def _require_removable(kind: ObjectKind, key: str) -> None:
+    """Raises Conflict for a default item."""
     if kind in ALWAYS_THERE and key == USUAL:
-        hint = "change it instead; what names no other one belongs to it"
-        raise Conflict(f"{words(kind)} {USUAL} cannot be removed", hint=hint)
+        hint = "change it instead; it is the default"
+        raise Conflict(f"{kind_text(kind)} {USUAL} cannot be removed", hint=hint)
 
 
-# The port's methods are typed by the list of kinds there are; a resource is one of them, but which is not known here.
+# The port's methods are typed per kind; here the kind is only known at run time.
 async def _all(unit: Any, kind: type[Item]) -> list[Item]:
     return list(await unit.catalog.all(kind))
 

@@ -1,8 +1,8 @@
-"""A command inside a running kernel, over a WebSocket.
+"""Runs a command inside a running kernel, over a WebSocket.
 
-The first message says what to run. Then binary frames are input, an empty one is its
-end, and text frames tell the size of the terminal; binary frames back are output, and
-the last message is the exit code or a problem.
+The first message is the request. Then binary frames are input, an empty one is its end,
+and text frames set the size of the terminal; binary frames from the server are output,
+and the last message is the exit code or a problem.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ TOO_BIG = 1009
 
 
 class ExecSocket:
-    """Runs commands for whoever may change the session."""
+    """Runs commands for callers that may change the session."""
 
     def __init__(self, context: ApiContext) -> None:
         self._dependencies, self._streams, self._auditor = context.dependencies, context.streams, context.auditor
 
     def route(self) -> WebSocketRoute:
-        """The route, which OpenAPI has no words for."""
+        """The WebSocket route, which OpenAPI cannot describe."""
         return WebSocketRoute(PATH, self.run, name="sessions_exec")
 
     async def run(self, websocket: WebSocket) -> None:
-        """One command, from its first message to its exit code."""
+        """Run one command, from its request to its exit code."""
         principal = principal_of(websocket.scope)
         self._streams.hub.require_room(principal.access_key)
         try:
@@ -77,7 +77,7 @@ class ExecSocket:
         record = await read_session(self._dependencies.store, ref, principal)
         kernel = kernel_at(record, index)
         if kernel.status is not KernelStatus.RUNNING or kernel.agent_id is None:
-            hint = "a command runs in a kernel that is running"
+            hint = "commands can run only in a running kernel"
             raise Conflict(f"kernel {kernel.kernel_id} is {kernel.status}", hint=hint)
         return kernel, kernel.agent_id
 
@@ -85,52 +85,52 @@ class ExecSocket:
         self, websocket: WebSocket, principal: AuthenticatedPrincipal, kernel: KernelRecord, agent_id: AgentId
     ) -> int:
         async with asyncio.timeout(FIRST_MESSAGE_S):
-            wanted = read_request(await next_message(websocket))
-        # The program alone: what follows it may be a secret.
-        entry = audit_entry(principal, "session.exec", kernel.kernel_id, program=wanted.command[0])
+            request = read_request(await next_message(websocket))
+        # Only the program: arguments may contain secrets.
+        entry = audit_entry(principal, "session.exec", kernel.kernel_id, program=request.command[0])
         await self._dependencies.store.run(lambda unit: unit.audit.append(entry))
         execution = self._dependencies.gateway.execute(
-            agent_id, kernel.kernel_id, kernel.attempt, wanted.command, terminal=wanted.terminal
+            agent_id, kernel.kernel_id, kernel.attempt, request.command, terminal=request.terminal
         )
         async with execution:
-            if wanted.terminal:
-                await execution.resize(rows=wanted.rows, columns=wanted.columns)
+            if request.terminal:
+                await execution.resize(rows=request.rows, columns=request.columns)
             return await self._relay(websocket, principal, execution)
 
     async def _relay(self, websocket: WebSocket, principal: AuthenticatedPrincipal, execution: KernelExecution) -> int:
-        """Carry input and output until the command ends, the client leaves, or the key is revoked."""
-        said = asyncio.create_task(_carry_output(websocket, execution))
-        others = [asyncio.create_task(_carry_input(websocket, execution)), asyncio.create_task(self._guard(principal))]
+        """Relay input and output until the command ends or the client disconnects."""
+        output = asyncio.create_task(_relay_output(websocket, execution))
+        others = [asyncio.create_task(_relay_input(websocket, execution)), asyncio.create_task(self._guard(principal))]
         try:
-            await asyncio.wait([said, *others], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([output, *others], return_when=asyncio.FIRST_COMPLETED)
             for task in others:
-                if task.done() and not said.done():
+                if task.done() and not output.done():
                     task.result()
-            await said
+            await output
             return await execution.wait()
         finally:
-            for task in (said, *others):
+            for task in (output, *others):
                 task.cancel()
-            await asyncio.gather(said, *others, return_exceptions=True)
+            await asyncio.gather(output, *others, return_exceptions=True)
 
     async def _guard(self, principal: AuthenticatedPrincipal) -> None:
-        """Raises once the key is revoked, or the server stops."""
+        """Raise once the key is revoked, or the server is stopping."""
         with self._streams.hub.listening(principal.access_key) as listener:
             while not self._streams.hub.closing:
                 await self._streams.pause(listener, UNTIL_WOKEN)
                 listener.take()
                 await self._streams.require_key(principal)
-        raise StoreUnavailable("the server stops")
+        raise StoreUnavailable("the server is stopping")
 
 
-async def _carry_output(websocket: WebSocket, execution: KernelExecution) -> None:
+async def _relay_output(websocket: WebSocket, execution: KernelExecution) -> None:
     async for content in execution.output():
         for frame in frames_of(content):
             await websocket.send_bytes(frame)
 
 
-async def _carry_input(websocket: WebSocket, execution: KernelExecution) -> None:
-    """Raises WebSocketDisconnect when the client leaves."""
+async def _relay_input(websocket: WebSocket, execution: KernelExecution) -> None:
+    """Relay input. Raises WebSocketDisconnect when the client disconnects."""
     while True:
         message = await next_message(websocket)
         if isinstance(message, bytes):
@@ -154,12 +154,12 @@ async def next_message(websocket: WebSocket) -> bytes | str:
 
 def read_request(message: bytes | str) -> ExecRequest:
     """The first message. Raises InvalidRequest, InvalidSpec."""
-    wanted = parsed(message if isinstance(message, bytes) else message.encode(), ExecRequest)
-    require_command(tuple(wanted.command), what="exec")
-    if not wanted.command:
+    request = parsed(message if isinstance(message, bytes) else message.encode(), ExecRequest)
+    require_command(tuple(request.command), what="exec")
+    if not request.command:
         raise InvalidSpec(what="exec", field="command", value=[], problem="is empty")
-    _require_sides(wanted.rows, wanted.columns)
-    return wanted
+    _require_sides(request.rows, request.columns)
+    return request
 
 
 def read_size(message: str) -> tuple[int, int]:
@@ -175,7 +175,7 @@ def _require_sides(rows: int, columns: int) -> None:
 
 
 async def send_last(websocket: WebSocket, last: object, code: int) -> None:
-    """The last message, and the end."""
-    with suppress(WebSocketDisconnect, RuntimeError):  # the client has gone meanwhile
+    """Send the last message and close."""
+    with suppress(WebSocketDisconnect, RuntimeError):  # the client has disconnected
         await websocket.send_text(msgspec.json.encode(last).decode())
         await websocket.close(code)

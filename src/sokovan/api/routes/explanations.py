@@ -1,4 +1,4 @@
-"""Why sessions wait, what would become of one, and what has happened to it."""
+"""Routes that explain sessions: plan, waiting, why, history."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from sokovan.wire.api.sessions import HistoryView, SessionBody
 
 
 class ExplanationRoutes:
-    """Questions about sessions."""
+    """Routes that explain sessions."""
 
     def __init__(self, context: ApiContext) -> None:
         self._dependencies = context.dependencies
 
     def operations(self) -> list[Operation]:
-        """Every operation of this resource."""
+        """The operations of this resource."""
         tag, one = "sessions", "/api/v1/sessions/{ref}"
         return [
             Operation(
@@ -46,25 +46,25 @@ class ExplanationRoutes:
         ]  # fmt: skip
 
     async def plan(self, request: Request) -> Response:
-        """Ask what the scheduler would do with a session; nothing is stored."""
+        """Plan a session without storing it (dry run)."""
         wanted = session_request(body_of(request, SessionBody))
         planned = await self._dependencies.controller.plan(wanted, principal_of(request.scope).caller)
         return json_response(plan_view(planned))
 
     async def waiting(self, request: Request, query: Annotated[SessionChoice, Query()]) -> Response:
-        """Tell what waits, by reason, with how much it waits for."""
+        """List the reasons of waiting sessions, with counts and slots."""
         scope = seen_by(principal_of(request.scope), query.filter())
         return json_response(
             waiting_view(await self._dependencies.controller.waiting(scope) if scope is not None else ())
         )
 
     async def why(self, request: Request, ref: Ref) -> Response:
-        """Tell why a session is where it is, and what would help."""
+        """Explain the status of a session, and what would let it start."""
         record = await read_session(self._dependencies.store, ref, principal_of(request.scope))
         return json_response(why_view(await self._dependencies.controller.why(record.session_id)))
 
     async def history(self, request: Request, ref: Ref) -> Response:
-        """Tell the story of a session and of its kernels."""
+        """Show the history of a session and of its kernels."""
         principal = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> HistoryView:

@@ -1,4 +1,4 @@
-"""Pools, queues and images: readable by everybody, written by administrators."""
+"""Routes of scaling groups, queues and images."""
 
 from __future__ import annotations
 
@@ -46,28 +46,28 @@ IMAGES = Resource(
 )
 
 Architecture: TypeAlias = Annotated[
-    str | None, Query(pattern=NAME_PATTERN, description="Images are there for one architecture each.")
+    str | None, Query(pattern=NAME_PATTERN, description="The architecture of the image.")
 ]
 
 
 class ImageRoutes(CatalogRoutes[Image, ImageBody]):
-    """Images: found by name and architecture together."""
+    """Routes of images, identified by name and architecture."""
 
     def __init__(self, context: ApiContext) -> None:
         super().__init__(context, IMAGES)
 
     async def show(self, request: Request, name: Name, architecture: Architecture = None) -> Response:
-        """Show one; without an architecture, the usual one, or the only one there is."""
+        """Show an image; by default of the usual or the only architecture."""
         return await super().show(request, await self._key(name, architecture))
 
     async def put(self, request: Request, name: Name, architecture: Architecture = None) -> Response:
-        """Create one, or replace the one of this architecture; administrators only."""
+        """Create or replace an image; administrators only."""
         if architecture not in {None, body_of(request, ImageBody).architecture}:
-            raise InvalidRequest([Problem("query/architecture", "is not the architecture in the body")])
+            raise InvalidRequest([Problem("query/architecture", "does not match the architecture in the body")])
         return await super().put(request, name)
 
     async def remove(self, request: Request, name: Name, architecture: Architecture = None) -> Response:
-        """Remove one; administrators only."""
+        """Remove an image; administrators only."""
         return await super().remove(request, await self._key(name, architecture))
 
     async def _put(self, principal: AuthenticatedPrincipal, body: ImageBody, key: str) -> Response:
@@ -82,7 +82,7 @@ class ImageRoutes(CatalogRoutes[Image, ImageBody]):
 
 
 def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGroupBody]:
-    """Pools, whose scheduling must be one that can be run with these plugins."""
+    """Scaling groups; their policy must be runnable with these plugins."""
 
     async def permit(
         _unit: UnitOfWork, _principal: AuthenticatedPrincipal, group: ScalingGroup | None, _before: object
@@ -103,7 +103,7 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
 
 
 def fleet_operations(context: ApiContext) -> list[Operation]:
-    """Every operation on pools, queues and images."""
+    """The operations on scaling groups, queues and images."""
     routes: list[CatalogRoutes[Any, Any]] = [
         CatalogRoutes(context, scaling_groups(context.dependencies.plugins)),
         CatalogRoutes(context, QUEUES),

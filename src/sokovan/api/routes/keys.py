@@ -1,4 +1,4 @@
-"""Keys: made for oneself, or for those whom one administers."""
+"""Routes of API keys."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ KEYS_MAX = 100
 
 
 class KeyRoutes:
-    """Keys without their secrets; a token is shown once, when it is made."""
+    """API keys without secrets; a token is shown once, on creation."""
 
     def __init__(self, context: ApiContext) -> None:
         self._dependencies, self._authenticator = context.dependencies, context.authenticator
         self._pepper = context.settings.pepper
 
     def operations(self) -> list[Operation]:
-        """Every operation of this resource."""
+        """The operations of this resource."""
         tag, every = "keys", "/api/v1/keys"
         return [
             Operation(
@@ -46,7 +46,7 @@ class KeyRoutes:
         ]  # fmt: skip
 
     async def create(self, request: Request) -> Response:
-        """Make a key for oneself, or for a user of the domain one administers."""
+        """Create a key for the caller, or for a user the caller administers."""
         principal = principal_of(request.scope)
         body = body_of(request, KeyRequest)
         access_key = AccessKey(self._dependencies.ids.new("AK"))
@@ -66,7 +66,7 @@ class KeyRoutes:
         return json_response(new_key_view(keypair, token), status=201)
 
     async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
-        """List one's own keys, or those of the users whom one administers."""
+        """List the caller's keys, or those of the users the caller administers."""
         subject = principal_of(request.scope).subject
 
         async def work(unit: UnitOfWork) -> list[Keypair]:
@@ -87,7 +87,7 @@ class KeyRoutes:
         return json_response(KeyPage(items=[key_view(one) for one in page], next=following))
 
     async def remove(self, request: Request, access_key: Name) -> Response:
-        """Revoke a key: it opens nothing within five seconds, open streams included."""
+        """Revoke a key within five seconds, open streams included."""
         principal = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> None:
@@ -115,27 +115,27 @@ async def _user(unit: UnitOfWork, name: str) -> User:
 
 
 async def _require_few(unit: UnitOfWork, user: User) -> None:
-    """Raises Conflict for a user who has as many keys as anybody needs."""
+    """Raises Conflict for a user with the maximum number of keys."""
     count = sum(keypair.user == user.name for keypair in await unit.catalog.all(Keypair))
     if count >= KEYS_MAX:
-        raise Conflict(f"user {user.name} has {count} keys", hint="revoke those that are not used any more")
+        raise Conflict(f"user {user.name} has {count} keys", hint="revoke unused keys")
 
 
 def _require_own(principal: AuthenticatedPrincipal, user: User, *, name: str = "") -> None:
-    """Raises NotFound for a user who cannot be seen, Forbidden for one who is above."""
+    """Raises ObjectNotFound for a hidden user, Forbidden for a higher role."""
     ownership = Ownership(domain=user.domain, user=user.name)
     if not may(principal.subject, Action.CHANGE, ObjectKind.KEY, ownership):
         raise ObjectNotFound(what="key" if name else "user", name=name or user.name)
-    # With a key of somebody above, one would be that somebody.
+    # A key of a user with a higher role would raise the caller's own role.
     if not may_act_for(principal.subject, user.name, user.role):
-        raise Forbidden(f"user {user.name} is {user.role}, which is more than {principal.subject.role}")
+        raise Forbidden(f"user {user.name} is {user.role}, a higher role than {principal.subject.role}")
 
 
 def _policy_for(principal: AuthenticatedPrincipal, wanted: str | None) -> str | None:
-    """The limits of a new key: those of the key that makes it bind it as well."""
+    """The policy of a new key: by default that of the creating key."""
     if principal.subject.role is Role.ADMIN:
         return wanted
     own = principal.identity.keypair.policy
     if wanted not in {None, own}:
-        raise Forbidden(f"only administrators choose the policy of a key; this one has {own or 'none'}")
+        raise Forbidden(f"only administrators may choose the policy of a key; the caller's is {own or 'none'}")
     return own

@@ -1,4 +1,4 @@
-"""The output of kernels: a piece of it, or all of it as it comes."""
+"""Routes of kernel logs: read a part, or follow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sokovan.api.errors import LogGone
 from sokovan.api.operations import EVENT_STREAM, Operation, json_response
 from sokovan.api.routes.parameters import INDEX_MAX, Index, Ref
 from sokovan.api.streaming.kernel_logs import OFFSET_MAX, PIECE, PIECE_MAX, TAIL_MAX, KernelLogs, log_chunk
-from sokovan.api.streaming.log_streams import LogStream, read_places
+from sokovan.api.streaming.log_streams import LogStream, read_offsets
 from sokovan.domain.errors import Conflict
 from sokovan.domain.records import KernelRecord
 from sokovan.ports.runtime import LogPart
@@ -25,7 +25,7 @@ FOLLOWED_MAX = 256
 
 
 class LogRoutes:
-    """What kernels say."""
+    """Routes of kernel logs."""
 
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
@@ -36,7 +36,7 @@ class LogRoutes:
         )
 
     def operations(self) -> list[Operation]:
-        """Every operation of this resource."""
+        """The operations of this resource."""
         one, tag = "/api/v1/sessions/{ref}", "logs"
         return [
             Operation(
@@ -55,11 +55,11 @@ class LogRoutes:
         ref: Ref,
         index: Index,
         *,
-        offset: Annotated[int, Query(ge=0, le=OFFSET_MAX, description="Bytes from the start.")] = 0,
-        limit: Annotated[int, Query(ge=1, le=PIECE_MAX, description="How many bytes at most.")] = PIECE,
-        tail: Annotated[int | None, Query(ge=0, le=TAIL_MAX, description="The last lines; no offset then.")] = None,
+        offset: Annotated[int, Query(ge=0, le=OFFSET_MAX, description="Offset in bytes from the start.")] = 0,
+        limit: Annotated[int, Query(ge=1, le=PIECE_MAX, description="The maximum number of bytes.")] = PIECE,
+        tail: Annotated[int | None, Query(ge=0, le=TAIL_MAX, description="The last lines; excludes an offset.")] = None,
     ) -> Response:
-        """Read a piece of a kernel's output; `end` says that there will be no more."""
+        """Read a part of a kernel's output; `end` means that no more follows."""
         record = await read_session(self._store, ref, principal_of(request.scope))
         kernel = kernel_at(record, index)
         begin = offset if tail is None else await self._logs.tail(kernel, tail)
@@ -71,14 +71,15 @@ class LogRoutes:
         request: Request,
         ref: Ref,
         *,
-        follow: Annotated[bool, Query(description="Go on until the kernels have ended.")] = False,
-        tail: Annotated[int | None, Query(ge=0, le=TAIL_MAX, description="Begin with the last lines.")] = None,
-        kernel: Annotated[int | None, Query(ge=0, le=INDEX_MAX, description="Of this kernel only.")] = None,
+        follow: Annotated[bool, Query(description="Continue until the kernels have ended.")] = False,
+        tail: Annotated[int | None, Query(ge=0, le=TAIL_MAX, description="Start with the last lines.")] = None,
+        kernel: Annotated[int | None, Query(ge=0, le=INDEX_MAX, description="Only this kernel.")] = None,
         last_event_id: Annotated[str | None, Header(max_length=8_192)] = None,
     ) -> Response:
         """Stream the output of the kernels: events `log`, each with a LogChunk.
 
-        The id of an event says how far each kernel was read: with `Last-Event-ID` it goes on there.
+        The id of an event encodes how far each kernel was read: `Last-Event-ID` resumes
+        there.
         """
         principal = principal_of(request.scope)
         record = await read_session(self._store, ref, principal)
@@ -87,7 +88,7 @@ class LogRoutes:
             raise Conflict(
                 f"the session has {len(chosen)} kernels", hint=f"name one with kernel=0 ... {len(chosen) - 1}"
             )
-        begin = read_places(last_event_id) if last_event_id else await self._begin(chosen, tail)
+        begin = read_offsets(last_event_id) if last_event_id else await self._begin(chosen, tail)
         return self._streams.response(
             principal,
             lambda ear: self._follower.lines(ear, record, kernel, begin, follow=follow),
@@ -95,7 +96,7 @@ class LogRoutes:
         )
 
     async def _begin(self, kernels: list[KernelRecord], tail: int | None) -> dict[int, int]:
-        """Where to begin; also finds out in time for a proper answer that nothing is kept."""
+        """The start offsets; also fails early if the logs are gone."""
         if tail is not None:
             return {kernel.index: await self._logs.tail(kernel, tail) for kernel in kernels}
         gone: LogGone | None = None

@@ -30,34 +30,34 @@ REASON_MAX = 500
 
 
 class SessionQuery(SessionChoice):
-    """Which sessions to list, and how many."""
+    """The filters and the page of a listing."""
 
-    status: list[SessionStatus] = Field(default_factory=list, description="In any of these; may be given repeatedly.")
+    status: list[SessionStatus] = Field(default_factory=list, description="With any of these statuses; repeatable.")
     name: str | None = name_field("With exactly this name.")
-    mine: bool = Field(default=False, description="The caller's own only.")
-    limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="How many items at most.")
-    cursor: str | None = Field(default=None, max_length=CURSOR_MAX, description="`next` of the page before.")
+    mine: bool = Field(default=False, description="Only the caller's own sessions.")
+    limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="The maximum number of items.")
+    cursor: str | None = Field(default=None, max_length=CURSOR_MAX, description="`next` of the previous page.")
 
     @field_validator("status", mode="before")
     @classmethod
     def _split(cls, given: Any) -> Any:
-        """`running,pending` means the same as two parameters."""
+        """Split `running,pending` like two parameters."""
         texts = given if isinstance(given, list) else [given]
         return [part for text in texts for part in (text.split(",") if isinstance(text, str) else [text])]
 
     def filter(self) -> SessionFilter:
-        """The filter of the store."""
+        """The store's filter."""
         return replace(super().filter(), statuses=tuple(self.status), name=self.name or "")
 
 
 class SessionRoutes:
-    """Everything that makes, shows and ends sessions."""
+    """Routes that create, show and end sessions."""
 
     def __init__(self, context: ApiContext) -> None:
         self._dependencies = context.dependencies
 
     def operations(self) -> list[Operation]:
-        """Every operation of this resource."""
+        """The operations of this resource."""
         tag, one = "sessions", "/api/v1/sessions/{ref}"
         return [
             Operation(
@@ -87,8 +87,8 @@ class SessionRoutes:
     ) -> Response:
         """Submit a session.
 
-        The same `Idempotency-Key` with the same body answers 200 with the session it made;
-        with another body, 422.
+        The same `Idempotency-Key` with the same body returns 200 and the existing
+        session; with another body, 422.
         """
         wanted = session_request(body_of(request, SessionBody))
         caller = principal_of(request.scope).caller
@@ -98,7 +98,7 @@ class SessionRoutes:
         return json_response(session_view(record), status=201 if submission.fresh else 200, headers=headers)
 
     async def list(self, request: Request, query: Annotated[SessionQuery, Query()]) -> Response:
-        """List sessions, the newest first."""
+        """List sessions, newest first."""
         principal = principal_of(request.scope)
         wanted = query.filter()
         if query.mine and wanted.user not in {"", principal.user}:
@@ -119,7 +119,7 @@ class SessionRoutes:
         return json_response(await self._dependencies.store.read(work))
 
     async def show(self, request: Request, ref: Ref) -> Response:
-        """Show one session."""
+        """Show a session."""
         principal = principal_of(request.scope)
 
         async def work(unit: UnitOfWork) -> SessionView:
@@ -133,10 +133,10 @@ class SessionRoutes:
         request: Request,
         ref: Ref,
         *,
-        forced: Annotated[bool, Query(description="Show it as ended at once, whatever its machines say.")] = False,
-        reason: Annotated[str, Query(max_length=REASON_MAX, description="For its history.")] = "",
+        forced: Annotated[bool, Query(description="End it at once without waiting for its agents.")] = False,
+        reason: Annotated[str, Query(max_length=REASON_MAX, description="The reason, kept in its history.")] = "",
     ) -> Response:
-        """Ask a session to end; it does so soon after."""
+        """End a session; it ends asynchronously."""
         record = await self._found(request, ref)
         caller = principal_of(request.scope).caller
         marked = await self._dependencies.controller.mark_for_termination(
@@ -145,7 +145,7 @@ class SessionRoutes:
         return json_response(session_view(marked), status=202)
 
     async def cancel(self, request: Request, ref: Ref) -> Response:
-        """Withdraw a session that still waits; one that has started is not touched."""
+        """Cancel a pending session; a started one is not affected."""
         record = await self._found(request, ref)
         cancelled = await self._dependencies.controller.cancel(record.session_id, principal_of(request.scope).caller)
         return json_response(session_view(cancelled))

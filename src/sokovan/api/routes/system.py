@@ -1,4 +1,4 @@
-"""The system itself: who asks, whether it works, its figures and its document."""
+"""Routes of the system: health, metrics, OpenAPI document and caller."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from sokovan.wire.api.tenancy import WhoamiView
 PLAIN = "text/plain"
 # The media type of Prometheus' text format.
 FIGURES = "text/plain; version=0.0.4; charset=utf-8"
-LOOK_S = 2.0
+CHECK_S = 2.0
 OK = "ok"
 UNREACHABLE = "unreachable"
 
 
 class SystemRoutes:
-    """What the system says of itself; `document` gives the OpenAPI document."""
+    """Routes of the system; `document` returns the OpenAPI document."""
 
     def __init__(self, context: ApiContext, document: Callable[[], dict[str, Any]]) -> None:
         self._dependencies, self._document = context.dependencies, document
 
     def operations(self) -> list[Operation]:
-        """Every operation of this resource."""
+        """The operations of this resource."""
         tag = "system"
         return [
             Operation(method="GET", path=OPEN_PATH, endpoint=self.livez, tag=tag, media=PLAIN),
@@ -51,39 +51,39 @@ class SystemRoutes:
         ]
 
     async def livez(self) -> Response:
-        """Say that the process is alive; the only answer that needs no key."""
+        """Liveness probe; the only operation that needs no key."""
         return PlainTextResponse("ok\n")
 
     async def readyz(self) -> Response:
-        """Say whether requests can be served: 200, or 503 with what does not work.
+        """Readiness probe: 200, or 503 with the failing components.
 
-        Not ready is who has no store, or no manager that answers: what is asked for would wait.
+        Not ready without a store or a manager that answers.
         """
-        view = await self._looked()
+        view = await self._check_health()
         return json_response(view, status=200 if view.status == OK else 503)
 
     async def health(self) -> Response:
-        """Say how the parts of the system are: 200 also where some do not work.
+        """Show the health of the components; always 200.
 
-        `status` is `ok` or `degraded`; `parts` says of each what it does.
+        `status` is `ok` or `degraded`; `parts` has the state of each component.
         """
-        return json_response(await self._looked())
+        return json_response(await self._check_health())
 
     async def metrics(self, request: Request) -> Response:
-        """Give the figures for Prometheus; administrators only."""
+        """Export Prometheus metrics; administrators only."""
         require(principal_of(request.scope), Action.SEE, ObjectKind.SYSTEM, name="metrics")
         return Response(self._dependencies.metrics(), media_type=FIGURES)
 
     async def openapi(self) -> Response:
-        """Give the document that describes every operation."""
+        """Return the OpenAPI document."""
         return json_response(self._document())
 
     async def whoami(self, request: Request) -> Response:
-        """Say who the caller is, as the server sees it."""
+        """Show the authenticated caller."""
         principal = principal_of(request.scope).identity
         return json_response(whoami_view(principal.user, principal.keypair))
 
-    async def _looked(self) -> HealthView:
+    async def _check_health(self) -> HealthView:
         store, (manager, agents) = await asyncio.gather(self._store(), self._manager())
         parts = {"api": OK, "store": store, "manager": manager, "agents": agents}
         status = OK if store == manager == OK else "degraded"
@@ -91,19 +91,19 @@ class SystemRoutes:
 
     async def _store(self) -> str:
         try:
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(CHECK_S):
                 await self._dependencies.store.read(lambda unit: unit.catalog.all(ScalingGroup))
         except SokovanError as error:
             return error.code
         except TimeoutError:
-            return f"no answer within {LOOK_S:g} s"
+            return f"no answer within {CHECK_S:g} s"
         return OK
 
     async def _manager(self) -> tuple[str, str]:
-        """Whether the manager answers, and how many agents it hears."""
+        """The state of the manager, and the number of agents with a fresh heartbeat."""
         try:
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(CHECK_S):
                 heard = await self._dependencies.agents.fresh()
-        except (SokovanError, TimeoutError, RuntimeError):  # the last is a loop that has been closed
+        except (SokovanError, TimeoutError, RuntimeError):  # RuntimeError: the event loop has been closed
             return UNREACHABLE, "unknown"
         return OK, f"{len(heard)} heard of lately"

@@ -1,4 +1,4 @@
-"""Every operation of the API, in the order in which paths are tried."""
+"""All operations of the API, in the order of path matching."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sokovan.api.routes.watching import WatchRoutes
 
 
 def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]]) -> list[Operation]:
-    """All of them; where two paths could match, the exact one comes first."""
+    """All operations; exact paths come before patterns."""
     return [
         *SystemRoutes(context, document).operations(),
         *ExplanationRoutes(context).operations(),

@@ -1,4 +1,4 @@
-"""Domains, groups, users and policies: nobody gives away more than he has."""
+"""Routes of domains, groups, users and policies."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from sokovan.wire.api.tenancy import (
 async def permit_user(
     unit: UnitOfWork, principal: AuthenticatedPrincipal, user: User | None, before: User | None
 ) -> None:
-    """Refuse to raise anybody above oneself, to touch who is above, to lose oneself.
+    """Reject grants above the own role, and loss of the own role.
 
-    Raises Forbidden, NotFound, Conflict.
+    Raises Forbidden, ObjectNotFound, Conflict.
     """
     subject = principal.subject
     if before is not None and not may_act_for(subject, before.name, before.role):
-        raise Forbidden(f"user {before.name} is {before.role}, which is more than {subject.role}")
+        raise Forbidden(f"user {before.name} is {before.role}, a higher role than {subject.role}")
     if before is not None and before.name == principal.user and (user is None or user.role is not before.role):
-        hint = "have another administrator do it, so that one is left in any case"
-        raise Conflict(f"{before.name} cannot take away his own role", hint=hint)
+        hint = "have another administrator do it, so that at least one remains"
+        raise Conflict(f"{before.name} cannot remove their own role", hint=hint)
     if user is None:
         return
     if not may_grant(subject, user.role, user.domain):
         raise Forbidden(f"a {subject.role} of domain {subject.domain} cannot make a {user.role} of {user.domain}")
     for name in user.groups:
         group = await unit.catalog.get(Group, name)
-        # To whoever is in the domain, a group of another one is not there.
+        # Groups of other domains are hidden.
         if group.domain != user.domain:
             raise ObjectNotFound(what="group", name=name)
 
@@ -64,9 +64,11 @@ async def permit_user(
 async def permit_group(
     _unit: UnitOfWork, principal: AuthenticatedPrincipal, group: Group | None, before: Group | None
 ) -> None:
-    """Refuse to move a group into another domain: its members and sessions would stay."""
+    """Reject moving a group to another domain: members and sessions would stay."""
     if group is not None and before is not None and group.domain != before.domain:
-        raise Conflict(f"group {group.name} is in domain {before.domain}", hint="make a new group in the other domain")
+        raise Conflict(
+            f"group {group.name} is in domain {before.domain}", hint="create a new group in the other domain"
+        )
     if group is not None and not may_grant(principal.subject, Role.USER, group.domain):
         raise ObjectNotFound(what="domain", name=group.domain)
 
@@ -116,6 +118,6 @@ POLICIES = Resource(
 
 
 def tenancy_operations(context: ApiContext) -> list[Operation]:
-    """Every operation on owners and their limits."""
+    """The operations on owners and their limits."""
     resources: tuple[Resource[Any, Any], ...] = (DOMAINS, GROUPS, USERS, POLICIES)
     return [operation for one in resources for operation in CatalogRoutes(context, one).operations()]

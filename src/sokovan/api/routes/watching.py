@@ -1,4 +1,4 @@
-"""Watching: each change of a session, and all that happens to one's objects."""
+"""Routes that stream changes of sessions and of all visible objects."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CONNECTED = b": connected\n\n"
 
 
 class WatchRoutes:
-    """Streams of what changes."""
+    """Streams of changes."""
 
     def __init__(self, context: ApiContext) -> None:
         self._dependencies, self._streams = context.dependencies, context.streams
 
     def operations(self) -> list[Operation]:
-        """Every operation of this resource."""
+        """The operations of this resource."""
         return [
             Operation(
                 method="GET", path="/api/v1/sessions/{ref}/events", endpoint=self.session, tag="watch",
@@ -46,9 +46,9 @@ class WatchRoutes:
         ]  # fmt: skip
 
     async def session(self, request: Request, ref: Ref) -> Response:
-        """Watch a session: a SessionView at once and at each change, until it has ended.
+        """Watch a session: a SessionView now and at each change, until it has ended.
 
-        Server-sent events `session`; a `problem` is the last one where something went wrong.
+        Server-sent events `session`; after an error the last event is a `problem`.
         """
         principal = principal_of(request.scope)
         record = await read_session(self._dependencies.store, ref, principal)
@@ -56,12 +56,13 @@ class WatchRoutes:
         return self._streams.response(principal, lambda ear: self._changes(ear, session_id), session_id=session_id)
 
     async def everything(self, request: Request) -> Response:
-        """Watch what happens to sessions, kernels and machines that the caller may see.
+        """Watch changes of the sessions, kernels and agents that the caller may see.
 
-        Server-sent events `change` with an EventView; `resync` says that some were missed.
+        Server-sent events `change` with an EventView; `resync` means that some were
+        missed.
         """
         principal = principal_of(request.scope)
-        return self._streams.response(principal, lambda ear: self._happenings(ear, principal))
+        return self._streams.response(principal, lambda ear: self._events(ear, principal))
 
     async def _changes(self, listener: EventListener, session_id: SessionId) -> Source:
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, SessionView]:
@@ -71,7 +72,7 @@ class WatchRoutes:
 
         last, read_ms = b"", 0
         while True:
-            # Cleared before the store is read: what happens meanwhile causes another look.
+            # Cleared before the store is read, so that a concurrent change triggers another read.
             listener.take()
             record, view = await self._dependencies.store.read(work)
             text = msgspec.json.encode(view)
@@ -85,9 +86,9 @@ class WatchRoutes:
             while not listener.heard and self._dependencies.clock.monotonic_ms() < due_ms:
                 yield UNTIL_WOKEN
 
-    async def _happenings(self, listener: EventListener, principal: AuthenticatedPrincipal) -> Source:
+    async def _events(self, listener: EventListener, principal: AuthenticatedPrincipal) -> Source:
         sight = EventVisibility(self._dependencies.store, principal)
-        # The client hears at once that it is connected: from here on nothing is missed unless `resync` says so.
+        # Confirms the connection: from here on nothing is missed unless `resync` is sent.
         yield CONNECTED
         while True:
             events, lost = listener.take()

@@ -1,1 +1,1 @@
-"""What goes on for longer than a request: watching, and logs."""
+"""Server-sent event streams: watching and logs."""

@@ -1,7 +1,7 @@
-"""One ear on the event bus for every stream of this process.
+"""One event bus subscription, shared by every stream of this process.
 
-An event is a hint. Whoever watches a session is woken by it and reads the store;
-whoever was too slow, or hears that events were lost, reads the store as well.
+An event is a hint. A stream of a session is woken by it and reads the store; a stream
+that was too slow, or missed events, reads the store as well.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ RETRY_AFTER_S = 5.0
 
 
 class EventListener:
-    """One stream's ear: woken by what concerns it, and by the passing of time.
+    """The event queue of one stream; woken by its events and by a timer.
 
-    With a session, only the wake-up counts. Without one every event is kept, up to
-    `queue_max`; of what is beyond that, only that it was lost.
+    With a session, only the wake-up counts. Without one every event is queued, up to
+    `queue_max`; beyond that, events are dropped and marked as lost.
     """
 
     def __init__(self, session_id: SessionId | None, *, queue_max: int) -> None:
@@ -42,8 +42,8 @@ class EventListener:
         self._events: deque[Event] = deque()
         self._queue_max = queue_max
 
-    def tell(self, event: Event) -> None:
-        """Something happened."""
+    def put(self, event: Event) -> None:
+        """Queue an event and wake the stream."""
         if self.session_id is None and len(self._events) >= self._queue_max:
             self._events.clear()
             self._lost = True
@@ -52,13 +52,13 @@ class EventListener:
         self.heard = True
         self.woken.set()
 
-    def tell_lost(self) -> None:
-        """Something may have happened that nobody heard of."""
+    def mark_lost(self) -> None:
+        """Mark that events may have been lost."""
         self.heard = self._lost = True
         self.woken.set()
 
     def take(self) -> tuple[list[Event], bool]:
-        """What came since the last look, and whether something is missing before it."""
+        """The events since the last call, and whether some were lost before them."""
         events, lost = list(self._events), self._lost
         self._events.clear()
         self.heard = self._lost = False
@@ -76,8 +76,8 @@ class EventHub:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Listen to the bus for as long as the context is open."""
-        tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._tick())]
+        """Receive from the bus as long as the context is open."""
+        tasks = [asyncio.create_task(self._receive_forever()), asyncio.create_task(self._tick())]
         try:
             yield
         finally:
@@ -86,26 +86,26 @@ class EventHub:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def tell(self, delivery: Delivery) -> None:
-        """Pass on what came from the bus."""
+    def dispatch(self, delivery: Delivery) -> None:
+        """Dispatch a delivery to the streams."""
         if delivery.lost:
             for listener in self._holders:
-                listener.tell_lost()
+                listener.mark_lost()
         for event in delivery.events:
-            # Thousands may hear a new reason at once, which would drown every move of whoever watches all.
+            # Thousands of sessions may get a new reason at once, which would flood streams of all events.
             if not isinstance(event, VerdictsChanged):
-                self._tell(None, event)
+                self._dispatch(None, event)
             for about in sessions_of(event):
-                self._tell(about, event)
+                self._dispatch(about, event)
 
     def close(self) -> None:
-        """End every stream, so that a server that stops need not wait for its clients."""
+        """End every stream, so that the server can stop without waiting."""
         self.closing = True
         for listener in self._holders:
             listener.woken.set()
 
     def require_room(self, key: str) -> None:
-        """Raises StreamsFull where one more stream of this key would be too many."""
+        """Raises StreamsFull if this key has the maximum number of streams."""
         own = sum(holder == key for holder in self._holders.values())
         if len(self._holders) >= self._limits.streams_max or own >= self._limits.streams_per_key_max:
             raise StreamsFull(
@@ -114,7 +114,7 @@ class EventHub:
 
     @contextmanager
     def listening(self, key: str, session_id: SessionId | None = None) -> Iterator[EventListener]:
-        """An ear for one stream. Raises StreamsFull."""
+        """A listener for one stream. Raises StreamsFull."""
         self.require_room(key)
         listener = EventListener(session_id, queue_max=self._limits.queue_max)
         self._holders[listener] = key
@@ -127,35 +127,35 @@ class EventHub:
             if not self._by_session[session_id]:
                 del self._by_session[session_id]
 
-    def _tell(self, about: SessionId | None, event: Event) -> None:
+    def _dispatch(self, about: SessionId | None, event: Event) -> None:
         for listener in self._by_session.get(about, ()):
-            listener.tell(event)
+            listener.put(event)
 
-    async def _listen(self) -> None:
-        """Hear the bus, whatever happens to it."""
+    async def _receive_forever(self) -> None:
+        """Receive from the bus; retry after failures."""
         while True:
             try:
-                await self._hear()
+                await self._receive()
             except Exception:
-                _logger.exception("the ear on the event bus failed; it listens again")
-            # What came meanwhile is not known.
-            self.tell(Delivery(lost=True))
+                _logger.exception("receiving from the event bus failed; retrying")
+            # Events may have been lost meanwhile.
+            self.dispatch(Delivery(lost=True))
             await self._clock.sleep(self._limits.recheck_s)
 
-    async def _hear(self) -> None:
-        # A group of its own: every process of the API hears everything.
+    async def _receive(self) -> None:
+        # A separate group per process: each receives every event.
         subscription = await self._events.subscribe(group=self._ids.new("api"), consumer="api")
         try:
             while True:
                 delivery = await subscription.receive(limit=RECEIVED_AT_ONCE, wait_s=RECEIVE_S)
-                self.tell(delivery)
+                self.dispatch(delivery)
                 await subscription.acknowledge(delivery)
         finally:
-            with suppress(Exception):  # the bus may be gone before us
+            with suppress(Exception):  # the bus may have been closed first
                 await subscription.close()
 
     async def _tick(self) -> None:
-        """One timer for all: each stream looks at its clock when it is woken."""
+        """One timer wakes all streams, which check their own deadlines."""
         while True:
             await self._clock.sleep(self._limits.recheck_s)
             for listener in self._holders:

@@ -1,7 +1,7 @@
-"""Server-sent events: a source says what there is, and the stream keeps the rules.
+"""Server-sent event streams with keep-alive, key checks and time limits.
 
-Alive signs while there is silence, an end when the key is revoked, the server stops
-or the stream has lasted too long; an error becomes the last event.
+A stream ends when the key is revoked, the server stops or it has lasted too long; an
+error becomes the last event.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ALIVE = b": alive\n\n"
 UNTIL_WOKEN = math.inf
 _logger = logging.getLogger("sokovan.api")
 
-# What a source gives: bytes to send, or for how many seconds there is nothing to say.
+# A source yields bytes to send, or the seconds to pause.
 Source: TypeAlias = AsyncGenerator[bytes | float, None]
 
 
@@ -42,7 +42,7 @@ def sse(event: str, content: object, *, event_id: str = "") -> bytes:
 
 
 class Streams:
-    """Makes streams out of sources."""
+    """Creates streams from sources."""
 
     def __init__(self, hub: EventHub, authenticator: Authenticator, *, clock: Clock, limits: StreamLimits) -> None:
         self.hub, self.limits, self._authenticator, self._clock = hub, limits, authenticator, clock
@@ -54,12 +54,12 @@ class Streams:
         *,
         session_id: SessionId | None = None,
     ) -> EventStream:
-        """The answer that streams this source. Raises StreamsFull."""
+        """The response that streams this source. Raises StreamsFull."""
         self.hub.require_room(principal.access_key)
-        return EventStream(self._kept(principal, source, session_id))
+        return EventStream(self._stream(principal, source, session_id))
 
     async def pause(self, listener: EventListener, seconds: float) -> None:
-        """Until the listener is woken, or for so long."""
+        """Wait until the listener is woken, or for `seconds`."""
         if math.isinf(seconds):
             await listener.woken.wait()
         else:
@@ -73,12 +73,12 @@ class Streams:
         listener.woken.clear()
 
     async def require_key(self, principal: AuthenticatedPrincipal) -> None:
-        """Raises Unauthenticated once the key is revoked, or its user is not what he was."""
-        found = await self._authenticator.still(principal.digest)
+        """Raises Unauthenticated once the key is revoked, or its user was changed."""
+        found = await self._authenticator.current(principal.digest)
         if found is None or found.user != principal.identity.user:
             raise Unauthenticated
 
-    async def _kept(
+    async def _stream(
         self, principal: AuthenticatedPrincipal, source: Callable[[EventListener], Source], session_id: SessionId | None
     ) -> AsyncGenerator[bytes, None]:
         try:
@@ -96,12 +96,12 @@ class Streams:
         self, principal: AuthenticatedPrincipal, listener: EventListener, source: Source
     ) -> AsyncGenerator[bytes, None]:
         limits = self.limits
-        began_s = said_s = checked_s = self._now_s()
+        began_s = sent_s = checked_s = self._now_s()
         async with aclosing(source):
             async for item in source:
                 if isinstance(item, bytes):
                     yield item
-                    said_s = self._now_s()
+                    sent_s = self._now_s()
                 else:
                     await self.pause(listener, item)
                 now_s = self._now_s()
@@ -110,16 +110,16 @@ class Streams:
                 if now_s - checked_s >= limits.recheck_s:
                     await self.require_key(principal)
                     checked_s = now_s
-                if now_s - said_s >= limits.idle_s:
+                if now_s - sent_s >= limits.idle_s:
                     yield ALIVE
-                    said_s = now_s
+                    sent_s = now_s
 
     def _now_s(self) -> float:
         return self._clock.monotonic_ms() / 1000
 
 
 class EventStream(StreamingResponse):
-    """An answer that goes on; its source is closed with it, read or not."""
+    """A streaming response that closes its source, even if it was never read."""
 
     media_type = EVENT_STREAM
 
@@ -128,6 +128,6 @@ class EventStream(StreamingResponse):
         super().__init__(content, headers={"X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream until the end of the source or of the client's patience."""
+        """Stream until the source ends or the client disconnects."""
         async with aclosing(self._content):
             await super().__call__(scope, receive, send)

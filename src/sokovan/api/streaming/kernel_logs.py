@@ -1,4 +1,4 @@
-"""What kernels say, read from their machines piece by piece."""
+"""Reads kernel logs from agents in chunks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ PIECE = 64 << 10
 PIECE_MAX = 256 << 10
 OFFSET_MAX = 2**62
 TAIL_MAX = 100_000
-# A tail is looked for in so many bytes from the end; longer lines than that are cut.
+# A tail is searched in this many bytes from the end; longer lines are cut.
 TAIL_BYTES_MAX = 8 << 20
 
 
 class KernelLogs:
-    """Logs by way of the gateway, with the states of a kernel taken into account."""
+    """Reads logs through the gateway, depending on the status of the kernel."""
 
     def __init__(self, gateway: AgentGateway) -> None:
         self._gateway = gateway
 
     async def read(self, kernel: KernelRecord, *, offset: int, limit: int = PIECE) -> LogPart | None:
-        """A piece of the output; None while the kernel has not started.
+        """A chunk of the output; None while the kernel has not started.
 
-        Raises LogGone for output that is no longer kept, AgentUnreachable.
+        Raises LogGone for deleted output, AgentUnreachable.
         """
         ended = kernel.status in KERNEL.terminal
         if kernel.agent_id is None or not kernel.sent:
@@ -43,7 +43,7 @@ class KernelLogs:
             raise LogGone(f"the output of kernel {kernel.kernel_id} is no longer on agent {kernel.agent_id}") from error
 
     async def tail(self, kernel: KernelRecord, lines: int) -> int:
-        """Where the last `lines` lines begin."""
+        """The offset of the last `lines` lines."""
         end = await self._end(kernel)
         if lines <= 0:
             return end
@@ -54,7 +54,7 @@ class KernelLogs:
             if piece is None:
                 return begin
             at, content = piece
-            # A newline at the very end closes the last line and begins none.
+            # A final newline ends the last line and starts no new one.
             breaks = [index for index, byte in enumerate(content) if byte == 0x0A and at + index + 1 < end]
             if found + len(breaks) >= lines:
                 return at + breaks[len(breaks) - (lines - found)] + 1
@@ -65,7 +65,7 @@ class KernelLogs:
         return begin
 
     async def _piece(self, kernel: KernelRecord, begin: int, end: int) -> tuple[int, bytes] | None:
-        """What is kept from `begin` to `end`, and where it begins; None if nothing is."""
+        """The available output from `begin` to `end` with its offset, or None."""
         content, at, first = b"", begin, None
         while at < end:
             part = await self.read(kernel, offset=at, limit=min(PIECE, end - at))
@@ -77,7 +77,7 @@ class KernelLogs:
         return None if first is None else (first, content)
 
     async def _end(self, kernel: KernelRecord) -> int:
-        """How much there is by now, found by halving: a piece says where it is, not what is left."""
+        """The length of the output, by binary search: agents do not report it."""
         low, high = 0, PIECE
         while high < OFFSET_MAX and await self._reaches(kernel, high):
             low, high = high, high * 2
@@ -95,7 +95,7 @@ class KernelLogs:
 
 
 def log_chunk(kernel: KernelRecord, part: LogPart) -> LogChunk:
-    """A piece of output as the wire has it."""
+    """A chunk of output as a wire type."""
     return LogChunk(
         kernel=kernel.index,
         offset=part.offset,

@@ -1,4 +1,4 @@
-"""Following the output of all kernels of a session in one stream."""
+"""Follows the output of all kernels of a session in one stream."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from sokovan.ports.runtime import LogPart
 from sokovan.ports.storage import Store
 
 READ_AT_ONCE = 16
-# After the end of a kernel its machine is asked for the rest for so long.
-PATIENCE_S = 5.0
-_PLACES = re.compile(r"[0-9]{1,7}:[0-9]{1,19}(,[0-9]{1,7}:[0-9]{1,19})*", re.ASCII)
+# How long an unreachable agent is retried for the rest of a log.
+UNREACHABLE_S = 5.0
+_OFFSETS = re.compile(r"[0-9]{1,7}:[0-9]{1,19}(,[0-9]{1,7}:[0-9]{1,19})*", re.ASCII)
 
 
-def places_text(places: Mapping[int, int]) -> str:
-    """How far each kernel was read, as the id of an event: `0:123,1:456`."""
-    return ",".join(f"{index}:{offset}" for index, offset in sorted(places.items()))
+def offsets_text(offsets: Mapping[int, int]) -> str:
+    """The offset of each kernel, as an event id: `0:123,1:456`."""
+    return ",".join(f"{index}:{offset}" for index, offset in sorted(offsets.items()))
 
 
-def read_places(text: str) -> dict[int, int]:
-    """The way back from `places_text`. Raises InvalidRequest."""
-    found = _PLACES.fullmatch(text)
+def read_offsets(text: str) -> dict[int, int]:
+    """Parse the text of `offsets_text`. Raises InvalidRequest."""
+    found = _OFFSETS.fullmatch(text)
     pairs = [part.split(":") for part in text.split(",")] if found else []
-    places = {int(index): int(offset) for index, offset in pairs}
-    if not found or any(offset > OFFSET_MAX for offset in places.values()):
+    offsets = {int(index): int(offset) for index, offset in pairs}
+    if not found or any(offset > OFFSET_MAX for offset in offsets.values()):
         raise InvalidRequest([Problem("header/last-event-id", "is not the id of an event of this stream")])
-    return places
+    return offsets
 
 
 @dataclass(slots=True)
 class Reading:
-    """How far one kernel was read."""
+    """The read position in the log of one kernel."""
 
     offset: int
     attempt: int
     ended: bool = False
-    silent_since_ms: int | None = None
+    unreachable_since_ms: int | None = None
 
 
 class LogStream:
-    """Reads on until every kernel has said its last word."""
+    """Reads logs until every kernel has ended."""
 
     def __init__(self, store: Store, logs: KernelLogs, *, clock: Clock, limits: StreamLimits) -> None:
         self._store, self._logs, self._clock, self._limits = store, logs, clock, limits
@@ -66,7 +66,7 @@ class LogStream:
         *,
         follow: bool,
     ) -> Source:
-        """LogChunks of the kernels wanted, from the offsets in `begin` on."""
+        """LogChunks of the selected kernels, from the offsets in `begin` on."""
         readings: dict[int, Reading] = {}
         read_ms, pause_s = self._clock.monotonic_ms(), self._limits.log_poll_s
         while True:
@@ -83,7 +83,7 @@ class LogStream:
             if progress:
                 pause_s = self._limits.log_poll_s
                 continue
-            # What has not started is waited for by events; what is silent is asked less and less often.
+            # Kernels that have not started are awaited by events; silent ones are polled with backoff.
             yield pause_s if started else UNTIL_WOKEN
             pause_s = min(pause_s * 1.5, self._limits.log_poll_s_max)
             if listener.heard or self._clock.monotonic_ms() - read_ms >= self._limits.reread_s * 1000:
@@ -97,7 +97,7 @@ class LogStream:
     async def _round(
         self, kernels: Iterable[KernelRecord], readings: Mapping[int, Reading]
     ) -> AsyncIterator[tuple[KernelRecord, LogPart]]:
-        """One piece of each kernel that has started and not ended."""
+        """One chunk of each kernel that has started and not ended."""
         todo = [kernel for kernel in kernels if not readings[kernel.index].ended]
         for start in range(0, len(todo), READ_AT_ONCE):
             some = todo[start : start + READ_AT_ONCE]
@@ -110,22 +110,22 @@ class LogStream:
         try:
             part = await self._logs.read(kernel, offset=reading.offset)
         except LogGone:
-            # It ended and was cleared away while we read: there is no more to come.
+            # The log was deleted while it was read: no more output follows.
             part = LogPart(reading.offset, b"", end=True)
         except AgentUnreachable:
             now_ms = self._clock.monotonic_ms()
-            reading.silent_since_ms = reading.silent_since_ms or now_ms
-            if now_ms - reading.silent_since_ms >= PATIENCE_S * 1000:
+            reading.unreachable_since_ms = reading.unreachable_since_ms or now_ms
+            if now_ms - reading.unreachable_since_ms >= UNREACHABLE_S * 1000:
                 raise
             return LogPart(reading.offset, b"")
         if part is not None:
             reading.offset, reading.ended = part.offset + len(part.data), part.end
-            reading.silent_since_ms = None
+            reading.unreachable_since_ms = None
         return part
 
 
 def _adjust(readings: dict[int, Reading], kernels: Iterable[KernelRecord], begin: Mapping[int, int]) -> None:
-    """Begin with kernels that are new; one that was started anew speaks from the beginning."""
+    """Add new kernels; a kernel with a new attempt is read from the beginning."""
     for kernel in kernels:
         reading = readings.get(kernel.index)
         if reading is None:
@@ -135,4 +135,4 @@ def _adjust(readings: dict[int, Reading], kernels: Iterable[KernelRecord], begin
 
 
 def _id_of(readings: Mapping[int, Reading]) -> str:
-    return places_text({index: reading.offset for index, reading in readings.items() if reading.offset})
+    return offsets_text({index: reading.offset for index, reading in readings.items() if reading.offset})

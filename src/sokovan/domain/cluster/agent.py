@@ -12,7 +12,7 @@ from sokovan.domain.ids import DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName,
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
-# The label of an agent that says where folders can be mounted for its kernels.
+# The agent label for the mount targets that its kernels may use.
 MOUNTS_LABEL = "sokovan.mounts"
 MOUNTS_ANYWHERE = "anywhere"
 MOUNTS_IN_PLACE = "in-place"
@@ -20,11 +20,11 @@ MOUNTS_IN_PLACE = "in-place"
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """One machine: what it has, what is taken, and what it may be used for.
+    """One machine: its capacity, its usage and what it may be used for.
 
-    `incarnation` rises each time the agent enrols anew; what an earlier
-    incarnation says or is sent is refused. `releasing_slots` and
-    `releasing_count` are the part of what is occupied that is on its way out.
+    `incarnation` rises each time the agent enrols again; reports from an earlier
+    incarnation, and requests to it, are rejected. `releasing_slots` and `releasing_count`
+    are the part of the occupied resources that is being released.
     """
 
     agent_id: AgentId
@@ -67,10 +67,10 @@ class AgentInfo:
 
     @property
     def schedulable(self) -> bool:
-        """Whether new kernels may be placed here at all."""
+        """Whether new kernels may be placed on this agent."""
         return self.status in SCHEDULABLE
 
     @property
     def free_slots(self) -> ResourceSlot:
-        """What is not taken. Raises SlotUnderflow on an overcommitted agent."""
+        """Available minus occupied slots. Raises SlotUnderflow on an overcommitted agent."""
         return self.available_slots - self.occupied_slots

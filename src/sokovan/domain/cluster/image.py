@@ -1,4 +1,4 @@
-"""Images: what a kernel is started from."""
+"""Images that kernels are started from."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from sokovan.domain.errors import InvalidQueues, quoted
 from sokovan.domain.ids import QueueName, checked_name
 from sokovan.domain.slots import NO_LIMITS, NO_SLOTS, ResourceSlot, SlotLimits
 
-# Every queue without a parent stands under this one. It need not be listed; where it is, it is its own parent.
+# The parent of every queue without one. It need not be listed; if it is, it is its own parent.
 ROOT_QUEUE = QueueName("root")
 WEIGHT_MAX = 1_000_000
 
 
 class QueueState(StrEnum):
-    """Whether a queue takes new work."""
+    """Whether a queue accepts new sessions."""
 
     OPEN = auto()
     CLOSED = auto()
@@ -27,8 +27,8 @@ class QueueState(StrEnum):
 class Queue:
     """A share of the cluster.
 
-    `weight` divides by proportion; `deserved` is the configured share, `guarantee`
-    is kept free for the queue, `capability` is never passed. A slot that
+    `weight` divides capacity in proportion; `deserved` is the configured share,
+    `guarantee` is reserved for the queue, `capability` is the upper bound. A slot that
     `deserved` or `capability` does not name is not limited by it.
     """
 
@@ -83,7 +83,7 @@ class Queue:
 
 
 class QueueTree:
-    """Queues under one root: every parent exists, and no queue is above itself."""
+    """Queues under one root: every parent exists and there are no cycles."""
 
     def __init__(self, queues: Iterable[Queue]) -> None:
         self._queues: dict[str, Queue] = {}

@@ -15,11 +15,10 @@ SLOT_PRIORITY_DEFAULT = ("cuda.device", "cuda.shares", "rocm.device", "tpu.devic
 
 @dataclass(frozen=True, slots=True)
 class ScalingGroup:
-    """A pool of agents with the names of its plugins, as the configuration has them.
+    """A pool of agents with the names of its scheduling plugins.
 
-    `known_slots` empty means: those that its agents have, and those of `slot_priority`.
-    Whether a plugin of a given name exists is for the plugin registry to say, not for
-    this noun.
+    An empty `known_slots` means the slots that its agents have, and those of
+    `slot_priority`. The plugin registry checks that the named plugins exist.
     """
 
     name: ScalingGroupName

@@ -1,9 +1,9 @@
 """The network as a tree of HyperNodes: racks in rows in halls, agents as leaves.
 
-A HyperNode has a tier (1 is nearest to the machines) and members: agents, or
-HyperNodes of lower tiers, by their exact names. A virtual root above all is
-always there, so that any two agents have a common ancestor. Agents are kept in
-depth-first order: every HyperNode is one contiguous span of them.
+A HyperNode has a tier (1 is nearest to the agents) and members: agents, or HyperNodes of
+lower tiers, by their exact names. A virtual root above all guarantees that any two agents
+have a common ancestor. Agents are kept in depth-first order: every HyperNode is one
+contiguous span of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 from sokovan.domain.errors import InvalidTopology, TopologyMismatch, quoted
 from sokovan.domain.ids import checked_name
 
-# Not a legal name for a HyperNode or an agent, so it can clash with none.
+# Not a legal name of a HyperNode or agent, so it cannot clash with one.
 ROOT = "<root>"
 TIER_MAX = 64
 
@@ -52,7 +52,7 @@ class HyperNode:
 
 
 class HyperNodeTree:
-    """A validated tree over the agents; answers questions about closeness."""
+    """A validated tree over the agents; answers distance queries."""
 
     def __init__(self, agents: Iterable[str], hypernodes: Iterable[HyperNode] = ()) -> None:
         names = sorted({checked_name(agent, what="agent") for agent in _each(agents, "agents")})
@@ -85,7 +85,7 @@ class HyperNodeTree:
         return self._tier_names.get(tier_name)
 
     def position(self, agent: str) -> int:
-        """Where an agent stands in depth-first order."""
+        """The index of an agent in depth-first order."""
         if agent not in self._position:
             raise TopologyMismatch(name=agent)
         return self._position[agent]
@@ -115,7 +115,7 @@ class HyperNodeTree:
             yield name
 
     def lca(self, first: str, second: str) -> str:
-        """The lowest node that has both under it; a node counts as under itself."""
+        """The lowest common ancestor; a node counts as an ancestor of itself."""
         start, stop = self.span(second)
         for node in (first, *self.ancestors(first)):
             low, high = self.span(node)
@@ -187,7 +187,7 @@ def _parents(nodes: dict[str, HyperNode], agents: frozenset[str]) -> dict[str, s
 
 
 def _refuse_cycles(nodes: dict[str, HyperNode], parent: dict[str, str]) -> None:
-    """Tiers must rise towards the root, which also rules out cycles; a cycle is named as one."""
+    """Require tiers that rise towards the root, which also excludes cycles."""
     for name, node in nodes.items():
         over = nodes.get(parent.get(name, ""))
         if over is None or over.tier > node.tier:

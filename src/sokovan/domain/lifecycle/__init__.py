@@ -1,1 +1,1 @@
-"""Lifecycles as tables: every legal move of every kind of object, as rows."""
+"""Lifecycles as transition tables, one row per legal transition."""

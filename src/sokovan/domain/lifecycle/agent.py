@@ -1,8 +1,8 @@
-"""The life of an agent, as the manager sees it.
+"""The lifecycle of an agent, as the manager sees it.
 
-Silence makes an agent SUSPECT first and LOST later, so that a blip on the
-network moves no work. DRAINING survives silence: what an operator asked for is
-not forgotten because a cable was loose.
+Missed heartbeats make an agent SUSPECT first and LOST later, so that a short network
+failure moves no work. DRAINING is kept while heartbeats are missing: it was requested by
+an operator.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sokovan.domain.lifecycle.transition_table import CONTROLLER, COORDINATOR, R
 
 
 class AgentStatus(StrEnum):
-    """Where an agent is in its life."""
+    """The status of an agent."""
 
     ALIVE = auto()
     SUSPECT = auto()
@@ -23,7 +23,7 @@ class AgentStatus(StrEnum):
 
 
 class AgentTrigger(StrEnum):
-    """What may happen to an agent."""
+    """The triggers of an agent's transitions."""
 
     HEARTBEAT_MISSED = auto()
     HEARTBEAT_RESUMED = auto()
@@ -38,7 +38,7 @@ class AgentTrigger(StrEnum):
 
 _S, _T = AgentStatus, AgentTrigger
 
-# New kernels go to these only.
+# New kernels are placed on agents in these states only.
 SCHEDULABLE = frozenset({_S.ALIVE})
 
 AGENT = TransitionTable(

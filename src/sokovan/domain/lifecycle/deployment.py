@@ -1,6 +1,6 @@
-"""The life of a deployment.
+"""The lifecycle of a deployment.
 
-Being degraded is health, not status: see `domain.serving.deployment`.
+Degraded is a health, not a status: see `domain.serving.deployment`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sokovan.domain.lifecycle.transition_table import CONTROLLER, COORDINATOR, D
 
 
 class DeploymentStatus(StrEnum):
-    """Where a deployment is in its life."""
+    """The status of a deployment."""
 
     PENDING = auto()
     PROVISIONING = auto()
@@ -21,7 +21,7 @@ class DeploymentStatus(StrEnum):
 
 
 class DeploymentTrigger(StrEnum):
-    """What may happen to a deployment."""
+    """The triggers of a deployment's transitions."""
 
     REPLICAS_REQUESTED = auto()
     REPLICAS_HEALTHY = auto()
@@ -43,7 +43,7 @@ DEPLOYMENT = TransitionTable(
         (_S.PENDING,       _T.RETRIED,            _S.PENDING,       COORDINATOR),
         (_S.PROVISIONING,  _T.REPLICAS_HEALTHY,   _S.RUNNING,       COORDINATOR),
         (_S.PROVISIONING,  _T.RETRIED,            _S.PROVISIONING,  COORDINATOR),
-        # Scaling writes how many are wanted; the coordinator works towards it in whatever state it finds.
+        # Scaling writes the desired number; the coordinator reconciles it in any state.
         (_S.PENDING,       _T.SCALE_REQUESTED,    _S.PENDING,       CONTROLLER),
         (_S.PROVISIONING,  _T.SCALE_REQUESTED,    _S.PROVISIONING,  CONTROLLER),
         (_S.RUNNING,       _T.SCALE_REQUESTED,    _S.RUNNING,       CONTROLLER),

@@ -1,8 +1,8 @@
-"""The life of a kernel: one process or container on one agent.
+"""The lifecycle of a kernel: one process or container on one agent.
 
-A kernel holds its slots from SCHEDULED until TERMINATED, and TERMINATED is
-entered only with a proof that nothing of it runs any more (GONE). An overdue
-termination is asked for again; it never frees anything by itself.
+A kernel holds its slots from SCHEDULED until TERMINATED, and TERMINATED requires a proof
+that nothing of it runs any more (GONE). An overdue termination is requested again; it
+never frees slots by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sokovan.domain.lifecycle.transition_table import CONTROLLER, COORDINATOR, R
 
 
 class KernelStatus(StrEnum):
-    """Where a kernel is in its life."""
+    """The status of a kernel."""
 
     PENDING = auto()
     SCHEDULED = auto()
@@ -28,7 +28,7 @@ class KernelStatus(StrEnum):
 
 
 class KernelTrigger(StrEnum):
-    """What may happen to a kernel."""
+    """The triggers of a kernel's transitions."""
 
     ALLOCATED = auto()
     WITHDRAWN = auto()
@@ -46,7 +46,7 @@ class KernelTrigger(StrEnum):
 
 
 class FreeProof(StrEnum):
-    """Why we know that nothing of a kernel runs: the only grounds to free its slots."""
+    """The proofs that nothing of a kernel runs: required to free its slots."""
 
     NEVER_SENT = auto()
     AGENT_TOMBSTONE = auto()
@@ -56,7 +56,7 @@ class FreeProof(StrEnum):
 
 _S, _T = KernelStatus, KernelTrigger
 
-# In the order of progress; `session_status` reads a session's progress off it.
+# In order of progress; `session_status` derives a session's progress from it.
 ALIVE = (_S.SCHEDULED, _S.PREPARING, _S.PULLING, _S.PREPARED, _S.CREATING, _S.RUNNING)
 HOLDS_SLOTS = frozenset({*ALIVE, _S.TERMINATING})
 
@@ -83,7 +83,7 @@ KERNEL = TransitionTable(
         (_S.TERMINATING, _T.GONE,                 _S.TERMINATED,   COORDINATOR | REPORT),
     ],
     deadlines={
-        _S.PENDING:     Deadline(None, _T.WITHDRAWN, set_by="the scaling group's pending time-out"),
+        _S.PENDING:     Deadline(None, _T.WITHDRAWN, set_by="the scaling group's pending timeout"),
         _S.SCHEDULED:   Deadline(60, _T.EXPIRED),
         _S.PREPARING:   Deadline(120, _T.EXPIRED),
         _S.PULLING:     Deadline(3600, _T.EXPIRED),

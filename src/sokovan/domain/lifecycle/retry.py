@@ -1,4 +1,4 @@
-"""What to do about a step that failed: try again, let it expire, or give up."""
+"""Classifies a failed step: retry, expire or give up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sokovan.domain.checks import require_int
 
 
 class RetryVerdict(StrEnum):
-    """The three ways to go on after a failure."""
+    """The outcomes of classifying a failure."""
 
     RETRY = auto()
     EXPIRE = auto()
@@ -20,7 +20,7 @@ class RetryVerdict(StrEnum):
 class RetryPolicy:
     """How often and how long a step may be tried.
 
-    `timeout_s` of None means that time alone never ends the step.
+    With `timeout_s` None the step has no time limit.
     """
 
     attempts_max: int = 5
@@ -36,16 +36,16 @@ class RetryPolicy:
             require_int(self.timeout_s, what="retry policy", field="timeout_s", least=1)
 
     def delay_ms(self, attempt: int) -> int:
-        """How long to wait after the `attempt`-th failure: doubling, with a ceiling."""
+        """The backoff after the `attempt`-th failure: doubling, up to a maximum."""
         doublings = min(max(attempt, 1) - 1, self.delay_max_ms.bit_length())
         return min(self.delay_max_ms, self.delay_first_ms << doublings)
 
 
 def classify(*, attempts: int, elapsed_s: int, policy: RetryPolicy) -> RetryVerdict:
-    """What follows a failure after `attempts` tries in `elapsed_s` seconds.
+    """Classify a failure after `attempts` tries in `elapsed_s` seconds.
 
-    Giving up is asked first: a step that failed too often is broken, however
-    quickly it failed. Waiting for a resource is no attempt and is not counted.
+    Giving up is checked first: a step that failed too often is broken, however quickly it
+    failed. Waiting for a resource is not counted as an attempt.
     """
     if attempts >= policy.attempts_max:
         return RetryVerdict.GIVE_UP

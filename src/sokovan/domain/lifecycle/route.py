@@ -1,7 +1,7 @@
-"""The life of a route: the way from a public name to the replicas behind it.
+"""The lifecycle of a route from a public name to the replicas behind it.
 
-ERROR is not the end: a route whose endpoints become healthy again serves again,
-and a route in ERROR can be deleted like any other.
+ERROR is not final: a route whose endpoints become healthy again serves again, and a route
+in ERROR can be deleted like any other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sokovan.domain.lifecycle.transition_table import CONTROLLER, COORDINATOR, D
 
 
 class RouteStatus(StrEnum):
-    """Where a route is in its life."""
+    """The status of a route."""
 
     PENDING = auto()
     PROVISIONING = auto()
@@ -23,7 +23,7 @@ class RouteStatus(StrEnum):
 
 
 class RouteTrigger(StrEnum):
-    """What may happen to a route."""
+    """The triggers of a route's transitions."""
 
     CONFIGURED = auto()
     CONFIGURATION_REFUSED = auto()

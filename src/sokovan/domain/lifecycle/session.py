@@ -1,7 +1,6 @@
-"""The life of a session, and how it follows from its kernels.
+"""The lifecycle of a session, derived from its kernels.
 
-A session's status is never decided on its own: it is a total function of what
-is wanted (the intent) and of the statuses its kernels have.
+A session's status is a total function of its intent and of its kernels' statuses.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from sokovan.domain.lifecycle.transition_table import CONTROLLER, COORDINATOR, R
 
 
 class SessionStatus(StrEnum):
-    """Where a session is in its life."""
+    """The status of a session."""
 
     PENDING = auto()
     SCHEDULED = auto()
@@ -33,7 +32,7 @@ class SessionStatus(StrEnum):
 
 
 class SessionTrigger(StrEnum):
-    """What may happen to a session."""
+    """The triggers of a session's transitions."""
 
     ALLOCATED = auto()
     WITHDRAWN = auto()
@@ -73,11 +72,11 @@ SESSION = TransitionTable(
         *[(alive,        _T.FAILED,               _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
         *[(alive,        _T.EXPIRED,              _S.TERMINATING,  COORDINATOR) for alive in _ALIVE],
         (_S.TERMINATING, _T.KERNELS_GONE,         _S.TERMINATED,   COORDINATOR | REPORT),
-        # What the user sees ends at once; the kernels stay TERMINATING and keep their slots until there is a proof.
+        # The session ends at once for the user; its kernels stay TERMINATING and keep their slots until a proof.
         (_S.TERMINATING, _T.FORCED,               _S.TERMINATED,   CONTROLLER | COORDINATOR),
     ],
     deadlines={
-        _S.PENDING:     Deadline(None, _T.WITHDRAWN, set_by="the scaling group's pending time-out"),
+        _S.PENDING:     Deadline(None, _T.WITHDRAWN, set_by="the scaling group's pending timeout"),
         _S.SCHEDULED:   Deadline(60, _T.EXPIRED),
         _S.PREPARING:   Deadline(120, _T.EXPIRED),
         _S.PULLING:     Deadline(3600, _T.EXPIRED),
@@ -91,7 +90,7 @@ SESSION = TransitionTable(
 
 
 class Goal(IntEnum):
-    """What is wanted of a session. It only rises: RUN, then STOP, then FORCE."""
+    """The desired state of a session. It only rises: RUN, then STOP, then FORCE."""
 
     RUN = 0
     STOP = 1
@@ -100,7 +99,7 @@ class Goal(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionIntent:
-    """What is wanted: the goal, and how many kernels make the session run."""
+    """The goal, and how many running kernels make the session RUNNING."""
 
     goal: Goal = Goal.RUN
     required: int = 1
@@ -111,12 +110,11 @@ class SessionIntent:
 
 
 def session_status(intent: SessionIntent, kernels: Iterable[KernelStatus]) -> SessionStatus:
-    """The status that follows from the intent and the kernels, whatever they are.
+    """The status for an intent and kernel statuses; defined for every combination.
 
-    A session is as far as its `required`-th most advanced kernel, so that kernels
-    beyond the minimum that start later do not set it back. One kernel that ends
-    ends the session. A kernel row that was replaced by a newer attempt does not
-    belong into `kernels`.
+    A session has the status of its `required`-th most advanced kernel, so that kernels
+    beyond the minimum that start later do not set it back. One kernel that ends ends the
+    session. `kernels` must not contain rows that a newer attempt replaced.
     """
     statuses = list(kernels)
     alive = sorted((KERNEL_ALIVE.index(s) for s in statuses if s in KERNEL_ALIVE), reverse=True)
@@ -129,7 +127,7 @@ def session_status(intent: SessionIntent, kernels: Iterable[KernelStatus]) -> Se
     if ending or intent.goal is Goal.STOP:
         return _S.TERMINATING
     if len(alive) < intent.required:
-        # A gang is placed whole, so this cannot arise from a plan; the answer lets such a session be terminated.
+        # Gangs are placed whole, so no plan leads here; the answer lets such a session be terminated.
         return _S.SCHEDULED
     return _ALIVE[alive[intent.required - 1]]
 
@@ -153,14 +151,14 @@ _TRIGGERS: dict[tuple[SessionStatus, SessionStatus], tuple[SessionTrigger, ...]]
 
 
 def following_trigger(before: SessionStatus, after: SessionStatus, kernel_trigger: KernelTrigger) -> SessionTrigger:
-    """The session's trigger for a move that a kernel's trigger has caused.
+    """The session's trigger for a transition caused by a kernel's trigger.
 
-    Raises IllegalTransition where the table has no row from `before` to `after`.
+    Raises IllegalTransition if the table has no row from `before` to `after`.
     """
     found = _TRIGGERS.get((before, after), ())
     if _ENDED_BY.get(kernel_trigger) in found:
         return _ENDED_BY[kernel_trigger]
     if not found:
         legal = [trigger.value for trigger in SESSION.legal_in(before)]
-        raise IllegalTransition(machine=SESSION.name, state=before, trigger=f"a move to {after}", legal=legal)
+        raise IllegalTransition(machine=SESSION.name, state=before, trigger=f"a transition to {after}", legal=legal)
     return found[0]

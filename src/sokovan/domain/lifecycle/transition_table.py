@@ -1,4 +1,4 @@
-"""What a transition table is: rows, deadlines, and the questions asked of them."""
+"""Transition tables: rows, deadlines and lookups."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T = TypeVar("T", bound=StrEnum)
 
 
 class Cause(StrEnum):
-    """Who may cause a move."""
+    """The component that causes a transition."""
 
-    CONTROLLER = auto()  # a request from outside: it marks, it does no work
-    COORDINATOR = auto()  # the internal flow, on a hint or a period
-    AGENT_REPORT = auto()  # what an agent (or the proxy's health check) says it saw
+    CONTROLLER = auto()  # an API request: it marks, and executes nothing
+    COORDINATOR = auto()  # the control loop, on a hint or after a period
+    AGENT_REPORT = auto()  # a report of an agent or of the proxy's health check
 
 
 CONTROLLER = frozenset({Cause.CONTROLLER})
@@ -38,15 +38,15 @@ class Move(Generic[S, T]):
 
 @dataclass(frozen=True, slots=True)
 class Deadline(Generic[T]):
-    """How long a state may last, and the trigger that ends it."""
+    """The maximum duration of a state, and the trigger that ends it."""
 
-    seconds: int | None  # None: there is no limit unless a policy or the spec sets one
+    seconds: int | None  # None: no limit unless a policy or the spec sets one
     on_expiry: T
     set_by: str = ""
 
 
 class TransitionTable(Generic[S, T]):
-    """Every legal move of one lifecycle, as rows a reviewer can read aloud."""
+    """Every legal transition of one lifecycle, as rows."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class TransitionTable(Generic[S, T]):
         return self.move(before, trigger, by=by).after
 
     def legal_in(self, state: S) -> list[T]:
-        """The triggers that `state` can take, in the order of the rows."""
+        """The triggers that are legal in `state`, in the order of the rows."""
         return [move.trigger for move in self.moves if move.before == state]
 
     def leads_to(self, before: S, after: S) -> bool:
@@ -93,14 +93,14 @@ class TransitionTable(Generic[S, T]):
         return any(move.before == before and move.after == after for move in self.moves)
 
     def expiry(self, state: S) -> Move[S, T]:
-        """The move that ends an overdue `state`. Raises IllegalTransition."""
+        """The transition that ends an overdue `state`. Raises IllegalTransition."""
         deadline = self.deadlines.get(state)
         if deadline is None:
             raise IllegalTransition(machine=self.name, state=state, trigger="an expiry", legal=[])
         return self.move(state, deadline.on_expiry, by=Cause.COORDINATOR)
 
     def _check(self) -> None:
-        """A table that contradicts itself fails on import, before it can move anything."""
+        """Reject an inconsistent table on import."""
         if len(self._by_key) != len(self.moves):
             keys = [(move.before, move.trigger) for move in self.moves]
             twice = next(key for key in keys if keys.count(key) > 1)
@@ -112,5 +112,5 @@ class TransitionTable(Generic[S, T]):
             try:
                 self.expiry(state)
             except (IllegalTransition, ForbiddenCause) as error:
-                problem = f"cannot make the expiry move of {state}: {error.message}"
+                problem = f"cannot make the expiry transition of {state}: {error.message}"
                 raise InvalidTable(machine=self.name, problem=problem) from error

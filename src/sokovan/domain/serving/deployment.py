@@ -1,4 +1,4 @@
-"""Deployments: a model served by replicas, and how well it is served."""
+"""Deployments of models served by replicas, and their health."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ PORT_RANGE = (1, 65_535)
 
 
 class DeploymentHealth(StrEnum):
-    """How well a deployment serves; no status of its lifecycle."""
+    """The health of a deployment; not a status of its lifecycle."""
 
-    HEALTHY = auto()  # every replica that is wanted serves
-    DEGRADED = auto()  # some do, so requests are answered
-    UNHEALTHY = auto()  # none does
-    IDLE = auto()  # none is wanted
+    HEALTHY = auto()  # every desired replica serves
+    DEGRADED = auto()  # some replicas serve
+    UNHEALTHY = auto()  # no replica serves
+    IDLE = auto()  # no replica is desired
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentSpec:
-    """What is served, by how many, on what.
+    """The model, the desired replicas and the resources of a deployment.
 
-    `replicas_desired` is intent: whoever scales writes the number that is wanted,
-    never a difference.
+    `replicas_desired` is intent: scaling writes the desired number, never a difference.
     """
 
     deployment_id: DeploymentId
@@ -76,7 +75,7 @@ class DeploymentSpec:
 
 
 def is_health_path(path: object) -> bool:
-    """A path and nothing else, so that a probe cannot be led elsewhere."""
+    """Whether it is a plain path, so that a probe cannot be redirected."""
     return (
         isinstance(path, str)
         and path.startswith("/")
@@ -89,7 +88,7 @@ def is_health_path(path: object) -> bool:
 
 
 def deployment_health(*, healthy: int, desired: int) -> DeploymentHealth:
-    """How well `desired` replicas are served by `healthy` ones."""
+    """The health of a deployment with `healthy` of `desired` replicas."""
     if desired <= 0:
         return DeploymentHealth.IDLE
     if healthy <= 0:

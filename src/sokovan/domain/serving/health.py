@@ -1,7 +1,6 @@
-"""Whether an endpoint is healthy: two answers in a row say yes, three failures no.
+"""Endpoint health: healthy after two successes, unhealthy after three failures.
 
-A result ages: what has not been seen for longer than its time to live is
-unknown, and unknown is never taken for healthy.
+A result older than its time to live is unknown, and unknown does not count as healthy.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from sokovan.domain.checks import require_int
 
 
 class Health(StrEnum):
-    """What the last checks say of an endpoint."""
+    """The health of an endpoint according to the last checks."""
 
     UNKNOWN = auto()
     HEALTHY = auto()
@@ -22,7 +21,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthPolicy:
-    """How many equal answers in a row turn the verdict, and how long it holds."""
+    """How many equal results in a row change the verdict, and how long it is valid."""
 
     successes_needed: int = 2
     failures_needed: int = 3
@@ -35,7 +34,7 @@ class HealthPolicy:
 
 @dataclass(frozen=True, slots=True)
 class HealthCounter:
-    """The run of equal answers of one endpoint, and the verdict they led to."""
+    """The consecutive equal results of one endpoint, and the resulting verdict."""
 
     verdict: Health = Health.UNKNOWN
     successes: int = 0
@@ -43,7 +42,7 @@ class HealthCounter:
     seen_at_ms: int | None = None
 
     def observe(self, *, ok: bool, at_ms: int, policy: HealthPolicy) -> HealthCounter:
-        """The counter after one more answer; one older than the last changes nothing."""
+        """The counter after one more result; an older one changes nothing."""
         if self.seen_at_ms is not None and at_ms < self.seen_at_ms:
             return self
         fresh = self.as_of(at_ms, policy)
@@ -56,7 +55,7 @@ class HealthCounter:
         return replace(counted, verdict=_verdict(counted, policy))
 
     def as_of(self, now_ms: int, policy: HealthPolicy) -> HealthCounter:
-        """The counter as it may be relied upon now: a stale run is forgotten."""
+        """The counter as of now; stale results are dropped."""
         if self.seen_at_ms is None or now_ms - self.seen_at_ms <= policy.ttl_ms:
             return self
         return HealthCounter(seen_at_ms=self.seen_at_ms)

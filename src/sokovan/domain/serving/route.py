@@ -1,4 +1,4 @@
-"""Routes: the way from a public address to the endpoints of a deployment."""
+"""Routes from a public address to the endpoints of a deployment."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WEIGHT_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One replica's address, as the ledger has it; never an address that a user wrote.
+    """The address of one replica, taken from the ledger; never from user input.
 
-    `kernel_id` is the identity that the proxy checks, so that a port which is used
-    again by somebody else gets no traffic.
+    The proxy checks `kernel_id`, so that a port that is reused by another kernel gets no
+    traffic.
     """
 
     kernel_id: KernelId
@@ -63,5 +63,5 @@ class RouteSpec:
 
 
 def serving(endpoints: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
-    """The endpoints that may get new requests; unknown is not healthy."""
+    """The endpoints that may get new requests; unknown does not count as healthy."""
     return tuple(endpoint for endpoint in endpoints if endpoint.health is Health.HEALTHY and endpoint.weight)

@@ -143,7 +143,7 @@ class Scheduler:
         plan = await self._decide(snapshot, profile_of(snapshot.scaling_group))
         report.decide_s = (report.decide_s or 0.0) + (self._clock.monotonic_ms() - began_ms) / 1000
         await self._apply(snapshot, plan, fence, report)
-        await self._snapshots.remember(group, plan, fence=fence)
+        await self._snapshots.record_plan(group, plan, fence=fence)
         await self._verdicts.tell(group, plan.verdicts)
         report.waiting += sum(verdict.code is not Code.PLACED for verdict in plan.verdicts)
         report.evicted.update({one.session_id: one.for_session for one in plan.evictions})

@@ -1,4 +1,4 @@
-"""Agents as the store has them."""
+"""Repository of agents."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
 
 @dataclass(frozen=True, slots=True)
 class AgentProfile:
-    """What a scaling group's agents are.
+    """The architectures and slots of a scaling group's agents.
 
-    How many have which architecture, and the slots that any of them has.
+    Architectures with their number of agents, and the slots that any of them has.
     """
 
     architectures: Mapping[str, int] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class AgentProfile:
 
 
 class AgentRepository(Protocol):
-    """Every agent that ever joined, with what it has and what is taken."""
+    """Every agent that ever enrolled, with its capacity and usage."""
 
     async def enrol(
         self,
@@ -34,29 +34,29 @@ class AgentRepository(Protocol):
         devices: Sequence[Device] = (),
         adopted: Sequence[tuple[KernelId, int]] = (),
     ) -> AgentRecord:
-        """A new incarnation of this agent; ALIVE, or DRAINING if it was.
+        """Store a new incarnation of this agent: ALIVE, or DRAINING if it was.
 
-        Slots that kernels still hold stay taken: a capacity never falls below them, and
-        shrinks to what was reported as they are freed. `adopted` are kernels, by attempt,
-        that the agent found running and took over: they belong to the new incarnation,
-        and only its word frees them. Raises Conflict for an agent
-        that has left for good.
+        Slots that kernels still hold stay taken: the capacity never falls below them, and
+        shrinks to the reported value as they are freed. `adopted` are kernels, by
+        attempt, that the agent found running and took over: they belong to the new
+        incarnation, which alone may report them gone. Raises Conflict for an agent that
+        has left for good.
         """
 
     async def get(self, agent_id: AgentId) -> AgentRecord:
-        """One agent. Raises NotFound."""
+        """One agent. Raises ObjectNotFound."""
 
     async def all(self, *, scaling_group: str = "", after: str = "", limit: int | None = None) -> Sequence[AgentRecord]:
         """Every agent (of a scaling group), by id; or the first `limit` after an id."""
 
     async def profiles(self) -> Mapping[str, AgentProfile]:
-        """What each scaling group is made of; agents that have left do not count."""
+        """The profile of each scaling group; agents that have left do not count."""
 
     async def move(self, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
-        """Take a move of the table.
+        """Apply a transition.
 
         Raises StaleVersion, IllegalTransition, ForbiddenCause.
         """
 
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
-        """The story of an agent."""
+        """The history of an agent."""

@@ -1,4 +1,4 @@
-"""The audit trail: who did what, in a chain of digests that shows tampering."""
+"""The audit trail, tamper-evident by a hash chain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One call that changed something, or was refused."""
+    """One call that changed something, or was denied."""
 
     who: str
     action: str
@@ -20,7 +20,7 @@ class AuditEntry:
 
 
 class AuditTrail(Protocol):
-    """Entries are appended and never changed."""
+    """Append-only list of audit entries."""
 
     async def append(self, *entries: AuditEntry) -> int:
         """Add entries to the chain, in this order; the number of the last one in it."""

@@ -1,4 +1,4 @@
-"""What administrators write down: owners, limits, queues, topology, images."""
+"""Repository of administered objects: owners, limits, queues, topology, images."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ Item = TypeVar("Item", Domain, Group, User, Keypair, ResourcePolicy, ScalingGrou
 
 
 class CatalogRepository(Protocol):
-    """Small tables that are written seldom and read whole."""
+    """Small tables that are written rarely and read as a whole."""
 
     async def put(self, *items: CatalogItem) -> None:
         """Store these, replacing those of the same name.
 
-        Queues and HyperNodes are checked as the tree they then form. Raises NotFound
-        for a name that another item must have first, InvalidQueues, InvalidTopology.
+        Queues and HyperNodes are validated as the resulting tree. Raises ObjectNotFound
+        for a missing referenced item, InvalidQueues, InvalidTopology.
         """
 
     async def get(self, kind: type[Item], name: str) -> Item:
-        """One item; an image goes by `name architecture`. Raises NotFound."""
+        """One item; the key of an image is `name architecture`. Raises ObjectNotFound."""
 
     async def find(self, *wanted: tuple[type[CatalogItem], str]) -> Sequence[CatalogItem | None]:
-        """Items of any kinds by name, in order, at once; None for one that is missing."""
+        """Items of any kinds by name, in order, in one query; None for a missing one."""
 
     async def all(self, kind: type[Item]) -> Sequence[Item]:
         """Every item of a kind, by name."""
 
     async def remove(self, kind: type[Item], name: str) -> None:
-        """Remove an item. Raises NotFound, Conflict where something still refers to it."""
+        """Remove an item. Raises ObjectNotFound, Conflict if it is still referenced."""

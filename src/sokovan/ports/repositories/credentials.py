@@ -1,4 +1,4 @@
-"""What proves who calls: digests of tokens, never the tokens."""
+"""Repository of credentials: digests of tokens, never the tokens."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from sokovan.domain.tenancy import Keypair, User
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Whom a token belongs to."""
+    """The keypair and the user that a token authenticates."""
 
     keypair: Keypair
     user: User
 
 
 class CredentialRepository(Protocol):
-    """Tokens of keypairs, as keyed digests: a copy of the store opens nothing."""
+    """Tokens of keypairs, as keyed digests that cannot be used to authenticate."""
 
     async def put(self, access_key: AccessKey, digest: str) -> None:
-        """Let this digest stand for a keypair, in the place of the one before.
+        """Set the token digest of a keypair, replacing the previous one.
 
-        Raises NotFound for an unknown keypair, Conflict for a digest that is taken.
+        Raises ObjectNotFound for an unknown keypair, Conflict for a digest that is in
+        use.
         """
 
     async def find(self, digest: str) -> Principal | None:
-        """Whose digest it is; None for nobody's, and for a keypair that is not active."""
+        """The principal of a digest; None if unknown, or the keypair is not active."""
 
     async def remove(self, access_keys: Sequence[AccessKey]) -> None:
-        """These keypairs open nothing any more. Unknown ones are passed over."""
+        """Revoke the tokens of these keypairs. Unknown ones are ignored."""

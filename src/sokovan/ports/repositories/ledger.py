@@ -1,4 +1,4 @@
-"""The ledger: who holds which slots, and the one way to free them."""
+"""The ledger of held slots, and the only way to free them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sokovan.domain.records import Change, HeldSlot, KernelRecord
 
 
 class UnprovenFree(SokovanError):
-    """Slots were to be freed on a ground that does not hold."""
+    """Slots were to be freed without a valid proof."""
 
     code = "unproven-free"
-    hint = "free slots only with a proof that nothing of the kernel runs; until then they stay taken"
+    hint = "free slots only with a proof that nothing of the kernel runs; until then they stay held"
 
     def __init__(self, *, kernel: str, proof: str, problem: str) -> None:
         self.kernel, self.proof, self.problem = kernel, proof, problem
@@ -24,26 +24,24 @@ class UnprovenFree(SokovanError):
 
 
 class Ledger(Protocol):
-    """What kernels hold. Taking is the allocator's; freeing is here, and only here."""
+    """The slots that kernels hold. The allocator takes them, only the ledger frees."""
 
     async def free(self, kernels: Sequence[KernelRecord], proof: FreeProof, change: Change) -> None:
-        """End TERMINATING kernels with a proof and free what they hold.
+        """End TERMINATING kernels with a proof and free their slots.
 
-        Their sessions follow. An exit code that a record brings, and the store does not
-        have yet, is kept.
-
-        A kernel that was freed already is passed over, so that a repeated report does
-        no harm. Raises UnprovenFree, StaleVersion.
+        Their sessions are updated with them. An exit code in a record that the store does
+        not have yet is stored. A kernel that was freed before is skipped, so that
+        repeated reports are harmless. Raises UnprovenFree, StaleVersion.
         """
 
     async def held(self, agent_id: AgentId) -> Sequence[HeldSlot]:
-        """Every line of this agent that is not freed."""
+        """Every unfreed line of this agent."""
 
     async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
-        """Every kernel that holds something here, also of a session that has ended."""
+        """Every kernel that holds slots on this agent, also of ended sessions."""
 
     async def of_kernel(self, kernel_id: KernelId) -> Sequence[HeldSlot]:
-        """Every line of this kernel, freed ones too."""
+        """Every line of this kernel, including freed ones."""
 
     async def usage(self, scope: Scope, name: str) -> Mapping[str, int]:
-        """What an owner holds, by slot."""
+        """The slots that an owner holds."""

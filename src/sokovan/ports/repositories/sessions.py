@@ -1,4 +1,4 @@
-"""Sessions as the store has them. Every write names what it was decided on."""
+"""Repository of sessions. Writes are compare-and-set on the version read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sokovan.domain.session import SessionSpec
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
-    """An idempotency key: who sent it, the key, and a digest of what was asked."""
+    """An idempotency key: the sender, the key and a digest of the request."""
 
     scope: str
     key: str
@@ -24,7 +24,7 @@ class RequestKey:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session to store, who wants it, and the key of the request for it."""
+    """A session to store, with its author and its idempotency key."""
 
     spec: SessionSpec
     change: Change
@@ -33,7 +33,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """Which sessions to list; an empty field does not limit."""
+    """A filter of sessions; an empty field matches all."""
 
     statuses: Collection[SessionStatus] = ()
     scaling_group: str = ""
@@ -46,7 +46,7 @@ class SessionFilter:
 
 
 class SessionRepository(Protocol):
-    """Sessions with their kernels. A session's status follows from its kernels."""
+    """Sessions with their kernels; the session's status is derived from them."""
 
     async def enqueue(
         self,
@@ -58,67 +58,68 @@ class SessionRepository(Protocol):
     ) -> SessionRecord:
         """Store a new session, PENDING, with its kernels.
 
-        Sessions that wait for `in_place_of` wait for the new one instead. The same request
-        again gives the session it made. Raises IdempotencyConflict,
-        Conflict (the id is taken, or the name by a session of the same user that has not
-        ended), NotFound (scaling group, dependency).
+        Sessions that depend on `in_place_of` depend on the new one instead. The same
+        request again returns the session it created. Raises IdempotencyConflict, Conflict
+        (the id is in use, or the name by a session of the same user that has not ended),
+        ObjectNotFound (scaling group, dependency).
         """
 
     async def enqueue_many(self, wanted: Sequence[NewSession]) -> Sequence[SessionRecord | SokovanError]:
-        """Store many new sessions, each as `enqueue` would; what came of each.
+        """Store many new sessions, each as `enqueue` would; the result of each.
 
-        A refusal stands in the place of its session, and takes no other with it.
+        An error stands in the place of its session, and affects no other.
         """
 
     async def requested(self, request: RequestKey) -> SessionRecord | None:
-        """The session that the same request made before. Raises IdempotencyConflict."""
+        """The session that the same request created before. Raises IdempotencyConflict."""
 
     async def get(self, session_id: SessionId) -> SessionRecord:
-        """One session. Raises NotFound."""
+        """One session. Raises ObjectNotFound."""
 
     async def page(
         self, wanted: SessionFilter, *, limit: int, after: int | None = None, newest: bool = False
     ) -> Sequence[SessionRecord]:
-        """At most `limit` sessions after the place `after`, oldest or newest first."""
+        """At most `limit` sessions after the position `after`, oldest or newest first."""
 
     async def named(self, text: str, wanted: SessionFilter) -> Sequence[SessionRecord]:
-        """The sessions that `text` may mean, among those wanted; two are enough to doubt.
+        """The matching sessions that `text` refers to; at most two, if ambiguous.
 
-        An id; else a name of sessions that have not ended, which one user has only once; else
-        a name of the newest that has; else the beginning of ids or of names of sessions that
-        have not ended.
+        An id; else the name of sessions that have not ended, unique per user; else the
+        name of the newest one that has ended; else a prefix of ids or names of sessions
+        that have not ended.
         """
 
     async def move_kernels(self, moves: Sequence[KernelMove], change: Change) -> SessionRecord:
-        """Move kernels of one session; the session follows in the same step.
+        """Apply transitions to kernels of one session, and to the session itself.
 
-        GONE is not among the moves: only `Ledger.free` makes it. Raises StaleVersion,
-        IllegalTransition, ForbiddenCause, and InvalidSpec for no moves at all.
+        GONE is not allowed: only `Ledger.free` applies it. Raises StaleVersion,
+        IllegalTransition, ForbiddenCause, and InvalidSpec if `moves` is empty.
         """
 
     async def move_many(self, moves: Sequence[KernelMove], change: Change) -> Sequence[SessionRecord]:
-        """Like `move_kernels`, for many sessions at once, each whole or not at all.
+        """Like `move_kernels` for many sessions at once, each of them atomically.
 
-        Gives the sessions that moved, by id. One that was changed since it was read is left
-        out, and disturbs no other. Raises IllegalTransition, ForbiddenCause.
+        Returns the changed sessions, by id. Sessions that changed concurrently are
+        skipped. Raises IllegalTransition, ForbiddenCause.
         """
 
     async def set_goal(self, session_id: SessionId, goal: Goal, change: Change) -> SessionRecord:
-        """Raise the goal: stop, or force. A goal that is reached already changes nothing.
+        """Raise the goal to STOP or FORCE; does nothing if it is already reached.
 
-        Kernels that wait are withdrawn, those alive are asked to stop. The first cause
-        stays. Raises NotFound.
+        Pending kernels are withdrawn, live ones are requested to stop. The first cause is
+        kept. Raises ObjectNotFound.
         """
 
     async def note(self, session_ids: Sequence[SessionId], change: Change) -> None:
-        """Record why these sessions stay where they are; a repeated reason is counted."""
+        """Record why these sessions stay in their status; repeated reasons are counted."""
 
     async def history(self, session_id: SessionId, *, kernels: bool = False) -> Sequence[tuple[str, HistoryEntry]]:
-        """The story of a session, and of its kernels, as (id, entry) in the order of time."""
+        """The history of a session, and of its kernels, as (id, entry) in order of time."""
 
     async def changed(self, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
-        """The next mark, and the sessions written since the mark `since`, by version.
+        """The next change marker, and the sessions written since marker `since`.
 
-        For a unit of work that reads only. Without a mark nothing is named: it is where
-        to begin. A session may be named again, and is never left out.
+        Sessions are given with their version. Use it in a read-only unit of work. Without
+        a marker no session is listed. A session may be listed again, and is never left
+        out.
         """

@@ -1,4 +1,4 @@
-"""Why sessions wait, as the scheduler said it last: kept for whoever asks."""
+"""Repository of the last scheduling verdict of each waiting session."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sokovan.domain.ids import SessionId
 
 @dataclass(frozen=True, slots=True)
 class StoredVerdict:
-    """The last verdict on a session that waits.
+    """The last verdict on a waiting session.
 
-    `document` is the whole of it as JSON (scheduling/codec.py makes it). `first_ms` and
-    `times` count how long the same code has been the answer.
+    `document` is the complete verdict as JSON (see scheduling/codec.py). `first_ms` and
+    `times` count how long the same code has been the result.
     """
 
     session_id: SessionId
@@ -27,20 +27,20 @@ class StoredVerdict:
 
 
 class VerdictRepository(Protocol):
-    """One verdict per session that waits; a session that started has none."""
+    """One verdict per waiting session; started sessions have none."""
 
     async def put(self, verdicts: Sequence[StoredVerdict]) -> None:
-        """Keep these, each in the place of the one before it; the time is the store's.
+        """Store these verdicts, replacing earlier ones; the time is the store's.
 
-        The same code as before is counted. Sessions that are not there, or do not wait
-        any more, are passed over.
+        A repeated code is counted. Sessions that do not exist or no longer wait are
+        ignored.
         """
 
     async def get(self, session_id: SessionId) -> StoredVerdict | None:
-        """The last verdict on a session; None if there is none, or it waits no longer."""
+        """The last verdict on a session; None if there is none, or it no longer waits."""
 
     async def of(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, StoredVerdict]:
-        """The last verdicts on these sessions, those that wait and have one."""
+        """The last verdicts of those of these sessions that wait and have one."""
 
     async def remove(self, session_ids: Sequence[SessionId]) -> None:
-        """These sessions wait no longer."""
+        """Delete the verdicts of sessions that no longer wait."""

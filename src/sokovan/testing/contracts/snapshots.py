@@ -283,7 +283,7 @@ async def what_a_cycle_leaves_is_there_for_the_next(cluster: StoredCluster) -> N
     kept = (_reservation("s2", 12), _reservation("s1", 2))
     plan = SchedulingPlan(reservations=kept, cursors={"round-robin": AgentId("a1")})
     await cluster.snapshots.refresh()
-    await cluster.snapshots.remember(DEFAULT_GROUP, plan)
+    await cluster.snapshots.record_plan(DEFAULT_GROUP, plan)
     for source in (cluster.snapshots, SqlSnapshots(cluster.store)):
         snapshot = await seen(source)
         expect(snapshot.reservations == kept, f"the reservations are {snapshot.reservations}")
@@ -304,9 +304,9 @@ async def what_a_later_cycle_leaves_replaces_it(cluster: StoredCluster) -> None:
     await cluster.submit("s2", scaling_group=OTHER_GROUP)
     other = SqlSnapshots(cluster.store)
     for group, name in ((DEFAULT_GROUP, "s1"), (OTHER_GROUP, "s2")):
-        await cluster.snapshots.remember(group, SchedulingPlan(reservations=(_reservation(name, 1),)))
+        await cluster.snapshots.record_plan(group, SchedulingPlan(reservations=(_reservation(name, 1),)))
     expect(len((await seen(other)).reservations) == 1, "another source does not see the reservation")
-    await cluster.snapshots.remember(DEFAULT_GROUP, SchedulingPlan())
+    await cluster.snapshots.record_plan(DEFAULT_GROUP, SchedulingPlan())
     for source in (other, cluster.snapshots, SqlSnapshots(cluster.store)):
         expect(not (await seen(source)).reservations, "a reservation that was given up is still seen")
         expect(len((await seen(source, OTHER_GROUP)).reservations) == 1, "that of another scaling group is gone")
@@ -319,9 +319,9 @@ async def remembering_the_same_again_writes_nothing(cluster: StoredCluster) -> N
     plan = SchedulingPlan(reservations=(_reservation("s1", 12),), cursors={"x": AgentId("a1")})
     source = SqlSnapshots(cluster.store)
     await source.refresh()
-    await source.remember(DEFAULT_GROUP, plan)
+    await source.record_plan(DEFAULT_GROUP, plan)
     await settled(source)
-    await source.remember(DEFAULT_GROUP, plan)
+    await source.record_plan(DEFAULT_GROUP, plan)
     expect(not await source.refresh(), "remembering the same again was written")
 
 

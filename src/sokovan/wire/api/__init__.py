@@ -1,1 +1,1 @@
-"""What travels between the API and its clients, as JSON, version 1."""
+"""JSON types of the API, version 1."""

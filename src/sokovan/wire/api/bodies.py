@@ -1,7 +1,7 @@
-"""What the bodies that clients send have in common.
+"""The base of request bodies.
 
-Pages, which go the other way, are written out one by one: of a class that derives from
-a generic page pydantic does not see the items, and the OpenAPI document would not tell.
+Page types are written out one by one: pydantic does not see the items of a class derived
+from a generic page, and the OpenAPI document would lack them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Amount = int | float | str
 
 
 class StrictBody:
-    """A body whose unknown keys are refused: a misspelt one must not change what runs."""
+    """A body whose unknown keys are rejected, so that typos have no silent effect."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}

@@ -1,4 +1,4 @@
-"""What is said on the socket of a command that runs inside a kernel."""
+"""Messages on the WebSocket of a command that runs inside a kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FRAME_MAX = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecRequest(StrictBody):
-    """What to run; rows and columns are those of the caller's terminal."""
+    """The command to run; rows and columns are those of the caller's terminal."""
 
     command: list[str]
     terminal: bool = False
@@ -22,12 +22,12 @@ class ExecRequest(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resize(StrictBody):
-    """The terminal has another size: rows, columns."""
+    """The new size of the terminal: rows, columns."""
 
     resize: tuple[int, int]
 
 
 def frames_of(content: bytes) -> Iterator[bytes]:
-    """Input or output, in frames that the other side takes."""
+    """Input or output, split into frames of at most FRAME_MAX bytes."""
     for start in range(0, len(content), FRAME_MAX):
         yield content[start : start + FRAME_MAX]

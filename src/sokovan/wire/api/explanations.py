@@ -1,4 +1,4 @@
-"""Why a session waits, and what would become of one that is only asked about."""
+"""Explanations of waiting sessions, and dry-run plans."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckView:
-    """One question that was asked: ok, no, or short of something."""
+    """One scheduling check and its result: ok, no, or short."""
 
     name: str
     result: str
@@ -16,7 +16,7 @@ class CheckView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AheadView:
-    """A session that goes first."""
+    """A session ahead in the queue."""
 
     session: str
     why: str
@@ -24,7 +24,7 @@ class AheadView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartView:
-    """When it would start (now, later, never), and with which change."""
+    """When it would start (now, later, never) with a given change."""
 
     when: str
     change: str
@@ -32,7 +32,7 @@ class StartView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonView:
-    """A reason that held for a while."""
+    """A pending reason, with its count and period."""
 
     code: str
     summary: str
@@ -43,7 +43,7 @@ class ReasonView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyView:
-    """Why a session is where it is, what the reader should do, and what would help."""
+    """Why a session is in its status, and changes that would let it start."""
 
     session: str
     status: str
@@ -61,7 +61,7 @@ class WhyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementView:
-    """Where a kernel would go."""
+    """The planned agent of a kernel."""
 
     kernel: int
     agent: str
@@ -88,7 +88,7 @@ class PlanView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingReason:
-    """How many sessions wait for one reason, and what they wait for."""
+    """The sessions that wait for one reason: number, slots and oldest."""
 
     code: str
     verdict: str
@@ -100,6 +100,6 @@ class WaitingReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingView:
-    """All that waits, by reason."""
+    """All waiting sessions, by reason."""
 
     items: list[WaitingReason]

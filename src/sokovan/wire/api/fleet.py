@@ -1,4 +1,4 @@
-"""Machines, pools, queues and images on the wire."""
+"""JSON types of agents, scaling groups, queues and images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sokovan.wire.api.bodies import Amount, StrictBody
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
-    """One machine."""
+    """One agent."""
 
     id: str
     status: str
@@ -30,7 +30,7 @@ class AgentView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPage:
-    """Some machines, and where to go on."""
+    """A page of agents; `next` is the cursor of the next page."""
 
     items: list[AgentView]
     next: str | None = None
@@ -38,7 +38,7 @@ class AgentPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentChange(StrictBody):
-    """What an administrator asks of a machine: drain, undrain, declare-gone."""
+    """An administrator's action on an agent: drain, undrain, declare-gone."""
 
     action: str
     reason: str = ""
@@ -46,7 +46,7 @@ class AgentChange(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingGroupBody(StrictBody):
-    """A pool of machines that are scheduled together."""
+    """A pool of agents that are scheduled together."""
 
     name: str
     scheduler: str = "fifo"
@@ -57,7 +57,7 @@ class ScalingGroupBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingGroupPage:
-    """Every pool."""
+    """All scaling groups."""
 
     items: list[ScalingGroupBody]
     next: str | None = None
@@ -65,7 +65,7 @@ class ScalingGroupPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueBody(StrictBody):
-    """A queue: its weight, its place in the tree, and how much it may use."""
+    """A queue: its weight, its parent and its limits."""
 
     name: str
     parent: str | None = None
@@ -79,7 +79,7 @@ class QueueBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePage:
-    """Every queue."""
+    """All queues."""
 
     items: list[QueueBody]
     next: str | None = None
@@ -87,7 +87,7 @@ class QueuePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageBody(StrictBody):
-    """An image that kernels may start from: `host`, `venv:NAME`, or a container's."""
+    """An image: `host`, `venv:NAME`, or a container image."""
 
     name: str
     architecture: str = "x86_64"
@@ -97,7 +97,7 @@ class ImageBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePage:
-    """Every image."""
+    """All images."""
 
     items: list[ImageBody]
     next: str | None = None

@@ -1,8 +1,8 @@
-"""Sessions on the wire: what a client asks for, and what it is shown.
+"""JSON types of sessions: requests and views.
 
-Times are RFC 3339 in UTC, durations are seconds, amounts are whole numbers of the
-slot's smallest unit (cpu in millicores, mem in bytes), except in a request, where
-people may write `4`, `0.5` or `16GiB`.
+Times are RFC 3339 in UTC, durations are seconds, amounts are integers in the slot's
+smallest unit (cpu in millicores, mem in bytes), except in a request, where `4`, `0.5` or
+`16GiB` are allowed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SessionType = Literal["interactive", "batch", "inference", "system"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountBody(StrictBody):
-    """A folder of the machine that the kernels see at `target`."""
+    """A directory of the agent, mounted in the kernels at `target`."""
 
     source: str
     target: str
@@ -26,7 +26,7 @@ class MountBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePortBody(StrictBody):
-    """A port at which the main kernel serves others, by a name."""
+    """A named port at which the main kernel serves."""
 
     name: str
     port: int
@@ -35,7 +35,7 @@ class ServicePortBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelGroupBody(StrictBody):
-    """Equal kernels of a session. What is not said here is taken from the session."""
+    """A group of equal kernels; missing values are inherited from the session."""
 
     name: str
     size: int = 1
@@ -52,8 +52,8 @@ class KernelGroupBody(StrictBody):
 class SessionBody(StrictBody):
     """A request for a session.
 
-    Either `size` equal kernels, a main one and the others, or `groups`. `topology` is
-    `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`.
+    Either `size` equal kernels, one main kernel and the others, or `groups`. `topology`
+    is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`.
     """
 
     name: str | None = None
@@ -87,7 +87,7 @@ class SessionBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelView:
-    """One kernel as people see it."""
+    """One kernel."""
 
     id: str
     index: int
@@ -105,7 +105,7 @@ class KernelView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionView:
-    """One session as people see it; `reason` is why it is where it is."""
+    """One session; `reason` explains its status."""
 
     id: str
     name: str
@@ -142,7 +142,7 @@ class SessionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
-    """Some sessions, and where to go on."""
+    """A page of sessions; `next` is the cursor of the next page."""
 
     items: list[SessionView]
     next: str | None = None
@@ -150,7 +150,7 @@ class SessionPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryLine:
-    """One line of a story: a move, or a reason to stay, counted."""
+    """One history entry: a transition, or a counted reason for staying."""
 
     subject: str
     sequence: int
@@ -167,7 +167,7 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryView:
-    """The story of a session and of its kernels, in the order of time."""
+    """The history of a session and of its kernels, in order of time."""
 
     session: str
     lines: list[HistoryLine]
@@ -175,7 +175,7 @@ class HistoryView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogChunk:
-    """A piece of output; `data` is base64, `offset` counts bytes from the start."""
+    """A part of the output; `data` is base64, `offset` counts bytes from the start."""
 
     kernel: int
     offset: int

@@ -1,4 +1,4 @@
-"""Errors, events and the state of the system on the wire."""
+"""JSON types of errors, events and health."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldProblem:
-    """What is wrong with one value of a request; `where` is its path, as a/0/b."""
+    """A problem with one value of a request; `where` is its path, as a/0/b."""
 
     where: str
     problem: str
@@ -29,7 +29,7 @@ class ProblemView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventView:
-    """Something that happened to an object; `object` is its kind, `id` its name."""
+    """A change of an object; `object` is its kind, `id` its name."""
 
     object: str
     id: str
@@ -41,7 +41,7 @@ class EventView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthView:
-    """Whether the parts of the system work."""
+    """The health of the system's components."""
 
     status: str
     version: str

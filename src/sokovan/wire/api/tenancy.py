@@ -1,4 +1,4 @@
-"""Owners, their keys and their limits on the wire."""
+"""JSON types of owners, keys and limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Role = Literal["admin", "domain-admin", "user"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainBody(StrictBody):
-    """The widest tenant."""
+    """A domain: the top-level tenant."""
 
     name: str
     policy: str | None = None
@@ -20,7 +20,7 @@ class DomainBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainPage:
-    """Every domain that the caller may see."""
+    """The domains that the caller may see."""
 
     items: list[DomainBody]
     next: str | None = None
@@ -37,7 +37,7 @@ class GroupBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPage:
-    """Every group that the caller may see."""
+    """The groups that the caller may see."""
 
     items: list[GroupBody]
     next: str | None = None
@@ -56,7 +56,7 @@ class UserBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserPage:
-    """Every user that the caller may see."""
+    """The users that the caller may see."""
 
     items: list[UserBody]
     next: str | None = None
@@ -82,14 +82,14 @@ class KeyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKeyView(KeyView):
-    """A key that was just made; its token is shown this once, and never again."""
+    """A new key; its token is shown only once."""
 
     token: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPage:
-    """Every key that the caller may see."""
+    """The keys that the caller may see."""
 
     items: list[KeyView]
     next: str | None = None
@@ -97,7 +97,7 @@ class KeyPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyBody(StrictBody):
-    """Limits for whoever is put under this policy; what is not said is not limited."""
+    """Limits of the owners with this policy; a missing value means no limit."""
 
     name: str
     slots_max: dict[str, Amount] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class PolicyBody(StrictBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyPage:
-    """Every policy."""
+    """All policies."""
 
     items: list[PolicyBody]
     next: str | None = None
@@ -118,7 +118,7 @@ class PolicyPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhoamiView:
-    """Who the caller is, as the server sees it."""
+    """The authenticated caller."""
 
     user: str
     role: str

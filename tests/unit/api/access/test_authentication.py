@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sokovan.api.access.authentication import (
-    REFUSED_KEPT_S,
+    REJECTED_KEPT_S,
     AuthenticatedPrincipal,
     Authenticator,
     new_token,
@@ -134,22 +134,22 @@ async def test_a_token_that_was_refused_is_looked_for_again_soon_and_at_once_if_
         assert await authenticator.principal(token) is None
         await furnish(cluster, token)
         assert await authenticator.principal(token) is None
-        assert not authenticator.has_known(token)
+        assert not authenticator.is_cached(token)
         authenticator.forget_user("alice")
         assert await authenticator.principal(token) is not None
-        assert authenticator.has_known(token)
+        assert authenticator.is_cached(token)
         other = Authenticator(cluster.store, clock, pepper=PEPPER, kept_s=2)
         await cluster.store.run(lambda unit: unit.credentials.remove([KEY]))
         assert await other.principal(token) is None
         await cluster.store.run(lambda unit: unit.credentials.put(KEY, token_digest(token, PEPPER)))
-        await clock.advance(REFUSED_KEPT_S)
+        await clock.advance(REJECTED_KEPT_S)
         assert await other.principal(token) is not None
 
 
 async def test_what_was_refused_is_remembered_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sokovan.api.access.authentication.REMEMBERED_MAX", 3)
+    monkeypatch.setattr("sokovan.api.access.authentication.CACHED_MAX", 3)
     async with StoredCluster.open() as cluster:
         authenticator = Authenticator(cluster.store, VirtualClock(), pepper=PEPPER, kept_s=2)
         for _ in range(10):
             assert await authenticator.principal(new_token(KEY)) is None
-        assert len(authenticator._refused) == 3
+        assert len(authenticator._rejected) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
-from sokovan.api.access.lookup import kernel_at, read_session, require, require_at_all, seen_by, words
+from sokovan.api.access.lookup import kernel_at, kind_text, read_session, require, require_role, seen_by
 from sokovan.api.errors import AmbiguousName, Forbidden
 from sokovan.domain.access import Action, ObjectKind, Ownership
 from sokovan.domain.errors import ObjectNotFound
@@ -77,13 +77,13 @@ def test_what_may_not_be_seen_is_not_there_and_what_may_not_be_done_is_forbidden
 
 
 def test_what_a_role_never_does_is_refused_before_anything_is_looked_up() -> None:
-    require_at_all(STEWARD, Action.CHANGE, ObjectKind.USER)
+    require_role(STEWARD, Action.CHANGE, ObjectKind.USER)
     with pytest.raises(Forbidden, match="domain-admin may not change a scaling group"):
-        require_at_all(STEWARD, Action.CHANGE, ObjectKind.SCALING_GROUP)
+        require_role(STEWARD, Action.CHANGE, ObjectKind.SCALING_GROUP)
 
 
 def test_kinds_are_said_as_people_say_them() -> None:
-    assert [words(kind) for kind in (ObjectKind.POLICY, ObjectKind.SCALING_GROUP, ObjectKind.KEY)] == [
+    assert [kind_text(kind) for kind in (ObjectKind.POLICY, ObjectKind.SCALING_GROUP, ObjectKind.KEY)] == [
         "resource policy",
         "scaling group",
         "key",

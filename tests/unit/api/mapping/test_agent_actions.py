@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.api.mapping.agent_actions import ACTIONS, REASON_MAX, asked_move
+from sokovan.api.mapping.agent_actions import ACTIONS, REASON_MAX, requested_transition
 from sokovan.domain.lifecycle.agent import AGENT, AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.problems import InvalidRequest
@@ -19,7 +19,7 @@ def test_an_action_is_a_move_of_the_table_that_a_controller_may_make() -> None:
 
 
 def test_a_move_says_who_asked_and_why() -> None:
-    trigger, goal, change = asked_move(AgentChange(action="drain", reason="new disks"), "root")
+    trigger, goal, change = requested_transition(AgentChange(action="drain", reason="new disks"), "root")
     assert (trigger, goal) == (AgentTrigger.DRAIN_REQUESTED, AgentStatus.DRAINING)
     assert (change.who, change.by, change.code, change.detail) == (
         "root",
@@ -39,5 +39,5 @@ def test_a_move_says_who_asked_and_why() -> None:
 )
 def test_what_is_no_action_is_refused(change: AgentChange, place: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        asked_move(change, "root")
+        requested_transition(change, "root")
     assert refused.value.problems[0].where == place

@@ -107,7 +107,7 @@ async def test_events_that_were_lost_make_a_watcher_look_again(api: LittleApi) -
         assert await status_of(stream) == "pending"
         await api.call("POST", "/sessions/missed/cancel", user=NORTH)
         # Nothing is published: the bus has lost it, and says so.
-        api.app.state.context.streams.hub.tell(Delivery(lost=True))
+        api.app.state.context.streams.hub.dispatch(Delivery(lost=True))
         assert [view["status"] for _, view in await stream.rest()] == ["cancelled"]
     await api.flush()
 
@@ -155,7 +155,7 @@ async def test_who_cannot_keep_up_is_told_to_read_again(api: LittleApi) -> None:
     async with api.stream("/events") as stream:
         await connected(stream)
         enrolled = [AgentEnrolled(at_ms=0, agent_id=AgentId(f"a{number}"), incarnation=1) for number in range(50)]
-        api.app.state.context.streams.hub.tell(Delivery(events=tuple(enrolled)))
+        api.app.state.context.streams.hub.dispatch(Delivery(events=tuple(enrolled)))
         event = await stream.event()
         assert event is not None
         assert (event[0], event[1]["after"], event[1]["object"]) == ("resync", "resync", "stream")

@@ -35,7 +35,7 @@ def hub_on(clock: VirtualClock, bus: InProcessEventBus | None = None, **limits: 
 def test_a_listener_of_a_session_hears_of_it_alone() -> None:
     hub = hub_on(VirtualClock())
     with hub.listening("k", S1) as one, hub.listening("k", S2) as other, hub.listening("k") as all_of_it:
-        hub.tell(Delivery(events=(moved(S1), ENROLLED)))
+        hub.dispatch(Delivery(events=(moved(S1), ENROLLED)))
         assert (one.heard, other.heard) == (True, False)
         assert all_of_it.take() == ([moved(S1), ENROLLED], False)
         assert one.take() == ([], False)
@@ -46,14 +46,14 @@ def test_a_new_reason_wakes_who_watches_one_of_the_sessions_and_does_not_drown_t
     hub = hub_on(VirtualClock())
     waiting = tuple(SessionId(f"w{number}") for number in range(100))
     with hub.listening("k", waiting[99]) as one, hub.listening("k", S1) as other, hub.listening("k") as all_of_it:
-        hub.tell(Delivery(events=(VerdictsChanged(at_ms=0, session_ids=waiting, code="NEVER_FITS"),)))
+        hub.dispatch(Delivery(events=(VerdictsChanged(at_ms=0, session_ids=waiting, code="NEVER_FITS"),)))
         assert (one.heard, other.heard, all_of_it.heard) == (True, False, False)
 
 
 def test_a_slow_listener_loses_events_and_is_told_so_once() -> None:
     listener = EventListener(None, queue_max=2)
     for session_id in (S1, S2, S1, S2):
-        listener.tell(moved(session_id))
+        listener.put(moved(session_id))
     events, lost = listener.take()
     assert lost
     assert len(events) <= 2
@@ -63,7 +63,7 @@ def test_a_slow_listener_loses_events_and_is_told_so_once() -> None:
 def test_what_the_bus_lost_everybody_hears_of() -> None:
     hub = hub_on(VirtualClock())
     with hub.listening("k", S1) as one, hub.listening("k") as all_of_it:
-        hub.tell(Delivery(lost=True))
+        hub.dispatch(Delivery(lost=True))
         assert one.heard
         assert one.take()[1]
         assert all_of_it.take() == ([], True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.api.streaming.log_streams import places_text, read_places
+from sokovan.api.streaming.log_streams import offsets_text, read_offsets
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.problems import InvalidRequest
@@ -29,14 +29,14 @@ async def heard(stream: Stream) -> list[tuple[int, bytes, bool]]:
 
 
 def test_places_are_written_and_read_back() -> None:
-    assert places_text({1: 456, 0: 123}) == "0:123,1:456"
-    assert read_places("0:123,1:456") == {0: 123, 1: 456}
+    assert offsets_text({1: 456, 0: 123}) == "0:123,1:456"
+    assert read_offsets("0:123,1:456") == {0: 123, 1: 456}
 
 
 @pytest.mark.parametrize("text", ["", "x", "1", "1:", "0:1,", "0:-1", "0:9999999999999999999", "٣:1"])
 def test_what_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match="last-event-id"):
-        read_places(text)
+        read_offsets(text)
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -107,7 +107,7 @@ class TestFollowing:
     async def test_a_machine_that_stays_away_ends_the_stream_with_a_problem(
         self, api: LittleApi, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sokovan.api.streaming.log_streams.PATIENCE_S", 0.05)
+        monkeypatch.setattr("sokovan.api.streaming.log_streams.UNREACHABLE_S", 0.05)
         await api.run("away", NORTH)
         api.agents.says("away.0", b"before")
         async with api.stream("/sessions/away/log?follow=true", user=NORTH) as stream:

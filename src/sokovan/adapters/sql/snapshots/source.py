@@ -73,7 +73,7 @@ class SqlSnapshots:
         """See the port."""
         return self._marks.get(HYPERNODES.name, 0)
 
-    async def remember(
+    async def record_plan(
         self, scaling_group: ScalingGroupName, plan: SchedulingPlan, *, fence: Fence | None = None
     ) -> None:
         """See the port."""

@@ -67,7 +67,7 @@ async def test_a_leader_that_was_replaced_leaves_nothing_to_the_next() -> None:
         await source.refresh()
         plan = SchedulingPlan(cursors={"x": AgentId("a1")})
         with pytest.raises(FencedOut):
-            await source.remember(DEFAULT_GROUP, plan, fence=Fence("scheduler", 1))
+            await source.record_plan(DEFAULT_GROUP, plan, fence=Fence("scheduler", 1))
         await cluster.snapshots.refresh()
         assert (await cluster.snapshots.snapshot(DEFAULT_GROUP)).cursors == {}
 
