@@ -35,7 +35,7 @@ Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class ApiOperation:
     """A method on a path, with its body, response and errors.
 
     `answer` is the type of a JSON response with `status`, or of each event of a stream;
@@ -82,7 +82,7 @@ class OperationRoute(APIRoute):
     parameters are rejected: a misspelt filter must not match everything.
     """
 
-    def __init__(self, operation: Operation, *, denied: Denied) -> None:
+    def __init__(self, operation: ApiOperation, *, denied: Denied) -> None:
         self.operation, self._denied = operation, denied
         text = (operation.endpoint.__doc__ or "").strip()
         is_json = operation.answer is not None and operation.media == JSON_MEDIA

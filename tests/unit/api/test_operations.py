@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.errors import Forbidden, UnsupportedMedia
-from sokovan.api.operations import ALWAYS, EVENT_STREAM, Operation, OperationRoute, body_of, json_response
+from sokovan.api.operations import ALWAYS, EVENT_STREAM, ApiOperation, OperationRoute, body_of, json_response
 from sokovan.domain.errors import ObjectNotFound, SokovanError
 from sokovan.domain.problems import InvalidRequest
 from sokovan.wire.api.fleet import AgentChange, QueueBody
@@ -45,8 +45,8 @@ async def change(request: Request, name: str, *, hard: bool = False) -> Response
     return json_response({"action": body.action, "hard": hard})
 
 
-LIST = Operation(method="GET", path="/things", endpoint=things, tag="some-things", answer=QueueBody)
-CHANGE = Operation(
+LIST = ApiOperation(method="GET", path="/things", endpoint=things, tag="some-things", answer=QueueBody)
+CHANGE = ApiOperation(
     method="PATCH",
     path="/things/{name}",
     endpoint=change,
@@ -60,7 +60,7 @@ CHANGE = Operation(
 class Client:
     """Calls the operations of a little app; errors come out as they are raised."""
 
-    def __init__(self, *operations: Operation) -> None:
+    def __init__(self, *operations: ApiOperation) -> None:
         self.denied: list[str] = []
         self._app = FastAPI()
         for operation in operations:

@@ -115,7 +115,7 @@ def test_only_a_batch_session_may_start_later() -> None:
 
 def test_a_session_waits_for_others_but_not_for_itself() -> None:
     assert session(dependencies=("s0",)).dependencies == ("s0",)
-    with pytest.raises(InvalidSpec, match="a session cannot wait for itself"):
+    with pytest.raises(InvalidSpec, match="a session cannot depend on itself"):
         session(dependencies=("s0", "s1"))
     with pytest.raises(InvalidName, match="'s 0' is not a name for a session"):
         session(dependencies=("s 0",))

@@ -15,7 +15,7 @@ from sokovan.api.context import ApiContext
 from sokovan.api.mapping.agent_actions import requested_transition
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
-from sokovan.api.operations import Operation, body_of, json_response
+from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
 from sokovan.domain.access import Action, ObjectKind
@@ -32,18 +32,18 @@ class AgentRoutes:
     def __init__(self, context: ApiContext) -> None:
         self._dependencies = context.dependencies
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
         tag, every = "agents", "/api/v1/agents"
         one = f"{every}/{{name:path}}"
         return [
-            Operation(method="GET", path=every, endpoint=self.list, tag=tag, answer=AgentPage),
-            Operation(
+            ApiOperation(method="GET", path=every, endpoint=self.list, tag=tag, answer=AgentPage),
+            ApiOperation(
                 method="GET", path=f"{one}/history", endpoint=self.history, tag=tag,
                 answer=list[HistoryLine], fails=(404,),
             ),
-            Operation(method="GET", path=one, endpoint=self.show, tag=tag, answer=AgentView, fails=(404,)),
-            Operation(
+            ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=AgentView, fails=(404,)),
+            ApiOperation(
                 method="PATCH", path=one, endpoint=self.change, tag=tag,
                 body=AgentChange, answer=AgentView, fails=(404, 409),
             ),

@@ -13,7 +13,7 @@ from sokovan.api.access.auditing import audit_entry
 from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
 from sokovan.api.access.lookup import kind_text, require, require_role
 from sokovan.api.context import ApiContext
-from sokovan.api.operations import Operation, body_of, json_response
+from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
 from sokovan.domain.access import UNOWNED, Action, ObjectKind, Ownership, may
@@ -67,19 +67,19 @@ class CatalogRoutes(Generic[Item, Body]):
     def __init__(self, context: ApiContext, resource: Resource[Item, Body]) -> None:
         self._dependencies, self._authenticator, self._resource = context.dependencies, context.authenticator, resource
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
         of = self._resource
         tag, all_of = of.path, f"/api/v1/{of.path}"
         one = f"{all_of}/{{name:path}}"
         return [
-            Operation(method="GET", path=all_of, endpoint=self.list, tag=tag, answer=of.page),
-            Operation(method="GET", path=one, endpoint=self.show, tag=tag, answer=of.body, fails=(404,)),
-            Operation(
+            ApiOperation(method="GET", path=all_of, endpoint=self.list, tag=tag, answer=of.page),
+            ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=of.body, fails=(404,)),
+            ApiOperation(
                 method="PUT", path=one, endpoint=self.put, tag=tag,
                 body=of.body, answer=of.body, also={201: of.body}, fails=(404, 409),
             ),
-            Operation(method="DELETE", path=one, endpoint=self.remove, tag=tag, status=204, fails=(404, 409)),
+            ApiOperation(method="DELETE", path=one, endpoint=self.remove, tag=tag, status=204, fails=(404, 409)),
         ]  # fmt: skip
 
     async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:

@@ -14,7 +14,7 @@ from sokovan.api.context import ApiContext
 from sokovan.api.mapping.explanations import plan_view, waiting_view, why_view
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import history_view
-from sokovan.api.operations import Operation, body_of, json_response
+from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.routes.parameters import Ref, SessionChoice
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
@@ -27,19 +27,19 @@ class ExplanationRoutes:
     def __init__(self, context: ApiContext) -> None:
         self._dependencies = context.dependencies
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
         tag, one = "sessions", "/api/v1/sessions/{ref}"
         return [
-            Operation(
+            ApiOperation(
                 method="POST", path="/api/v1/sessions/plan", endpoint=self.plan, tag=tag,
                 body=SessionBody, answer=PlanView, fails=(404, 409),
             ),
-            Operation(
+            ApiOperation(
                 method="GET", path="/api/v1/sessions/waiting", endpoint=self.waiting, tag=tag, answer=WaitingView
             ),
-            Operation(method="GET", path=f"{one}/why", endpoint=self.why, tag=tag, answer=WhyView, fails=(404, 409)),
-            Operation(
+            ApiOperation(method="GET", path=f"{one}/why", endpoint=self.why, tag=tag, answer=WhyView, fails=(404, 409)),
+            ApiOperation(
                 method="GET", path=f"{one}/history", endpoint=self.history, tag=tag,
                 answer=HistoryView, fails=(404, 409),
             ),

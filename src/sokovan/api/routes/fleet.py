@@ -18,7 +18,7 @@ from sokovan.api.mapping.fleet import (
     scaling_group_of,
     scaling_group_view,
 )
-from sokovan.api.operations import Operation, body_of
+from sokovan.api.operations import ApiOperation, body_of
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.api.routes.parameters import NAME_PATTERN, Name
 from sokovan.api.scaling_group_policy import require_runnable
@@ -102,7 +102,7 @@ def scaling_groups(plugins: PluginRegistry) -> Resource[ScalingGroup, ScalingGro
     )
 
 
-def fleet_operations(context: ApiContext) -> list[Operation]:
+def fleet_operations(context: ApiContext) -> list[ApiOperation]:
     """The operations on scaling groups, queues and images."""
     routes: list[CatalogRoutes[Any, Any]] = [
         CatalogRoutes(context, scaling_groups(context.dependencies.plugins)),

@@ -10,7 +10,7 @@ from sokovan.api.access.authentication import AuthenticatedPrincipal, new_token,
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import Forbidden
 from sokovan.api.mapping.tenancy import key_view, new_key_view
-from sokovan.api.operations import Operation, body_of, json_response
+from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
 from sokovan.domain.access import Action, ObjectKind, Ownership, may, may_act_for
@@ -30,16 +30,16 @@ class KeyRoutes:
         self._dependencies, self._authenticator = context.dependencies, context.authenticator
         self._pepper = context.settings.pepper
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
         tag, every = "keys", "/api/v1/keys"
         return [
-            Operation(
+            ApiOperation(
                 method="POST", path=every, endpoint=self.create, tag=tag,
                 body=KeyRequest, answer=NewKeyView, status=201, fails=(404, 409),
             ),
-            Operation(method="GET", path=every, endpoint=self.list, tag=tag, answer=KeyPage),
-            Operation(
+            ApiOperation(method="GET", path=every, endpoint=self.list, tag=tag, answer=KeyPage),
+            ApiOperation(
                 method="DELETE", path=f"{every}/{{access_key:path}}", endpoint=self.remove, tag=tag,
                 status=204, fails=(404, 409),
             ),

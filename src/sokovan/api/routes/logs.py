@@ -12,7 +12,7 @@ from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import kernel_at, read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import LogGone
-from sokovan.api.operations import EVENT_STREAM, Operation, json_response
+from sokovan.api.operations import EVENT_STREAM, ApiOperation, json_response
 from sokovan.api.routes.parameters import INDEX_MAX, Index, Ref
 from sokovan.api.streaming.kernel_logs import OFFSET_MAX, PIECE, PIECE_MAX, TAIL_MAX, KernelLogs, log_chunk
 from sokovan.api.streaming.log_streams import LogStream, read_offsets
@@ -35,15 +35,15 @@ class LogRoutes:
             dependencies.store, self._logs, clock=dependencies.clock, limits=context.settings.streams
         )
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
         one, tag = "/api/v1/sessions/{ref}", "logs"
         return [
-            Operation(
+            ApiOperation(
                 method="GET", path=f"{one}/kernels/{{index}}/log", endpoint=self.piece, tag=tag,
                 answer=LogChunk, fails=(404, 409, 410),
             ),
-            Operation(
+            ApiOperation(
                 method="GET", path=f"{one}/log", endpoint=self.follow, tag=tag,
                 answer=LogChunk, media=EVENT_STREAM, fails=(404, 409, 410),
             ),

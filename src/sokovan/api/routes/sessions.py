@@ -15,7 +15,7 @@ from sokovan.api.access.lookup import read_session, seen_by, session_named
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import kernel_view, session_view
-from sokovan.api.operations import Operation, body_of, json_response
+from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX, cursor_of, number_of
 from sokovan.api.pending_reasons import viewed
 from sokovan.api.routes.parameters import Ref, SessionChoice, name_field
@@ -56,25 +56,25 @@ class SessionRoutes:
     def __init__(self, context: ApiContext) -> None:
         self._dependencies = context.dependencies
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
         tag, one = "sessions", "/api/v1/sessions/{ref}"
         return [
-            Operation(
+            ApiOperation(
                 method="POST", path="/api/v1/sessions", endpoint=self.create, tag=tag,
                 body=SessionBody, answer=SessionView, status=201, also={200: SessionView}, fails=(404, 409),
             ),
-            Operation(method="GET", path="/api/v1/sessions", endpoint=self.list, tag=tag, answer=SessionPage),
-            Operation(method="GET", path=one, endpoint=self.show, tag=tag, answer=SessionView, fails=(404, 409)),
-            Operation(
+            ApiOperation(method="GET", path="/api/v1/sessions", endpoint=self.list, tag=tag, answer=SessionPage),
+            ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=SessionView, fails=(404, 409)),
+            ApiOperation(
                 method="DELETE", path=one, endpoint=self.end, tag=tag,
                 answer=SessionView, status=202, fails=(404, 409),
             ),
-            Operation(
+            ApiOperation(
                 method="POST", path=f"{one}/cancel", endpoint=self.cancel, tag=tag,
                 answer=SessionView, fails=(404, 409),
             ),
-            Operation(
+            ApiOperation(
                 method="GET", path=f"{one}/kernels", endpoint=self.kernels, tag=tag,
                 answer=list[KernelView], fails=(404, 409),
             ),

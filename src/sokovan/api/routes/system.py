@@ -15,7 +15,7 @@ from sokovan.api.access.lookup import require
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.tenancy import whoami_view
 from sokovan.api.middleware import OPEN_PATH
-from sokovan.api.operations import Operation, json_response
+from sokovan.api.operations import ApiOperation, json_response
 from sokovan.domain.access import Action, ObjectKind
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import SokovanError
@@ -36,18 +36,20 @@ class SystemRoutes:
     def __init__(self, context: ApiContext, document: Callable[[], dict[str, Any]]) -> None:
         self._dependencies, self._document = context.dependencies, document
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
         tag = "system"
         return [
-            Operation(method="GET", path=OPEN_PATH, endpoint=self.livez, tag=tag, media=PLAIN),
-            Operation(
+            ApiOperation(method="GET", path=OPEN_PATH, endpoint=self.livez, tag=tag, media=PLAIN),
+            ApiOperation(
                 method="GET", path="/readyz", endpoint=self.readyz, tag=tag, answer=HealthView, also={503: HealthView}
             ),
-            Operation(method="GET", path="/metrics", endpoint=self.metrics, tag=tag, media=PLAIN),
-            Operation(method="GET", path="/api/v1/openapi.json", endpoint=self.openapi, tag=tag, answer=dict[str, Any]),
-            Operation(method="GET", path="/api/v1/whoami", endpoint=self.whoami, tag=tag, answer=WhoamiView),
-            Operation(method="GET", path="/api/v1/health", endpoint=self.health, tag=tag, answer=HealthView),
+            ApiOperation(method="GET", path="/metrics", endpoint=self.metrics, tag=tag, media=PLAIN),
+            ApiOperation(
+                method="GET", path="/api/v1/openapi.json", endpoint=self.openapi, tag=tag, answer=dict[str, Any]
+            ),
+            ApiOperation(method="GET", path="/api/v1/whoami", endpoint=self.whoami, tag=tag, answer=WhoamiView),
+            ApiOperation(method="GET", path="/api/v1/health", endpoint=self.health, tag=tag, answer=HealthView),
         ]
 
     async def livez(self) -> Response:

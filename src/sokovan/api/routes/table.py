@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sokovan.api.context import ApiContext
-from sokovan.api.operations import Operation
+from sokovan.api.operations import ApiOperation
 from sokovan.api.routes.agents import AgentRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
 from sokovan.api.routes.fleet import fleet_operations
@@ -18,7 +18,7 @@ from sokovan.api.routes.tenancy import tenancy_operations
 from sokovan.api.routes.watching import WatchRoutes
 
 
-def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]]) -> list[Operation]:
+def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]]) -> list[ApiOperation]:
     """All operations; exact paths come before patterns."""
     return [
         *SystemRoutes(context, document).operations(),

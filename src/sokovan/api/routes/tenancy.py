@@ -17,7 +17,7 @@ from sokovan.api.mapping.tenancy import (
     user_of,
     user_view,
 )
-from sokovan.api.operations import Operation
+from sokovan.api.operations import ApiOperation
 from sokovan.api.policy_holders import held_policies
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.domain.access import ObjectKind, Ownership, may_act_for, may_grant
@@ -117,7 +117,7 @@ POLICIES = Resource(
 )
 
 
-def tenancy_operations(context: ApiContext) -> list[Operation]:
+def tenancy_operations(context: ApiContext) -> list[ApiOperation]:
     """The operations on owners and their limits."""
     resources: tuple[Resource[Any, Any], ...] = (DOMAINS, GROUPS, USERS, POLICIES)
     return [operation for one in resources for operation in CatalogRoutes(context, one).operations()]

@@ -11,7 +11,7 @@ from sokovan.api.access.lookup import read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.events import event_view, missed_view
 from sokovan.api.mapping.sessions import is_final
-from sokovan.api.operations import EVENT_STREAM, Operation
+from sokovan.api.operations import EVENT_STREAM, ApiOperation
 from sokovan.api.pending_reasons import viewed
 from sokovan.api.routes.parameters import Ref
 from sokovan.api.streaming.event_hub import EventListener
@@ -32,14 +32,14 @@ class WatchRoutes:
     def __init__(self, context: ApiContext) -> None:
         self._dependencies, self._streams = context.dependencies, context.streams
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
         return [
-            Operation(
+            ApiOperation(
                 method="GET", path="/api/v1/sessions/{ref}/events", endpoint=self.session, tag="watch",
                 answer=SessionView, media=EVENT_STREAM, fails=(404, 409),
             ),
-            Operation(
+            ApiOperation(
                 method="GET", path="/api/v1/events", endpoint=self.everything, tag="watch",
                 answer=EventView, media=EVENT_STREAM,
             ),

@@ -69,7 +69,7 @@ class PlacementView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanView:
-    """What the scheduler would do with a request: `now`, `waits` or `never`."""
+    """The dry-run result of a request: `now`, `waits` or `never`."""
 
     would_start: str
     code: str

@@ -103,7 +103,7 @@ def test_a_transient_state_without_a_deadline_is_no_table() -> None:
 
 
 def test_a_deadline_whose_trigger_has_no_row_is_no_table() -> None:
-    with pytest.raises(InvalidTable, match="cannot make the expiry move of closed"):
+    with pytest.raises(InvalidTable, match="cannot make the expiry transition of closed"):
         door(deadlines={Door.CLOSED: Deadline(60, Push.SHUT)})
 
 

@@ -13,7 +13,7 @@ def test_a_problem_carries_code_hint_and_places() -> None:
         status=422,
         detail="two values are wrong",
         code="invalid-request",
-        hint="mend them",
+        hint="correct them",
         problems=[FieldProblem(where="groups/0/size", problem="must be at least 1")],
     )
     assert read_by_both(ProblemView, written(problem)) == problem
