@@ -103,17 +103,17 @@ RUNS = [
 
 # A spec, and what the error must say, its place among it.
 SPECS = [
-    ("", "there is nothing in it"),
+    ("", "the file is empty"),
     ("- a\n", "spec.yaml:1:1:"),
     ("a: [\n", "spec.yaml:2:1: this is not YAML"),
     ("a: 1\na: 2\n", "spec.yaml:2:1: the key 'a' is given twice"),
     ("kind: Session\n", "needs the key 'apiVersion'"),
     (f"{HEAD}tiemLimit: 4h\n", "spec.yaml:3:1: a session has no key 'tiemLimit'; did you mean 'timeLimit'?"),
-    (f"{HEAD}size: [1]\n", "spec.yaml:3:7: a whole number belongs here, not a list"),
+    (f"{HEAD}size: [1]\n", "spec.yaml:3:7: expected a whole number, not a list"),
     (f"{HEAD}size: 1.5\n", "spec.yaml:3:7:"),
-    (f"{HEAD}preemptible: perhaps\n", "spec.yaml:3:14: true or false belongs here"),
-    (f"{HEAD}resources: {{cpu: true}}\n", "spec.yaml:3:18: an amount belongs here"),
-    (f"{HEAD}environment: {{A: [1]}}\n", "spec.yaml:3:18: a text belongs here"),
+    (f"{HEAD}preemptible: perhaps\n", "spec.yaml:3:14: expected true or false"),
+    (f"{HEAD}resources: {{cpu: true}}\n", "spec.yaml:3:18: expected an amount"),
+    (f"{HEAD}environment: {{A: [1]}}\n", "spec.yaml:3:18: expected a string"),
     (f"{HEAD}mounts: [/a]\n", "spec.yaml:3:10: '/a' is not a mount"),
     (f"{HEAD}run: echo 'x\n", "spec.yaml:3:6:"),
     (f"{HEAD}run: a\ncommand: [b]\n", "spec.yaml:4:1: run and command"),

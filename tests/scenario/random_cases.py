@@ -25,7 +25,7 @@ from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 from sokovan.simulator.scenario import Scenario
-from sokovan.simulator.simulation import begin
+from sokovan.simulator.simulation import initial_state
 
 T = TypeVar("T")
 Seat = tuple[KernelId, AgentId]
@@ -146,7 +146,7 @@ def thrown(dice: Dice, features: Features) -> Case:
         expect={},
         limits=_limits(dice) if features.owners else {},
     )
-    return Case(replace(begin(scenario).snapshot(), scaling_group=_group(dice)))
+    return Case(replace(initial_state(scenario).snapshot(), scaling_group=_group(dice)))
 
 
 def _group(dice: Dice) -> ScalingGroup:

@@ -18,7 +18,7 @@ from sokovan.scheduling.snapshot import SystemSnapshot
 from sokovan.scheduling.trace import Advice, Code
 from sokovan.simulator.expectations import differences
 from sokovan.simulator.scenario import Scenario, read_scenarios
-from sokovan.simulator.simulation import World, begin, run
+from sokovan.simulator.simulation import SimulationState, initial_state, run
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -49,8 +49,8 @@ def test_every_scenario_expects_something() -> None:
 # Scenarios that are too long to be written by hand.
 
 
-def world_of(**sections: Any) -> World:
-    """The world after a scenario that is made here instead of written down."""
+def state_after(**sections: Any) -> SimulationState:
+    """The state after a scenario that is made here instead of written down."""
     text = yaml.safe_dump({"scenario": "made", **sections}, sort_keys=False)
     return run(next(read_scenarios(text, "made")))
 
@@ -68,15 +68,15 @@ def crowd(count: int, slots: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_head_that_no_agent_could_hold_blocks_none_of_a_hundred_small_sessions() -> None:
-    world = world_of(
+    state = state_after(
         agents=machines(13, slots={"cpu": 64, "cuda.device": 8}),
         sessions={
             "head": session(1, {"cpu": 1, "cuda.device": 9}, prefix="head", priority=9),
             **crowd(100, {"cpu": 1, "cuda.device": 1}),
         },
     )
-    assert len(world.placements) == 100
-    head = world.plan.verdicts[0]
+    assert len(state.placements) == 100
+    head = state.plan.verdicts[0]
     assert (head.code, head.advice, head.best_agent) == (Code.NEVER_FITS, Advice.CHANGE, "a000")
     assert head.summary == (
         "no agent could ever hold cpu=1 cuda.device=9; the largest candidate a000 lacks cuda.device=1"
@@ -88,7 +88,7 @@ def test_a_head_that_waits_for_room_blocks_none_of_a_hundred_small_sessions() ->
     for index, one in enumerate(busy.values()):
         for kernel in one["kernels"].values():
             kernel["at"] = f"a{index:03}"
-    world = world_of(
+    state = state_after(
         agents={**machines(13, slots={"cuda.device": 8}), "spare": {"slots": {"cuda.device": 99}, "arch": "aarch64"}},
         sessions={
             **busy,
@@ -96,27 +96,27 @@ def test_a_head_that_waits_for_room_blocks_none_of_a_hundred_small_sessions() ->
             **crowd(100, {"cuda.device": 1}),
         },
     )
-    placed = Counter(placement.agent_id for placement in world.placements)
+    placed = Counter(placement.agent_id for placement in state.placements)
     assert sum(placed.values()) == 52
     assert set(placed.values()) == {4}
-    assert world.plan.verdicts[0].code is Code.NOT_ENOUGH_FREE
-    waiting = [verdict for verdict in world.plan.verdicts[1:] if not verdict.kernels_placed]
+    assert state.plan.verdicts[0].code is Code.NOT_ENOUGH_FREE
+    waiting = [verdict for verdict in state.plan.verdicts[1:] if not verdict.kernels_placed]
     assert len(waiting) == 48
     assert waiting[-1].position == 48
     assert waiting[-1].ahead == ("head", "s052", "s053")
 
 
 def test_a_gang_of_hundreds_fills_agents_one_after_another() -> None:
-    world = world_of(
+    state = state_after(
         agents=machines(40, slots={"cpu": 8}),
         sessions={"gang": session(300, {"cpu": 1}, prefix="g")},
     )
-    taken = Counter(placement.agent_id for placement in world.placements)
+    taken = Counter(placement.agent_id for placement in state.placements)
     assert sorted(taken.values()) == [4, *[8] * 37]
 
 
 def test_a_gang_of_hundreds_waits_whole_for_one_place() -> None:
-    world = world_of(
+    state = state_after(
         agents={**machines(40, slots={"cpu": 8}), "spare": {"slots": {"cpu": 8}, "arch": "aarch64"}},
         sessions={
             "one": {"kernels": {"o": {"slots": {"cpu": 1}, "at": "a000"}}},
@@ -124,9 +124,9 @@ def test_a_gang_of_hundreds_waits_whole_for_one_place() -> None:
             "rest": session(319, {"cpu": 1}, prefix="r", min_kernels=1),
         },
     )
-    assert {placement.session_id for placement in world.placements} == {"rest"}
-    assert len(world.placements) == 319
-    assert world.plan.verdicts[0].code is Code.NOT_ENOUGH_FREE
+    assert {placement.session_id for placement in state.placements} == {"rest"}
+    assert len(state.placements) == 319
+    assert state.plan.verdicts[0].code is Code.NOT_ENOUGH_FREE
 
 
 def test_a_large_gang_takes_the_one_rack_that_holds_it() -> None:
@@ -136,11 +136,11 @@ def test_a_large_gang_takes_the_one_rack_that_holds_it() -> None:
     }
     old = {f"o{rack}": {"slots": {"cpu": 1}, "at": f"a{rack * 10:03}"} for rack in range(10) if rack != 7}
     gang = session(80, {"cpu": 1}, prefix="g", topology={"mode": "hard", "highest_tier": 1})
-    world = world_of(
+    state = state_after(
         agents=machines(100, slots={"cpu": 8}), hypernodes=racks, sessions={"old": {"kernels": old}, "gang": gang}
     )
-    assert {placement.agent_id for placement in world.placements} == set(racks["r7"]["members"])
-    assert world.plan.domains == {"gang": "r7"}
+    assert {placement.agent_id for placement in state.placements} == set(racks["r7"]["members"])
+    assert state.plan.domains == {"gang": "r7"}
 
 
 def test_three_users_with_unequal_appetites_end_with_equal_shares_under_drf() -> None:
@@ -150,9 +150,9 @@ def test_three_users_with_unequal_appetites_end_with_equal_shares_under_drf() ->
         for user, cpus in appetites.items()
         for index in range(64 // cpus)
     }
-    world = world_of(profile={"sequencer": "drf"}, agents=machines(3, slots={"cpu": 32}), sessions=sessions)
+    state = state_after(profile={"sequencer": "drf"}, agents=machines(3, slots={"cpu": 32}), sessions=sessions)
     used = Counter[str]()
-    for placement in world.placements:
+    for placement in state.placements:
         user = placement.session_id.split("-")[0]
         used[user] += appetites[user]
     assert sum(used.values()) == 96
@@ -164,12 +164,12 @@ def test_four_queues_grow_in_turns_to_their_weights() -> None:
         f"s{weight}": session(100, {"cpu": 1}, prefix=f"s{weight}", queue=f"q{weight}", min_kernels=1)
         for weight in (1, 2, 3, 4)
     }
-    world = world_of(
+    state = state_after(
         agents=machines(10, slots={"cpu": 10}),
         queues={f"q{weight}": {"weight": weight} for weight in (1, 2, 3, 4)},
         sessions=sessions,
     )
-    taken = Counter(placement.session_id for placement in world.placements)
+    taken = Counter(placement.session_id for placement in state.placements)
     assert taken == {"s1": 10, "s2": 20, "s3": 30, "s4": 40}
 
 
@@ -185,7 +185,7 @@ def plan_with(*queues: Queue, policy: str = "capacity") -> SchedulingPlan:
           good: {queue: good, kernels: {k1: {slots: {cpu: 1}}}}
           bad: {queue: bad, kernels: {k2: {slots: {cpu: 1}}}}
     """
-    snapshot = begin(next(read_scenarios(text, "made"))).snapshot()
+    snapshot = initial_state(next(read_scenarios(text, "made"))).snapshot()
     made = SystemSnapshot(agents=snapshot.agents, sessions=snapshot.sessions, queues=queues)
     return schedule(made, profile_from({"hierarchy": True, "queue_policy": policy}))
 

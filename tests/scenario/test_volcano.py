@@ -10,7 +10,7 @@ from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import ACTIONS, UnsupportedAction
 from sokovan.simulator.expectations import differences
 from sokovan.simulator.scenario import Scenario, read_scenarios
-from sokovan.simulator.simulation import begin, run
+from sokovan.simulator.simulation import initial_state, run
 
 FOLDER = Path(__file__).parent / "volcano"
 EVICTING = {"preempt", "reclaim"}
@@ -62,4 +62,4 @@ def test_nothing_waits_for_eviction_any_more_once_the_core_evicts() -> None:
 @pytest.mark.parametrize("scenario", WAITING, ids=lambda scenario: scenario.name)
 def test_a_scenario_that_waits_for_eviction_is_refused_rather_than_answered_in_part(scenario: Scenario) -> None:
     with pytest.raises(UnsupportedAction, match="is not there yet"):
-        schedule(begin(scenario).snapshot(), scenario.profile)
+        schedule(initial_state(scenario).snapshot(), scenario.profile)

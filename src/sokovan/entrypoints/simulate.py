@@ -14,18 +14,18 @@ from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import profile_of
 from sokovan.scheduling.registry import PluginRegistry
-from sokovan.simulator.documents import Place
+from sokovan.simulator.documents import ScenarioLocation
 from sokovan.simulator.expectations import differences
 from sokovan.simulator.scenario import Scenario, read_scenarios
-from sokovan.simulator.simulation import World, begin, run
+from sokovan.simulator.simulation import SimulationState, initial_state, run
 
 
 @dataclass(frozen=True)
 class SimulationOutcome:
-    """One scenario, what came of it, and where that differs from what it expects."""
+    """One scenario, its final state, and the expectations that do not hold."""
 
     scenario: Scenario
-    world: World
+    state: SimulationState
     differences: list[str]
 
 
@@ -42,7 +42,7 @@ def read_all(files: Sequence[str]) -> list[Scenario]:
 
 
 def _require_plugins(scenario: Scenario, registry: PluginRegistry) -> None:
-    """Refuse a profile that names a plugin which is not there, where it stands in its file."""
+    """Refuse a profile that names an unknown plugin. Raises InvalidScenario."""
     profile = scenario.profile
     named: list[tuple[str, Callable[[str], object], tuple[str, ...]]] = [
         ("sequencer", registry.sequencer, (profile.sequencer,)),
@@ -55,8 +55,9 @@ def _require_plugins(scenario: Scenario, registry: PluginRegistry) -> None:
             try:
                 find(name)
             except InvalidInput as error:
-                place = scenario.profile_places.get(key, Place(scenario.file, scenario.line, scenario.name, "profile"))
-                raise place.wrong(error.message, hint=error.hint) from error
+                profile_location = ScenarioLocation(scenario.file, scenario.line, scenario.name, "profile")
+                location = scenario.profile_locations.get(key, profile_location)
+                raise location.error(error.message, hint=error.hint) from error
 
 
 def simulated(scenarios: Sequence[Scenario]) -> Iterator[SimulationOutcome]:
@@ -64,12 +65,12 @@ def simulated(scenarios: Sequence[Scenario]) -> Iterator[SimulationOutcome]:
     registry = installed_plugins()
     for scenario in scenarios:
         try:
-            world = run(scenario, registry)
+            state = run(scenario, registry)
         except SokovanError as error:
             # One scenario that cannot be run (an unknown plugin, an action to come) does not keep the others from it.
-            yield SimulationOutcome(scenario, begin(scenario), [f"not run: {error.message} [{error.code}]"])
+            yield SimulationOutcome(scenario, initial_state(scenario), [f"not run: {error.message} [{error.code}]"])
         else:
-            yield SimulationOutcome(scenario, world, differences(world))
+            yield SimulationOutcome(scenario, state, differences(state))
 
 
 def replayed(file: str) -> SchedulingPlan:
@@ -90,7 +91,7 @@ def save_snapshots(scenarios: Sequence[Scenario], folder: str) -> list[Path]:
     written = []
     for index, scenario in enumerate(scenarios, start=1):
         path = target / f"{index:03}-{_file_name(scenario.name)}.json"
-        write_text(path, snapshot_to_json(begin(scenario).snapshot(), indent=1) + "\n")
+        write_text(path, snapshot_to_json(initial_state(scenario).snapshot(), indent=1) + "\n")
         written.append(path)
     return written
 

@@ -1,1 +1,1 @@
-"""Runs written-down clusters through the real core, to try a policy first."""
+"""Runs scenarios through the real scheduler, to try a policy first."""

@@ -1,23 +1,24 @@
-"""YAML with its line numbers, so that an error can say where it is."""
+"""Reads scenario files: every value knows its file, line, scenario and key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from sokovan.domain.errors import InvalidInput, listed, quoted
+from sokovan.yaml_reader import InvalidYaml, YamlLimits, YamlNode, read_yaml
 
-# A scenario is written by hand; what is larger than this is a mistake or an attack.
+# Scenarios are written by hand; larger files are a mistake or an attack.
 NODES_MAX = 200_000
 DEPTH_MAX = 64
 TEXT_MAX = 32 * 1024 * 1024
 
 
 class InvalidScenario(InvalidInput):
-    """A scenario file that cannot be taken as it is; says file, line, scenario, key."""
+    """An invalid scenario file; the message names file, line, scenario and key."""
 
     code = "invalid-scenario"
     hint = "the keys of a scenario are listed in docs/reference/scenarios.md"
@@ -28,16 +29,16 @@ class InvalidScenario(InvalidInput):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where in which file a value stands."""
+class ScenarioLocation:
+    """The file, line, scenario and key of a value."""
 
     file: str
     line: int
     scenario: str = ""
     key: str = ""
 
-    def wrong(self, problem: str, *, hint: str = "") -> InvalidScenario:
-        """The error that names this place."""
+    def error(self, problem: str, *, hint: str = "") -> InvalidScenario:
+        """The error for a problem at this location."""
         where = f"{self.file}:{self.line}"
         if self.scenario:
             where += f": scenario {quoted(self.scenario)}"
@@ -45,60 +46,60 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """A value and its place. Mappings keep the place of every key."""
+class ScenarioValue:
+    """A value and its location."""
 
     content: Any
-    place: Place
+    location: ScenarioLocation
 
-    def mapping(self) -> dict[str, Value]:
-        """The entries of a mapping; an empty value counts as an empty mapping."""
+    def mapping(self) -> dict[str, ScenarioValue]:
+        """The entries of a mapping; null counts as an empty mapping."""
         if self.content is None:
             return {}
         if not isinstance(self.content, dict):
-            raise self.place.wrong(f"must be a mapping, not {quoted(self.plain())}")
+            raise self.location.error(f"must be a mapping, not {quoted(self.plain())}")
         return self.content
 
-    def items(self, known: tuple[str, ...]) -> dict[str, Value]:
-        """The entries of a mapping, none of which may have another key than these."""
+    def items(self, known: tuple[str, ...]) -> dict[str, ScenarioValue]:
+        """The entries of a mapping; keys that are not `known` are refused."""
         entries = self.mapping()
         for key, value in entries.items():
             if key not in known:
-                raise value.place.wrong("is not a known key", hint=f"known here are {listed(known)}")
+                raise value.location.error("is not a known key", hint=f"known here are {listed(known)}")
         return entries
 
-    def sequence(self) -> list[Value]:
-        """The items of a list."""
+    def sequence(self) -> list[ScenarioValue]:
+        """The items of a list; null counts as an empty list."""
         if self.content is None:
             return []
         if not isinstance(self.content, list):
-            raise self.place.wrong(f"must be a list, not {quoted(self.plain())}")
+            raise self.location.error(f"must be a list, not {quoted(self.plain())}")
         return self.content
 
     def text(self) -> str:
-        """A text; numbers that stand where a name is expected are taken as written."""
+        """A string; an integer is taken as its decimal digits."""
         if isinstance(self.content, bool) or not isinstance(self.content, str | int):
-            raise self.place.wrong(f"must be a text, not {quoted(self.plain())}")
+            raise self.location.error(f"must be a string, not {quoted(self.plain())}")
         return str(self.content)
 
     def number(self, *, least: int | None = None, most: int | None = None) -> int:
-        """A whole number."""
+        """An integer within bounds."""
         if isinstance(self.content, bool) or not isinstance(self.content, int):
-            raise self.place.wrong(f"must be a whole number, not {quoted(self.plain())}")
+            raise self.location.error(f"must be a whole number, not {quoted(self.plain())}")
         if least is not None and self.content < least:
-            raise self.place.wrong(f"must be {least} or more, not {self.content}")
+            raise self.location.error(f"must be {least} or more, not {self.content}")
         if most is not None and self.content > most:
-            raise self.place.wrong(f"must be {most} or less, not {self.content}")
+            raise self.location.error(f"must be {most} or less, not {self.content}")
         return self.content
 
     def flag(self) -> bool:
         """True or false."""
         if not isinstance(self.content, bool):
-            raise self.place.wrong(f"must be true or false, not {quoted(self.plain())}")
+            raise self.location.error(f"must be true or false, not {quoted(self.plain())}")
         return self.content
 
     def plain(self) -> Any:
-        """The value without places, as YAML gives it."""
+        """The value without locations."""
         if isinstance(self.content, dict):
             return {key: value.plain() for key, value in self.content.items()}
         if isinstance(self.content, list):
@@ -106,85 +107,26 @@ class Value:
         return self.content
 
 
-def read_documents(text: str, file: str) -> Iterator[Value]:
-    """Every document of a YAML text. Raises InvalidScenario for what is no YAML."""
-    if len(text) > TEXT_MAX:
-        raise Place(file, 1).wrong(f"is larger than {TEXT_MAX} characters")
+def read_documents(text: str, file: str) -> Iterator[ScenarioValue]:
+    """Every document of a YAML text. Raises InvalidScenario."""
+    limits = YamlLimits(text_max=TEXT_MAX, depth_max=DEPTH_MAX, nodes_max=NODES_MAX)
     try:
-        # The loader recurses and would overflow its stack, so the depth is looked at first.
-        _refuse_depth(text, file)
-        nodes = list(yaml.compose_all(text, Loader=_Loader))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else 1
-        problem = getattr(error, "problem", None) or str(error)
-        raise Place(file, line).wrong(f"this is not YAML: {problem}") from error
-    for node in nodes:
-        if node is not None:
-            yield _Reading().value(node, Place(file, node.start_mark.line + 1))
+        for document in read_yaml(text, file, limits):
+            name = document.entries.get("scenario")
+            yield _value(document, scenario=name.text if name is not None else "")
+    except InvalidYaml as error:
+        location = ScenarioLocation(file, error.position.line, error.strings.get("scenario", ""), error.path)
+        raise location.error(error.problem) from error
 
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-def _refuse_depth(text: str, file: str) -> None:
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > DEPTH_MAX:
-                line = event.start_mark.line + 1 if event.start_mark is not None else 1
-                raise Place(file, line).wrong(f"is nested more than {DEPTH_MAX} deep")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-class _Reading:
-    """Turns the nodes of one document into values, within bounds."""
-
-    def __init__(self) -> None:
-        self._left = NODES_MAX
-        self._open: list[Any] = []
-        self._constructor = yaml.constructor.SafeConstructor()
-
-    def value(self, node: Any, place: Place) -> Value:
-        """The value of a node and all below it."""
-        self._left -= 1
-        if self._left < 0:
-            raise place.wrong(f"holds more than {NODES_MAX} values")
-        if any(node is above for above in self._open):
-            raise place.wrong("is an alias of what it stands in")
-        if isinstance(node, yaml.ScalarNode):
-            return Value(self._scalar(node, place), place)
-        self._open.append(node)
-        content: Any = self._entries(node, place) if isinstance(node, yaml.MappingNode) else self._items(node, place)
-        self._open.pop()
-        return Value(content, place)
-
-    def _scalar(self, node: Any, place: Place) -> Any:
-        try:
-            return self._constructor.construct_object(node)
-        except Exception as error:
-            raise place.wrong(f"{quoted(node.value)} cannot be read as {node.tag}") from error
-
-    def _items(self, node: Any, place: Place) -> list[Value]:
-        return [self.value(item, _below(place, f"[{index}]", item)) for index, item in enumerate(node.value)]
-
-    def _entries(self, node: Any, place: Place) -> Mapping[str, Value]:
-        entries: dict[str, Value] = {}
-        for key_node, value_node in node.value:
-            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-            at = Place(place.file, key_node.start_mark.line + 1, place.scenario, place.key)
-            if key is None:
-                raise at.wrong("a key must be a plain text")
-            if key in entries:
-                raise at.wrong(f"the key {quoted(key)} is given twice")
-            if not place.key and key == "scenario" and isinstance(value_node, yaml.ScalarNode):
-                place = Place(place.file, place.line, value_node.value)
-            entries[key] = self.value(value_node, _below(place, key, key_node))
-        return entries
-
-
-def _below(place: Place, key: str, node: Any) -> Place:
-    joined = f"{place.key}{key}" if key.startswith("[") or not place.key else f"{place.key}.{key}"
-    return Place(place.file, node.start_mark.line + 1, place.scenario, joined)
+def _value(node: YamlNode, *, scenario: str) -> ScenarioValue:
+    location = ScenarioLocation(node.position.file, node.key_position.line, scenario, node.path)
+    if node.kind == "mapping":
+        return ScenarioValue({key: _value(entry, scenario=scenario) for key, entry in node.entries.items()}, location)
+    if node.kind == "list":
+        return ScenarioValue([_value(item, scenario=scenario) for item in node.items], location)
+    try:
+        scalar = yaml.constructor.SafeConstructor().construct_object(yaml.ScalarNode(node.tag, node.text))
+    except Exception as error:
+        raise location.error(f"{quoted(node.text)} cannot be read as {node.tag}") from error
+    return ScenarioValue(scalar, location)

@@ -1,4 +1,4 @@
-"""Scenarios: a small cluster, the work offered to it, and what must be decided."""
+"""Scenarios: a cluster, the sessions submitted to it, and the expected decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Owner
 from sokovan.scheduling.profile import SchedulingProfile, profile_from
 from sokovan.scheduling.snapshot import FairSharePolicy, KernelWorkload, SessionWorkload, UsageRecord
-from sokovan.simulator.documents import Place, Value, read_documents
+from sokovan.simulator.documents import ScenarioLocation, ScenarioValue, read_documents
 
 E = TypeVar("E", bound=StrEnum)
 R = TypeVar("R")
@@ -49,7 +49,7 @@ _EXPECT = (
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario, read and checked."""
+    """One validated scenario."""
 
     name: str
     file: str
@@ -67,35 +67,37 @@ class Scenario:
     fair_share: FairSharePolicy = field(default_factory=FairSharePolicy)
     outcomes: Mapping[SessionId, bool] = field(default_factory=dict)
     cursor: AgentId | None = None
-    profile_places: Mapping[str, Place] = field(default_factory=dict)
+    profile_locations: Mapping[str, ScenarioLocation] = field(default_factory=dict)
 
 
 def read_scenarios(text: str, file: str) -> Iterator[Scenario]:
-    """Every scenario of a file. Raises InvalidScenario, which says where."""
+    """Every scenario of a file. Raises InvalidScenario."""
     seen: dict[str, int] = {}
     for document in read_documents(text, file):
         entries = document.items(_TOP)
         if "scenario" not in entries:
-            raise document.place.wrong("a scenario needs a name", hint="begin it with `scenario: what it shows`")
+            raise document.location.error("a scenario needs a name", hint="begin it with `scenario: what it shows`")
         name = entries["scenario"].text()
         if name in seen:
-            raise entries["scenario"].place.wrong(f"a scenario of this name stands in line {seen[name]}")
-        seen[name] = document.place.line
+            raise entries["scenario"].location.error(f"line {seen[name]} has a scenario of the same name")
+        seen[name] = document.location.line
         yield _Reader(entries).scenario(name, document)
     if not seen:
-        raise Place(file, 1).wrong("holds no scenario", hint="begin one with `scenario: what it shows`")
+        raise ScenarioLocation(file, 1).error(
+            "the file has no scenario", hint="begin one with `scenario: what it shows`"
+        )
 
 
 class _Reader:
-    """Reads one scenario; every error names the place it comes from."""
+    """Reads one scenario; every error names its location."""
 
-    def __init__(self, entries: dict[str, Value]) -> None:
+    def __init__(self, entries: dict[str, ScenarioValue]) -> None:
         self._entries = entries
         self._agents: dict[str, AgentInfo] = {}
         self._kernels: set[str] = set()
 
-    def scenario(self, name: str, document: Value) -> Scenario:
-        """The whole of it."""
+    def scenario(self, name: str, document: ScenarioValue) -> Scenario:
+        """The scenario of a document."""
         profile = self._get("profile", _profile)
         self._agents = {key: _agent(key, value) for key, value in self._section("agents").items()}
         hypernodes = self._hypernodes()
@@ -106,8 +108,8 @@ class _Reader:
         now_ms = self._get("now", lambda value: value.number(least=0) * 1000) or 0
         return Scenario(
             name=name,
-            file=document.place.file,
-            line=document.place.line,
+            file=document.location.file,
+            line=document.location.line,
             profile=profile or SchedulingProfile(),
             cycles=self._get("cycles", lambda value: value.number(least=1, most=CYCLES_MAX)) or 1,
             agents=tuple(self._agents.values()),
@@ -121,19 +123,19 @@ class _Reader:
             fair_share=self._get("fair_share", _fair_share) or FairSharePolicy(),
             outcomes={SessionId(key): value.flag() for key, value in self._section("outcomes").items()},
             cursor=self._get("cursor", self._agent_name),
-            profile_places={key: value.place for key, value in self._section("profile").items()},
+            profile_locations={key: value.location for key, value in self._section("profile").items()},
         )
 
-    def _section(self, name: str) -> dict[str, Value]:
+    def _section(self, name: str) -> dict[str, ScenarioValue]:
         return self._entries[name].mapping() if name in self._entries else {}
 
-    def _get(self, name: str, read: Callable[[Value], R]) -> R | None:
+    def _get(self, name: str, read: Callable[[ScenarioValue], R]) -> R | None:
         return read(self._entries[name]) if name in self._entries else None
 
-    def _agent_name(self, value: Value) -> AgentId:
+    def _agent_name(self, value: ScenarioValue) -> AgentId:
         name = value.text()
         if name not in self._agents:
-            raise value.place.wrong(f"there is no agent {name!r}", hint=f"agents are {listed(self._agents)}")
+            raise value.location.error(f"there is no agent {name!r}", hint=f"agents are {listed(self._agents)}")
         return AgentId(name)
 
     def _hypernodes(self) -> tuple[HyperNode, ...]:
@@ -154,20 +156,20 @@ class _Reader:
         for name, value in self._section("queues").items():
             parent = queues[name].parent
             if parent != ROOT_QUEUE and parent not in queues:
-                raise value.mapping()["parent"].place.wrong(f"there is no queue {str(parent)!r}")
+                raise value.mapping()["parent"].location.error(f"there is no queue {str(parent)!r}")
         if queues:
             _checked(self._entries["queues"], lambda: QueueTree(queues.values()))
         return tuple(queues.values())
 
-    def _session(self, name: str, value: Value, index: int) -> SessionWorkload:
+    def _session(self, name: str, value: ScenarioValue, index: int) -> SessionWorkload:
         given = value.items(_SESSION)
         _checked(value, lambda: checked_name(name, what="session"))
-        kernels = [self._kernel(key, item) for key, item in _of(given, "kernels").items()]
+        kernels = [self._kernel(key, item) for key, item in _mapping_at(given, "kernels").items()]
         if not kernels:
-            raise value.place.wrong("a session has at least one kernel")
+            raise value.location.error("a session has at least one kernel")
         hypernode = given.get("hypernode")
         if hypernode is not None and hypernode.text() not in self._section("hypernodes"):
-            raise hypernode.place.wrong(f"there is no hypernode {hypernode.text()!r}")
+            raise hypernode.location.error(f"there is no hypernode {hypernode.text()!r}")
         starts = given["starts_at"].number(least=0) * 1000 if "starts_at" in given else None
         partitions = given["partitions"].sequence() if "partitions" in given else []
         return SessionWorkload(
@@ -181,7 +183,7 @@ class _Reader:
             queue=QueueName(given["queue"].text()) if "queue" in given else QueueName("default"),
             priority=given["priority"].number() if "priority" in given else 0,
             min_kernels=given["min_kernels"].number(least=0) if "min_kernels" in given else None,
-            group_minimums={key: item.number(least=0) for key, item in _of(given, "group_min").items()},
+            group_minimums={key: item.number(least=0) for key, item in _mapping_at(given, "group_min").items()},
             partitions=tuple(_partition(item) for item in partitions),
             topology=_topology(given.get("topology")),
             hypernode=hypernode.text() if hypernode is not None else None,
@@ -191,14 +193,16 @@ class _Reader:
             preemption=_choice(given.get("preemption"), Preemption, Preemption.ALWAYS),
         )
 
-    def _kernel(self, name: str, value: Value) -> KernelWorkload:
+    def _kernel(self, name: str, value: ScenarioValue) -> KernelWorkload:
         given = value.items(_KERNEL)
         if name in self._kernels:
-            raise value.place.wrong(f"another kernel is called {name!r}", hint="kernel names are unique in a scenario")
+            raise value.location.error(
+                f"another kernel is called {name!r}", hint="kernel names are unique in a scenario"
+            )
         _checked(value, lambda: checked_name(name, what="kernel"))
         self._kernels.add(name)
         if "releasing" in given and "at" not in given:
-            raise given["releasing"].place.wrong("only a kernel that runs (at) can be on its way out")
+            raise given["releasing"].location.error("only a running kernel (at) can be releasing")
         at = self._agent_name(given["at"]) if "at" in given else None
         return KernelWorkload(
             kernel_id=KernelId(name),
@@ -219,7 +223,7 @@ class _Reader:
         limits: dict[Scope, dict[str, ResourcePolicy]] = {}
         for scope_name, value in self._section("limits").items():
             if scope_name not in set(Scope):
-                raise value.place.wrong("is not a scope", hint=f"scopes are {listed(Scope)}")
+                raise value.location.error("is not a scope", hint=f"scopes are {listed(Scope)}")
             limits[Scope(scope_name)] = {name: _limit(name, item) for name, item in value.mapping().items()}
         return limits
 
@@ -229,46 +233,46 @@ class _Reader:
             given = item.items(("user", "age", "amount"))
             for key in ("user", "age", "amount"):
                 if key not in given:
-                    raise item.place.wrong(f"lacks {key}")
+                    raise item.location.error(f"lacks {key}")
             age_ms = given["age"].number(least=0) * 1000
             records.append(UsageRecord(given["user"].text(), now_ms - age_ms, given["amount"].number(least=0)))
         return tuple(records)
 
     def _expect(self, sessions: set[SessionId]) -> dict[str, object]:
-        """What is expected; everything it names must be there."""
+        """The expectations; everything they name must exist."""
         given = self._entries["expect"].items(_EXPECT) if "expect" in self._entries else {}
         for key in ("placed_count", "same_hypernode_tier"):
             if key in given:
                 given[key].number(least=0)
-        for kernel, value in (*_of(given, "placed").items(), *_of(given, "placed_in").items()):
+        for kernel, value in (*_mapping_at(given, "placed").items(), *_mapping_at(given, "placed_in").items()):
             if kernel not in self._kernels:
-                raise value.place.wrong(f"there is no kernel {kernel!r}")
-        for value in _listed(given, "evicted"):
+                raise value.location.error(f"there is no kernel {kernel!r}")
+        for value in _list_at(given, "evicted"):
             if value.text() not in self._kernels:
-                raise value.place.wrong(f"there is no kernel {value.text()!r}")
-        self._expect_places(given)
-        named = [(item.text(), item) for item in _listed(given, "pending")]
-        for session, value in (*_of(given, "reserved").items(), *_of(given, "reason").items(), *named):
+                raise value.location.error(f"there is no kernel {value.text()!r}")
+        self._check_names(given)
+        named = [(item.text(), item) for item in _list_at(given, "pending")]
+        for session, value in (*_mapping_at(given, "reserved").items(), *_mapping_at(given, "reason").items(), *named):
             if session not in sessions:
-                raise value.place.wrong(f"there is no session {session!r}")
+                raise value.location.error(f"there is no session {session!r}")
         return {key: value.plain() for key, value in given.items()}
 
-    def _expect_places(self, given: Mapping[str, Value]) -> None:
-        """Agents and hypernodes that are expected exist, and reasons are texts."""
-        for value in _of(given, "placed").values():
+    def _check_names(self, given: Mapping[str, ScenarioValue]) -> None:
+        """Check that the expected agents and hypernodes exist and reasons are strings."""
+        for value in _mapping_at(given, "placed").values():
             self._agent_name(value)
         for key in ("placed_in", "reserved"):
-            for value in _of(given, key).values():
+            for value in _mapping_at(given, key).values():
                 for item in value.sequence():
                     self._agent_name(item)
-        for value in _of(given, "reason").values():
+        for value in _mapping_at(given, "reason").values():
             value.text()
         within = given.get("placed_within")
         if within is not None and within.text() not in self._section("hypernodes"):
-            raise within.place.wrong(f"there is no hypernode {within.text()!r}")
+            raise within.location.error(f"there is no hypernode {within.text()!r}")
 
 
-def _agent(name: str, value: Value) -> AgentInfo:
+def _agent(name: str, value: ScenarioValue) -> AgentInfo:
     given = value.items(_AGENT)
     return _checked(
         value,
@@ -285,7 +289,7 @@ def _agent(name: str, value: Value) -> AgentInfo:
     )
 
 
-def _queue(name: str, value: Value) -> Queue:
+def _queue(name: str, value: ScenarioValue) -> Queue:
     given = value.items(_QUEUE)
     return _checked(
         value,
@@ -303,11 +307,11 @@ def _queue(name: str, value: Value) -> Queue:
     )
 
 
-def _partition(value: Value) -> Partition:
+def _partition(value: ScenarioValue) -> Partition:
     given = value.items(("name", "by", "size", "min_groups", "topology"))
     for key in ("name", "by"):
         if key not in given:
-            raise value.place.wrong(f"a partition needs {key}")
+            raise value.location.error(f"a partition needs {key}")
     return _checked(
         value,
         lambda: Partition(
@@ -320,7 +324,7 @@ def _partition(value: Value) -> Partition:
     )
 
 
-def _topology(value: Value | None) -> TopologyConstraint | None:
+def _topology(value: ScenarioValue | None) -> TopologyConstraint | None:
     if value is None:
         return None
     given = value.items(("mode", "highest_tier"))
@@ -333,7 +337,7 @@ def _topology(value: Value | None) -> TopologyConstraint | None:
     )
 
 
-def _limit(name: str, value: Value) -> ResourcePolicy:
+def _limit(name: str, value: ScenarioValue) -> ResourcePolicy:
     given = value.items(_LIMIT)
     return _checked(
         value,
@@ -347,14 +351,14 @@ def _limit(name: str, value: Value) -> ResourcePolicy:
     )
 
 
-def _fair_share(value: Value) -> FairSharePolicy:
+def _fair_share(value: ScenarioValue) -> FairSharePolicy:
     given = value.items(("half_life", "weights"))
-    weights = {key: item.number(least=1) for key, item in _of(given, "weights").items()}
+    weights = {key: item.number(least=1) for key, item in _mapping_at(given, "weights").items()}
     half_life = given["half_life"].number(least=1) if "half_life" in given else FairSharePolicy().half_life_s
     return _checked(value, lambda: FairSharePolicy(half_life, weights))
 
 
-def _owner(given: Mapping[str, Value]) -> Owner:
+def _owner(given: Mapping[str, ScenarioValue]) -> Owner:
     user = given["user"].text() if "user" in given else DEFAULT_OWNER_NAME
     return Owner(
         user=user,
@@ -364,31 +368,31 @@ def _owner(given: Mapping[str, Value]) -> Owner:
     )
 
 
-def _of(given: Mapping[str, Value], key: str) -> dict[str, Value]:
+def _mapping_at(given: Mapping[str, ScenarioValue], key: str) -> dict[str, ScenarioValue]:
     return given[key].mapping() if key in given else {}
 
 
-def _listed(given: Mapping[str, Value], key: str) -> list[Value]:
+def _list_at(given: Mapping[str, ScenarioValue], key: str) -> list[ScenarioValue]:
     return given[key].sequence() if key in given else []
 
 
-def _slots(value: Value | None) -> ResourceSlot:
+def _slots(value: ScenarioValue | None) -> ResourceSlot:
     return ResourceSlot() if value is None else _checked(value, lambda: read_slots(_plain_mapping(value)))
 
 
-def _plain_mapping(value: Value) -> dict[str, Any]:
+def _plain_mapping(value: ScenarioValue) -> dict[str, Any]:
     return {key: item.plain() for key, item in value.mapping().items()}
 
 
-def _profile(value: Value) -> SchedulingProfile:
+def _profile(value: ScenarioValue) -> SchedulingProfile:
     try:
         return profile_from(_plain_mapping(value))
     except InvalidSpec as error:
-        place = value.mapping()[error.field].place if error.field in value.mapping() else value.place
-        raise place.wrong(f"{quoted(error.value)} {error.problem}", hint=error.hint) from error
+        location = value.mapping()[error.field].location if error.field in value.mapping() else value.location
+        raise location.error(f"{quoted(error.value)} {error.problem}", hint=error.hint) from error
 
 
-def _slot_limits(value: Value | None) -> SlotLimits:
+def _slot_limits(value: ScenarioValue | None) -> SlotLimits:
     if value is None:
         return SlotLimits()
     return _checked(
@@ -397,23 +401,23 @@ def _slot_limits(value: Value | None) -> SlotLimits:
     )
 
 
-def _texts(value: Value | None) -> dict[str, str]:
+def _texts(value: ScenarioValue | None) -> dict[str, str]:
     return {} if value is None else {key: item.text() for key, item in value.mapping().items()}
 
 
-def _choice(value: Value | None, kind: type[E], default: E) -> E:
+def _choice(value: ScenarioValue | None, kind: type[E], default: E) -> E:
     if value is None:
         return default
     if not isinstance(value.content, str) or value.content not in set(kind):
-        raise value.place.wrong(f"is {value.plain()!r}", hint=f"known are {listed(kind)}")
+        raise value.location.error(f"is {value.plain()!r}", hint=f"known are {listed(kind)}")
     return kind(value.content)
 
 
-def _checked(value: Value, make: Callable[[], R]) -> R:
-    """What `make` gives; an error of the domain is put in its place in the file."""
+def _checked(value: ScenarioValue, make: Callable[[], R]) -> R:
+    """Call `make`; an error of the domain gets the location of the value."""
     try:
         return make()
     except InvalidInput as error:
         if hasattr(error, "where"):
             raise
-        raise value.place.wrong(error.message, hint=error.hint) from error
+        raise value.location.error(error.message, hint=error.hint) from error

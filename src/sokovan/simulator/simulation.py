@@ -1,4 +1,4 @@
-"""A scenario as it goes on: each cycle sees what the cycle before has done."""
+"""Runs a scenario: each scheduling cycle starts from the result of the one before."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sokovan.simulator.scenario import Scenario
 
 
 @dataclass
-class World:
-    """The state between cycles, and everything that was decided so far."""
+class SimulationState:
+    """State between cycles, with all decisions so far."""
 
     scenario: Scenario
     sessions: tuple[SessionWorkload, ...]
@@ -31,7 +31,7 @@ class World:
     plan: SchedulingPlan = field(default_factory=SchedulingPlan)
 
     def snapshot(self) -> SystemSnapshot:
-        """What the next cycle sees."""
+        """The snapshot for the next cycle."""
         scenario = self.scenario
         return SystemSnapshot(
             agents=tuple(self._agent(index) for index in range(len(scenario.agents))),
@@ -50,15 +50,15 @@ class World:
         )
 
     def step(self, registry: PluginRegistry = BUILT_IN) -> None:
-        """One cycle: decide, then let it be so."""
+        """Run one cycle and apply its plan."""
         self.plan = schedule(self.snapshot(), self.scenario.profile, registry)
         self.placements.extend(self.plan.placements)
         self.evictions.extend(self.plan.evictions)
         self.reservations = self.plan.reservations
         self.cursors = {**self.cursors, **self.plan.cursors}
         placed = {placement.kernel_id: placement.agent_id for placement in self.plan.placements}
-        gone = {eviction.kernel_id for eviction in self.plan.evictions}
-        self.sessions = tuple(_after(session, placed, gone, self.plan.domains) for session in self.sessions)
+        evicted = {eviction.kernel_id for eviction in self.plan.evictions}
+        self.sessions = tuple(_after(session, placed, evicted, self.plan.domains) for session in self.sessions)
 
     def _agent(self, index: int) -> AgentInfo:
         agent = self.scenario.agents[index]
@@ -73,29 +73,29 @@ class World:
         )
 
 
-def begin(scenario: Scenario) -> World:
-    """The world before the first cycle."""
+def initial_state(scenario: Scenario) -> SimulationState:
+    """State before the first cycle."""
     cursors = {"default": scenario.cursor} if scenario.cursor is not None else {}
-    return World(scenario, scenario.sessions, cursors=cursors)
+    return SimulationState(scenario, scenario.sessions, cursors=cursors)
 
 
-def run(scenario: Scenario, registry: PluginRegistry = BUILT_IN) -> World:
-    """The world after all cycles of the scenario."""
-    world = begin(scenario)
+def run(scenario: Scenario, registry: PluginRegistry = BUILT_IN) -> SimulationState:
+    """State after all cycles of the scenario."""
+    state = initial_state(scenario)
     for _ in range(scenario.cycles):
-        world.step(registry)
-    return world
+        state.step(registry)
+    return state
 
 
 def _after(
     session: SessionWorkload,
     placed: Mapping[KernelId, AgentId],
-    gone: set[KernelId],
+    evicted: set[KernelId],
     domains: Mapping[SessionId, str],
 ) -> SessionWorkload:
-    """A session one cycle later: what was placed runs, what was evicted or released is gone."""
+    """The session after a cycle: placed kernels run, evicted and released ones are removed."""
     kernels = tuple(
-        _moved(kernel, placed) for kernel in session.kernels if kernel.kernel_id not in gone and not kernel.releasing
+        _moved(kernel, placed) for kernel in session.kernels if kernel.kernel_id not in evicted and not kernel.releasing
     )
     hypernode = domains.get(session.session_id, session.hypernode)
     return replace(session, kernels=kernels, hypernode=hypernode)
@@ -107,7 +107,7 @@ def _moved(kernel: KernelWorkload, placed: Mapping[KernelId, AgentId]) -> Kernel
 
 
 def _usage(sessions: tuple[SessionWorkload, ...]) -> dict[Scope, dict[str, OwnerUsage]]:
-    """What every owner uses, as the ledger of a real system would have it."""
+    """Usage of every owner in every scope, as the ledger records it."""
     slots: dict[tuple[Scope, str], list[ResourceSlot]] = {}
     counts: dict[tuple[Scope, str], int] = {}
     for session in sessions:

@@ -12,7 +12,7 @@ from sokovan.entrypoints.files import UnreadableFile
 from sokovan.entrypoints.simulate import read_all, replayed, save_snapshots, simulated
 from sokovan.scheduling.codec import InvalidSnapshot, snapshot_from_json, snapshot_to_json
 from sokovan.simulator.documents import InvalidScenario
-from sokovan.simulator.simulation import begin
+from sokovan.simulator.simulation import initial_state
 from tests.unit.scheduling.little_cluster import agent, session, snapshot, where
 
 GOOD = "scenario: good\nagents: {n1: {slots: {cpu: 1}}}\nsessions: {s: {kernels: {k: {slots: {cpu: 1}}}}}\n"
@@ -47,7 +47,7 @@ def test_each_scenario_is_told_apart_by_what_came_of_it(tmp_path: Path) -> None:
     good, bad = simulated(read_all([written(tmp_path, "f.yaml", text)]))
     assert (good.scenario.name, good.differences) == ("good", [])
     assert (bad.scenario.name, bad.differences) == ("bad", ["placed: k is on n1, expected no placement"])
-    assert len(bad.world.placements) == 1
+    assert len(bad.state.placements) == 1
 
 
 def test_a_profile_that_names_a_plugin_which_is_not_there_is_refused_with_its_place(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_a_scenario_that_cannot_be_run_keeps_no_other_from_it(tmp_path: Path) ->
     odd, good = simulated(read_all([written(tmp_path, "f.yaml", text)]))
     [difference] = odd.differences
     assert "not run: the action preempt is not there yet [unsupported-action]" in difference
-    assert odd.world.placements == []
-    assert (good.differences, len(good.world.placements)) == ([], 1)
+    assert odd.state.placements == []
+    assert (good.differences, len(good.state.placements)) == ([], 1)
 
 
 def test_snapshots_are_saved_one_file_each_under_readable_names(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_snapshots_are_saved_one_file_each_under_readable_names(tmp_path: Path) 
     paths = save_snapshots(scenarios, str(tmp_path / "deep" / "folder"))
     assert [path.name for path in paths] == ["001-good.json", "002-nfit-names.json", "003-scenario.json"]
     for path, scenario in zip(paths, scenarios, strict=True):
-        assert snapshot_from_json(path.read_text(encoding="utf-8")) == begin(scenario).snapshot()
+        assert snapshot_from_json(path.read_text(encoding="utf-8")) == initial_state(scenario).snapshot()
 
 
 def test_a_long_name_gives_a_short_file_name(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_saved_snapshot_is_replayed_to_the_same_plan(tmp_path: Path, policy: s
     scenarios = read_all([written(tmp_path, "f.yaml", f"{text}profile: {policy}\n")])
     [path] = save_snapshots(scenarios, str(tmp_path))
     [outcome] = simulated(scenarios)
-    assert replayed(str(path)) == outcome.world.plan
+    assert replayed(str(path)) == outcome.state.plan
 
 
 @pytest.mark.parametrize(("selector", "went"), [("concentrated", "small"), ("dispersed", "large")])

@@ -1,10 +1,10 @@
-"""Scenarios that cannot be taken as they are: what is wrong, in which line, at which key."""
+"""Invalid scenarios, each with the line, key and problem of its error."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# Three lines, so that what a row adds begins in line 4.
+# Three lines: the text that a row appends begins in line 4.
 CLUSTER = "scenario: s\nagents:\n  n1: {slots: {cpu: 4}}\n"
 # Five lines.
 WORK = f"{CLUSTER}sessions:\n  a: {{kernels: {{k1: {{slots: {{cpu: 1}}}}}}}}\n"
@@ -15,27 +15,27 @@ BOMB = "scenario: s\na: &a [x, x, x, x, x, x, x, x]\n" + "".join(
 
 
 class Malformed(NamedTuple):
-    """One malformed scenario and what must be said of it."""
+    """One malformed scenario and the error it must give."""
 
     what: str
     text: str
     line: int
     key: str
-    said: str
+    problem: str
 
 
 def agent(rest: str) -> str:
-    """A scenario whose one agent, in line 3, is written so."""
+    """A scenario with one agent, in line 3."""
     return f"scenario: s\nagents:\n  n1: {rest}\n"
 
 
 def session(rest: str) -> str:
-    """A scenario whose one session, in line 5, has this and one kernel."""
+    """A scenario with one session of one kernel, in line 5."""
     return f"{CLUSTER}sessions:\n  a: {{{rest}, kernels: {{k1: {{slots: {{cpu: 1}}}}}}}}\n"
 
 
 def kernel(rest: str) -> str:
-    """A scenario whose one kernel, in line 7, is written so."""
+    """A scenario with one kernel, in line 7."""
     return f"{CLUSTER}sessions:\n  a:\n    kernels:\n      k1: {rest}\n"
 
 
@@ -111,12 +111,14 @@ WRONG_VALUES = [
     Malformed("slots that are a number", agent("{slots: 0}"), 3, "agents.n1.slots", "must be a mapping"),
     Malformed("a profile that is a text", "scenario: s\nprofile: fifo\n", 2, "profile", "must be a mapping"),
     Malformed("a status in a list", agent("{status: [alive]}"), 3, "agents.n1.status", "is ['alive']"),
-    Malformed("an alias of itself", "scenario: s\nsource: &a [*a]\n", 2, "source[0]", "an alias of what it stands in"),
+    Malformed(
+        "an alias of itself", "scenario: s\nsource: &a [*a]\n", 2, "source[0]", "an alias may not contain itself"
+    ),
     Malformed("a tag that does not fit", "scenario: s\nsource: !!int ''\n", 2, "source", "cannot be read as"),
     Malformed("a bad agent name", "scenario: s\nagents:\n  a b: {}\n", 3, "agents.a b", "is not a name for an agent"),
     Malformed("an unknown status", agent("{status: asleep}"), 3, "agents.n1.status", "is 'asleep'"),
     Malformed("a kernel limit below 0", agent("{max_kernels: -1}"), 3, "agents.n1.max_kernels", "must be 0 or more"),
-    Malformed("a label that is no text", agent("{labels: {x: [y]}}"), 3, "agents.n1.labels.x", "must be a text"),
+    Malformed("a label that is no text", agent("{labels: {x: [y]}}"), 3, "agents.n1.labels.x", "must be a string"),
     Malformed("agents in a list", "scenario: s\nagents: [n1]\n", 2, "agents", "must be a mapping, not ['n1']"),
     Malformed("sessions as text", f"{CLUSTER}sessions: all\n", 4, "sessions", "must be a mapping, not 'all'"),
     Malformed("no kernels", f"{CLUSTER}sessions:\n  a: {{}}\n", 5, "sessions.a", "a session has at least one kernel"),
@@ -191,15 +193,15 @@ BAD_FORM = [
     Malformed("a number beyond all bounds", f"{CLUSTER}cycles: {'1' * 5000}\n", 4, "cycles", "cannot be read"),
 ]
 
-# Here no scenario has a name by which it could be called.
+# Documents without a scenario name.
 NAMELESS = [
     Malformed("no name", "\nagents: {}\n", 2, "", "a scenario needs a name"),
-    Malformed("a name that is a list", "scenario: [s]\n", 1, "scenario", "must be a text, not ['s']"),
+    Malformed("a name that is a list", "scenario: [s]\n", 1, "scenario", "must be a string, not ['s']"),
     Malformed("a list", "- s\n- t\n", 1, "", "must be a mapping, not ['s', 't']"),
     Malformed("a text", "once upon a time\n", 1, "", "must be a mapping, not 'once upon a time'"),
     Malformed("an open bracket", "scenario: s\nagents: {n1\n", 3, "", "this is not YAML"),
     Malformed("a tab", "scenario: s\n\tagents: {}\n", 2, "", "this is not YAML"),
-    Malformed("an unknown alias", "scenario: s\nagents: *nobody\n", 2, "", "this is not YAML"),
+    Malformed("an unknown alias", "scenario: s\nagents: *unknown\n", 2, "", "this is not YAML"),
     Malformed("a control character", "scenario: \x07\n", 1, "", "this is not YAML"),
 ]
 

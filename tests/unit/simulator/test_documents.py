@@ -1,4 +1,4 @@
-"""YAML with its line numbers, so that an error can say where it is."""
+"""Reads scenario files: every value knows its file, line, scenario and key."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import textwrap
 import pytest
 
 from sokovan.simulator import documents
-from sokovan.simulator.documents import InvalidScenario, Place, Value, read_documents
+from sokovan.simulator.documents import InvalidScenario, ScenarioLocation, ScenarioValue, read_documents
 
 
-def value(text: str) -> Value:
+def value(text: str) -> ScenarioValue:
     """The value under the key x of a document."""
     [document] = read_documents(f"x: {text}\n", "f.yaml")
     return document.mapping()["x"]
@@ -36,16 +36,18 @@ def test_every_value_knows_its_file_its_line_its_scenario_and_its_key() -> None:
     """)
     [document] = read_documents(text, "f.yaml")
     agents = document.mapping()["agents"].mapping()
-    assert agents["n1"].mapping()["slots"].mapping()["cpu"].place == Place("f.yaml", 4, "demo", "agents.n1.slots.cpu")
+    assert agents["n1"].mapping()["slots"].mapping()["cpu"].location == ScenarioLocation(
+        "f.yaml", 4, "demo", "agents.n1.slots.cpu"
+    )
     deep = agents["n2"].sequence()[1].mapping()["deep"]
-    assert deep.place == Place("f.yaml", 6, "demo", "agents.n2[1].deep")
+    assert deep.location == ScenarioLocation("f.yaml", 6, "demo", "agents.n2[1].deep")
 
 
 def test_an_error_names_file_line_scenario_and_key() -> None:
-    error = Place("f.yaml", 7, "demo", "agents.n1").wrong("is odd", hint="make it even")
+    error = ScenarioLocation("f.yaml", 7, "demo", "agents.n1").error("is odd", hint="make it even")
     assert (error.where, error.key, error.problem) == ("f.yaml:7: scenario 'demo'", "agents.n1", "is odd")
     assert str(error) == "f.yaml:7: scenario 'demo': agents.n1: is odd\n  hint: make it even [invalid-scenario]"
-    assert Place("f.yaml", 1).wrong("is odd").message == "f.yaml:1: is odd"
+    assert ScenarioLocation("f.yaml", 1).error("is odd").message == "f.yaml:1: is odd"
 
 
 def test_values_are_taken_for_what_they_are() -> None:
@@ -67,9 +69,9 @@ def test_nothing_counts_as_an_empty_mapping_and_as_an_empty_list() -> None:
     [
         ("[1]", "mapping", "must be a mapping, not [1]"),
         ("{a: 1}", "sequence", "must be a list, not {'a': 1}"),
-        ("true", "text", "must be a text, not True"),
-        ("1.5", "text", "must be a text, not 1.5"),
-        ("", "text", "must be a text, not None"),
+        ("true", "text", "must be a string, not True"),
+        ("1.5", "text", "must be a string, not 1.5"),
+        ("", "text", "must be a string, not None"),
         ("true", "number", "must be a whole number, not True"),
         ("'1'", "number", "must be a whole number, not '1'"),
         ("1", "flag", "must be true or false, not 1"),

@@ -1,4 +1,4 @@
-"""Whether a world came out as its scenario says, and where it differs."""
+"""Compares the state after a simulation with the expectations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sokovan.simulator.expectations import CHECKS, differences
 from sokovan.simulator.scenario import read_scenarios
 from sokovan.simulator.simulation import run
 
-# k1 and k2 go to n1, k3 to n2; big never fits; later waits for what leaves n3. Nothing here can use spare: it only
-# makes the cluster larger than what is asked of it.
-WORLD = textwrap.dedent("""\
+# k1 and k2 go to n1, k3 to n2; big never fits; later waits for what leaves n3. No session can use spare: it only
+# makes the cluster larger than the demand.
+CLUSTER = textwrap.dedent("""\
     scenario: a bit of everything
     agents:
       n1: {slots: {cpu: 2}}
@@ -37,8 +37,8 @@ PLACED = "placed: {k1: n1, k2: n1, k3: n2}"
 
 
 def found(expect: str) -> list[str]:
-    """Where the world differs from an expectation."""
-    [scenario] = read_scenarios(f"{WORLD}  {expect}\n", "f.yaml")
+    """The differences from an expectation."""
+    [scenario] = read_scenarios(f"{CLUSTER}  {expect}\n", "f.yaml")
     return differences(run(scenario))
 
 
@@ -63,7 +63,7 @@ def test_an_expectation_that_holds_is_no_difference(expect: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expect", "said"),
+    ("expect", "difference"),
     [
         ("placed: {k1: n1, k2: n2, k3: n2}", ["placed: k2 is on n1, expected n2"]),
         ("placed: {k1: n1, k2: n1}", ["placed: k3 is on n2, expected no placement"]),
@@ -74,12 +74,12 @@ def test_an_expectation_that_holds_is_no_difference(expect: str) -> None:
         ("evicted: [k5]", ["evicted: k5 was not evicted"]),
         ("reserved: {later: [n1]}", ["reserved: later holds ['n3'], expected ['n1']"]),
         ("reserved: {big: [n1]}", ["reserved: big holds no reservation, expected ['n1']"]),
-        ("pending: [pair, big]", ["pending: pair got something"]),
+        ("pending: [pair, big]", ["pending: pair was placed"]),
         ("pending: [runs]", ["pending: runs has no reason"]),
     ],
 )
-def test_an_expectation_that_does_not_hold_is_told_as_the_difference(expect: str, said: list[str]) -> None:
-    assert found(expect) == said
+def test_an_expectation_that_does_not_hold_gives_the_difference(expect: str, difference: list[str]) -> None:
+    assert found(expect) == difference
 
 
 def test_nothing_placed_means_that_nothing_may_be_placed() -> None:
@@ -97,9 +97,9 @@ def test_a_count_that_does_not_hold_says_what_was_placed_instead() -> None:
     ]
 
 
-def test_kernels_that_are_not_as_close_as_expected_are_told_where_they_meet() -> None:
+def test_kernels_that_are_not_as_close_as_expected_give_their_common_hypernode() -> None:
     assert found("same_hypernode_tier: 1") == [
-        "same_hypernode_tier: the placed kernels meet in s2 of tier 2, expected tier 1"
+        "same_hypernode_tier: the placed kernels are in s2 of tier 2, expected tier 1"
     ]
 
 
@@ -108,23 +108,23 @@ def test_closeness_of_nothing_does_not_hold() -> None:
     assert differences(run(scenario)) == ["same_hypernode_tier: nothing was placed"]
 
 
-def test_a_reason_that_is_not_there_is_told_with_the_one_that_is() -> None:
+def test_a_missing_reason_is_reported_with_the_actual_one() -> None:
     [difference] = found("reason: {big: topology}")
-    assert difference.startswith("reason: big is told 'NEVER_FITS")
+    assert difference.startswith("reason: big has the reason 'NEVER_FITS")
     assert difference.endswith("expected 'topology' in it")
 
 
-def test_all_differences_are_told_and_not_the_first_only() -> None:
+def test_all_differences_are_reported_and_not_the_first_only() -> None:
     assert [text.partition(":")[0] for text in found("{placed_count: 9, evicted: [k5], pending: [pair]}".strip())] == [
         "placed_count", "evicted", "pending",
     ]  # fmt: skip
 
 
-def test_a_victim_that_nobody_expected_is_told() -> None:
-    [scenario] = read_scenarios(f"{WORLD}  evicted: []\n", "f.yaml")
-    world = run(scenario)
-    world.evictions.append(Eviction(KernelId("k5"), SessionId("runs"), AgentId("n3"), SessionId("later")))
-    assert differences(world) == ["evicted: k5 was evicted"]
+def test_an_unexpected_eviction_is_reported() -> None:
+    [scenario] = read_scenarios(f"{CLUSTER}  evicted: []\n", "f.yaml")
+    state = run(scenario)
+    state.evictions.append(Eviction(KernelId("k5"), SessionId("runs"), AgentId("n3"), SessionId("later")))
+    assert differences(state) == ["evicted: k5 was evicted"]
 
 
 def test_every_expectation_of_the_format_has_its_check() -> None:

@@ -1,4 +1,4 @@
-"""Scenarios: a small cluster, the work offered to it, and what must be decided."""
+"""Scenarios: a cluster, the sessions submitted to it, and the expected decisions."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_kernels_are_read_in_index_order() -> None:
     assert (second.preemptible, second.releasing) == (False, True)
 
 
-def test_a_keypair_is_named_after_its_user_unless_told_otherwise() -> None:
+def test_a_keypair_is_named_after_its_user_by_default() -> None:
     [session] = read("scenario: s\nsessions: {a: {user: bob, kernels: {k: }}}").sessions
     assert session.owner.access_key == "bob"
 
@@ -160,7 +160,7 @@ def test_a_file_may_hold_several_scenarios_each_with_its_line() -> None:
 
 
 def test_two_scenarios_of_one_file_may_not_share_a_name() -> None:
-    with pytest.raises(InvalidScenario, match="a scenario of this name stands in line 1") as refused:
+    with pytest.raises(InvalidScenario, match="line 1 has a scenario of the same name") as refused:
         list(read_scenarios("scenario: one\n---\nscenario: one\n", "f.yaml"))
     assert (refused.value.where, refused.value.key) == ("f.yaml:3: scenario 'one'", "scenario")
 
@@ -177,7 +177,7 @@ def test_a_queue_that_is_named_but_not_listed_is_no_error() -> None:
 
 @pytest.fixture(autouse=True)
 def small_files_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bomb of a thousand values goes off as one of a million would, and sooner."""
+    """Lower the limit, so that the alias bomb is cheap."""
     monkeypatch.setattr(documents, "NODES_MAX", 1000)
 
 
@@ -193,7 +193,7 @@ def test_a_malformed_scenario_is_refused_with_file_line_scenario_and_key(row: Ma
     error = refusal(row)
     assert error.where == f"bad.yaml:{row.line}: scenario 's'"
     assert error.key == row.key or (not row.key and row.what == "an alias bomb")
-    assert row.said in error.problem
+    assert row.problem in error.problem
     assert error.message.startswith(f"{error.where}: ")
 
 
@@ -201,7 +201,7 @@ def test_a_malformed_scenario_is_refused_with_file_line_scenario_and_key(row: Ma
 def test_what_is_no_scenario_at_all_is_refused_with_file_and_line(row: Malformed) -> None:
     error = refusal(row)
     assert (error.where, error.key) == (f"bad.yaml:{row.line}", row.key)
-    assert row.said in error.problem
+    assert row.problem in error.problem
 
 
 @pytest.mark.parametrize("row", MALFORMED, ids=lambda row: row.what)

@@ -11,22 +11,22 @@ from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.registry import UnknownPlugin
 from sokovan.scheduling.snapshot import OwnerUsage
 from sokovan.simulator.scenario import read_scenarios
-from sokovan.simulator.simulation import World, begin, run
+from sokovan.simulator.simulation import SimulationState, initial_state, run
 from tests.unit.scheduling.little_cluster import plugin_with, registry_with
 
 
-def world(text: str, *, cycles: int | None = None) -> World:
-    """The world of a scenario after so many cycles, by default as many as it asks for."""
+def state(text: str, *, cycles: int | None = None) -> SimulationState:
+    """The state of a scenario after so many cycles, by default as many as it asks for."""
     [scenario] = read_scenarios(textwrap.dedent(text), "f.yaml")
     if cycles is None:
         return run(scenario)
-    started = begin(scenario)
+    started = initial_state(scenario)
     for _ in range(cycles):
         started.step()
     return started
 
 
-def placed(after: World) -> dict[str, str]:
+def placed(after: SimulationState) -> dict[str, str]:
     """Where kernels went, over all cycles."""
     return {str(placement.kernel_id): str(placement.agent_id) for placement in after.placements}
 
@@ -41,13 +41,13 @@ ONE = """
 
 
 def test_before_the_first_cycle_agents_hold_what_runs_and_what_leaves() -> None:
-    [agent] = world(ONE, cycles=0).snapshot().agents
+    [agent] = state(ONE, cycles=0).snapshot().agents
     assert (agent.occupied_slots, agent.kernel_count) == (parse_slots("cpu=2"), 2)
     assert (agent.releasing_slots, agent.releasing_count) == (parse_slots("cpu=1"), 1)
 
 
 def test_usage_is_counted_in_every_scope_for_who_runs_something() -> None:
-    usage = world(ONE, cycles=0).snapshot().usage
+    usage = state(ONE, cycles=0).snapshot().usage
     both = OwnerUsage(parse_slots("cpu=2"), 1)
     assert usage == {
         Scope.KEYPAIR: {"alice": both},
@@ -58,7 +58,7 @@ def test_usage_is_counted_in_every_scope_for_who_runs_something() -> None:
 
 
 def test_after_a_cycle_what_was_placed_runs_and_what_was_leaving_is_gone() -> None:
-    after = world(ONE, cycles=1)
+    after = state(ONE, cycles=1)
     assert placed(after) == {"k3": "n1"}
     [agent] = after.snapshot().agents
     assert (agent.occupied_slots, agent.kernel_count, agent.releasing_count) == (parse_slots("cpu=3"), 2, 0)
@@ -67,7 +67,7 @@ def test_after_a_cycle_what_was_placed_runs_and_what_was_leaving_is_gone() -> No
 
 
 def test_a_second_cycle_places_nothing_twice() -> None:
-    after = world(ONE, cycles=3)
+    after = state(ONE, cycles=3)
     assert len(after.placements) == 1
     assert after.plan.placements == ()
 
@@ -83,9 +83,9 @@ RESERVED = """
 
 
 def test_a_reservation_of_one_cycle_is_seen_by_the_next_and_then_redeemed() -> None:
-    [held] = world(RESERVED, cycles=1).snapshot().reservations
+    [held] = state(RESERVED, cycles=1).snapshot().reservations
     assert (held.session_id, held.kernels) == ("wide", (("k2", "n1"),))
-    after = world(RESERVED)
+    after = state(RESERVED)
     assert placed(after) == {"k2": "n1"}
     assert after.reservations == ()
 
@@ -103,13 +103,13 @@ ROTATION = """
 
 
 def test_the_cursor_of_a_scenario_begins_the_rotation_and_moves_on() -> None:
-    after = world(ROTATION.replace("CYCLES", "1"))
+    after = state(ROTATION.replace("CYCLES", "1"))
     assert placed(after) == {"k1": "n3", "k2": "n1"}
     assert after.cursors == {"default": "n1"}
 
 
 def test_where_a_session_with_a_closeness_came_to_lie_is_kept() -> None:
-    after = world("""
+    after = state("""
         scenario: close
         agents: {n1: {slots: {cpu: 1}}, n2: {slots: {cpu: 2}}}
         hypernodes: {s0: {tier: 1, members: [n1]}, s1: {tier: 1, members: [n2]}}
@@ -136,4 +136,4 @@ def test_a_world_runs_with_the_plugins_that_it_is_given() -> None:
 def test_a_scenario_itself_is_not_changed_by_its_runs() -> None:
     [scenario] = read_scenarios(textwrap.dedent(ONE), "f.yaml")
     assert run(scenario).placements == run(scenario).placements
-    assert scenario.sessions == begin(scenario).sessions
+    assert scenario.sessions == initial_state(scenario).sessions

@@ -57,8 +57,8 @@ def _show(outcomes: list[SimulationOutcome], *, explain: bool) -> None:
     rows = []
     for outcome in outcomes:
         result = "FAIL" if outcome.differences else "ok"
-        placed = str(len(outcome.world.placements))
-        waiting = str(sum(1 for verdict in outcome.world.plan.verdicts if not verdict.kernels_placed))
+        placed = str(len(outcome.state.placements))
+        waiting = str(sum(1 for verdict in outcome.state.plan.verdicts if not verdict.kernels_placed))
         rows.append((result, placed, waiting, outcome.scenario.name))
     if rows:
         print_data(table(("RESULT", "PLACED", "WAITING", "SCENARIO"), rows))
@@ -68,7 +68,7 @@ def _show(outcomes: list[SimulationOutcome], *, explain: bool) -> None:
         for difference in outcome.differences:
             print_data(f"  differs  {difference}")
         if explain:
-            _explain(outcome.world.plan, indent="  ")
+            _explain(outcome.state.plan, indent="  ")
     counts = Counter(bool(outcome.differences) for outcome in outcomes)
     print_status(f"{counts[False]} ok, {counts[True]} failed")
 
@@ -98,18 +98,18 @@ def _lines(verdict: Verdict) -> list[str]:
 
 
 def _object(outcome: SimulationOutcome, *, explain: bool) -> dict[str, Any]:
-    world = outcome.world
+    state = outcome.state
     answer: dict[str, Any] = {
         "scenario": outcome.scenario.name,
         "file": outcome.scenario.file,
         "line": outcome.scenario.line,
         "ok": not outcome.differences,
         "differences": outcome.differences,
-        "placed": {placement.kernel_id: placement.agent_id for placement in world.placements},
-        "reserved": {r.session_id: list(r.agents) for r in world.plan.reservations},
-        "evicted": [eviction.kernel_id for eviction in world.evictions],
-        "waiting": {v.session_id: v.code for v in world.plan.verdicts if not v.kernels_placed},
+        "placed": {placement.kernel_id: placement.agent_id for placement in state.placements},
+        "reserved": {r.session_id: list(r.agents) for r in state.plan.reservations},
+        "evicted": [eviction.kernel_id for eviction in state.evictions],
+        "waiting": {v.session_id: v.code for v in state.plan.verdicts if not v.kernels_placed},
     }
     if explain:
-        answer["verdicts"] = [{**to_plain(verdict), "advice": verdict.advice} for verdict in world.plan.verdicts]
+        answer["verdicts"] = [{**to_plain(verdict), "advice": verdict.advice} for verdict in state.plan.verdicts]
     return answer

@@ -1,1 +1,1 @@
-"""Sessions written down in files, for people who would rather not type them."""
+"""Session specs: YAML files that describe sessions."""

@@ -1,4 +1,4 @@
-"""How the values of a spec are read: one small reader for each shape."""
+"""Readers for the values of a spec, one per type."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sokovan.sdk.spec.places import Node
+from sokovan.sdk.errors import InvalidSpecFile
+from sokovan.sdk.spec.spec_yaml import described, spec_error
 from sokovan.wire.api.bodies import Amount
+from sokovan.yaml_reader import YamlNode
 
-Read = Callable[[Node], Any]
+Read = Callable[[YamlNode], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A key of a spec: what it is called on the wire, how it is read, its JSON Schema."""
+    """A key of a spec: its wire field, its reader and its JSON Schema."""
 
     wire: str
     read: Read
@@ -25,7 +27,7 @@ class Field:
 
 
 def schema_of(known: Mapping[str, Field], *, required: Iterable[str]) -> dict[str, Any]:
-    """The JSON Schema of a mapping that has these keys."""
+    """The JSON Schema of a mapping with these keys."""
     return {
         "type": "object",
         "additionalProperties": False,
@@ -34,110 +36,118 @@ def schema_of(known: Mapping[str, Field], *, required: Iterable[str]) -> dict[st
     }
 
 
-def entries_of(node: Node, known: Iterable[str], *, what: str) -> Mapping[str, Node]:
-    """The entries of a mapping, none of which may have another key than these."""
+def entries_of(node: YamlNode, known: Iterable[str], *, what: str) -> Mapping[str, YamlNode]:
+    """The entries of a mapping; unknown keys are refused."""
     if node.kind != "mapping":
-        raise node.place.wrong(f"{what} must be a mapping, not {node.described}")
+        raise spec_error(node.position, f"{what} must be a mapping, not {described(node)}")
     options = sorted(known)
     for key, value in node.entries.items():
         if key not in options:
-            close = difflib.get_close_matches(key, options, n=1)
-            told = f"; did you mean {close[0]!r}?" if close else ""
-            hint = f"the keys of {what} are {', '.join(options)}"
-            raise value.named_at.wrong(f"{what} has no key {key[:60]!r}{told}", hint=hint)
+            raise spec_error(
+                value.key_position,
+                f"{what} has no key {key[:60]!r}{_suggestion(key, options)}",
+                hint=f"the keys of {what} are {', '.join(options)}",
+            )
     return node.entries
 
 
-def text(node: Node) -> str:
-    """A text; a number that stands where a text is expected is taken as written."""
-    if node.kind not in {"text", "number", "fraction"}:
-        hint = "put it in quotes" if node.kind == "flag" else ""
-        raise node.place.wrong(f"a text belongs here, not {node.described}", hint=hint)
+def text(node: YamlNode) -> str:
+    """A string; a number is taken as it is written."""
+    if node.kind not in {"string", "integer", "float"}:
+        raise _expected("a string", node, hint="put it in quotes" if node.kind == "boolean" else "")
     return node.text
 
 
-def number(node: Node) -> int:
-    """A whole number."""
-    # YAML has more ways to write one, such as 0x10 and 1:30; nobody means those here.
-    if node.kind != "number" or len(node.text) > 18 or not node.text.removeprefix("-").isdecimal():
-        raise node.place.wrong(f"a whole number belongs here, not {node.described}")
+def number(node: YamlNode) -> int:
+    """A whole number in decimal notation; YAML's other ones, such as 0x10 and 1:30, are refused."""
+    if node.kind != "integer" or len(node.text) > 18 or not node.text.removeprefix("-").isdecimal():
+        raise _expected("a whole number", node)
     return int(node.text)
 
 
-def flag(node: Node) -> bool:
+def flag(node: YamlNode) -> bool:
     """True or false."""
-    if node.kind != "flag":
-        raise node.place.wrong(f"true or false belongs here, not {node.described}")
+    if node.kind != "boolean":
+        raise _expected("true or false", node)
     return node.text.lower() in {"true", "yes", "on"}
 
 
-def amount(node: Node) -> Amount:
-    """How much of something: 4, 0.5 or 16GiB."""
-    if node.kind == "number":
+def amount(node: YamlNode) -> Amount:
+    """An amount of a resource: 4, 0.5 or 16GiB."""
+    if node.kind == "integer":
         return number(node)
-    if node.kind == "fraction":
+    if node.kind == "float":
         try:
             value = float(node.text)
         except ValueError:
             value = math.nan
         if math.isfinite(value):
             return value
-    if node.kind == "text":
+    if node.kind == "string":
         return node.text
-    raise node.place.wrong(f"an amount belongs here, not {node.described}", hint="write 4, 0.5 or 16GiB")
+    raise _expected("an amount", node, hint="write 4, 0.5 or 16GiB")
 
 
-def duration(node: Node) -> int | str:
-    """Seconds, or a text like 4h."""
-    if node.kind == "number":
+def duration(node: YamlNode) -> int | str:
+    """Seconds, or a duration such as 4h."""
+    if node.kind == "integer":
         return number(node)
-    if node.kind == "text":
+    if node.kind == "string":
         return node.text
-    raise node.place.wrong(f"a duration belongs here, not {node.described}", hint="write seconds, or 90s, 30m, 4h, 2d")
+    raise _expected("a duration", node, hint="write seconds, or 90s, 30m, 4h, 2d")
 
 
 def list_of(read: Read, *, what: str) -> Read:
-    """A reader of a list whose items are read so."""
+    """A reader for a list whose items are read by `read`."""
 
-    def read_all(node: Node) -> list[Any]:
+    def read_all(node: YamlNode) -> list[Any]:
         if node.kind != "list":
-            raise node.place.wrong(f"a list of {what} belongs here, not {node.described}")
+            raise _expected(f"a list of {what}", node)
         return [read(item) for item in node.items]
 
     return read_all
 
 
-words = list_of(text, what="texts")
+words = list_of(text, what="strings")
 
 
-def texts(node: Node) -> dict[str, str]:
-    """Texts by name."""
+def texts(node: YamlNode) -> dict[str, str]:
+    """Strings by name."""
     return {name: text(value) for name, value in _mapping(node).items()}
 
 
-def amounts(node: Node) -> dict[str, Amount]:
+def amounts(node: YamlNode) -> dict[str, Amount]:
     """Amounts by name."""
     return {name: amount(value) for name, value in _mapping(node).items()}
 
 
 def one_of(*options: str) -> Read:
-    """A reader of one of these texts."""
+    """A reader for one of these strings."""
 
-    def read(node: Node) -> str:
+    def read(node: YamlNode) -> str:
         if text(node) not in options:
-            close = difflib.get_close_matches(node.text, options, n=1)
-            told = f"; did you mean {close[0]!r}?" if close else ""
-            raise node.place.wrong(
-                f"{node.described} is none of {', '.join(options)}{told}", hint=f"use one of {', '.join(options)}"
+            raise spec_error(
+                node.position,
+                f"{described(node)} is none of {', '.join(options)}{_suggestion(node.text, options)}",
+                hint=f"use one of {', '.join(options)}",
             )
         return node.text
 
     return read
 
 
-def _mapping(node: Node) -> Mapping[str, Node]:
-    if node.kind == "nothing":
+def _mapping(node: YamlNode) -> Mapping[str, YamlNode]:
+    if node.kind == "null":
         return {}
     if node.kind != "mapping":
-        raise node.place.wrong(f"a mapping belongs here, not {node.described}")
+        raise _expected("a mapping", node)
     return node.entries
+
+
+def _suggestion(given: str, options: Iterable[str]) -> str:
+    close = difflib.get_close_matches(given, list(options), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _expected(what: str, node: YamlNode, *, hint: str = "") -> InvalidSpecFile:
+    return spec_error(node.position, f"expected {what}, not {described(node)}", hint=hint)

@@ -1,4 +1,4 @@
-"""The format of a spec as JSON Schema, and a spec to begin with."""
+"""The JSON Schema of session specs, and an example spec."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILE_NAME = "session.schema.json"
 
 
 def session_schema() -> dict[str, Any]:
-    """The JSON Schema of a session's spec, for editors."""
+    """The JSON Schema of a session spec, for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A session of Sokovan",
@@ -20,7 +20,7 @@ def session_schema() -> dict[str, Any]:
 
 
 def starter(name: str) -> str:
-    """A spec to begin with."""
+    """An example spec."""
     return f"""\
 # yaml-language-server: $schema={FILE_NAME}
 apiVersion: {API_VERSION}

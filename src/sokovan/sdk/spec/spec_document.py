@@ -1,4 +1,4 @@
-"""A session with its document: what the server finds has a place there."""
+"""A session request with the document it was read from, to locate problems."""
 
 from __future__ import annotations
 
@@ -8,61 +8,62 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sokovan.sdk.session_request import GPU, GPU_SHARES, GPU_SLOT
-from sokovan.sdk.spec.places import Node, Place
+from sokovan.sdk.spec.spec_yaml import spec_error
 from sokovan.wire.api.sessions import SessionBody
 from sokovan.wire.api.system import FieldProblem
+from sokovan.yaml_reader import Position, YamlNode
 
-# A pool may know more; these are meant by most.
+# Candidates for "did you mean"; scaling groups may have other slots.
 SLOTS = ("cpu", "mem", "shmem", GPU, GPU_SLOT, GPU_SHARES)
-# Keys of a spec that have another name on the wire than their own in small letters.
+# Keys of a spec whose wire field is not their snake case.
 _WIRE = {"run": "command"}
-_HUMP = re.compile(r"[A-Z]")
+_CAPITAL = re.compile(r"[A-Z]")
 
 
 @dataclass(frozen=True, slots=True)
 class SpecDocument:
-    """What is asked for, and where it is written."""
+    """A session request and the YAML node it was read from."""
 
     body: SessionBody
-    node: Node
+    node: YamlNode
 
     def describe(self, problems: Iterable[FieldProblem], sent: SessionBody) -> str:
-        """What is wrong with what was sent, each problem with its line where it has one."""
-        return "\n".join(self._told(one, sent) for one in problems)
+        """The problems of a request, each with its position in the file if it has one."""
+        return "\n".join(self._describe(one, sent) for one in problems)
 
-    def _told(self, one: FieldProblem, sent: SessionBody) -> str:
+    def _describe(self, one: FieldProblem, sent: SessionBody) -> str:
         field, *_ = path = one.where.split("/")
-        sentence = f"{one.where}: {one.problem}{_meant(path)}"
-        # What an option said instead is not in the file.
+        sentence = f"{one.where}: {one.problem}{_suggestion(path)}"
+        # The value was overridden by an option, so it is not in the file.
         if getattr(sent, field, None) != getattr(self.body, field, None):
             return sentence
-        return self.place(path).wrong(sentence).message
+        return spec_error(self.position(path), sentence).message
 
-    def place(self, path: Iterable[str]) -> Place:
-        """Where the value of a path of the wire stands, or the nearest there is above it."""
+    def position(self, path: Iterable[str]) -> Position:
+        """Position of the value at a path of the wire type, or of its nearest ancestor."""
         node = self.node
         for part in path:
             inner = _inner(node, part)
             if inner is None:
                 break
             node = inner
-        return node.place
+        return node.position
 
 
-def _inner(node: Node, part: str) -> Node | None:
+def _inner(node: YamlNode, part: str) -> YamlNode | None:
     if node.items and part.isdecimal() and len(part) < 7:
         return node.items[int(part)] if int(part) < len(node.items) else None
     return next((value for key, value in node.entries.items() if part in _names(key)), None)
 
 
 def _names(key: str) -> set[str]:
-    """What a key may be called on the wire."""
-    wire = _WIRE.get(key) or _HUMP.sub(lambda found: f"_{found[0].lower()}", key)
+    """Possible wire fields of a key."""
+    wire = _WIRE.get(key) or _CAPITAL.sub(lambda found: f"_{found[0].lower()}", key)
     return {key, wire, *((GPU_SLOT, GPU_SHARES) if key == GPU else ())}
 
 
-def _meant(path: list[str]) -> str:
-    """The slot that was meant, where one was mistyped."""
+def _suggestion(path: list[str]) -> str:
+    """A suggestion for a mistyped slot."""
     name = path[-1]
     if "resources" not in path[:-1] or name in SLOTS:
         return ""

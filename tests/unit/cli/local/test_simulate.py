@@ -107,7 +107,7 @@ def test_with_json_standard_output_is_one_document(tmp_path: Path, capsys: pytes
 
 def test_a_file_without_a_scenario_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(written(tmp_path, "# nothing\n"), json=True) == 2
-    assert "holds no scenario" in json.loads(capsys.readouterr().err)["message"]
+    assert "has no scenario" in json.loads(capsys.readouterr().err)["message"]
 
 
 def test_with_json_an_error_is_an_object_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

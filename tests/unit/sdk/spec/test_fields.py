@@ -9,15 +9,16 @@ import pytest
 
 from sokovan.sdk.errors import InvalidSpecFile
 from sokovan.sdk.spec import fields
-from sokovan.sdk.spec.places import Node, read_documents
+from sokovan.sdk.spec.spec_yaml import read_nodes
+from sokovan.yaml_reader import YamlNode
 
-Read = Callable[[Node], Any]
+Read = Callable[[YamlNode], Any]
 CHOICE = fields.one_of("end", "requeue")
 
 
-def value(text: str) -> Node:
+def value(text: str) -> YamlNode:
     """The value of the key `v`."""
-    [node] = read_documents(f"v: {text}\n", "f")
+    [node] = read_nodes(f"v: {text}\n", "f")
     return node.entries["v"]
 
 
@@ -80,7 +81,7 @@ def test_a_value_of_another_shape_is_refused_with_its_place(read: Read, text: st
 
 
 def test_an_unknown_key_is_told_with_the_one_that_was_meant() -> None:
-    [node] = read_documents("sise: 3\n", "f")
+    [node] = read_nodes("sise: 3\n", "f")
     with pytest.raises(InvalidSpecFile, match=r"f:1:1: a session has no key 'sise'; did you mean 'size'\?"):
         fields.entries_of(node, ("size", "name"), what="a session")
 

@@ -51,7 +51,7 @@ def written() -> SpecDocument:
     ],
 )
 def test_a_path_of_the_wire_has_a_place_in_the_file(written: SpecDocument, where: str, line: int, column: int) -> None:
-    place = written.place(where.split("/"))
+    place = written.position(where.split("/"))
     assert (place.line, place.column) == (line, column)
 
 
