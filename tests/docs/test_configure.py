@@ -1,4 +1,4 @@
-"""The examples of the page about configuration are what the code says."""
+"""The examples of the page about configuration agree with the code."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ BLOCKS = {(kind, name): text for kind, name, text in re.findall(r"```(\w+) (\S+)
 
 
 @pytest.mark.parametrize("name", ["sokovan.toml", "conf.d/50-busy-days.toml", "manager.toml"])
-def test_every_example_is_a_configuration_that_is_taken(name: str) -> None:
+def test_every_example_is_a_valid_configuration(name: str) -> None:
     settings_of(parsed(BLOCKS["toml", name].encode(), file=name), BUILT_IN)
 
 
-def test_the_mistaken_example_is_refused_in_the_words_of_the_page() -> None:
+def test_the_mistaken_example_is_refused_with_the_message_of_the_page() -> None:
     with pytest.raises(InvalidSettings) as refused:
         settings_of(parsed(BLOCKS["toml", "mistaken.toml"].encode(), file="mistaken.toml"), BUILT_IN)
     assert refused.value.message == BLOCKS["text", "mistaken.toml"].strip()

@@ -1,4 +1,4 @@
-"""Every link from one page to another leads somewhere."""
+"""Every link from one page to another leads to a file."""
 
 import re
 from pathlib import Path

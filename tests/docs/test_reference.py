@@ -1,4 +1,4 @@
-"""The generated pages say what the code says."""
+"""The generated pages agree with the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_no_generated_page_has_drifted_from_the_code() -> None:
     assert drifted(ROOT) == [], "run `make docs`"
 
 
-def test_a_page_that_was_edited_by_hand_is_noticed_and_mended(tmp_path: Path) -> None:
+def test_a_page_that_was_edited_by_hand_is_detected_and_rewritten(tmp_path: Path) -> None:
     write(tmp_path)
     page = tmp_path / "docs/reference/slots.md"
     page.write_text(page.read_text().replace("millicores", "cores"))

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that follow from the code.
+"""Generates the pages of docs/reference from the code.
 
-`python -m tools.reference` writes them; `--check` only says whether they drifted.
+`python -m tools.reference` writes them; `--check` only reports pages that are out of date.
 """

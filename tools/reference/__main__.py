@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
-    """Write the pages, or with --check only name those that drifted (exit status 1)."""
+    """Write the pages, or with --check only list those that are out of date (exit status 1)."""
     parser = argparse.ArgumentParser(prog="python -m tools.reference", description=main.__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
     check = parser.parse_args().check

@@ -1,4 +1,4 @@
-"""The routes of the REST API, from its own description."""
+"""The routes of the REST API, from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from sokovan.wire.frames import Hello, HelloRefused
 INTRODUCTION = """\
 # REST API
 
-Every request but `GET /livez` carries `Authorization: Bearer TOKEN`. Bodies are JSON; unknown keys are refused. Errors
+Every request except `GET /livez` needs `Authorization: Bearer TOKEN`. Bodies are JSON; unknown keys are refused. Errors
 are `application/problem+json` with a stable `code` and a `hint` ([error codes](errors.md)). `GET /api/v1/openapi.json`
-gives the whole description to programs.
+returns the OpenAPI document.
 
-`{ref}` is a session's id, its name, or the beginning of one if only one session can be meant.
+`{ref}` is a session's id, its name, or an unambiguous prefix of one.
 
-| Method | Path | Answers | |
+| Method | Path | Status codes | Summary |
 |---|---|---|---|
 """
 
@@ -44,17 +44,17 @@ def page() -> str:
 
 
 def openapi_document() -> dict[str, Any]:
-    """The description that a server gives; nothing is opened or served for it."""
+    """The OpenAPI document of a server; nothing is opened or served for it."""
     clock = SystemClock()
     ids, hints, telemetry = SortableIds(clock), InProcessHints(clock), PrometheusTelemetry()
     store = SqlStore(Database(DatabaseSettings("sqlite://"), clock=clock), ids=ids)
     parts = ApiDependencies(
         store=store,
-        controller=SchedulingController(store, hints=hints, ids=ids, clock=clock, names=lambda: "nobody"),
+        controller=SchedulingController(store, hints=hints, ids=ids, clock=clock, names=lambda: "unused"),
         hints=hints,
         events=InProcessEventBus(clock),
         agents=InProcessAgentStates(clock),
-        gateway=LinkedAgents(clock, admit=_nobody, heard=_nothing),
+        gateway=LinkedAgents(clock, admit=_refuse, heard=_ignore),
         clock=clock,
         ids=ids,
         telemetry=telemetry,
@@ -63,12 +63,12 @@ def openapi_document() -> dict[str, Any]:
     return make_app(parts, ApiSettings(pepper=bytes(32))).openapi()
 
 
-async def _nobody(_hello: Hello, _token: str) -> HelloRefused:
-    return HelloRefused(code="closed", message="nobody is served here", final=True)
+async def _refuse(_hello: Hello, _token: str) -> HelloRefused:
+    return HelloRefused(code="closed", message="no agent is served here", final=True)
 
 
-async def _nothing(*_heard: object) -> None:
-    """Nobody speaks."""
+async def _ignore(*_messages: object) -> None:
+    """Ignore messages; no agent is connected."""
 
 
 def _summary(route: dict[str, Any]) -> str:

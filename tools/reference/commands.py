@@ -1,4 +1,4 @@
-"""The command line: every command with its options, as `--help` has them."""
+"""The command line: every command with its options, as `--help` prints them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sokovan.cli.command_table import COMMANDS
 INTRODUCTION = """\
 # Commands
 
-Data goes to standard output, talk to standard error. `sokovan help exit-codes`, `help environment`, `help formatting`
-and `help spec` say what holds for all of them.
+Data goes to standard output, messages to standard error. `sokovan help exit-codes`, `help environment`,
+`help formatting` and `help spec` apply to all commands.
 
 """
 WIDTH = 130

@@ -14,8 +14,8 @@ from sokovan.sdk.errors import ClientProblem
 INTRODUCTION = """\
 # Error codes
 
-Every error that Sokovan raises on purpose says what happened, to what, and what to do next, and carries a code that
-never changes once released. Programs key on the code; the sentence may be improved.
+Every error that Sokovan raises on purpose says what happened, to what, and what to do next, and has a code that
+never changes once released. Programs should rely on the code; the message may change.
 
 | Code | Error | Meaning | Hint |
 |---|---|---|---|
@@ -25,16 +25,16 @@ never changes once released. Programs key on the code; the sentence may be impro
 OF_CLIENTS = """
 ## Errors of the client
 
-These come from the SDK and the command line before or instead of a server's answer. Where a server has answered, the
-code is the server's.
+These come from the SDK and the command line when there is no response from a server. Otherwise the code is the
+server's.
 
 | Code | Error | Meaning | Hint |
 |---|---|---|---|
 """
 
 OF_COMMANDS = """
-The command line adds: `usage` (the words of a command are wrong), `internal` (a defect; please report it) and
-`unwritable-output` (nobody takes what it says).
+The command line adds: `usage` (the command line is invalid), `internal` (a defect; please report it) and
+`unwritable-output` (standard output is closed).
 """
 
 
@@ -52,7 +52,7 @@ def _rows(base: type[Any]) -> list[str]:
 
 
 def load_everything() -> None:
-    """Import every module of the package: an error that nobody imported yet belongs on the page too."""
+    """Import every module of the package, so that every error class is known."""
     for module in walk_packages(sokovan.__path__, "sokovan."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
@@ -61,7 +61,7 @@ def load_everything() -> None:
 def _tree(error: type[Any], depth: int = 0) -> Iterator[tuple[int, type[Any]]]:
     yield depth, error
     for child in sorted(error.__subclasses__(), key=lambda child: child.__name__):
-        # Errors of plugins and tests are none of ours.
+        # Errors of plugins and tests do not belong on the page.
         if child.__module__.startswith("sokovan."):
             yield from _tree(child, depth + 1)
 

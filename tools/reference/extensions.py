@@ -1,4 +1,4 @@
-"""The extension points of the scheduler, and the groups by which packages offer plugins."""
+"""The extension points of the scheduler, and the entry point groups for plugins."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sokovan.scheduling.extensions import POINTS, GangView, QueueView, Schedulin
 INTRODUCTION = """\
 # Extension points
 
-A plugin subclasses `SchedulingPlugin` and overrides the points it cares for; every other point keeps the engine's own
-behaviour. A profile names the plugins that take part; where several answer at one point, their answers are combined as
-the table says. [How to write a plugin](../howto/write-a-plugin.md) has a tested example for each point.
+A plugin subclasses `SchedulingPlugin` and overrides some of its methods; every other point keeps the engine's own
+behaviour. A profile names the plugins to use; if several implement one point, their results are combined as the table
+says. [How to write a plugin](../howto/write-a-plugin.md) has a tested example for each point.
 
-| Point | In Volcano | Answers of several plugins | What it decides |
+| Point | In Volcano | Combination of results | Decides |
 |---|---|---|---|
 """
 
 SIGNATURES = """
 ## Signatures
 
-A plugin answers, and changes nothing of what it is given.
+A plugin must not change its arguments.
 
 | Method | Meaning |
 |---|---|
@@ -31,16 +31,16 @@ VIEWS = """
 - `QueueView`: {queue}.
 - `GangView`: {gang}.
 - `SessionWorkload` and `KernelWorkload` are those of the snapshot.
-- `AgentInfo` carries what is occupied at this moment of the cycle.
+- `AgentInfo` has the slots that are occupied at this point of the cycle.
 """
 
 ENTRY_POINTS = """
 ## Entry point groups
 
-A package offers a plugin as an entry point of one of these groups. The name of the entry point is the name that a
-profile uses; it cannot be one that is taken.
+A package declares a plugin as an entry point in one of these groups. The name of the entry point is the name that a
+profile uses; it must be unique.
 
-| Group | Offers | Must subclass |
+| Group | Kind | Base class |
 |---|---|---|
 """
 
@@ -56,7 +56,7 @@ def page() -> str:
 
 
 def _signature(point: str) -> str:
-    """A method as it is overridden; a bar would end the cell of a table."""
+    """The signature without self; `|` is escaped for the table."""
     signature = inspect.signature(getattr(SchedulingPlugin, point))
     shown = signature.replace(parameters=list(signature.parameters.values())[1:])
     return f"{point}{shown}".replace("'", "").replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""The laws that the auditor checks, and those it cannot."""
+"""The invariants that the auditor checks, and those it cannot check."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from sokovan.adapters.sql.invariants.auditor import INVARIANTS, NOT_CHECKED
 INTRODUCTION = """\
 # Invariants
 
-What is true of the store after every commit, whatever happened before it. `sokovan audit` checks each one on one
-consistent state and names the rows that break it; see [how to audit a store](../howto/audit.md). Tests and simulations
-use the same checks. Programs key on the number; the words may be improved.
+Each invariant holds after every commit. `sokovan audit` checks them on one consistent snapshot and lists the rows that
+violate them; see [how to audit a store](../howto/audit.md). Tests and simulations use the same checks.
+Programs should rely on the number; the text may change.
 
 | Number | Title | Meaning |
 |---|---|---|
 """
 
 OTHERS = """
-The numbers that are missing belong to laws that rows alone cannot tell. They are kept and tested elsewhere.
+The missing numbers belong to invariants that cannot be checked from the rows of the store. They are tested elsewhere.
 
-| Number | Why the store cannot tell |
+| Number | Why the store is not enough |
 |---|---|
 """
 
 
 def page() -> str:
-    """The page of invariants, judged and not judged."""
-    judged = [f"| `{law.id}` | {law.title} | {law.meaning} |\n" for law in INVARIANTS]
-    others = [f"| `{law}` | {why} |\n" for law, why in NOT_CHECKED.items()]
-    return "".join((INTRODUCTION, *judged, OTHERS, *others))
+    """The page of invariants, checked and not checked."""
+    checked = [f"| `{invariant.id}` | {invariant.title} | {invariant.meaning} |\n" for invariant in INVARIANTS]
+    others = [f"| `{number}` | {why} |\n" for number, why in NOT_CHECKED.items()]
+    return "".join((INTRODUCTION, *checked, OTHERS, *others))

@@ -14,9 +14,9 @@ from sokovan.domain.lifecycle.transition_table import Cause, S, T, TransitionTab
 INTRODUCTION = """\
 # Lifecycles
 
-Every move that a session, a kernel, an agent, a deployment or a route can make. A move that is not in its table is
-refused with `illegal-transition`, a move by somebody who may not cause it with `forbidden-cause`. A *controller* takes
-requests from outside and only marks; a *coordinator* does the work; an *agent report* says what was seen.
+All transitions of sessions, kernels, agents, deployments and routes. A transition that is not in its table is refused
+with `illegal-transition`, one with a cause that is not listed with `forbidden-cause`. A *controller* accepts requests and
+only writes intent; a *coordinator* does the work; an *agent report* is an observation of an agent.
 """
 
 

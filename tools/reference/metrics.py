@@ -1,4 +1,4 @@
-"""The figures that a server exposes to Prometheus."""
+"""The metrics that a server exposes to Prometheus."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from sokovan.adapters.prometheus import FIGURES, PREFIX
 INTRODUCTION = """\
 # Metrics
 
-`GET /metrics` gives these to an administrator's key, in Prometheus' text format. Labels have few values each; there is
-never one per session.
+`GET /metrics` returns these in Prometheus' text format, for an administrator's key. Labels have few values; no label is
+per session.
 
 | Name | Kind | Labels | Meaning |
 |---|---|---|---|
@@ -16,7 +16,7 @@ never one per session.
 
 
 def page() -> str:
-    """The page of all figures, by name."""
+    """The page of all metrics, by name."""
     rows = [
         f"| `{PREFIX}{name}` | {figure.kind} | {', '.join(figure.labels) or '-'} | {figure.meaning} |\n"
         for name, figure in sorted(FIGURES.items())

@@ -1,4 +1,4 @@
-"""All generated pages, by their place in the tree."""
+"""All generated pages, by path."""
 
 from __future__ import annotations
 
@@ -36,18 +36,17 @@ PAGES = {
 
 @cache
 def rendered() -> dict[str, str]:
-    """Every page as it should be now; the code does not change while we look."""
+    """The current text of every page; cached, since the code does not change while this runs."""
     return {path: HEADER + page() for path, page in PAGES.items()}
 
 
 def drifted(root: Path) -> list[str]:
-    """The pages whose file says something else than the code."""
-    wanted = rendered()
-    return [path for path, text in wanted.items() if not _is(root / path, text)]
+    """The pages whose file differs from the generated text."""
+    return [path for path, text in rendered().items() if not _has_text(root / path, text)]
 
 
 def write(root: Path) -> list[str]:
-    """Bring every page up to date; returns those that changed."""
+    """Write every page that is out of date and return their paths."""
     changed = drifted(root)
     for path in changed:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -55,5 +54,5 @@ def write(root: Path) -> list[str]:
     return changed
 
 
-def _is(path: Path, text: str) -> bool:
+def _has_text(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text(encoding="utf-8") == text

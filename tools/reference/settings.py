@@ -8,20 +8,20 @@ from sokovan.entrypoints.settings import described
 INTRODUCTION = """\
 # Settings
 
-Settings are read from a TOML file and its drop-ins, or from etcd; [how to configure](../howto/configure.md) says where
-and how. They are checked as a whole: a configuration with a mistake in it is refused with every mistake named, and what
-was in force before stays.
+Settings are read from a TOML file and its drop-ins, or from etcd; [how to configure](../howto/configure.md) describes
+both. They are validated as a whole: a configuration with mistakes is refused with all of them listed, and the previous
+one stays in force.
 
-A setting whose row says *yes* under "hot" takes effect while the server runs; the others need a restart. `NAME` stands
-for the name of a scaling group; without any there is one, `default`.
+A setting with *yes* under "hot" takes effect while the server runs; the others need a restart. `NAME` is the name of a
+scaling group; if none is configured, there is one named `default`.
 
 | Setting | Kind | Default | Hot | Meaning |
 |---|---|---|---|---|
 """
 
 REMARK = """
-In `scheduler_opts` further keys are allowed: they are kept for plugins. One that almost has the name of a known option
-is refused as a slip.
+`scheduler_opts` accepts further keys for plugins. A key that is almost the name of a known option is refused as a
+typing mistake.
 """
 
 
@@ -36,7 +36,7 @@ def _row(path: str, about: About, default: object, *, hot: str) -> str:
 
 
 def _shown(default: object) -> str:
-    """A default as TOML has it."""
+    """A default in TOML notation."""
     if default is None:
         return "not set"
     if isinstance(default, bool):

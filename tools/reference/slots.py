@@ -1,4 +1,4 @@
-"""The forms in which slot amounts may be written."""
+"""The notation of slot amounts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sokovan.domain.slots import AMOUNT_MAX
 INTRODUCTION = """\
 # Slots
 
-Resources are named slots with whole amounts. The name decides how an amount is counted. A form is exact or refused,
+Resources are named slots with integer amounts. The name determines the unit. A written amount is exact or refused,
 never rounded; a slot that is not named is 0.
 
 | Kind | Names | Stored in | Example | Units |
@@ -31,7 +31,7 @@ EXAMPLES = (
 
 
 def page() -> str:
-    """The page of slot forms."""
+    """The page of slot notation."""
     kinds = [_kind_row(kind) for kind in KINDS]
     examples = [f"| `{text}` | {_stored(text)} | `{format_slots(parse_slots(text))}` |\n" for text in EXAMPLES]
     heading = "\n| Written | Stored | Printed back |\n|---|---|---|\n"
