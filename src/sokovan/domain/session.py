@@ -191,8 +191,26 @@ class KernelSpec:
         return not self.slots
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """Options that a request sets and the session keeps; a new one is declared here."""
+
+    name: str = ""
+    session_type: SessionType = SessionType.INTERACTIVE
+    priority: int = 0
+    topology: TopologyConstraint | None = None
+    starts_at_ms: int | None = None
+    time_limit_s: int | None = None
+    preemptible: bool = True
+    mounts: tuple[Mount, ...] = ()
+    ports: tuple[ServicePort, ...] = ()
+    stop_grace_s: int = 10
+    on_agent_lost: LostPolicy = LostPolicy.END
+    tolerates_failures: bool = False
+
+
 @dataclass(frozen=True, slots=True)
-class SessionSpec:
+class SessionSpec(SessionOptions):
     """A session to schedule. Valid by construction.
 
     `min_kernels` is the gang minimum: all kernels if not given; 0 or 1 means that each
@@ -201,27 +219,15 @@ class SessionSpec:
 
     session_id: SessionId
     kernels: tuple[KernelSpec, ...]
-    session_type: SessionType = SessionType.INTERACTIVE
     owner: Owner = field(default_factory=Owner)
     scaling_group: ScalingGroupName = DEFAULT_SCALING_GROUP
     queue: QueueName = DEFAULT_QUEUE
-    priority: int = 0
     min_kernels: int | None = None
     group_minimums: Mapping[str, int] = field(default_factory=dict)
     partitions: tuple[Partition, ...] = ()
-    topology: TopologyConstraint | None = None
     dependencies: tuple[SessionId, ...] = ()
-    starts_at_ms: int | None = None
-    time_limit_s: int | None = None
-    preemptible: bool = True
     preemption: Preemption = Preemption.ALWAYS
-    name: str = ""
-    mounts: tuple[Mount, ...] = ()
-    stop_grace_s: int = 10
-    on_agent_lost: LostPolicy = LostPolicy.END
     ends_with: EndPolicy = EndPolicy.ANY
-    tolerates_failures: bool = False
-    ports: tuple[ServicePort, ...] = ()
 
     def __post_init__(self) -> None:
         checked_name(self.session_id, what="session")

@@ -18,8 +18,7 @@ from starlette.types import Scope
 from sokovan.api.errors import Unauthenticated
 from sokovan.domain.access import AccessSubject
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Owner
-from sokovan.orchestrator.sessions.intake.requests import Caller
+from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Caller, Owner
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.ports.storage import Store

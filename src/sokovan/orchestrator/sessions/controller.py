@@ -14,10 +14,11 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import DETAIL_MAX, Change, SessionRecord
+from sokovan.domain.session_request import SessionRequest
+from sokovan.domain.tenancy import Caller
 from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
 from sokovan.orchestrator.sessions.explain.plan import DryRuns, DryRunUnavailable, planned_session
 from sokovan.orchestrator.sessions.explain.why import WhyService
-from sokovan.orchestrator.sessions.intake.requests import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.submissions import Submission, Submissions
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.hints import Hints

@@ -22,7 +22,7 @@ from sokovan.domain.session import (
     TopologyConstraint,
     TopologyMode,
 )
-from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest, SessionRequest
+from sokovan.domain.session_request import KernelGroupRequest, SessionRequest
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody
 
 

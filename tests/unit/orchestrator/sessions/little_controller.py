@@ -15,11 +15,11 @@ from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import AccessKey, AgentId, QueueName, SessionId
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.records import SessionRecord
-from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
+from sokovan.domain.session_request import SessionRequest
+from sokovan.domain.tenancy import Caller, Domain, Group, Keypair, Owner, Role, User
 from sokovan.orchestrator.sessions.controller import SESSIONS_HINT, SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
-from sokovan.orchestrator.sessions.intake.requests import Caller, SessionRequest
 from sokovan.ports.allocation import Assignment
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict

@@ -12,10 +12,10 @@ from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.records import DETAIL_MAX, SessionResult
+from sokovan.domain.tenancy import Caller
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.explanations import When
 from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable
-from sokovan.orchestrator.sessions.intake.requests import Caller
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.orchestrator.sessions.little_controller import (

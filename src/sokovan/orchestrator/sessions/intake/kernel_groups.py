@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
+from sokovan.domain.session_request import Amount, KernelGroupRequest, SessionRequest
 from sokovan.orchestrator.sessions.intake.images import HOST
-from sokovan.orchestrator.sessions.intake.requests import Amount, SessionRequest
 
 MAIN = "main"
 SUB = "sub"
+# Values of a group that default to those of the session, and those that extend them.
+INHERITED = frozenset({"image", "command", "resources"})
+MERGED = frozenset({"environment", "labels", "require"})
+_NAMES = tuple(one.name for one in fields(KernelGroupRequest))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelGroup:
-    """A group of equal kernels; unset values are inherited from the session.
+class KernelGroup(KernelGroupRequest):
+    """A group of equal kernels with the values it inherits from the session.
 
     `where` is the path prefix of its values, except of those it `inherits`.
     """
 
-    where: str
-    inherits: frozenset[str] = frozenset()
-    name: str
-    size: int
-    minimum: int | None
     image: str
     command: tuple[str, ...]
-    environment: Mapping[str, str]
     resources: Mapping[str, Amount]
-    labels: Mapping[str, str]
-    require: Mapping[str, str]
+    where: str = ""
+    inherits: frozenset[str] = frozenset()
 
     def place(self, field: str) -> str:
         """The path of a field: the group's own, or the session's if it is inherited."""
@@ -38,7 +37,9 @@ class KernelGroup:
 
 def kernel_groups(request: SessionRequest) -> tuple[KernelGroup, ...]:
     """The groups of a request; without groups, one unnamed group of `size` kernels."""
-    return tuple(_listed(request)) or (_single(request),)
+    if not request.groups:
+        return (_inherited(request, KernelGroupRequest(size=request.size, minimum=request.minimum), ""),)
+    return tuple(_inherited(request, group, f"groups/{index}/") for index, group in enumerate(request.groups))
 
 
 def roles(group: KernelGroup) -> Iterator[str]:
@@ -47,33 +48,10 @@ def roles(group: KernelGroup) -> Iterator[str]:
         yield group.name or (SUB if index else MAIN)
 
 
-def _single(request: SessionRequest) -> KernelGroup:
-    return KernelGroup(
-        where="",
-        name="",
-        size=request.size,
-        minimum=request.minimum,
-        image=request.image or HOST,
-        command=request.command,
-        environment=request.environment,
-        resources=request.resources,
-        labels=request.labels,
-        require=request.require,
-    )
-
-
-def _listed(request: SessionRequest) -> Iterator[KernelGroup]:
-    for index, group in enumerate(request.groups):
-        yield KernelGroup(
-            where=f"groups/{index}/",
-            inherits=frozenset(field for field in ("image", "command", "resources") if getattr(group, field) is None),
-            name=group.name,
-            size=group.size,
-            minimum=group.minimum,
-            image=(request.image if group.image is None else group.image) or HOST,
-            command=request.command if group.command is None else group.command,
-            environment={**request.environment, **group.environment},
-            resources=request.resources if group.resources is None else group.resources,
-            labels={**request.labels, **group.labels},
-            require={**request.require, **group.require},
-        )
+def _inherited(request: SessionRequest, group: KernelGroupRequest, where: str) -> KernelGroup:
+    """The group with the session's values where it has none; mappings are merged."""
+    values: dict[str, Any] = {name: getattr(group, name) for name in _NAMES}
+    inherits = frozenset(name for name, value in values.items() if value is None and name in INHERITED)
+    values.update({name: getattr(request, name) for name in inherits})
+    values.update({name: {**getattr(request, name), **values[name]} for name in MERGED})
+    return KernelGroup(**{**values, "image": values["image"] or HOST}, where=where, inherits=inherits)

@@ -9,15 +9,15 @@ from pathlib import PurePosixPath
 from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL
 from sokovan.domain.cluster.image import ARCHITECTURE_DEFAULT, Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import InvalidInput
+from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, problem_text
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
+from sokovan.domain.session_request import SessionRequest
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.intake.images import choose_image, is_process_image
 from sokovan.orchestrator.sessions.intake.kernel_groups import MAIN, KernelGroup, kernel_groups, roles
 from sokovan.orchestrator.sessions.intake.reference_validators import queue_of
-from sokovan.orchestrator.sessions.intake.requests import SessionRequest
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
 from sokovan.orchestrator.sessions.intake.scaling_group_resolver import ScalingGroupResolver, slot_problems
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, owner_of
@@ -66,7 +66,8 @@ class Preparer:
             return self._spec(query, resolution.groups, resolution.scaling_group.name)
         except InvalidInput as error:
             # Domain constructors validate again, also values that no validator checks.
-            raise InvalidRequest([Problem("session", problem_text(error))]) from error
+            where = error.field.replace(".", "/") if isinstance(error, InvalidSpec) else "session"
+            raise InvalidRequest([Problem(where, problem_text(error))]) from error
 
     def _spec(
         self, query: IntakeQuery, groups: tuple[ResolvedGroup, ...], scaling_group: ScalingGroupName
@@ -74,27 +75,16 @@ class Preparer:
         request = query.request
         total, by_group = minimums(request, [one.group for one in groups])
         return SessionSpec(
+            **{**request.options(), "name": request.name or self._names()},
             session_id=SessionId(self._ids.new("s")),
             kernels=tuple(kernel for group in groups for kernel in self._kernels(request, group)),
-            session_type=request.session_type,
             owner=owner_of(query),
             scaling_group=scaling_group,
             queue=QueueName(queue_of(query)),
-            priority=request.priority,
             min_kernels=total,
             group_minimums=by_group,
-            topology=request.topology,
             dependencies=tuple(dict.fromkeys(query.context.dependencies[t][0].session_id for t in request.depends_on)),
-            starts_at_ms=request.starts_at_ms,
-            time_limit_s=request.time_limit_s,
-            preemptible=request.preemptible,
-            name=request.name or self._names(),
-            mounts=request.mounts,
-            stop_grace_s=request.stop_grace_s,
-            on_agent_lost=request.on_agent_lost,
             ends_with=request.ends_with or ending(request.session_type),
-            tolerates_failures=request.tolerates_failures,
-            ports=request.ports,
         )
 
     def _kernels(self, request: SessionRequest, resolved_group: ResolvedGroup) -> Iterator[KernelSpec]:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.errors import InvalidSlots
 from sokovan.domain.problems import Problem, problem_text
+from sokovan.domain.session_request import Amount, SessionRequest
 from sokovan.domain.slot_notation import format_amount, parse_amount
 from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot
-from sokovan.orchestrator.sessions.intake.requests import Amount, SessionRequest
 
 MEMORY = "mem"
 # Amounts of slots that neither the request nor the image names.

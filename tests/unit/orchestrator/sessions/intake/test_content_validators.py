@@ -7,8 +7,8 @@ import pytest
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.problems import Problem
 from sokovan.domain.session import SessionType
+from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake import content_validators as content
-from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest
 from tests.unit.orchestrator.sessions.intake.request_builders import asked
 
 

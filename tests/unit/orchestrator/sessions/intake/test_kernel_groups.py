@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups, roles
-from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest
 from tests.unit.orchestrator.sessions.little_controller import asking
 
 

@@ -24,11 +24,11 @@ from sokovan.domain.session import (
     TopologyConstraint,
     TopologyMode,
 )
+from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.domain.slots import ResourceSlot
 from sokovan.domain.tenancy import Owner
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.preparer import IDLE, Preparer, Resolution, resolve
-from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
 from sokovan.orchestrator.sessions.intake.validators import problems_with

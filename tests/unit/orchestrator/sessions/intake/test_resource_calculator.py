@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.problems import Problem
+from sokovan.domain.session_request import KernelGroupRequest, SessionRequest
 from sokovan.domain.slots import AMOUNT_MAX, ResourceSlot
-from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest, SessionRequest
 from sokovan.orchestrator.sessions.intake.resource_calculator import DEFAULTS, ResourceCalculator, named_slots
 
 MIB, GIB = 1 << 20, 1 << 30

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.session import Mount
+from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.domain.tenancy import Role
 from sokovan.orchestrator.sessions.intake import shape_validators as shape
-from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest
 from tests.unit.orchestrator.sessions.intake.request_builders import asked
 
 PARTS = st.lists(st.sampled_from(["data", "x", "etc", "usr", "home", "a.b"]), min_size=0, max_size=3)

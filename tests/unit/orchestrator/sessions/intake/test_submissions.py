@@ -12,7 +12,7 @@ from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.session import Mount, SessionType
-from sokovan.orchestrator.sessions.intake.requests import KernelGroupRequest
+from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake.submissions import KEY_MAX, RENAMED_MAX, request_key
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.adapters.sql.statements import recorded_statements
