@@ -15,7 +15,7 @@ INTRODUCTION = """\
 # Lifecycles
 
 All transitions of sessions, kernels, agents, deployments and routes. A transition that is not in its table is refused
-with `illegal-transition`, one with a cause that is not listed with `forbidden-cause`. A *controller* accepts requests and
+with `illegal-transition`, one with a forbidden cause with `forbidden-cause`. A *controller* accepts requests and
 only writes intent; a *coordinator* does the work; an *agent report* is an observation of an agent.
 """
 

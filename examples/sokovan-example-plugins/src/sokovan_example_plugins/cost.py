@@ -1,4 +1,4 @@
-"""A score for one candidate at a time, brought to a common scale afterwards."""
+"""Scores one candidate at a time and normalizes the scores afterwards."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ LABEL = "price"
 
 
 class CostPlugin(SchedulingPlugin):
-    """Cheap agents first, by their label `price`, a whole number in any unit."""
+    """Prefers cheap agents, by their label `price`, an integer in any unit."""
 
     name = "cost"
     scale: ClassVar[int] = 100
 
     def agent_order_map(self, kernel: KernelWorkload, agent: AgentInfo) -> int | None:
-        """The price as it is written; None where there is none, which counts as 0 points."""
+        """The price; None if the agent has none, which counts as 0 points."""
         del kernel
         price = agent.labels.get(LABEL, "")
         return int(price) if price.isdecimal() else None
 
     def agent_order_reduce(self, kernel: KernelWorkload, scores: Mapping[str, int]) -> Mapping[str, int]:
-        """Prices turned into points: the cheapest gets 100, the dearest 1.
+        """Convert prices to points: 100 for the cheapest, 1 for the most expensive.
 
-        Several plugins' points are added up, so each brings its own to one scale.
+        Points of several plugins are added up, so each plugin normalizes its own.
         """
         del kernel
         if not scores:

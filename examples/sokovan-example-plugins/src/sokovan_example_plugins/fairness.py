@@ -1,4 +1,4 @@
-"""Which queue and which session goes first, and when a queue has had enough."""
+"""The order of queues and sessions, and the point at which a queue is overused."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ ACCELERATOR = "cuda.device"
 
 
 class FairnessPlugin(SchedulingPlugin):
-    """Accelerators are what is scarce: share them, let small work pass, curb scavengers."""
+    """Shares accelerators by weight, prefers small sessions, limits low-priority queues."""
 
     name = "fairness"
 
     def queue_order(self, queue: QueueView) -> tuple[int, ...]:
         """The queue with the fewest accelerators for its weight goes first.
 
-        Asked again after each placement, so queues take turns. Answers of equal
-        length for every queue, or shares would be compared with keys.
+        Called again after each placement, so queues alternate. Every result must have
+        the same length.
         """
         return (queue.allocated.get(ACCELERATOR, 0) * 1000 // queue.weight,)
 

@@ -1,4 +1,4 @@
-"""A selector in the plain form: it looks at agents as objects, and names one."""
+"""A selector in the plain form: gets agents as objects and returns one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sokovan.scheduling.selectors.exceptions import NoAvailableAgentError
 
 
 class ImageAffinitySelector(AgentSelector):
-    """Prefers agents that have the kernel's image already; among equals the idlest.
+    """Prefers agents that have the kernel's image, then the least occupied one.
 
-    A kernel starts sooner where nothing must be downloaded. Where no agent has the
-    image, the idlest one has the most to spare for the download.
+    A kernel starts sooner without a download. If no agent has the image, the least
+    occupied one has the most capacity for the download.
     """
 
     name = "image-affinity"
@@ -27,15 +27,15 @@ class ImageAffinitySelector(AgentSelector):
     def select(
         self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
     ) -> AgentSelection:
-        """The idlest agent that has the image, or else the idlest agent.
+        """The least occupied agent that has the image, otherwise the least occupied agent.
 
-        The engine passes only agents that can take the kernel, now or once room is
-        released, so there is nothing to filter. A tie ends with the id: the same
-        agents give the same answer on every machine.
+        The engine passes only agents that can take the kernel, now or after a release,
+        so there is nothing to filter. Ties are broken by id: the same agents give the
+        same result on every machine.
         """
         del criteria
         if not agents:
-            raise NoAvailableAgentError(f"no agent is there for {requirements.image or 'the kernel'}")
+            raise NoAvailableAgentError(f"there is no agent for {requirements.image or 'the kernel'}")
         warm = [agent for agent in agents if requirements.image in agent.cached_images]
         best = min(warm or agents, key=lambda agent: (occupancy_of(agent), agent.agent_id))
         return AgentSelection(best.agent_id)

@@ -1,4 +1,4 @@
-"""Why a kernel can go nowhere, said once and not for every agent."""
+"""Rejects a kernel once instead of once per agent."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 
 
 class ImagePolicyPlugin(SchedulingPlugin):
-    """Images must name a version: `latest` means another one tomorrow."""
+    """Requires images to name a version, because `latest` changes over time."""
 
     name = "image-policy"
 
     def pre_predicate(self, session: SessionWorkload, kernel: KernelWorkload) -> str | None:
-        """A sentence for an image without a version; None lets the kernel pass."""
+        """A reason for an image without a version; None accepts the kernel."""
         del session
-        # A registry may have a port, so that only what follows the last slash is looked at.
+        # A registry may have a port, so only the part after the last slash is checked.
         tag = kernel.image.rpartition("/")[2].partition(":")[2]
         if kernel.image and tag in {"", "latest"}:
             return f"image {kernel.image} names no version; use one such as {kernel.image.removesuffix(':latest')}:1.0"

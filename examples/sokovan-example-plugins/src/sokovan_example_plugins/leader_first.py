@@ -1,4 +1,4 @@
-"""In which order the kernels and the kernel groups of a session are placed."""
+"""The order in which the kernels and kernel groups of a session are placed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ LEADER = "leader"
 
 
 class LeaderFirstPlugin(SchedulingPlugin):
-    """The leader is placed before its workers, so that it never goes without a place."""
+    """Places the leader before its workers, so that the workers never start without it."""
 
     name = "leader-first"
 
     def kernel_order(self, kernel: KernelWorkload) -> tuple[int, ...]:
-        """Kernels of the group `leader` first, whatever their size."""
+        """Kernels of the group `leader` first, regardless of their size."""
         return (int(kernel.group != LEADER),)
 
     def group_order(self, session: SessionWorkload, group: str) -> tuple[int, ...]:
-        """The kernel group of a partition that is called `leader` first."""
+        """The kernel group of a partition named `leader` first."""
         del session
         return (int(group != LEADER),)

@@ -1,4 +1,4 @@
-"""A predicate: whether one kernel may go to one agent."""
+"""A predicate: whether one kernel may be placed on one agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LABEL = "maintenance"
 
 
 class MaintenancePlugin(SchedulingPlugin):
-    """Agents labelled `maintenance=true` take only kernels that require that label.
+    """Reserves agents labelled `maintenance=true` for kernels that require that label.
 
     Unlike draining, this lets a technician place a test kernel on the agent.
     """
@@ -18,5 +18,5 @@ class MaintenancePlugin(SchedulingPlugin):
     name = "maintenance"
 
     def predicate(self, kernel: KernelWorkload, agent: AgentInfo) -> bool:
-        """Whether the agent is in ordinary use, or the kernel is meant for it."""
+        """Whether the agent is not under maintenance, or the kernel requires the label."""
         return agent.labels.get(LABEL) != "true" or kernel.require.get(LABEL) == "true"

@@ -1,4 +1,4 @@
-"""An allocator: tells the world about every allocation, through the outbox."""
+"""An allocator that publishes a notice for every allocation, through the outbox."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sokovan.ports.allocation import AllocationResult
 class NotifyingAllocator(RepositoryAllocator):
     """Issues a notice for each session that it allocates.
 
-    The notice is stored in the transaction of the allocation, so it is told if and
-    only if the allocation is a fact. Whoever sends mail or counts metrics does so
-    when the notice arrives, and may hear of it twice.
+    The notice is stored in the transaction of the allocation, so it is published if
+    and only if the allocation is committed. Consumers that send mail or count metrics
+    must be idempotent: a notice may arrive twice.
     """
 
     name = "notifying"

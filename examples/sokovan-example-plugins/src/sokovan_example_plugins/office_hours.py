@@ -1,4 +1,4 @@
-"""A validator: whether a session may be scheduled now, and if not, why."""
+"""A validator: whether a session may be scheduled now, with a reason if not."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _EPOCH_DAY = 3  # 1 January 1970 was a Thursday
 
 
 class OfficeHoursValidator(ValidatorRule):
-    """Interactive sessions start from Monday to Friday, 08:00 to 18:00 UTC.
+    """Lets interactive sessions start from Monday to Friday, 08:00 to 18:00 UTC.
 
     The time comes from the snapshot, never from the clock: a replay of the snapshot
-    must decide as the cycle did.
+    must give the same decision.
     """
 
     name = "office-hours"
@@ -26,12 +26,12 @@ class OfficeHoursValidator(ValidatorRule):
     closes: ClassVar[int] = 18
 
     def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
-        """Batch and inference sessions may start at any time."""
+        """Whether the session is interactive; others may start at any time."""
         del context
         return session.session_type is SessionType.INTERACTIVE
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
-        """Object outside office hours; a session that runs already may grow."""
+        """Object outside office hours; a running session may still grow."""
         hours = context.snapshot.now_ms // HOUR_MS
         day, hour = (hours // 24 + _EPOCH_DAY) % len(DAYS), hours % 24
         if not context.starts or (day < _WORKING_DAYS and self.opens <= hour < self.closes):

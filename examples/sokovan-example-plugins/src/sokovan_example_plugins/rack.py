@@ -1,4 +1,4 @@
-"""Which HyperNodes a session and its kernel groups may use, and which are best."""
+"""The HyperNodes that a session and its kernel groups may use, and their order."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from sokovan.scheduling.snapshot import SessionWorkload
 
 
 class RackPlugin(SchedulingPlugin):
-    """Racks belong to people: a HyperNode called `r7.lab` is for sessions of the group lab.
+    """Reserves HyperNodes for groups: `r7.lab` is for sessions of the group `lab`.
 
-    A name without a dot, such as `r7`, is for everybody; so is the virtual root.
+    A name without a dot, such as `r7`, is shared; so is the virtual root.
     """
 
     name = "rack"
 
     def domains_for_session(self, session: SessionWorkload, domains: Sequence[str]) -> Sequence[str]:
-        """The racks of nobody, and those of the session's own group."""
+        """The shared racks, and those of the session's own group."""
         return [name for name in domains if _group_of(name) in {"", session.owner.group}]
 
     def domains_for_group(self, session: SessionWorkload, group: str, domains: Sequence[str]) -> Sequence[str]:
-        """Racks that carry the name of the kernel group, as `r7-storage` does, if there are any."""
+        """Racks whose name ends with the kernel group, such as `r7-storage`, if there are any."""
         del session
         named = [name for name in domains if name.endswith(f"-{group}")]
         return named or domains
 
     def domain_order(self, session: SessionWorkload, domains: Sequence[str]) -> Sequence[int]:
-        """One's own racks before those of nobody; a score per HyperNode, the highest first."""
+        """Racks of the session's own group before shared ones; a score per HyperNode, highest first."""
         return [int(_group_of(name) == session.owner.group) for name in domains]
 
 

@@ -1,4 +1,4 @@
-"""A sequencer: which of the waiting sessions goes first."""
+"""A sequencer: the order of pending sessions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sokovan.scheduling.snapshot import SessionWorkload
 
 
 class SmallestFirstSequencer(WorkloadSequencer):
-    """Sessions with fewer waiting kernels go first, the older first among equals.
+    """Orders sessions by their number of pending kernels, then by age.
 
-    Priority bands stay above every sequencer: it orders sessions of equal priority.
+    A sequencer orders sessions of equal priority; priority bands come first.
     """
 
     name = "smallest-first"
 
     def sequence(self, sessions: Sequence[SessionWorkload], context: SequencingContext) -> Sequence[SessionWorkload]:
-        """All sessions, none lost and none doubled; the sort is stable, so age decides ties."""
+        """All sessions exactly once; the sort is stable, so age breaks ties."""
         del context
         return sorted(by_age(sessions), key=lambda session: sum(kernel.agent is None for kernel in session.kernels))

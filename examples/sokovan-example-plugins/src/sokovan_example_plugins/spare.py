@@ -1,4 +1,4 @@
-"""Whether a session may start with what is placed, or wait with what is reserved."""
+"""Whether a session may start with its placements, or wait with its reservations."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from sokovan.scheduling.extensions import GangView, SchedulingPlugin
 
 
 class SparePlugin(SchedulingPlugin):
-    """Inference sessions start with a spare kernel; interactive ones hold nothing back."""
+    """Requires a spare kernel for inference, and no reservations for interactive sessions."""
 
     name = "spare"
     kernels_min: ClassVar[int] = 2
 
     def session_ready(self, gang: GangView) -> bool:
-        """An inference session needs two kernels; its own minimum holds anyway."""
-        return gang.session.session_type is not SessionType.INFERENCE or self._spared(gang.running + gang.placed)
+        """Whether an inference session has two kernels; its own minimum applies as well."""
+        return gang.session.session_type is not SessionType.INFERENCE or self._has_spare(gang.running + gang.placed)
 
     def session_pipelined(self, gang: GangView) -> bool:
-        """Room that is being released is held for batch, and for inference with a spare.
+        """Whether to reserve resources: for batch, and for inference with a spare.
 
-        A session that may not start with what is placed is asked about here as well,
-        so this must not be more generous than `session_ready`.
+        Called also for a session that `session_ready` refuses, so this must not be
+        less strict than `session_ready`.
         """
         if gang.session.session_type is SessionType.INFERENCE:
-            return self._spared(gang.running + gang.placed + gang.reserved)
+            return self._has_spare(gang.running + gang.placed + gang.reserved)
         return gang.session.session_type is SessionType.BATCH
 
-    def _spared(self, kernels: int) -> bool:
+    def _has_spare(self, kernels: int) -> bool:
         return kernels >= self.kernels_min

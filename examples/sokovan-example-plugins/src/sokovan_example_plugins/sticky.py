@@ -1,4 +1,4 @@
-"""The last word on the agent, whatever the scores."""
+"""Overrides the scores of agents."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ LABEL = "last-agent"
 
 
 class StickyPlugin(SchedulingPlugin):
-    """A kernel goes back to the agent that its label `last-agent` names, where its files are."""
+    """Returns a kernel to the agent in its label `last-agent`, which has its files."""
 
     name = "sticky"
 
     def best_agent(self, kernel: KernelWorkload, scores: Mapping[str, int]) -> str | None:
-        """The agent it had before, if that is a candidate; None leaves it to the scores."""
+        """The previous agent if it is a candidate; None leaves the choice to the scores."""
         before = kernel.labels.get(LABEL)
         return before if before in scores else None

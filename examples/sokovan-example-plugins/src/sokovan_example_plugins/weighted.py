@@ -1,4 +1,4 @@
-"""A selector in the vector form: one number per candidate, worked out by array."""
+"""A selector in the vector form: one score per candidate, computed on arrays."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from sokovan.scheduling.selectors.exceptions import NoAvailableAgentError
 
 
 class WeightedSelector(AgentSelector):
-    """Weighs utilisation, image affinity and locality against each other.
+    """Scores agents by a weighted sum of utilisation, image affinity and locality.
 
-    Each of the three is a whole number from 0 to ONE, multiplied by a whole weight:
-    integers compare alike on every machine, floats need not. For other weights
-    subclass it, set them, and offer the subclass under a name of its own.
+    Each of the three is an integer from 0 to ONE, multiplied by an integer weight:
+    integers compare equal on every machine, floats may not. For other weights
+    subclass it, set them, and register the subclass under its own name.
     """
 
     name = "weighted"
@@ -37,11 +37,11 @@ class WeightedSelector(AgentSelector):
         self._workspace: Workspace | None = None
 
     def static_rank(self, workspace: Workspace) -> None:
-        """Remember the workspace: candidates have no labels and images. No keyed form."""
+        """Keep the workspace, which has the labels and images; there is no keyed form."""
         self._workspace = workspace
 
     def score(self, candidates: Candidates) -> Ints | None:
-        """The weighted sum for every candidate; the engine takes the highest."""
+        """The weighted sum for every candidate; the engine chooses the highest."""
         workspace = self._workspace
         if workspace is None:
             return None
@@ -54,9 +54,9 @@ class WeightedSelector(AgentSelector):
     def select(
         self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
     ) -> AgentSelection:
-        """The same over objects, for callers without a workspace; near means the same agent."""
+        """The same for agents as objects, without a workspace; near means the same agent."""
         if not agents:
-            raise NoAvailableAgentError("no agent is there")
+            raise NoAvailableAgentError("there is no agent")
 
         def rank(agent: AgentInfo) -> tuple[int, str]:
             warm = ONE * (requirements.image in agent.cached_images)
@@ -70,7 +70,7 @@ class WeightedSelector(AgentSelector):
 
 
 def _nearness(workspace: Workspace, rows: Ints, last_rank: int) -> Ints:
-    """ONE for the agent that was chosen before, less for each tier that lies between."""
+    """ONE for the previously chosen agent, less for each tier in between."""
     near = np.zeros(len(rows), np.int64)
     found = np.flatnonzero(workspace.id_rank == last_rank)
     if not len(found):
