@@ -12,7 +12,7 @@ from typing import Any, Self
 import uvicorn
 
 from sokovan.api.app import close_streams
-from tests.unit.api.little_api import LittleApi, little_api
+from tests.unit.api.api_harness import ApiHarness, api_harness
 
 START_S = 30.0
 
@@ -34,7 +34,7 @@ class ServedApi:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: _Server | None = None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
-        self.api: LittleApi | None = None
+        self.api: ApiHarness | None = None
         self.url = ""
 
     def __enter__(self) -> Self:
@@ -54,7 +54,7 @@ class ServedApi:
         return asyncio.run_coroutine_threadsafe(work(self.api), self._loop).result(START_S)
 
     async def _serve(self) -> None:
-        async with little_api(**self._settings) as api:
+        async with api_harness(**self._settings) as api:
             listener = socket.socket()
             listener.bind(("127.0.0.1", 0))
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from sokovan.domain.tenancy import Domain, Group, Keypair, User
 from sokovan.ports.repositories.sessions import SessionFilter
-from tests.unit.api.little_api import ADMIN, TENANTS, LittleApi, little_api, member, steward
+from tests.unit.api.api_harness import ADMIN, TENANTS, ApiHarness, api_harness, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -39,16 +39,16 @@ class Operation:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def api() -> AsyncIterator[LittleApi]:
+async def api() -> AsyncIterator[ApiHarness]:
     """Three tenants, each with a session that runs."""
-    async with little_api(failures_per_minute=10_000) as made:
+    async with api_harness(failures_per_minute=10_000) as made:
         for tenant in TENANTS:
             await made.run(f"{tenant}-run", member(tenant))
             made.agents.says(f"{tenant}-run.0", b"private", ends=True)
         yield made
 
 
-async def operations(api: LittleApi) -> list[Operation]:
+async def operations(api: ApiHarness) -> list[Operation]:
     document = (await api.get("/openapi.json")).json()
     return [
         Operation(method.upper(), path, "requestBody" in operation)
@@ -57,7 +57,7 @@ async def operations(api: LittleApi) -> list[Operation]:
     ]
 
 
-def path_of(api: LittleApi, operation: Operation, tenant: str) -> str:
+def path_of(api: ApiHarness, operation: Operation, tenant: str) -> str:
     """The path of an object of this tenant, or of the system."""
     name = {
         "users": member(tenant),
@@ -90,12 +90,12 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
     return bodies[operation.kind]
 
 
-async def call(api: LittleApi, operation: Operation, tenant: str, user: str | None) -> Any:
+async def call(api: ApiHarness, operation: Operation, tenant: str, user: str | None) -> Any:
     options = {"json": body_of(operation, tenant)} if operation.has_body else {}
     return await api.call(operation.method, path_of(api, operation, tenant), user=user, bare=True, **options)
 
 
-async def stored(api: LittleApi) -> object:
+async def stored(api: ApiHarness) -> object:
     """Everything that a tenant could lose."""
 
     async def work(unit: Any) -> object:
@@ -107,7 +107,7 @@ async def stored(api: LittleApi) -> object:
     return await api.cluster.store.read(work)
 
 
-async def test_without_a_key_every_route_but_liveness_is_401(api: LittleApi) -> None:
+async def test_without_a_key_every_route_but_liveness_is_401(api: ApiHarness) -> None:
     rows = await operations(api)
     answers = {row: (await call(api, row, "north", None)).status_code for row in rows}
     assert {row.path for row, status in answers.items() if status != 401} == {"/livez"}
@@ -116,9 +116,9 @@ async def test_without_a_key_every_route_but_liveness_is_401(api: LittleApi) -> 
 
 
 @pytest.mark.parametrize("tenant", TENANTS)
-@pytest.mark.parametrize("role", ["member", "steward"])
-async def test_no_route_reaches_an_object_of_another_tenant(api: LittleApi, tenant: str, role: str) -> None:
-    user = member(tenant) if role == "member" else steward(tenant)
+@pytest.mark.parametrize("role", ["member", "domain_admin"])
+async def test_no_route_reaches_an_object_of_another_tenant(api: ApiHarness, tenant: str, role: str) -> None:
+    user = member(tenant) if role == "member" else domain_admin(tenant)
     before = await stored(api)
     tried = 0
     for operation in await operations(api):
@@ -139,17 +139,17 @@ async def test_no_route_reaches_an_object_of_another_tenant(api: LittleApi, tena
 
 
 @pytest.mark.parametrize("tenant", TENANTS)
-async def test_no_socket_reaches_a_kernel_of_another_tenant(api: LittleApi, tenant: str) -> None:
-    for user in (member(tenant), steward(tenant)):
+async def test_no_socket_reaches_a_kernel_of_another_tenant(api: ApiHarness, tenant: str) -> None:
+    for user in (member(tenant), domain_admin(tenant)):
         for other in TENANTS:
             if other != tenant:
                 async with api.socket(f"/sessions/{other}-run/kernels/0/exec", user=user) as socket:
                     assert (await socket.hear())["status"] == 404
 
 
-@pytest.mark.parametrize("user", [member("north"), steward("north")])
+@pytest.mark.parametrize("user", [member("north"), domain_admin("north")])
 async def test_what_belongs_to_the_system_is_read_by_all_and_changed_by_administrators(
-    api: LittleApi, user: str
+    api: ApiHarness, user: str
 ) -> None:
     await api.call("PUT", "/images/repo/x", json={"name": "repo/x"})
     shared = {"agents", "queues", "scaling-groups", "images"}
@@ -159,16 +159,16 @@ async def test_what_belongs_to_the_system_is_read_by_all_and_changed_by_administ
             assert answer.status_code == (200 if operation.method == "GET" else 403), (operation, answer.text)
 
 
-async def test_each_reaches_his_own_objects_and_an_administrator_all(api: LittleApi) -> None:
+async def test_each_reaches_his_own_objects_and_an_administrator_all(api: ApiHarness) -> None:
     for operation in await operations(api):
         if operation.method != "GET" or operation.kind not in OWNED or "/events" in operation.path:
             continue
-        for user in (member("north"), steward("north"), ADMIN):
+        for user in (member("north"), domain_admin("north"), ADMIN):
             assert (await call(api, operation, "north", user)).status_code == 200, (operation, user)
 
 
 @pytest.mark.parametrize("tenant", TENANTS)
-async def test_lists_show_nothing_of_others(api: LittleApi, tenant: str) -> None:
+async def test_lists_show_nothing_of_others(api: ApiHarness, tenant: str) -> None:
     others = [other for other in TENANTS if other != tenant]
     for operation in await operations(api):
         if (
@@ -177,12 +177,12 @@ async def test_lists_show_nothing_of_others(api: LittleApi, tenant: str) -> None
             or operation.path.endswith(("events", "openapi.json"))
         ):
             continue
-        for user in (member(tenant), steward(tenant)):
+        for user in (member(tenant), domain_admin(tenant)):
             text = (await call(api, operation, tenant, user)).text
             assert not any(other in text for other in others), (operation, user)
 
 
-async def test_who_tried_is_written_down(api: LittleApi) -> None:
+async def test_who_tried_is_written_down(api: ApiHarness) -> None:
     user = member("west")
     before = len(await api.audited())
     await api.call("DELETE", "/sessions/north-run", user=user)

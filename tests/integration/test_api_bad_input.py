@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from sokovan.ports.repositories.sessions import SessionFilter
-from tests.unit.api.little_api import LittleApi, little_api, member
+from tests.unit.api.api_harness import ApiHarness, api_harness, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -128,14 +128,14 @@ RAW: list[tuple[str, bytes, int]] = [
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def api() -> AsyncIterator[LittleApi]:
+async def api() -> AsyncIterator[ApiHarness]:
     """One session of another tenant, and nothing else."""
-    async with little_api() as made:
+    async with api_harness() as made:
         await made.run("south-run", member("south"))
         yield made
 
 
-async def sessions(api: LittleApi) -> list[tuple[str, int]]:
+async def sessions(api: ApiHarness) -> list[tuple[str, int]]:
     found = await api.cluster.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=100))
     return [(one.session_id, one.version) for one in found]
 
@@ -157,7 +157,7 @@ async def test_there_are_many_cases() -> None:
 @pytest.mark.parametrize("route", ["/sessions", "/sessions/plan"])
 @pytest.mark.parametrize(("change", "where"), [case[1:] for case in FIELDS], ids=[case[0] for case in FIELDS])
 async def test_a_bad_field_is_refused_by_its_place(
-    api: LittleApi, route: str, change: dict[str, Any], where: str
+    api: ApiHarness, route: str, change: dict[str, Any], where: str
 ) -> None:
     before = await sessions(api)
     answer = await api.call(
@@ -172,7 +172,7 @@ async def test_a_bad_field_is_refused_by_its_place(
 
 
 @pytest.mark.parametrize(("content", "status"), [case[1:] for case in RAW], ids=[case[0] for case in RAW])
-async def test_a_bad_body_is_refused_whole(api: LittleApi, content: bytes, status: int) -> None:
+async def test_a_bad_body_is_refused_whole(api: ApiHarness, content: bytes, status: int) -> None:
     before = await sessions(api)
     answer = await api.call(
         "POST", "/sessions", content=content, user=NORTH, headers={"content-type": "application/json"}
@@ -182,5 +182,5 @@ async def test_a_bad_body_is_refused_whole(api: LittleApi, content: bytes, statu
     assert await sessions(api) == before
 
 
-async def test_the_good_body_would_have_been_taken(api: LittleApi) -> None:
+async def test_the_good_body_would_have_been_taken(api: ApiHarness) -> None:
     assert (await api.call("POST", "/sessions", json=GOOD, user=NORTH)).status_code == 201

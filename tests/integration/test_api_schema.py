@@ -24,9 +24,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.integration.served_api import ServedApi
-from tests.unit.api.little_api import ADMIN, LittleApi, member, quick, steward
+from tests.unit.api.api_harness import ADMIN, ApiHarness, domain_admin, member, quick
 
-ROLES = {"admin": ADMIN, "domain-admin": steward("north"), "user": member("north")}
+ROLES = {"admin": ADMIN, "domain-admin": domain_admin("north"), "user": member("north")}
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -61,7 +61,7 @@ def served() -> Iterator[ServedApi]:
     streams = quick(lasts_s_max=0.02, idle_s=0.01)
     with ServedApi(streams=streams, failures_per_minute=10**6, requests_per_s=10**6, requests_burst=10**6) as made:
 
-        async def furnish(api: LittleApi) -> None:
+        async def furnish(api: ApiHarness) -> None:
             await api.run("north-run", member("north"))
             await api.submit("north-wait", member("north"))
             await api.run("south-run", member("south"))

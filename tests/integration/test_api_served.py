@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tests.integration.served_api import ServedApi
-from tests.unit.api.little_api import WAIT_S, LittleApi, add_key, member, quick
+from tests.unit.api.api_harness import WAIT_S, ApiHarness, add_key, member, quick
 
 NORTH, SOUTH = member("north"), member("south")
 
@@ -40,7 +40,7 @@ def streams(served: ServedApi) -> int:
 def until(served: ServedApi, holds: Any) -> None:
     """Wait for something to come true over there."""
 
-    async def work(_api: LittleApi) -> None:
+    async def work(_api: ApiHarness) -> None:
         async with asyncio.timeout(WAIT_S):
             while not holds():
                 await _api.cluster.elapse(0.01)

@@ -19,11 +19,11 @@ PROGRESS_MAX = 20
 async def viewed(unit: UnitOfWork, sessions: Sequence[SessionRecord]) -> list[SessionView]:
     """Views of sessions; waiting ones with their last pending reason."""
     waiting = [one.session_id for one in sessions if one.status is SessionStatus.PENDING]
-    words = dict(await unit.verdicts.of(waiting)) if waiting else {}
+    reasons = dict(await unit.verdicts.of(waiting)) if waiting else {}
     pulling = [one.session_id for one in sessions if one.status is SessionStatus.PULLING]
     for session_id in pulling[:PROGRESS_MAX]:
-        words |= await _progress(unit, session_id)
-    return [session_view(one, words.get(one.session_id)) for one in sessions]
+        reasons |= await _progress(unit, session_id)
+    return [session_view(one, reasons.get(one.session_id)) for one in sessions]
 
 
 async def _progress(unit: UnitOfWork, session_id: SessionId) -> dict[SessionId, StoredVerdict]:

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from tests.unit.api.little_api import LittleApi, little_api
+from tests.unit.api.api_harness import ApiHarness, api_harness
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def api() -> AsyncIterator[LittleApi]:
+async def api() -> AsyncIterator[ApiHarness]:
     """The API with three tenants and one agent; each test names its own objects."""
-    async with little_api(failures_per_minute=10_000) as made:
+    async with api_harness(failures_per_minute=10_000) as made:
         yield made

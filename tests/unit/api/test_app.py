@@ -6,12 +6,12 @@ import pytest
 from starlette.routing import Route
 
 from sokovan.api.operations import OperationRoute
-from tests.unit.api.little_api import LittleApi
+from tests.unit.api.api_harness import ApiHarness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_the_documented_routes_are_the_real_ones(api: LittleApi) -> None:
+async def test_the_documented_routes_are_the_real_ones(api: ApiHarness) -> None:
     documented = {
         (path, method.upper())
         for path, methods in (await api.get("/openapi.json")).json()["paths"].items()
@@ -27,7 +27,7 @@ async def test_the_documented_routes_are_the_real_ones(api: LittleApi) -> None:
     assert len(real) > 40
 
 
-async def test_every_route_is_an_operation_or_the_one_socket(api: LittleApi) -> None:
+async def test_every_route_is_an_operation_or_the_one_socket(api: ApiHarness) -> None:
     others = [route for route in api.app.router.routes if not isinstance(route, OperationRoute)]
     assert [getattr(route, "name", "") for route in others] == ["sessions_exec"]
 
@@ -35,13 +35,13 @@ async def test_every_route_is_an_operation_or_the_one_socket(api: LittleApi) -> 
 @pytest.mark.parametrize(
     "path", ["/docs", "/redoc", "/openapi.json", "/api/v1/docs", "/", "/api/v1", "/api/v1/queues/"]
 )
-async def test_there_is_no_page_beside_the_api(api: LittleApi, path: str) -> None:
+async def test_there_is_no_page_beside_the_api(api: ApiHarness, path: str) -> None:
     answer = await api.get(path, bare=True)
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_a_path_without_this_method_lists_those_it_has(api: LittleApi) -> None:
+async def test_a_path_without_this_method_lists_those_it_has(api: ApiHarness) -> None:
     answer = await api.call("PATCH", "/queues/default")
     assert (answer.status_code, answer.json()["code"]) == (405, "method-not-allowed")
     assert answer.headers["allow"] == "DELETE, GET, PUT"
@@ -49,5 +49,5 @@ async def test_a_path_without_this_method_lists_those_it_has(api: LittleApi) -> 
     assert (await api.call("HEAD", "/whoami")).status_code == 405
 
 
-async def test_whoever_asks_the_framework_gets_the_same_document(api: LittleApi) -> None:
+async def test_the_framework_gives_the_same_document(api: ApiHarness) -> None:
     assert api.app.openapi() == (await api.get("/openapi.json")).json()

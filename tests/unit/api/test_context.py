@@ -8,12 +8,12 @@ import pytest
 
 from sokovan.api.context import ApiContext, ApiDependencies
 from sokovan.scheduling.registry import BUILT_IN
-from tests.unit.api.little_api import PEPPER, LittleApi
+from tests.unit.api.api_harness import PEPPER, ApiHarness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_one_hub_and_one_authenticator_serve_everybody(api: LittleApi) -> None:
+async def test_one_hub_and_one_authenticator_serve_every_request(api: ApiHarness) -> None:
     context: ApiContext = api.app.state.context
     assert context.dependencies.controller is api.dependencies.controller
     assert context.dependencies.store is context.store
@@ -24,7 +24,7 @@ async def test_one_hub_and_one_authenticator_serve_everybody(api: LittleApi) -> 
     assert found[1].user.name == "root"
 
 
-async def test_without_plugins_of_its_own_a_system_has_the_built_in_ones(api: LittleApi) -> None:
+async def test_without_plugins_of_its_own_a_system_has_the_built_in_ones(api: ApiHarness) -> None:
     assert api.dependencies.plugins is BUILT_IN
 
 

@@ -1,4 +1,4 @@
-"""What the API itself refuses."""
+"""The errors of the API, in addition to those of the domain."""
 
 from __future__ import annotations
 

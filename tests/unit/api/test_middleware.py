@@ -1,4 +1,4 @@
-"""The one door: who is let in, and what every answer carries."""
+"""ASGI middleware: request ids, authentication, limits and metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sokovan.api.errors import ForeignOrigin
 from sokovan.api.middleware import LOOKUPS_PER_S, host_name, require_own
 from sokovan.domain.errors import StoreUnavailable
 from sokovan.testing.clock import VirtualClock
-from tests.unit.api.little_api import ADMIN, LittleApi, add_key, little_api, member
+from tests.unit.api.api_harness import ADMIN, ApiHarness, add_key, api_harness, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -19,7 +19,7 @@ OWN = frozenset({"127.0.0.1", "localhost", "[::1]", "sokovan.example"})
 BAD_TOKEN = "Bearer sk-AK-1." + "x" * 43
 
 
-async def test_liveness_needs_no_key_and_everything_else_does(api: LittleApi) -> None:
+async def test_liveness_needs_no_key_and_everything_else_does(api: ApiHarness) -> None:
     assert (await api.get("/livez", user=None)).text == "ok\n"
     for path in ("/readyz", "/metrics", "/whoami", "/nothing/here", "/openapi.json"):
         answer = await api.get(path, user=None)
@@ -27,7 +27,7 @@ async def test_liveness_needs_no_key_and_everything_else_does(api: LittleApi) ->
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-async def test_an_unknown_key_reads_like_no_key_at_all(api: LittleApi) -> None:
+async def test_an_unknown_key_reads_like_no_key_at_all(api: ApiHarness) -> None:
     unknown = await api.get("/whoami", user=None, headers={"authorization": BAD_TOKEN})
     without = await api.get("/whoami", user=None)
     differs = {"request_id"}
@@ -37,7 +37,7 @@ async def test_an_unknown_key_reads_like_no_key_at_all(api: LittleApi) -> None:
 
 
 async def test_failures_of_one_address_are_limited_and_a_good_key_still_opens() -> None:
-    async with little_api() as api:
+    async with api_harness() as api:
         answers = [await api.get("/whoami", user=None) for _ in range(12)]
         assert [one.status_code for one in answers] == [401] * 10 + [429] * 2
         assert int(answers[-1].headers["retry-after"]) >= 1
@@ -45,7 +45,7 @@ async def test_failures_of_one_address_are_limited_and_a_good_key_still_opens() 
 
 
 async def test_a_key_has_a_budget_of_requests_of_its_own() -> None:
-    async with little_api(requests_per_s=1, requests_burst=3) as api:
+    async with api_harness(requests_per_s=1, requests_burst=3) as api:
         codes = [(await api.get("/whoami")).status_code for _ in range(4)]
         assert codes == [200, 200, 200, 429]
         assert (await api.get("/whoami", user=member("north"))).status_code == 200
@@ -60,17 +60,17 @@ async def test_a_key_has_a_budget_of_requests_of_its_own() -> None:
         {"origin": "null"},
     ],
 )
-async def test_a_foreign_host_or_page_is_refused_even_with_a_key(api: LittleApi, headers: dict[str, str]) -> None:
+async def test_a_foreign_host_or_page_is_refused_even_with_a_key(api: ApiHarness, headers: dict[str, str]) -> None:
     for path in ("/whoami", "/livez"):
         answer = await api.get(path, headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (403, "foreign-origin")
 
 
-async def test_a_page_of_our_own_may_call(api: LittleApi) -> None:
+async def test_a_page_of_our_own_may_call(api: ApiHarness) -> None:
     assert (await api.get("/whoami", headers={"origin": "http://localhost:7646"})).status_code == 200
 
 
-async def test_a_body_that_is_too_long_is_not_read(api: LittleApi) -> None:
+async def test_a_body_that_is_too_long_is_not_read(api: ApiHarness) -> None:
     answer = await api.call("POST", "/sessions", content=b"x" * ((1 << 20) + 1))
     assert (answer.status_code, answer.json()["code"]) == (413, "body-too-large")
 
@@ -83,7 +83,7 @@ async def test_a_body_that_is_too_long_is_not_read(api: LittleApi) -> None:
     assert answer.status_code == 413
 
 
-async def test_every_answer_carries_the_number_of_its_request(api: LittleApi) -> None:
+async def test_every_answer_carries_the_number_of_its_request(api: ApiHarness) -> None:
     good = await api.get("/whoami")
     bad = await api.get("/nothing")
     assert good.headers["x-request-id"] != bad.headers["x-request-id"]
@@ -93,13 +93,13 @@ async def test_every_answer_carries_the_number_of_its_request(api: LittleApi) ->
     assert forged.headers["x-request-id"] != "a b"
 
 
-async def test_answers_are_not_kept_or_guessed_at(api: LittleApi) -> None:
+async def test_answers_are_not_kept_or_guessed_at(api: ApiHarness) -> None:
     answer = await api.get("/whoami")
     assert (answer.headers["cache-control"], answer.headers["x-content-type-options"]) == ("no-store", "nosniff")
 
 
-async def test_a_defect_is_a_number_to_the_client_and_a_story_in_the_log(
-    api: LittleApi, caplog: pytest.LogCaptureFixture
+async def test_an_unexpected_error_is_an_id_to_the_client_and_details_in_the_log(
+    api: ApiHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.telemetry.figures = ZeroDivisionError("secret inside")
     with caplog.at_level(logging.ERROR, logger="sokovan.api"):
@@ -112,7 +112,7 @@ async def test_a_defect_is_a_number_to_the_client_and_a_story_in_the_log(
 
 
 async def test_a_store_that_is_away_is_503_and_worth_another_try(
-    api: LittleApi, monkeypatch: pytest.MonkeyPatch
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("the database did not answer")
@@ -123,7 +123,7 @@ async def test_a_store_that_is_away_is_503_and_worth_another_try(
     assert answer.headers["retry-after"] == "1"
 
 
-async def test_every_request_is_timed_by_its_route_and_not_by_its_path(api: LittleApi) -> None:
+async def test_every_request_is_timed_by_its_route_and_not_by_its_path(api: ApiHarness) -> None:
     api.telemetry.observed.clear()
     await api.get("/agents/a1")
     await api.get("/agents/a2")
@@ -138,14 +138,14 @@ async def test_every_request_is_timed_by_its_route_and_not_by_its_path(api: Litt
     ]
 
 
-async def test_a_revoked_key_is_refused_soon(api: LittleApi) -> None:
+async def test_a_revoked_key_is_refused_soon(api: ApiHarness) -> None:
     key = await add_key(api, ADMIN, named="second")
     assert (await api.get("/whoami", user="second")).status_code == 200
     assert (await api.call("DELETE", f"/keys/{key}")).status_code == 204
     assert (await api.get("/whoami", user="second")).status_code == 401
 
 
-async def test_a_socket_is_refused_like_any_request(api: LittleApi) -> None:
+async def test_a_socket_is_refused_like_any_request(api: ApiHarness) -> None:
     path = "/sessions/x/kernels/0/exec"
     for user, headers, status in (
         (None, {}, 401),
@@ -158,7 +158,7 @@ async def test_a_socket_is_refused_like_any_request(api: LittleApi) -> None:
 
 
 async def test_guessing_keys_does_not_keep_the_store_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with little_api(clock=VirtualClock(), failures_per_minute=5) as api:
+    async with api_harness(clock=VirtualClock(), failures_per_minute=5) as api:
         assert (await api.get("/whoami")).status_code == 200
         looked, real = 0, api.cluster.store.read
 
@@ -172,13 +172,13 @@ async def test_guessing_keys_does_not_keep_the_store_busy(monkeypatch: pytest.Mo
         codes = [(await api.get("/whoami", user=None, headers={"authorization": one})).status_code for one in guesses]
         assert codes == [401] * 5 + [429] * 35
         assert looked == 5 + LOOKUPS_PER_S
-        # Whoever opened before is not kept out by it, and who is new has to wait a little.
+        # A cached key is not locked out, and a new one is rate-limited.
         assert (await api.get("/whoami")).status_code == 200
         assert (await api.get("/whoami", user=member("north"))).status_code == 429
 
 
 async def test_a_key_that_is_unknown_is_looked_for_once_in_a_while(
-    api: LittleApi, monkeypatch: pytest.MonkeyPatch
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked, real = 0, api.cluster.store.read
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from sokovan.api.operations import ALWAYS
-from tests.unit.api.little_api import LittleApi
+from tests.unit.api.api_harness import ApiHarness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def document(api: LittleApi) -> dict[str, Any]:
+async def document(api: ApiHarness) -> dict[str, Any]:
     found: dict[str, Any] = (await api.get("/openapi.json")).json()
     return found
 
@@ -34,37 +34,37 @@ def references(value: Any) -> Iterator[str]:
             yield from references(item)
 
 
-async def test_everything_that_is_referred_to_is_there(api: LittleApi) -> None:
+async def test_everything_that_is_referred_to_is_there(api: ApiHarness) -> None:
     made = await document(api)
     names = {reference.rpartition("/")[2] for reference in references(made)}
     assert names <= set(made["components"]["schemas"])
     assert {"ProblemView", "SessionBody", "SessionView", "KeyRequest"} <= names
 
 
-async def test_every_operation_tells_how_it_may_fail(api: LittleApi) -> None:
+async def test_every_operation_documents_its_errors(api: ApiHarness) -> None:
     for path, method, operation in operations(await document(api)):
-        told = set(operation["responses"])
-        assert {str(status) for status in ALWAYS} <= told, (path, method)
+        documented = set(operation["responses"])
+        assert {str(status) for status in ALWAYS} <= documented, (path, method)
         for status, answer in operation["responses"].items():
             # Not ready is no failure: it is the answer.
             if int(status) >= 400 and (path, status) != ("/readyz", "503"):
                 assert list(answer["content"]) == ["application/problem+json"], (path, method, status)
 
 
-async def test_every_operation_has_a_name_of_its_own_and_a_summary(api: LittleApi) -> None:
+async def test_every_operation_has_a_name_of_its_own_and_a_summary(api: ApiHarness) -> None:
     rows = list(operations(await document(api)))
     names = [operation["operationId"] for _, _, operation in rows]
     assert len(set(names)) == len(names)
     assert all(operation["summary"] for _, _, operation in rows)
 
 
-async def test_everything_needs_a_key_but_liveness(api: LittleApi) -> None:
+async def test_everything_needs_a_key_but_liveness(api: ApiHarness) -> None:
     made = await document(api)
     assert made["security"] == [{"bearer": []}]
     assert [path for path, _, operation in operations(made) if operation.get("security") == []] == ["/livez"]
 
 
-async def test_bodies_are_strict(api: LittleApi) -> None:
+async def test_bodies_are_strict(api: ApiHarness) -> None:
     schemas = (await document(api))["components"]["schemas"]
     assert all(
         schema["additionalProperties"] is False
@@ -73,5 +73,5 @@ async def test_bodies_are_strict(api: LittleApi) -> None:
     )
 
 
-async def test_the_socket_is_told_of_too(api: LittleApi) -> None:
+async def test_the_socket_is_documented_too(api: ApiHarness) -> None:
     assert list((await document(api))["x-websockets"]) == ["/api/v1/sessions/{ref}/kernels/{index}/exec"]

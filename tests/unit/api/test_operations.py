@@ -92,8 +92,8 @@ def test_an_answer_that_is_no_json_is_documented_as_what_it_is() -> None:
     plain = replace(LIST, media="text/plain", answer=None)
     assert plain.responses()[200]["content"] == {"text/plain": {"schema": {"type": "string"}}}
     item = replace(LIST, media=EVENT_STREAM).responses()[200]["content"][EVENT_STREAM]["itemSchema"]
-    told = [one["$ref"].rpartition("/")[2] for one in item["properties"]["data"]["contentSchema"]["anyOf"]]
-    assert told == ["QueueBody", "ProblemView"]
+    types = [one["$ref"].rpartition("/")[2] for one in item["properties"]["data"]["contentSchema"]["anyOf"]]
+    assert types == ["QueueBody", "ProblemView"]
 
 
 def test_the_first_line_of_the_docstring_is_the_summary() -> None:

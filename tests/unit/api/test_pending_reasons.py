@@ -1,4 +1,4 @@
-"""Sessions that wait say what for: the scheduler's word, or how far an image is."""
+"""Adds the current pending reason to session views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster
 from sokovan.wire.api.sessions import SessionView
 
-WORDS = replace(BY_COORDINATOR, code="pulling", detail="venv:tiny: Collecting numpy")
+PROGRESS = replace(BY_COORDINATOR, code="pulling", detail="venv:tiny: Collecting numpy")
 
 
 async def pulling(cluster: StoredCluster, name: str) -> None:
@@ -27,14 +27,14 @@ async def views(cluster: StoredCluster, *names: str) -> list[SessionView]:
     return await cluster.store.read(lambda unit: viewed(unit, sessions))
 
 
-async def test_each_is_told_its_own() -> None:
+async def test_each_session_has_its_own_reason() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("waits")
         verdict = StoredVerdict(SessionId("waits"), "NO_NODES", "there are no machines", "{}")
         await cluster.store.run(lambda unit: unit.verdicts.put([verdict]))
         await pulling(cluster, "pulls")
         await pulling(cluster, "begins")
-        await cluster.store.run(lambda unit: unit.sessions.note([SessionId("pulls")], WORDS))
+        await cluster.store.run(lambda unit: unit.sessions.note([SessionId("pulls")], PROGRESS))
         found = await views(cluster, "waits", "pulls", "begins")
         assert [(one.reason, one.reason_detail) for one in found] == [
             ("NO_NODES", "there are no machines"),
@@ -48,6 +48,6 @@ async def test_a_long_list_does_not_ask_for_every_image() -> None:
         names = [f"s{number:02}" for number in range(PROGRESS_MAX + 1)]
         for name in names:
             await pulling(cluster, name)
-        await cluster.store.run(lambda unit: unit.sessions.note([SessionId(name) for name in names], WORDS))
-        told = [one.reason for one in await views(cluster, *names)]
-        assert told == ["pulling"] * PROGRESS_MAX + [None]
+        await cluster.store.run(lambda unit: unit.sessions.note([SessionId(name) for name in names], PROGRESS))
+        reasons = [one.reason for one in await views(cluster, *names)]
+        assert reasons == ["pulling"] * PROGRESS_MAX + [None]

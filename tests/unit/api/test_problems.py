@@ -21,7 +21,7 @@ from sokovan.domain.errors import (
     StoreUnavailable,
 )
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem
-from tests.unit.api.little_api import LittleApi
+from tests.unit.api.api_harness import ApiHarness
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_the_answer_is_problem_json_with_the_headers_of_its_status() -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_path_that_is_not_there_says_where_to_look(api: LittleApi) -> None:
+async def test_a_path_that_is_not_there_says_where_to_look(api: ApiHarness) -> None:
     answer = await api.get("/nothing%0Ahere")
     assert (answer.status_code, answer.json()["code"]) == (404, "no-such-route")
     assert "openapi.json" in answer.json()["hint"]
@@ -126,12 +126,12 @@ async def test_a_path_that_is_not_there_says_where_to_look(api: LittleApi) -> No
 )
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_method_that_is_not_there_lists_all_that_are(
-    api: LittleApi, method: str, path: str, allowed: str
+    api: ApiHarness, method: str, path: str, allowed: str
 ) -> None:
     answer = await api.call(method, path)
     assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_plain_request_to_the_socket_finds_nothing(api: LittleApi) -> None:
+async def test_a_plain_request_to_the_socket_finds_nothing(api: ApiHarness) -> None:
     assert (await api.get("/sessions/x/kernels/0/exec")).json()["code"] == "no-such-route"

@@ -66,7 +66,7 @@ def test_a_place_that_may_hold_several_types_is_named_once() -> None:
     assert list(refused(b'{"resources": {"cpu": [1]}}')) == ["resources/cpu"]
 
 
-def test_every_problem_is_told_at_once_and_not_without_end() -> None:
+def test_every_problem_is_reported_at_once_up_to_a_limit() -> None:
     assert set(refused(b'{"size": "2", "priority": "high", "x": 1}')) == {"size", "priority", "x"}
     many = json.dumps({f"key{number}": 1 for number in range(500)}).encode()
     assert len(refused(many)) == PROBLEMS_MAX

@@ -1,4 +1,4 @@
-"""What an operator may choose about the API."""
+"""Settings of the API."""
 
 from __future__ import annotations
 

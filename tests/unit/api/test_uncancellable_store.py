@@ -1,4 +1,4 @@
-"""A store whose units of work are finished, whatever becomes of whoever asked."""
+"""Shields transactions from request cancellation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sokovan.domain.tenancy import Domain
 from sokovan.testing.stored_cluster import StoredCluster
 
 
-async def test_what_it_is_asked_for_it_does_like_the_store_below() -> None:
+async def test_it_behaves_like_the_store_below() -> None:
     async with StoredCluster.open() as cluster:
         steady = UncancellableStore(cluster.store)
         await steady.run(lambda unit: unit.catalog.put(Domain("north")))
@@ -25,7 +25,7 @@ async def test_what_it_is_asked_for_it_does_like_the_store_below() -> None:
 
 
 @pytest.mark.parametrize("kind", ["run", "read"])
-async def test_a_caller_who_leaves_does_not_tear_what_he_began(kind: str) -> None:
+async def test_a_cancelled_caller_does_not_cancel_its_transaction(kind: str) -> None:
     async with StoredCluster.open() as cluster:
         steady = UncancellableStore(cluster.store)
         begun, going_on, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -61,7 +61,7 @@ async def test_callers_who_leave_at_any_moment_leave_a_store_that_works() -> Non
         assert await steady.read(lambda unit: unit.catalog.all(Domain)) == [Domain("north")]
 
 
-async def test_an_error_that_nobody_waits_for_is_nobodys() -> None:
+async def test_an_error_of_a_cancelled_caller_is_not_logged() -> None:
     async with StoredCluster.open() as cluster:
         steady = UncancellableStore(cluster.store)
         caller = asyncio.create_task(steady.read(lambda unit: unit.catalog.get(Domain, "nothing")))

@@ -1,4 +1,4 @@
-"""Who may see and change what."""
+"""Access rules: a table by object kind, with exact comparison of owners."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sokovan.domain.access import (
 from sokovan.domain.tenancy import Role
 
 ALICE = AccessSubject(user="alice", domain="north", role=Role.USER, groups=("lab",))
-STEWARD = AccessSubject(user="sam", domain="north", role=Role.DOMAIN_ADMIN)
+DOMAIN_ADMIN = AccessSubject(user="sam", domain="north", role=Role.DOMAIN_ADMIN)
 ADMIN = AccessSubject(user="root", domain="default", role=Role.ADMIN)
 SHARED = (ObjectKind.AGENT, ObjectKind.QUEUE, ObjectKind.SCALING_GROUP, ObjectKind.IMAGE)
 
@@ -44,22 +44,22 @@ def test_every_kind_has_a_rule() -> None:
     assert set(RULES) == set(ObjectKind)
 
 
-def test_a_user_has_his_own_sessions_and_nobody_elses() -> None:
+def test_a_user_has_access_to_own_sessions_only() -> None:
     assert may(ALICE, Action.CHANGE, ObjectKind.SESSION, Ownership(domain="north", user="alice"))
     assert not may(ALICE, Action.SEE, ObjectKind.SESSION, Ownership(domain="north", user="bob"))
     assert not may(ALICE, Action.SEE, ObjectKind.SESSION, Ownership(domain="north", user="alice2"))
 
 
-def test_a_domain_admin_has_the_objects_of_his_domain_only() -> None:
+def test_a_domain_admin_has_access_to_the_own_domain_only() -> None:
     for kind in (ObjectKind.SESSION, ObjectKind.KEY, ObjectKind.USER, ObjectKind.GROUP):
-        assert may(STEWARD, Action.CHANGE, kind, Ownership(domain="north", user="alice", group="lab"))
-        assert not may(STEWARD, Action.SEE, kind, Ownership(domain="south", user="sam", group="lab"))
+        assert may(DOMAIN_ADMIN, Action.CHANGE, kind, Ownership(domain="north", user="alice", group="lab"))
+        assert not may(DOMAIN_ADMIN, Action.SEE, kind, Ownership(domain="south", user="sam", group="lab"))
 
 
 @pytest.mark.parametrize("kind", SHARED)
 def test_what_belongs_to_the_system_is_seen_by_all_and_changed_by_admins(kind: ObjectKind) -> None:
-    assert all(may(one, Action.SEE, kind) for one in (ALICE, STEWARD, ADMIN))
-    assert [access_decision(one, Action.CHANGE, kind) for one in (ALICE, STEWARD, ADMIN)] == [
+    assert all(may(one, Action.SEE, kind) for one in (ALICE, DOMAIN_ADMIN, ADMIN))
+    assert [access_decision(one, Action.CHANGE, kind) for one in (ALICE, DOMAIN_ADMIN, ADMIN)] == [
         AccessDecision.FORBIDDEN,
         AccessDecision.FORBIDDEN,
         AccessDecision.ALLOWED,
@@ -68,15 +68,15 @@ def test_what_belongs_to_the_system_is_seen_by_all_and_changed_by_admins(kind: O
 
 def test_a_policy_is_seen_by_whom_it_limits_and_changed_by_admins() -> None:
     own, foreign = Ownership(domain="north", user="alice"), Ownership(domain="south", user="bob")
-    assert [access_decision(one, Action.SEE, ObjectKind.POLICY, own) for one in (ALICE, STEWARD, ADMIN)] == [
+    assert [access_decision(one, Action.SEE, ObjectKind.POLICY, own) for one in (ALICE, DOMAIN_ADMIN, ADMIN)] == [
         AccessDecision.ALLOWED
     ] * 3
-    assert [access_decision(one, Action.SEE, ObjectKind.POLICY, foreign) for one in (ALICE, STEWARD, ADMIN)] == [
+    assert [access_decision(one, Action.SEE, ObjectKind.POLICY, foreign) for one in (ALICE, DOMAIN_ADMIN, ADMIN)] == [
         AccessDecision.HIDDEN,
         AccessDecision.HIDDEN,
         AccessDecision.ALLOWED,
     ]
-    assert [access_decision(one, Action.CHANGE, ObjectKind.POLICY, own) for one in (ALICE, STEWARD, ADMIN)] == [
+    assert [access_decision(one, Action.CHANGE, ObjectKind.POLICY, own) for one in (ALICE, DOMAIN_ADMIN, ADMIN)] == [
         AccessDecision.FORBIDDEN,
         AccessDecision.FORBIDDEN,
         AccessDecision.ALLOWED,
@@ -98,11 +98,11 @@ def test_a_foreign_object_is_hidden_and_an_own_one_that_may_not_be_changed_is_fo
         is AccessDecision.FORBIDDEN
     )
     assert (
-        access_decision(STEWARD, Action.CHANGE, ObjectKind.USER, Ownership(domain="south", user="bob"))
+        access_decision(DOMAIN_ADMIN, Action.CHANGE, ObjectKind.USER, Ownership(domain="south", user="bob"))
         is AccessDecision.HIDDEN
     )
     assert (
-        access_decision(STEWARD, Action.CHANGE, ObjectKind.DOMAIN, Ownership(domain="north"))
+        access_decision(DOMAIN_ADMIN, Action.CHANGE, ObjectKind.DOMAIN, Ownership(domain="north"))
         is AccessDecision.FORBIDDEN
     )
 
@@ -114,21 +114,21 @@ def test_members_see_their_groups_and_their_domain() -> None:
     assert not may(ALICE, Action.SEE, ObjectKind.DOMAIN, Ownership(domain="south"))
 
 
-def test_nobody_grants_more_than_he_holds() -> None:
+def test_no_user_grants_a_role_above_the_own() -> None:
     assert may_grant(ADMIN, Role.ADMIN, "south")
-    assert may_grant(STEWARD, Role.DOMAIN_ADMIN, "north")
-    assert not may_grant(STEWARD, Role.ADMIN, "north")
-    assert not may_grant(STEWARD, Role.USER, "south")
+    assert may_grant(DOMAIN_ADMIN, Role.DOMAIN_ADMIN, "north")
+    assert not may_grant(DOMAIN_ADMIN, Role.ADMIN, "north")
+    assert not may_grant(DOMAIN_ADMIN, Role.USER, "south")
     assert not may_grant(ALICE, Role.USER, "north")
 
 
-def test_nobody_acts_for_who_is_above_him() -> None:
-    assert may_act_for(STEWARD, "alice", Role.USER)
-    assert not may_act_for(STEWARD, "root", Role.ADMIN)
+def test_no_user_acts_for_a_higher_role() -> None:
+    assert may_act_for(DOMAIN_ADMIN, "alice", Role.USER)
+    assert not may_act_for(DOMAIN_ADMIN, "root", Role.ADMIN)
     assert may_act_for(ALICE, "alice", Role.USER)
 
 
-def test_an_object_that_is_nobodys_is_not_that_of_a_user_without_a_name() -> None:
+def test_an_object_without_owner_does_not_belong_to_a_user_without_name() -> None:
     assert not may(AccessSubject(user="", domain="", role=Role.USER), Action.SEE, ObjectKind.SESSION, UNOWNED)
     assert not may(AccessSubject(user="", domain="", role=Role.DOMAIN_ADMIN), Action.SEE, ObjectKind.SESSION, UNOWNED)
 

@@ -66,7 +66,7 @@ def test_a_text_that_looks_like_a_status_is_answered_with_those_there_are() -> N
     assert refusal(lambda: require_kind("healthy", Health, **HERE)) == f"session s1: size = 'healthy': {problem}"
 
 
-def test_a_value_of_another_type_is_told_the_type() -> None:
+def test_a_value_of_another_type_is_rejected_with_the_type() -> None:
     assert refusal(lambda: require_kind("no", bool, **HERE)) == "session s1: size = 'no': must be of type bool"
 
 

@@ -1,4 +1,4 @@
-"""What a kernel may be told to do, and what could end it early or lead elsewhere."""
+"""The command, environment and paths of a kernel, validated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors say what happened, to what, and what to do next, under a code that never changes."""
+"""The errors raised on purpose, each with a stable code and a hint."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_quoted_value_is_shown_as_it_was_written() -> None:
     assert quoted(None) == "None"
 
 
-def test_a_long_value_is_cut_and_its_length_told() -> None:
+def test_a_long_value_is_cut_and_its_length_given() -> None:
     assert quoted("x" * 5000) == f"'{'x' * (QUOTED_MAX - 1)}… (5002 characters)"
     assert quoted("x" * (QUOTED_MAX - 2)) == f"'{'x' * (QUOTED_MAX - 2)}'"
 

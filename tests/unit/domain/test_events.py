@@ -1,4 +1,4 @@
-"""Events tell what has happened, and cannot be made to tell anything else afterwards."""
+"""Domain events, named in the past tense."""
 
 from __future__ import annotations
 
@@ -46,28 +46,26 @@ EVERY_EVENT = Event.__subclasses__()
         (RouteMoved, ROUTE),
     ],
 )
-def test_every_lifecycle_has_an_event_that_tells_a_move_of_its_table(
-    event: type[Event], table: TransitionTable[Any, Any]
-) -> None:
-    told = get_type_hints(event)
-    assert told["before"] is told["after"] is type(table.initial)
-    assert f"{table.name}_id" in told
-    assert "trigger" in told
+def test_every_lifecycle_has_an_event_for_its_transitions(event: type[Event], table: TransitionTable[Any, Any]) -> None:
+    hints = get_type_hints(event)
+    assert hints["before"] is hints["after"] is type(table.initial)
+    assert f"{table.name}_id" in hints
+    assert "trigger" in hints
 
 
-def test_the_move_of_a_kernel_tells_its_session_and_that_of_an_agent_its_incarnation() -> None:
+def test_a_kernel_event_names_its_session_and_an_agent_event_its_incarnation() -> None:
     assert "session_id" in get_type_hints(KernelMoved)
     assert "incarnation" in get_type_hints(AgentMoved)
 
 
 @pytest.mark.parametrize("event", EVERY_EVENT)
-def test_every_event_is_in_the_past_tense_and_tells_when(event: type[Event]) -> None:
+def test_every_event_is_in_the_past_tense_and_has_a_time(event: type[Event]) -> None:
     assert event.__name__.endswith("ed")
     assert event.__module__ == events.__name__
     assert fields(event)[0].name == "at_ms"
 
 
-def test_the_same_thing_told_twice_is_the_same_event() -> None:
+def test_equal_events_compare_equal() -> None:
     repeated = DeploymentScaled(at_ms=1, deployment_id=DeploymentId("d1"), replicas_before=1, replicas_desired=3)
     assert {repeated, repeated} == {
         DeploymentScaled(at_ms=1, deployment_id=DeploymentId("d1"), replicas_before=1, replicas_desired=3)
@@ -82,7 +80,7 @@ def test_what_has_happened_does_not_change() -> None:
         MOVED.at_ms = 2000  # type: ignore[misc]  # that is the point
 
 
-def test_an_event_is_told_by_names_so_that_before_and_after_are_never_swapped() -> None:
+def test_events_take_keywords_so_that_before_and_after_are_never_swapped() -> None:
     made: Any = SessionMoved
     with pytest.raises(TypeError, match="positional"):
         made(1000, SessionId("s1"), SessionStatus.PENDING, SessionStatus.SCHEDULED, "allocated")

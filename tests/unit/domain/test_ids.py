@@ -1,4 +1,4 @@
-"""What may name an object."""
+"""Names and ids, each of its own type."""
 
 from __future__ import annotations
 

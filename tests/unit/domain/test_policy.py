@@ -1,4 +1,4 @@
-"""What an owner may use at one time."""
+"""Resource limits of an owner: slots, sessions, kernels and priority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a request, in words and places."""
+"""Validation problems of a request, collected and located by path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sokovan.domain.problems import (
 )
 
 
-def test_an_error_tells_every_problem_with_its_place() -> None:
+def test_an_error_lists_every_problem_with_its_path() -> None:
     error = InvalidRequest([Problem("size", "0 kernels"), Problem("mounts/0/target", "is a place of the system")])
 
     assert error.code == "invalid-request"
@@ -64,5 +64,5 @@ def test_what_is_no_input_error_is_not_swallowed() -> None:
         (InvalidName(what="queue", name="a b"), "'a b' is not a name for a queue; use 1 to 128"),
     ],
 )
-def test_the_words_of_an_error_keep_what_to_do(error: InvalidSlots | InvalidName, said: str) -> None:
+def test_the_text_of_an_error_keeps_its_hint(error: InvalidSlots | InvalidName, said: str) -> None:
     assert problem_text(error).startswith(said)

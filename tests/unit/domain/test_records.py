@@ -27,12 +27,12 @@ def test_what_was_stopped_failed_or_withdrawn_is_a_failure_whatever_its_codes(tr
     assert result_of(trigger, [0]) is SessionResult.FAILURE
 
 
-def test_an_interactive_session_that_ran_until_somebody_stopped_it_has_ended_well() -> None:
+def test_an_interactive_session_stopped_by_its_user_has_succeeded() -> None:
     assert ended_by_user(SessionType.INTERACTIVE, SessionStatus.RUNNING, [None, 0], by=Cause.CONTROLLER)
 
 
 @pytest.mark.parametrize("session_type", [one for one in SessionType if one is not SessionType.INTERACTIVE])
-def test_work_that_somebody_stopped_has_not(session_type: SessionType) -> None:
+def test_other_sessions_stopped_by_a_user_have_not(session_type: SessionType) -> None:
     assert not ended_by_user(session_type, SessionStatus.RUNNING, [None], by=Cause.CONTROLLER)
 
 
@@ -42,7 +42,7 @@ def test_nor_has_what_never_ran_or_ends_already(status: SessionStatus) -> None:
 
 
 @pytest.mark.parametrize("by", [one for one in Cause if one is not Cause.CONTROLLER])
-def test_nor_has_what_nobody_asked_to_stop(by: Cause) -> None:
+def test_nor_have_sessions_that_no_user_stopped(by: Cause) -> None:
     assert not ended_by_user(SessionType.INTERACTIVE, SessionStatus.RUNNING, [None], by=by)
 
 
@@ -60,7 +60,7 @@ def test_a_detail_is_for_people_and_not_for_novels() -> None:
         Change("m1", Cause.COORDINATOR, detail="x" * (DETAIL_MAX + 1))
 
 
-def test_a_device_is_for_one_kernel_alone_unless_told_otherwise() -> None:
+def test_a_device_is_exclusive_by_default() -> None:
     assert Device("gpu0", "cuda.device").units == 1
 
 

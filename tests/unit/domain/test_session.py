@@ -1,4 +1,4 @@
-"""Sessions as people ask for them: what makes sense is taken, what contradicts itself is not."""
+"""Session specs: kernels, minimums, topology, dependencies, time."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_a_gang_may_be_as_large_as_its_session_and_time_as_short_as_a_second() -
     assert (spec.gang_size, spec.time_limit_s, spec.starts_at_ms) == (3, 1, 0)
 
 
-def test_a_session_asks_for_the_sum_of_its_kernels() -> None:
+def test_a_session_requests_the_sum_of_its_kernels() -> None:
     assert session().requested_slots() == CPU * 3
 
 
-def test_a_kernel_that_asks_for_nothing_is_best_effort() -> None:
+def test_a_kernel_without_slots_is_best_effort() -> None:
     assert KernelSpec(KernelId("k"), NO_SLOTS).best_effort
     assert not KernelSpec(KernelId("k"), CPU).best_effort
 
@@ -222,7 +222,7 @@ def test_a_session_is_called_by_a_name_or_not_at_all(name: Any) -> None:
         ("mounts", ("/a",)),
     ],
 )
-def test_how_a_session_ends_is_said_in_the_right_words(field: str, wrong: Any) -> None:
+def test_end_options_have_the_right_types(field: str, wrong: Any) -> None:
     with pytest.raises(InvalidSpec) as refused:
         session(**{field: wrong})
     assert refused.value.field == field
@@ -250,7 +250,7 @@ def test_a_mount_is_read_only_or_not() -> None:
         Mount("/a", "/b", read_only="no")  # type: ignore[arg-type]  # a caller without a type checker
 
 
-def test_a_kernel_is_told_what_to_do() -> None:
+def test_a_kernel_has_a_command_and_an_environment() -> None:
     (kernel,) = kernels("", command=("python", "train.py"), environment={"LR": "0.1"})
     assert (kernel.command, kernel.environment) == (("python", "train.py"), {"LR": "0.1"})
     with pytest.raises(InvalidSpec, match="kernel k0: command"):
@@ -259,7 +259,7 @@ def test_a_kernel_is_told_what_to_do() -> None:
         kernels("", environment={"SOKOVAN_RANK": "1"})
 
 
-def test_a_service_has_a_name_and_a_port_that_anybody_may_open() -> None:
+def test_a_service_has_a_name_and_an_unprivileged_port() -> None:
     assert ServicePort("web", 8080).protocol is ServiceProtocol.HTTP
     for port in (0, 80, 1023, 65_536):
         with pytest.raises(InvalidSpec, match="port"):

@@ -1,4 +1,4 @@
-"""How people write amounts: every form is exact or refused."""
+"""Parses and formats slot amounts such as `mem=1.5Gi`."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_only_half_a_device_is_pointed_to_shares(text: str) -> None:
 
 
 @pytest.mark.parametrize(("slot", "amount", "unit"), [("mem", 0.5, "bytes"), ("cpu", 1e-5, "millicores")])
-def test_a_float_that_is_too_fine_is_told_so(slot: str, amount: float, unit: str) -> None:
+def test_a_float_that_is_too_fine_is_rejected(slot: str, amount: float, unit: str) -> None:
     with pytest.raises(InvalidSlots, match=f"not a whole number of {unit}"):
         read_slots({slot: amount})
 

@@ -80,7 +80,7 @@ def test_slots_are_multiplied_by_whole_numbers_only() -> None:
             SMALL * times  # type: ignore[operator]  # a caller without a type checker
 
 
-def test_what_is_asked_for_fits_if_every_slot_has_room() -> None:
+def test_slots_fit_if_every_slot_has_room() -> None:
     assert SMALL.fits(LARGE)
     assert SMALL.fits(SMALL)
     assert not LARGE.fits(SMALL)

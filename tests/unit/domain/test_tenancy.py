@@ -1,4 +1,4 @@
-"""Who owns work."""
+"""Owners: domains contain groups (projects) and users, users have keypairs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_user_is_a_plain_one_unless_a_role_is_given() -> None:
     assert User("alice", "research").role is Role.USER
     assert User("root", "research", role=Role.ADMIN).role == "admin"
     assert [role.value for role in Role] == ["admin", "domain-admin", "user"]
-    # A text that looks like a role is none: nobody becomes an administrator by a slip.
+    # A string is not accepted as a role.
     with pytest.raises(InvalidSpec, match="user alice: role = 'admin': must be one of admin, domain-admin, user"):
         User("alice", "research", role="admin")  # type: ignore[arg-type]  # a caller without a type checker
 
@@ -31,7 +31,7 @@ def test_a_keypair_is_active_until_it_is_revoked_and_holds_no_secret() -> None:
     assert not hasattr(key, "secret_key")
 
 
-def test_work_that_names_nobody_counts_against_the_default_of_all_four_scopes() -> None:
+def test_the_default_owner_is_default_in_all_four_scopes() -> None:
     owner = Owner()
     assert {owner.user, owner.group, owner.domain, owner.access_key} == {"default"}
 

@@ -87,14 +87,14 @@ class WatchRoutes:
                 yield UNTIL_WOKEN
 
     async def _events(self, listener: EventListener, principal: AuthenticatedPrincipal) -> Source:
-        sight = EventVisibility(self._dependencies.store, principal)
+        visibility = EventVisibility(self._dependencies.store, principal)
         # Confirms the connection: from here on nothing is missed unless `resync` is sent.
         yield CONNECTED
         while True:
             events, lost = listener.take()
             if lost:
                 yield sse("resync", missed_view(self._dependencies.clock.now_ms()))
-            for event in await sight.of(events):
+            for event in await visibility.of(events):
                 yield sse("change", event_view(event))
             if not listener.heard:
                 yield UNTIL_WOKEN

@@ -10,29 +10,29 @@ from sokovan.domain.ids import AccessKey
 from sokovan.domain.tenancy import Keypair, User
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.testing.clock import VirtualClock
-from tests.unit.api.little_api import LittleApi, little_api, member
+from tests.unit.api.api_harness import ApiHarness, api_harness, member
 
-ASKER = AuthenticatedPrincipal(
+PRINCIPAL = AuthenticatedPrincipal(
     Principal(Keypair(AccessKey("AK-1"), "alice"), User("alice", "north")), "digest", "req-9", "10.0.0.1"
 )
 
 
 def test_a_line_says_who_did_what_from_where_with_which_request() -> None:
-    entry = audit_entry(ASKER, "queue.put", "fast", reason="why not")
+    entry = audit_entry(PRINCIPAL, "queue.put", "fast", reason="why not")
     assert (entry.who, entry.action, entry.target, entry.outcome) == ("alice", "queue.put", "fast", "done")
     assert entry.request_id == "req-9"
     assert entry.detail == {"key": "AK-1", "from": "10.0.0.1", "reason": "why not"}
 
 
 def test_what_a_client_wrote_cannot_forge_a_line() -> None:
-    entry = audit_entry(ASKER, "x", "a\nb\x1b" + "y" * 1000, note="\ud800")
+    entry = audit_entry(PRINCIPAL, "x", "a\nb\x1b" + "y" * 1000, note="\ud800")
     assert entry.target.isprintable()
     assert len(entry.target) == TEXT_MAX
     assert entry.detail["note"] == "\ufffd"
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_was_done_and_what_was_denied_is_written_down(api: LittleApi) -> None:
+async def test_what_was_done_and_what_was_denied_is_written_down(api: ApiHarness) -> None:
     body = {"name": "audited"}
     assert (await api.call("PUT", "/queues/audited", json=body)).status_code == 201
     assert (await api.call("PUT", "/queues/audited", json=body, user=member("north"))).status_code == 403
@@ -48,14 +48,14 @@ async def test_what_was_done_and_what_was_denied_is_written_down(api: LittleApi)
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_trail_holds_together(api: LittleApi) -> None:
+async def test_the_trail_holds_together(api: ApiHarness) -> None:
     assert await api.cluster.store.read(lambda unit: unit.audit.first_broken()) is None
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_who_is_denied_without_end_does_not_fill_the_trail() -> None:
     clock = VirtualClock()
-    async with little_api(clock=clock) as api:
+    async with api_harness(clock=clock) as api:
         north, south = member("north"), member("south")
 
         async def refused(user: str, times: int) -> None:

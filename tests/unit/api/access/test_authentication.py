@@ -25,7 +25,7 @@ PEPPER = b"pepper" * 8
 KEY = AccessKey("AK-1")
 
 
-async def furnish(cluster: StoredCluster, token: str) -> None:
+async def create_user(cluster: StoredCluster, token: str) -> None:
     async def work(unit: Any) -> None:
         await unit.catalog.put(Domain("north"), User("alice", "north"), Keypair(KEY, "alice"))
         await unit.credentials.put(KEY, token_digest(token, PEPPER))
@@ -33,7 +33,7 @@ async def furnish(cluster: StoredCluster, token: str) -> None:
     await cluster.store.run(work)
 
 
-def test_a_token_shows_its_key_and_256_bits_that_nobody_has_seen() -> None:
+def test_a_token_contains_its_key_and_256_new_random_bits() -> None:
     token = new_token(KEY)
     assert re.fullmatch(r"sk-AK-1\.[A-Za-z0-9_-]{43}", token)
     assert new_token(KEY) != token
@@ -77,7 +77,7 @@ def test_the_scheme_is_read_in_any_case() -> None:
 async def test_a_token_is_known_by_its_digest_and_forgotten_after_the_time_is_up() -> None:
     clock, token = VirtualClock(), new_token(KEY)
     async with StoredCluster.open(clock=clock) as cluster:
-        await furnish(cluster, token)
+        await create_user(cluster, token)
         authenticator = Authenticator(cluster.store, clock, pepper=PEPPER, kept_s=2)
         found = await authenticator.principal(token)
         assert found is not None
@@ -91,7 +91,7 @@ async def test_a_token_is_known_by_its_digest_and_forgotten_after_the_time_is_up
 async def test_a_key_that_is_forgotten_on_purpose_is_looked_up_at_once() -> None:
     clock, token = VirtualClock(), new_token(KEY)
     async with StoredCluster.open(clock=clock) as cluster:
-        await furnish(cluster, token)
+        await create_user(cluster, token)
         authenticator = Authenticator(cluster.store, clock, pepper=PEPPER, kept_s=60)
         assert await authenticator.principal(token) is not None
         await cluster.put(User("alice", "north", role=Role.ADMIN))
@@ -107,13 +107,13 @@ async def test_a_key_that_is_forgotten_on_purpose_is_looked_up_at_once() -> None
 async def test_a_token_of_another_pepper_or_with_another_key_in_it_opens_nothing() -> None:
     clock, token = VirtualClock(), new_token(KEY)
     async with StoredCluster.open(clock=clock) as cluster:
-        await furnish(cluster, token)
+        await create_user(cluster, token)
         assert await Authenticator(cluster.store, clock, pepper=b"x" * 32, kept_s=1).principal(token) is None
         changed = token.replace("AK-1", "AK-2")
         assert await Authenticator(cluster.store, clock, pepper=PEPPER, kept_s=1).principal(changed) is None
 
 
-def test_an_asker_is_seen_by_the_rules_and_by_the_controller_alike() -> None:
+def test_a_principal_is_the_same_for_access_rules_and_for_the_controller() -> None:
     user = User("alice", "north", groups=("lab", "shop"), role=Role.DOMAIN_ADMIN)
     principal = AuthenticatedPrincipal(Principal(Keypair(KEY, "alice"), user), "digest")
     assert (principal.subject.user, principal.subject.domain, principal.subject.role) == (
@@ -132,7 +132,7 @@ async def test_a_token_that_was_refused_is_looked_for_again_soon_and_at_once_if_
     async with StoredCluster.open(clock=clock) as cluster:
         authenticator = Authenticator(cluster.store, clock, pepper=PEPPER, kept_s=2)
         assert await authenticator.principal(token) is None
-        await furnish(cluster, token)
+        await create_user(cluster, token)
         assert await authenticator.principal(token) is None
         assert not authenticator.is_cached(token)
         authenticator.forget_user("alice")

@@ -20,7 +20,7 @@ def principal(user: str, role: Role = Role.USER, domain: str = "north") -> Authe
     return AuthenticatedPrincipal(Principal(Keypair(AccessKey("AK-1"), user), User(user, domain, role=role)), "digest")
 
 
-ALICE, STEWARD, ADMIN = (
+ALICE, DOMAIN_ADMIN, ADMIN = (
     principal("alice"),
     principal("sam", Role.DOMAIN_ADMIN),
     principal("root", Role.ADMIN, "default"),
@@ -29,17 +29,17 @@ ALICE, STEWARD, ADMIN = (
 
 def test_a_filter_is_narrowed_to_what_the_caller_sees() -> None:
     assert seen_by(ALICE) == SessionFilter(user="alice")
-    assert seen_by(STEWARD, SessionFilter(queue="q")) == SessionFilter(queue="q", domain="north")
+    assert seen_by(DOMAIN_ADMIN, SessionFilter(queue="q")) == SessionFilter(queue="q", domain="north")
     assert seen_by(ADMIN, SessionFilter(user="bob")) == SessionFilter(user="bob")
 
 
 def test_a_filter_for_what_the_caller_does_not_see_leaves_nothing() -> None:
     assert seen_by(ALICE, SessionFilter(user="bob")) is None
-    assert seen_by(STEWARD, SessionFilter(domain="south")) is None
-    assert seen_by(STEWARD, SessionFilter(user="bob")) == SessionFilter(user="bob", domain="north")
+    assert seen_by(DOMAIN_ADMIN, SessionFilter(domain="south")) is None
+    assert seen_by(DOMAIN_ADMIN, SessionFilter(user="bob")) == SessionFilter(user="bob", domain="north")
 
 
-async def test_a_session_is_found_by_id_name_and_beginning_by_whoever_may_see_it() -> None:
+async def test_a_session_is_found_by_id_name_and_prefix_if_visible() -> None:
     async with StoredCluster.open() as cluster:
         for name, user, domain in (("s-1", "alice", "north"), ("s-2", "bob", "north"), ("t-3", "carl", "south")):
             await cluster.submit(name, name="train", owner=Owner(user=user, domain=domain))
@@ -48,16 +48,16 @@ async def test_a_session_is_found_by_id_name_and_beginning_by_whoever_may_see_it
             return (await read_session(cluster.store, ref, who)).session_id
 
         assert [await found(ref, ALICE) for ref in ("s-1", "train", "tra", "s")] == ["s-1"] * 4
-        assert await found("s-2", STEWARD) == "s-2"
+        assert await found("s-2", DOMAIN_ADMIN) == "s-2"
         assert await found("t-3", ADMIN) == "t-3"
-        for ref, who in (("s-2", ALICE), ("t-3", STEWARD), ("nothing", ADMIN), ("a\x00b", ADMIN), ("", ALICE)):
+        for ref, who in (("s-2", ALICE), ("t-3", DOMAIN_ADMIN), ("nothing", ADMIN), ("a\x00b", ADMIN), ("", ALICE)):
             with pytest.raises(ObjectNotFound):
                 await found(ref, who)
         with pytest.raises(AmbiguousName, match=r"s-1|s-2"):
-            await found("s-", STEWARD)
+            await found("s-", DOMAIN_ADMIN)
 
 
-async def test_an_administrator_means_his_own_session_by_a_name_that_others_have_too() -> None:
+async def test_an_administrator_finds_the_own_session_first_by_a_shared_name() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("s-1", name="train", owner=Owner(user="root", domain="default"))
         await cluster.submit("s-2", name="train", owner=Owner(user="bob", domain="north"))
@@ -77,9 +77,9 @@ def test_what_may_not_be_seen_is_not_there_and_what_may_not_be_done_is_forbidden
 
 
 def test_what_a_role_never_does_is_refused_before_anything_is_looked_up() -> None:
-    require_role(STEWARD, Action.CHANGE, ObjectKind.USER)
+    require_role(DOMAIN_ADMIN, Action.CHANGE, ObjectKind.USER)
     with pytest.raises(Forbidden, match="domain-admin may not change a scaling group"):
-        require_role(STEWARD, Action.CHANGE, ObjectKind.SCALING_GROUP)
+        require_role(DOMAIN_ADMIN, Action.CHANGE, ObjectKind.SCALING_GROUP)
 
 
 def test_kinds_are_said_as_people_say_them() -> None:

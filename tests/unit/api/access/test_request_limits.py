@@ -1,4 +1,4 @@
-"""How much one client may ask for."""
+"""Limits per client: request rate, failures, body size, JSON depth."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_name_has_a_bucket_of_its_own() -> None:
     assert buckets.take("a") > 0
 
 
-def test_who_takes_too_much_is_told_when_to_come_back() -> None:
+def test_a_client_over_the_limit_gets_a_retry_time() -> None:
     buckets = Buckets(VirtualClock(), per_s=0.1, burst=1)
     buckets.require("k", what="requests")
     with pytest.raises(TooManyRequests) as refused:

@@ -1,4 +1,4 @@
-"""What an administrator may ask of a machine."""
+"""The actions of administrators on agents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_an_action_is_a_move_of_the_table_that_a_controller_may_make() -> None:
         assert all(Cause.CONTROLLER in move.causes for move in moves)
 
 
-def test_a_move_says_who_asked_and_why() -> None:
+def test_a_transition_has_its_author_and_reason() -> None:
     trigger, goal, change = requested_transition(AgentChange(action="drain", reason="new disks"), "root")
     assert (trigger, goal) == (AgentTrigger.DRAIN_REQUESTED, AgentStatus.DRAINING)
     assert (change.who, change.by, change.code, change.detail) == (

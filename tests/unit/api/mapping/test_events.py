@@ -27,7 +27,7 @@ from sokovan.domain.lifecycle.session import SessionStatus
 
 _S, _K = SessionStatus, KernelStatus
 DEPLOYMENT, ROUTE = list(DeploymentStatus), list(RouteStatus)
-TOLD: list[tuple[Event, tuple[str, str, str | None, str, str]]] = [
+VIEWS: list[tuple[Event, tuple[str, str, str | None, str, str]]] = [
     (
         SessionMoved(at_ms=0, session_id=SessionId("s"), before=_S.PENDING, after=_S.SCHEDULED, trigger="allocated"),
         ("session", "s", "pending", "scheduled", "allocated"),
@@ -77,21 +77,23 @@ TOLD: list[tuple[Event, tuple[str, str, str | None, str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "told"), TOLD)
-def test_an_event_names_its_object_and_its_move(event: Event, told: tuple[str, str, str | None, str, str]) -> None:
+@pytest.mark.parametrize(("event", "view_fields"), VIEWS)
+def test_an_event_names_its_object_and_its_move(
+    event: Event, view_fields: tuple[str, str, str | None, str, str]
+) -> None:
     view = event_view(event)
-    assert (view.object, view.id, view.before, view.after, view.trigger) == told
+    assert (view.object, view.id, view.before, view.after, view.trigger) == view_fields
     assert view.at == "1970-01-01T00:00:00.000Z"
 
 
-def test_every_kind_of_event_has_its_words() -> None:
-    assert {type(event) for event, _ in TOLD} == set(KINDS.values())
+def test_every_kind_of_event_has_a_view() -> None:
+    assert {type(event) for event, _ in VIEWS} == set(KINDS.values())
 
 
 def test_only_sessions_and_their_kernels_are_about_a_session() -> None:
-    assert [session_of(event) for event, _ in TOLD[:3]] == ["s", "s", None]
+    assert [session_of(event) for event, _ in VIEWS[:3]] == ["s", "s", None]
 
 
 def test_a_new_reason_is_about_every_session_that_has_it() -> None:
-    about = {view[0]: sessions_of(event) for event, view in TOLD}
+    about = {view[0]: sessions_of(event) for event, view in VIEWS}
     assert (about["verdicts"], about["kernel"], about["agent"]) == (("s", "t"), ("s",), ())

@@ -20,7 +20,7 @@ from sokovan.orchestrator.sessions.explain.explanations import (
 from sokovan.scheduling.trace import Advice, Check
 
 
-def test_an_explanation_is_told_whole() -> None:
+def test_an_explanation_is_converted_completely() -> None:
     view = why_view(
         Explanation(
             session_id=SessionId("s"),
@@ -67,7 +67,7 @@ def test_a_plan_says_when_and_where() -> None:
     assert msgspec.json.encode(view)
 
 
-def test_what_waits_is_told_by_reason() -> None:
+def test_waiting_sessions_are_grouped_by_reason() -> None:
     summary = WaitingSummary(
         code="NO_NODES", verdict=Advice.ASK_ADMIN, sessions=2, oldest_ms=0, meaning="none", slots=ResourceSlot()
     )

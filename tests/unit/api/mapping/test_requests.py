@@ -30,7 +30,7 @@ def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(requests).failed == 0
 
 
-def test_a_body_that_says_nothing_asks_for_the_defaults() -> None:
+def test_an_empty_body_requests_the_defaults() -> None:
     assert session_request(SessionBody()) == SessionRequest()
     group = session_request(SessionBody(groups=[KernelGroupBody(name="w")])).groups[0]
     assert group == KernelGroupRequest(name="w")
@@ -65,22 +65,27 @@ def test_everything_that_is_said_arrives() -> None:
         tolerates_failures=True,
         on_agent_lost="requeue",
     )
-    asked = session_request(body)
-    assert (asked.name, asked.image, asked.command) == ("train", "venv:torch", ("python", "a.py"))
-    assert (asked.size, asked.minimum, asked.priority) == (4, 2, 7)
-    assert asked.mounts == (Mount("/data", "/in", read_only=False),)
-    assert asked.ports == (ServicePort("web", 8080, ServiceProtocol.TCP),)
-    assert (asked.scaling_group, asked.queue, asked.group, asked.architecture) == ("gpu", "fast", "lab", "aarch64")
-    assert (asked.time_limit_s, asked.stop_grace_s, asked.starts_at_ms) == (7200, 60, 1_896_112_800_000)
-    assert (asked.session_type, asked.ends_with, asked.on_agent_lost) == (
+    request = session_request(body)
+    assert (request.name, request.image, request.command) == ("train", "venv:torch", ("python", "a.py"))
+    assert (request.size, request.minimum, request.priority) == (4, 2, 7)
+    assert request.mounts == (Mount("/data", "/in", read_only=False),)
+    assert request.ports == (ServicePort("web", 8080, ServiceProtocol.TCP),)
+    assert (request.scaling_group, request.queue, request.group, request.architecture) == (
+        "gpu",
+        "fast",
+        "lab",
+        "aarch64",
+    )
+    assert (request.time_limit_s, request.stop_grace_s, request.starts_at_ms) == (7200, 60, 1_896_112_800_000)
+    assert (request.session_type, request.ends_with, request.on_agent_lost) == (
         SessionType.BATCH,
         EndPolicy.MAIN,
         LostPolicy.REQUEUE,
     )
-    assert asked.topology == TopologyConstraint(TopologyMode.HARD, "rack")
-    assert (asked.environment, asked.labels, asked.require) == ({"A": "1"}, {"l": "1"}, {"zone": "a"})
-    assert (asked.depends_on, asked.preemptible, asked.tolerates_failures) == (("first",), False, True)
-    assert asked.resources == {"cpu": 2, "mem": "4Gi"}
+    assert request.topology == TopologyConstraint(TopologyMode.HARD, "rack")
+    assert (request.environment, request.labels, request.require) == ({"A": "1"}, {"l": "1"}, {"zone": "a"})
+    assert (request.depends_on, request.preemptible, request.tolerates_failures) == (("first",), False, True)
+    assert request.resources == {"cpu": 2, "mem": "4Gi"}
 
 
 def test_a_group_says_what_differs_and_leaves_the_rest() -> None:
@@ -143,7 +148,7 @@ def test_a_value_that_cannot_be_read_is_refused_by_its_field(said: dict[str, Any
         ({"ports": [ServicePortBody(name="web", port=0)]}, "ports/0/port"),
     ],
 )
-def test_what_is_wrong_with_a_part_is_told_by_its_place_in_the_whole(said: dict[str, Any], where: str) -> None:
+def test_a_problem_in_a_part_is_located_by_its_path(said: dict[str, Any], where: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         session_request(SessionBody(**said))
     assert [one.where for one in refused.value.problems] == [where]

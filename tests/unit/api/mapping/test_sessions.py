@@ -1,4 +1,4 @@
-"""Sessions, kernels and their stories, as people see them."""
+"""Converts sessions, kernels and histories to wire types."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_kernels_of_a_group_have_its_name_as_their_role() -> None:
     assert {one.role for one in session_view(record(group="worker")).kernels} == {"worker"}
 
 
-def test_why_a_session_waits_is_the_schedulers_word_and_only_while_it_waits() -> None:
+def test_the_pending_reason_is_the_schedulers_and_only_while_it_waits() -> None:
     verdict = StoredVerdict(SessionId("s-1"), "NO_NODES", "there are none", "{}")
     waiting = session_view(record(SessionStatus.PENDING), verdict)
     assert (waiting.reason, waiting.reason_detail) == ("NO_NODES", "there are none")
@@ -97,7 +97,7 @@ def test_a_session_without_a_name_is_called_by_its_id() -> None:
         ((2, 1), 2),
     ],
 )
-def test_the_exit_code_is_the_one_that_tells_most(codes: tuple[int | None, ...], code: int | None) -> None:
+def test_the_exit_code_is_the_most_informative_one(codes: tuple[int | None, ...], code: int | None) -> None:
     assert exit_code_of(record(SessionStatus.TERMINATED, codes)) == code
 
 
@@ -122,7 +122,7 @@ def test_the_exit_code_agrees_with_the_result(codes: tuple[int | None, ...], res
     assert exit_code_of(ended(codes, result)) == code
 
 
-def test_an_interactive_session_that_was_put_down_has_ended_well() -> None:
+def test_an_interactive_session_ended_by_its_user_has_succeeded() -> None:
     whole = replace(record(SessionStatus.TERMINATED, (143, 143)), result=SessionResult.SUCCESS)
     assert exit_code_of(whole) == 0
 
@@ -133,7 +133,7 @@ def test_a_session_that_goes_on_has_no_exit_code() -> None:
     assert is_final(record(SessionStatus.CANCELLED))
 
 
-def test_a_story_is_told_line_by_line() -> None:
+def test_a_history_is_converted_entry_by_entry() -> None:
     change = Change("alice", Cause.CONTROLLER, "user-requested", "enough")
     entry = HistoryEntry(2, "running", "terminating", "stop_requested", change, 1000, 2000, times=3)
     line = history_view(record(), [("k0", entry)]).lines[0]

@@ -49,7 +49,7 @@ def test_a_key_is_shown_without_its_token_but_once() -> None:
     assert new_key_view(KEY, "sk-secret").token == "sk-secret"  # noqa: S105  # not a real one
 
 
-def test_the_caller_learns_who_he_is() -> None:
+def test_the_caller_is_shown() -> None:
     view = whoami_view(USER, KEY)
     assert (view.user, view.role, view.domain, view.groups, view.access_key) == (
         "alice",

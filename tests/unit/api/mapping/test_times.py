@@ -1,4 +1,4 @@
-"""Times and durations as people and JSON write them."""
+"""Parses and formats times and durations."""
 
 from __future__ import annotations
 

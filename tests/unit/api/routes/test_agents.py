@@ -10,31 +10,31 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.ports.agent_states import AgentState
 from sokovan.testing.stored_cluster import BY_COORDINATOR
-from tests.unit.api.little_api import LittleApi, member, steward
+from tests.unit.api.api_harness import ApiHarness, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NORTH = member("north")
 
 
-async def change(api: LittleApi, name: str, action: str, **options: Any) -> Any:
+async def change(api: ApiHarness, name: str, action: str, **options: Any) -> Any:
     body = {"action": action, **options.pop("body", {})}
     return await api.call("PATCH", f"/agents/{name}", json=body, **options)
 
 
-async def test_everybody_sees_every_machine(api: LittleApi) -> None:
+async def test_every_user_sees_every_agent(api: ApiHarness) -> None:
     state = AgentState(AgentId("a1"), 1, 1, load={"load_milli": 250})
     await api.dependencies.agents.put(state, ttl_s=60)
-    for user in (NORTH, steward("south"), "root"):
+    for user in (NORTH, domain_admin("south"), "root"):
         page = (await api.get("/agents", user=user)).json()
         assert "a1" in [item["id"] for item in page["items"]]
         view = (await api.get("/agents/a1", user=user)).json()
         assert (view["status"], view["load"], view["connected"]) == ("alive", {"load_milli": 250}, True)
 
 
-async def test_who_a_machine_is_to_the_system_is_told_to_administrators_only(api: LittleApi) -> None:
+async def test_the_identity_of_an_agent_is_shown_to_administrators_only(api: ApiHarness) -> None:
     await api.cluster.agent("trusted", devices=False, labels={"sokovan.identity": "0123", "sokovan.network": "closed"})
-    for user in (NORTH, steward("south")):
+    for user in (NORTH, domain_admin("south")):
         page = (await api.get("/agents?limit=500", user=user)).json()["items"]
         listed = next(item for item in page if item["id"] == "trusted")
         shown = (await api.get("/agents/trusted", user=user)).json()
@@ -42,7 +42,7 @@ async def test_who_a_machine_is_to_the_system_is_told_to_administrators_only(api
     assert (await api.get("/agents/trusted")).json()["labels"]["sokovan.identity"] == "0123"
 
 
-async def test_machines_are_listed_page_by_page_and_by_pool(api: LittleApi) -> None:
+async def test_machines_are_listed_page_by_page_and_by_pool(api: ApiHarness) -> None:
     for number in range(3):
         await api.cluster.agent(f"m{number}", devices=False)
     first = (await api.get("/agents?limit=2")).json()
@@ -52,20 +52,20 @@ async def test_machines_are_listed_page_by_page_and_by_pool(api: LittleApi) -> N
     assert (await api.get("/agents?scaling_group=other")).json()["items"] == []
 
 
-async def test_a_machine_is_drained_and_taken_back(api: LittleApi) -> None:
+async def test_a_machine_is_drained_and_taken_back(api: ApiHarness) -> None:
     await api.cluster.agent("drained", devices=False)
     assert (await change(api, "drained", "drain", body={"reason": "new disks"})).json()["status"] == "draining"
     assert (await change(api, "drained", "drain")).status_code == 200
     assert (await change(api, "drained", "undrain")).json()["status"] == "alive"
-    story = (await api.get("/agents/drained/history")).json()
-    assert [(line["after"], line["code"], line["detail"]) for line in story][1:] == [
+    history = (await api.get("/agents/drained/history")).json()
+    assert [(line["after"], line["code"], line["detail"]) for line in history][1:] == [
         ("draining", "admin-drain", "new disks"),
         ("alive", "admin-undrain", ""),
     ]
     assert ("root", "agent.drain", "drained", "done") in await api.audited()
 
 
-async def test_only_a_lost_machine_is_declared_gone(api: LittleApi) -> None:
+async def test_only_a_lost_machine_is_declared_gone(api: ApiHarness) -> None:
     record = await api.cluster.agent("lost", devices=False)
     refused = await change(api, "lost", "declare-gone")
     assert (refused.status_code, refused.json()["code"]) == (409, "illegal-transition")
@@ -78,15 +78,15 @@ async def test_only_a_lost_machine_is_declared_gone(api: LittleApi) -> None:
     assert (await change(api, "lost", "declare-gone")).json()["status"] == "terminated"
 
 
-async def test_a_change_wakes_the_scheduler(api: LittleApi) -> None:
+async def test_a_change_wakes_the_scheduler(api: ApiHarness) -> None:
     await api.cluster.agent("waking", devices=False)
     await api.dependencies.hints.take("sessions")
     await change(api, "waking", "drain")
     assert await api.dependencies.hints.take("sessions")
 
 
-@pytest.mark.parametrize("user", [NORTH, steward("north")])
-async def test_only_administrators_change_machines(api: LittleApi, user: str) -> None:
+@pytest.mark.parametrize("user", [NORTH, domain_admin("north")])
+async def test_only_administrators_change_machines(api: ApiHarness, user: str) -> None:
     assert (await change(api, "a1", "drain", user=user)).status_code == 403
     assert (await change(api, "nothing", "drain", user=user)).status_code == 403
 
@@ -102,17 +102,17 @@ async def test_only_administrators_change_machines(api: LittleApi, user: str) ->
         ("a%00b", {"action": "drain"}, 404),
     ],
 )
-async def test_a_change_that_is_none_is_refused(api: LittleApi, name: str, body: dict[str, Any], status: int) -> None:
+async def test_a_change_that_is_none_is_refused(api: ApiHarness, name: str, body: dict[str, Any], status: int) -> None:
     answer = await api.call("PATCH", f"/agents/{name}", json=body)
     assert answer.status_code == status
 
 
-async def test_a_machine_that_is_not_there_is_not_found(api: LittleApi) -> None:
+async def test_a_machine_that_is_not_there_is_not_found(api: ApiHarness) -> None:
     for path in ("/agents/nothing", "/agents/nothing/history", "/agents/a%00b"):
         assert (await api.get(path)).status_code == 404
 
 
-async def test_a_machine_may_have_a_name_with_slashes(api: LittleApi) -> None:
+async def test_a_machine_may_have_a_name_with_slashes(api: ApiHarness) -> None:
     await api.cluster.agent("rack/1", devices=False)
     assert (await api.get("/agents/rack/1")).json()["id"] == "rack/1"
     assert (await api.get("/agents/rack/1/history")).status_code == 200

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.little_api import LittleApi, member, steward
+from tests.unit.api.api_harness import ApiHarness, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -25,7 +25,7 @@ ITEMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("path", "body", "change"), ITEMS)
 async def test_an_item_is_made_shown_listed_changed_and_removed(
-    api: LittleApi, path: str, body: dict[str, Any], change: dict[str, Any]
+    api: ApiHarness, path: str, body: dict[str, Any], change: dict[str, Any]
 ) -> None:
     await api.call("PUT", "/policies/small", json={"name": "small"})
     made = await api.call("PUT", f"/{path}", json=body)
@@ -45,7 +45,7 @@ async def test_an_item_is_made_shown_listed_changed_and_removed(
 
 @pytest.mark.parametrize(("path", "body", "change"), ITEMS)
 async def test_users_change_nothing_of_it(
-    api: LittleApi, path: str, body: dict[str, Any], change: dict[str, Any]
+    api: ApiHarness, path: str, body: dict[str, Any], change: dict[str, Any]
 ) -> None:
     assert change
     for method, options in (("PUT", {"json": body}), ("DELETE", {})):
@@ -55,13 +55,13 @@ async def test_users_change_nothing_of_it(
 
 
 @pytest.mark.parametrize("kind", sorted({path.partition("/")[0] for path, _, _ in ITEMS}))
-async def test_a_name_that_is_none_names_nothing(api: LittleApi, kind: str) -> None:
+async def test_a_name_that_is_none_names_nothing(api: ApiHarness, kind: str) -> None:
     for name in ("a%00b", "%20", "a%20b%20c", "-x", "x" * 150):
         assert (await api.get(f"/{kind}/{name}")).status_code == 404
     assert (await api.get(f"/{kind}/{'x' * 201}")).status_code == 422
 
 
-async def test_a_list_is_given_in_pages_by_name(api: LittleApi) -> None:
+async def test_a_list_is_given_in_pages_by_name(api: ApiHarness) -> None:
     for number in range(5):
         await api.call("PUT", f"/policies/page-{number}", json={"name": f"page-{number}"})
     seen: list[str] = []
@@ -76,44 +76,44 @@ async def test_a_list_is_given_in_pages_by_name(api: LittleApi) -> None:
     assert len(seen) == len(set(seen))
 
 
-async def test_the_name_in_the_body_is_the_name_in_the_path(api: LittleApi) -> None:
+async def test_the_name_in_the_body_is_the_name_in_the_path(api: ApiHarness) -> None:
     answer = await api.call("PUT", "/queues/one", json={"name": "two"})
     assert answer.status_code == 422
     assert answer.json()["problems"][0]["where"] == "name"
 
 
-async def test_what_others_refer_to_stays(api: LittleApi) -> None:
+async def test_what_others_refer_to_stays(api: ApiHarness) -> None:
     await api.call("PUT", "/policies/used", json={"name": "used"})
     await api.call("PUT", "/domains/user-of-it", json={"name": "user-of-it", "policy": "used"})
     refused = await api.call("DELETE", "/policies/used")
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
 
 
-async def test_what_refers_to_nothing_is_refused(api: LittleApi) -> None:
+async def test_what_refers_to_nothing_is_refused(api: ApiHarness) -> None:
     answer = await api.call("PUT", "/domains/lonely", json={"name": "lonely", "policy": "unknown"})
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
 
 
-async def test_each_sees_the_owners_that_concern_him(api: LittleApi) -> None:
+async def test_each_user_sees_the_own_owners(api: ApiHarness) -> None:
     async def names(kind: str, user: str) -> set[str]:
         return {item["name"] for item in (await api.get(f"/{kind}?limit=500", user=user)).json()["items"]}
 
     assert await names("users", NORTH) == {NORTH}
-    assert await names("users", steward("north")) == {NORTH, steward("north")}
+    assert await names("users", domain_admin("north")) == {NORTH, domain_admin("north")}
     assert await names("groups", NORTH) == {"north-group"}
     assert await names("domains", NORTH) == {"north"}
-    assert await names("domains", steward("south")) == {"south"}
+    assert await names("domains", domain_admin("south")) == {"south"}
     assert {"north", "south", "west", "default"} <= await names("domains", "root")
     for kind, name in (("users", member("south")), ("groups", "south-group"), ("domains", "south")):
         assert (await api.get(f"/{kind}/{name}", user=NORTH)).status_code == 404
-        assert (await api.get(f"/{kind}/{name}", user=steward("north"))).status_code == 404
+        assert (await api.get(f"/{kind}/{name}", user=domain_admin("north"))).status_code == 404
 
 
 @pytest.mark.parametrize(
     ("kind", "body"),
     [("queues", {}), ("scaling-groups", {}), ("domains", {}), ("groups", {"domain": "default"})],
 )
-async def test_what_everything_counts_on_stays(api: LittleApi, kind: str, body: dict[str, Any]) -> None:
+async def test_what_everything_counts_on_stays(api: ApiHarness, kind: str, body: dict[str, Any]) -> None:
     assert (await api.call("PUT", f"/{kind}/default", json={"name": "default", **body})).status_code in {200, 201}
     refused = await api.call("DELETE", f"/{kind}/default")
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")

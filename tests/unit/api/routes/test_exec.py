@@ -14,8 +14,8 @@ from sokovan.api.routes.exec import next_message, read_request, read_size, send_
 from sokovan.domain.errors import InvalidInput
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.wire.api.execution import FRAME_MAX, ExecRequest
-from tests.unit.api.little_api import LittleApi, Socket, add_key, little_api, member, steward
-from tests.unit.api.talking_agents import EchoExecution
+from tests.unit.api.api_harness import ApiHarness, Socket, add_key, api_harness, domain_admin, member
+from tests.unit.api.fake_agents import EchoExecution
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -33,14 +33,14 @@ async def last(socket: Socket) -> tuple[Any, int]:
         text = json.loads(message["text"]) if message.get("text") is not None else text
 
 
-async def refused(api: LittleApi, path: str, user: str) -> tuple[int, str]:
+async def refused(api: ApiHarness, path: str, user: str) -> tuple[int, str]:
     """The answer to a socket that is not opened."""
     async with api.socket(path, user=user) as socket:
         start, body = await socket.hear(), await socket.hear()
         return start["status"], json.loads(body["body"])["code"]
 
 
-async def test_input_goes_in_output_comes_out_and_the_exit_code_is_last(api: LittleApi) -> None:
+async def test_input_goes_in_output_comes_out_and_the_exit_code_is_last(api: ApiHarness) -> None:
     await api.run("shell", NORTH)
     async with api.socket("/sessions/shell/kernels/0/exec", user=NORTH) as socket:
         assert (await socket.hear())["type"] == "websocket.accept"
@@ -55,7 +55,7 @@ async def test_input_goes_in_output_comes_out_and_the_exit_code_is_last(api: Lit
     assert (NORTH, "session.exec", "shell.0", "done") in await api.audited()
 
 
-async def test_a_terminal_has_a_size_and_may_change_it(api: LittleApi) -> None:
+async def test_a_terminal_has_a_size_and_may_change_it(api: ApiHarness) -> None:
     await api.run("terminal", NORTH)
     async with api.socket("/sessions/terminal/kernels/0/exec", user=NORTH) as socket:
         await socket.hear()
@@ -69,7 +69,7 @@ async def test_a_terminal_has_a_size_and_may_change_it(api: LittleApi) -> None:
         assert execution.size == (10, 20)
 
 
-async def test_who_leaves_ends_the_command(api: LittleApi) -> None:
+async def test_who_leaves_ends_the_command(api: ApiHarness) -> None:
     await api.run("left", NORTH)
     async with api.socket("/sessions/left/kernels/0/exec", user=NORTH) as socket:
         await socket.hear()
@@ -78,16 +78,16 @@ async def test_who_leaves_ends_the_command(api: LittleApi) -> None:
     assert api.agents.executions[-1].ended
 
 
-async def test_a_steward_may_run_a_command_and_a_stranger_may_not(api: LittleApi) -> None:
+async def test_a_domain_admin_may_run_a_command_and_another_user_may_not(api: ApiHarness) -> None:
     await api.run("guarded", NORTH)
     path = "/sessions/guarded/kernels/0/exec"
     assert await refused(api, path, SOUTH) == (404, "not-found")
     assert (await api.audited())[-1][::3] == (SOUTH, "denied")
-    async with api.socket(path, user=steward("north")) as socket:
+    async with api.socket(path, user=domain_admin("north")) as socket:
         assert (await socket.hear())["type"] == "websocket.accept"
 
 
-async def test_only_a_running_kernel_takes_commands(api: LittleApi) -> None:
+async def test_only_a_running_kernel_takes_commands(api: ApiHarness) -> None:
     await api.submit("waits", NORTH)
     assert await refused(api, "/sessions/waits/kernels/0/exec", NORTH) == (409, "conflict")
     assert await refused(api, "/sessions/waits/kernels/5/exec", NORTH) == (404, "not-found")
@@ -109,7 +109,7 @@ async def test_only_a_running_kernel_takes_commands(api: LittleApi) -> None:
         b"\xff",
     ],
 )
-async def test_a_first_message_that_says_nothing_is_refused(api: LittleApi, first: str | bytes) -> None:
+async def test_a_first_message_that_says_nothing_is_refused(api: ApiHarness, first: str | bytes) -> None:
     name = api.cluster.new("x")
     await api.run(name, NORTH)
     before = len(api.agents.executions)
@@ -123,7 +123,7 @@ async def test_a_first_message_that_says_nothing_is_refused(api: LittleApi, firs
 
 
 @pytest.mark.parametrize("later", ["{}", '{"resize": [1]}', '{"resize": [0, 5]}', "nonsense"])
-async def test_a_later_message_that_says_nothing_ends_the_command(api: LittleApi, later: str) -> None:
+async def test_a_later_message_that_says_nothing_ends_the_command(api: ApiHarness, later: str) -> None:
     name = api.cluster.new("x")
     await api.run(name, NORTH)
     async with api.socket(f"/sessions/{name}/kernels/0/exec", user=NORTH) as socket:
@@ -135,7 +135,7 @@ async def test_a_later_message_that_says_nothing_ends_the_command(api: LittleApi
     assert api.agents.executions[-1].ended
 
 
-async def test_a_frame_that_is_too_large_ends_the_command(api: LittleApi) -> None:
+async def test_a_frame_that_is_too_large_ends_the_command(api: ApiHarness) -> None:
     await api.run("flooded", NORTH)
     async with api.socket("/sessions/flooded/kernels/0/exec", user=NORTH) as socket:
         await socket.hear()
@@ -145,7 +145,7 @@ async def test_a_frame_that_is_too_large_ends_the_command(api: LittleApi) -> Non
     assert (problem["code"], code) == ("body-too-large", 1009)
 
 
-async def test_a_revoked_key_ends_the_command(api: LittleApi) -> None:
+async def test_a_revoked_key_ends_the_command(api: ApiHarness) -> None:
     await api.run("revoked", NORTH)
     key = await add_key(api, NORTH, named="short")
     async with api.socket("/sessions/revoked/kernels/0/exec", user="short") as socket:
@@ -159,7 +159,7 @@ async def test_a_revoked_key_ends_the_command(api: LittleApi) -> None:
 
 
 async def test_a_server_that_stops_ends_the_command() -> None:
-    async with little_api() as api:
+    async with api_harness() as api:
         await api.run("stopped", NORTH)
         async with api.socket("/sessions/stopped/kernels/0/exec", user=NORTH) as socket:
             await socket.hear()
@@ -171,7 +171,7 @@ async def test_a_server_that_stops_ends_the_command() -> None:
 
 
 async def test_a_program_that_is_not_there_is_said_with_what_to_do(
-    api: LittleApi, monkeypatch: pytest.MonkeyPatch
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await api.run("bare", NORTH)
 

@@ -6,14 +6,14 @@ import pytest
 
 from sokovan.domain.ids import SessionId
 from sokovan.ports.repositories.verdicts import StoredVerdict
-from tests.unit.api.little_api import ADMIN, LittleApi, member
+from tests.unit.api.api_harness import ADMIN, ApiHarness, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NORTH, SOUTH = member("north"), member("south")
 
 
-async def test_a_plan_says_what_would_become_of_a_session_and_stores_nothing(api: LittleApi) -> None:
+async def test_a_plan_says_what_would_become_of_a_session_and_stores_nothing(api: ApiHarness) -> None:
     body = {"command": ["true"], "resources": {"cpu": 1}}
     plan = (await api.call("POST", "/sessions/plan", json=body, user=NORTH)).json()
     assert (plan["would_start"], plan["code"], plan["placements"]) == ("now", "PLACED", [{"kernel": 0, "agent": "a1"}])
@@ -22,22 +22,27 @@ async def test_a_plan_says_what_would_become_of_a_session_and_stores_nothing(api
     assert (await api.get("/sessions", user=NORTH)).json()["items"] == []
 
 
-async def test_a_plan_of_a_bad_request_is_refused_like_the_request(api: LittleApi) -> None:
+async def test_a_plan_of_a_bad_request_is_refused_like_the_request(api: ApiHarness) -> None:
     answer = await api.call("POST", "/sessions/plan", json={"size": 0, "command": ["x"]}, user=NORTH)
     assert answer.status_code == 422
     assert [one["where"] for one in answer.json()["problems"]] == ["size"]
 
 
-async def test_why_tells_the_reason_to_the_owner_alone(api: LittleApi) -> None:
-    await api.submit("asked", NORTH)
-    verdict = StoredVerdict(SessionId("asked"), "NO_NODES", "there are no machines", "{}")
+async def test_why_shows_the_reason_to_the_owner_only(api: ApiHarness) -> None:
+    await api.submit("waiting", NORTH)
+    verdict = StoredVerdict(SessionId("waiting"), "NO_NODES", "there are no machines", "{}")
     await api.cluster.store.run(lambda unit: unit.verdicts.put([verdict]))
-    why = (await api.get("/sessions/asked/why", user=NORTH)).json()
-    assert (why["session"], why["status"], why["code"], why["verdict"]) == ("asked", "pending", "NO_NODES", "ASK_ADMIN")
-    assert (await api.get("/sessions/asked/why", user=SOUTH)).status_code == 404
+    why = (await api.get("/sessions/waiting/why", user=NORTH)).json()
+    assert (why["session"], why["status"], why["code"], why["verdict"]) == (
+        "waiting",
+        "pending",
+        "NO_NODES",
+        "ASK_ADMIN",
+    )
+    assert (await api.get("/sessions/waiting/why", user=SOUTH)).status_code == 404
 
 
-async def test_what_waits_is_counted_by_reason_among_what_the_caller_sees(api: LittleApi) -> None:
+async def test_what_waits_is_counted_by_reason_among_what_the_caller_sees(api: ApiHarness) -> None:
     for name, owner in (("w-1", NORTH), ("w-2", NORTH), ("w-3", SOUTH)):
         await api.submit(name, owner, queue="counted")
     verdicts = [StoredVerdict(SessionId(name), "FRAGMENTED", "too scattered", "{}") for name in ("w-1", "w-2", "w-3")]
@@ -53,11 +58,11 @@ async def test_what_waits_is_counted_by_reason_among_what_the_caller_sees(api: L
     assert await counted(SOUTH, f"queue=counted&user={NORTH}") == []
 
 
-async def test_a_story_tells_of_the_session_and_its_kernels(api: LittleApi) -> None:
-    await api.run("storied", NORTH)
-    story = (await api.get("/sessions/storied/history", user=NORTH)).json()
-    subjects = {line["subject"] for line in story["lines"]}
-    assert subjects == {"storied", "storied.0"}
-    afters = [line["after"] for line in story["lines"] if line["subject"] == "storied"]
+async def test_a_history_covers_the_session_and_its_kernels(api: ApiHarness) -> None:
+    await api.run("recorded", NORTH)
+    history = (await api.get("/sessions/recorded/history", user=NORTH)).json()
+    subjects = {line["subject"] for line in history["lines"]}
+    assert subjects == {"recorded", "recorded.0"}
+    afters = [line["after"] for line in history["lines"] if line["subject"] == "recorded"]
     assert afters == ["pending", "scheduled", "prepared", "creating", "running"]
-    assert (await api.get("/sessions/storied/history", user=SOUTH)).status_code == 404
+    assert (await api.get("/sessions/recorded/history", user=SOUTH)).status_code == 404

@@ -8,12 +8,12 @@ import pytest
 
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import QueueName
-from tests.unit.api.little_api import LittleApi, member
+from tests.unit.api.api_harness import ApiHarness, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_an_image_is_found_by_its_architecture_too(api: LittleApi) -> None:
+async def test_an_image_is_found_by_its_architecture_too(api: ApiHarness) -> None:
     for architecture in ("x86_64", "aarch64"):
         body = {"name": "repo/a:1", "architecture": architecture}
         query = f"architecture={architecture}"
@@ -26,20 +26,20 @@ async def test_an_image_is_found_by_its_architecture_too(api: LittleApi) -> None
     assert (await api.get("/images/repo/a:1", user=member("north"))).json()["architecture"] == "aarch64"
 
 
-async def test_an_architecture_that_contradicts_the_body_is_refused(api: LittleApi) -> None:
+async def test_an_architecture_that_contradicts_the_body_is_refused(api: ApiHarness) -> None:
     answer = await api.call("PUT", "/images/b?architecture=aarch64", json={"name": "b"})
     assert answer.status_code == 422
     assert (await api.get("/images/b")).status_code == 404
 
 
-async def test_what_the_wire_does_not_have_stays_as_it_was(api: LittleApi) -> None:
+async def test_what_the_wire_does_not_have_stays_as_it_was(api: ApiHarness) -> None:
     await api.cluster.put(Queue(QueueName("kept"), reclaimable=False))
     await api.call("PUT", "/queues/kept", json={"name": "kept", "weight": 5})
     stored = await api.cluster.store.read(lambda unit: unit.catalog.get(Queue, "kept"))
     assert (stored.weight, stored.reclaimable) == (5, False)
 
 
-async def test_queues_form_a_tree(api: LittleApi) -> None:
+async def test_queues_form_a_tree(api: ApiHarness) -> None:
     await api.call("PUT", "/queues/parent", json={"name": "parent"})
     await api.call("PUT", "/queues/child", json={"name": "child", "parent": "parent"})
     circle = await api.call("PUT", "/queues/parent", json={"name": "parent", "parent": "child"})
@@ -66,14 +66,14 @@ async def test_queues_form_a_tree(api: LittleApi) -> None:
         ({"known_slots": ["CPU"]}, "invalid-slots"),
     ],
 )
-async def test_a_pool_that_no_cycle_could_run_is_refused(api: LittleApi, options: dict[str, Any], code: str) -> None:
+async def test_a_pool_that_no_cycle_could_run_is_refused(api: ApiHarness, options: dict[str, Any], code: str) -> None:
     answer = await api.call("PUT", "/scaling-groups/bad", json={"name": "bad", **options})
     assert (answer.status_code, answer.json()["code"]) == (422, code)
     assert (await api.get("/scaling-groups/bad")).status_code == 404
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", '[{"a": 1e999}]'])
-async def test_a_number_that_json_does_not_have_is_not_kept_as_nothing(api: LittleApi, number: str) -> None:
+async def test_a_number_that_json_does_not_have_is_not_kept_as_nothing(api: ApiHarness, number: str) -> None:
     content = '{"name": "endless", "scheduler_opts": {"own": ' + number + "}}"
     headers = {"content-type": "application/json"}
     answer = await api.call("PUT", "/scaling-groups/endless", content=content, headers=headers)
@@ -81,11 +81,11 @@ async def test_a_number_that_json_does_not_have_is_not_kept_as_nothing(api: Litt
     assert (await api.get("/scaling-groups/endless")).status_code == 404
 
 
-async def test_a_pool_may_choose_its_policy(api: LittleApi) -> None:
+async def test_a_pool_may_choose_its_policy(api: ApiHarness) -> None:
     body = {"name": "fair", "scheduler": "drf", "scheduler_opts": {"agent_selector": "dispersed", "own": [1]}}
     assert (await api.call("PUT", "/scaling-groups/fair", json=body)).status_code == 201
     assert (await api.get("/scaling-groups/fair")).json()["scheduler_opts"] == body["scheduler_opts"]
 
 
-async def test_a_pool_with_machines_stays(api: LittleApi) -> None:
+async def test_a_pool_with_machines_stays(api: ApiHarness) -> None:
     assert (await api.call("DELETE", "/scaling-groups/default")).status_code == 409

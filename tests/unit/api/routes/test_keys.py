@@ -11,18 +11,18 @@ import sqlalchemy as sa
 from sokovan.domain.ids import AccessKey
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.tenancy import Keypair, Role, User
-from tests.unit.api.little_api import ADMIN, LittleApi, add_key, member, steward
+from tests.unit.api.api_harness import ADMIN, ApiHarness, add_key, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-NORTH, SOUTH, STEWARD = member("north"), member("south"), steward("north")
+NORTH, SOUTH, DOMAIN_ADMIN = member("north"), member("south"), domain_admin("north")
 
 
-async def make(api: LittleApi, owner: str, user: str, **fields: Any) -> Any:
+async def make(api: ApiHarness, owner: str, user: str, **fields: Any) -> Any:
     return await api.call("POST", "/keys", json={"user": owner, **fields}, user=user)
 
 
-async def test_a_new_key_opens_at_once_and_its_token_is_shown_this_once(api: LittleApi) -> None:
+async def test_a_new_key_opens_at_once_and_its_token_is_shown_this_once(api: ApiHarness) -> None:
     answer = await make(api, NORTH, NORTH)
     key = answer.json()
     assert answer.status_code == 201
@@ -35,7 +35,7 @@ async def test_a_new_key_opens_at_once_and_its_token_is_shown_this_once(api: Lit
     assert all("token" not in one for one in listed)
 
 
-async def test_the_store_holds_nothing_that_opens(api: LittleApi) -> None:
+async def test_the_store_holds_nothing_that_opens(api: ApiHarness) -> None:
     token = (await make(api, NORTH, NORTH)).json()["token"]
     secret = token.rpartition(".")[2]
 
@@ -50,35 +50,35 @@ async def test_the_store_holds_nothing_that_opens(api: LittleApi) -> None:
     assert secret not in everything
 
 
-async def test_each_sees_his_own_keys_or_those_he_administers(api: LittleApi) -> None:
+async def test_each_user_sees_own_keys_or_administered_ones(api: ApiHarness) -> None:
     async def owners(user: str) -> set[str]:
         return {one["user"] for one in (await api.get("/keys?limit=500", user=user)).json()["items"]}
 
     assert await owners(NORTH) == {NORTH}
-    assert await owners(STEWARD) == {NORTH, STEWARD}
+    assert await owners(DOMAIN_ADMIN) == {NORTH, DOMAIN_ADMIN}
     assert {ADMIN, NORTH, SOUTH} <= await owners(ADMIN)
 
 
-async def test_a_key_is_made_for_oneself_or_for_whom_one_administers(api: LittleApi) -> None:
-    assert (await make(api, NORTH, STEWARD)).status_code == 201
+async def test_a_key_is_made_for_oneself_or_for_whom_one_administers(api: ApiHarness) -> None:
+    assert (await make(api, NORTH, DOMAIN_ADMIN)).status_code == 201
     assert (await make(api, SOUTH, ADMIN)).status_code == 201
     assert (await make(api, SOUTH, NORTH)).status_code == 404
-    assert (await make(api, STEWARD, NORTH)).status_code == 404
-    assert (await make(api, SOUTH, STEWARD)).status_code == 404
+    assert (await make(api, DOMAIN_ADMIN, NORTH)).status_code == 404
+    assert (await make(api, SOUTH, DOMAIN_ADMIN)).status_code == 404
     assert (await make(api, "nobody", ADMIN)).status_code == 404
     assert (await make(api, "a\x00b", ADMIN)).status_code == 404
 
 
-async def test_nobody_makes_a_key_of_somebody_above_him(api: LittleApi) -> None:
+async def test_no_user_creates_a_key_for_a_higher_role(api: ApiHarness) -> None:
     await api.cluster.put(User("boss", "north", role=Role.ADMIN))
     await add_key(api, "boss")
-    refused = await make(api, "boss", STEWARD)
+    refused = await make(api, "boss", DOMAIN_ADMIN)
     assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
-    assert (await api.call("DELETE", f"/keys/{api.keys['boss']}", user=STEWARD)).status_code == 403
+    assert (await api.call("DELETE", f"/keys/{api.keys['boss']}", user=DOMAIN_ADMIN)).status_code == 403
     assert (await api.get("/whoami", user="boss")).status_code == 200
 
 
-async def test_a_user_cannot_shed_the_limits_of_his_key(api: LittleApi) -> None:
+async def test_a_user_cannot_escape_the_limits_of_the_own_key(api: ApiHarness) -> None:
     await api.cluster.put(ResourcePolicy("tight"), ResourcePolicy("loose"))
     await add_key(api, NORTH, named="tied")
     await api.cluster.put(Keypair(api.keys["tied"], NORTH, policy="tight"))
@@ -87,25 +87,25 @@ async def test_a_user_cannot_shed_the_limits_of_his_key(api: LittleApi) -> None:
     assert (await make(api, NORTH, "tied", policy="loose")).status_code == 403
 
 
-async def test_only_an_administrator_of_everything_chooses_the_limits_of_a_key(api: LittleApi) -> None:
+async def test_only_an_administrator_of_everything_chooses_the_limits_of_a_key(api: ApiHarness) -> None:
     await api.cluster.put(ResourcePolicy("snug"), ResourcePolicy("wide"))
-    await add_key(api, STEWARD, named="tied-steward")
-    await api.cluster.put(Keypair(api.keys["tied-steward"], STEWARD, policy="snug"))
-    for owner in (STEWARD, NORTH):
-        assert (await make(api, owner, "tied-steward")).json()["policy"] == "snug"
-        assert (await make(api, owner, "tied-steward", policy="wide")).status_code == 403
+    await add_key(api, DOMAIN_ADMIN, named="tied-domain_admin")
+    await api.cluster.put(Keypair(api.keys["tied-domain_admin"], DOMAIN_ADMIN, policy="snug"))
+    for owner in (DOMAIN_ADMIN, NORTH):
+        assert (await make(api, owner, "tied-domain_admin")).json()["policy"] == "snug"
+        assert (await make(api, owner, "tied-domain_admin", policy="wide")).status_code == 403
     assert (await make(api, NORTH, ADMIN, policy="wide")).json()["policy"] == "wide"
     assert (await make(api, NORTH, ADMIN)).json()["policy"] is None
     assert (await make(api, NORTH, ADMIN, policy="unknown")).status_code == 404
 
 
-async def test_a_user_has_a_bounded_number_of_keys(api: LittleApi, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_user_has_a_bounded_number_of_keys(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sokovan.api.routes.keys.KEYS_MAX", 1)
     refused = await make(api, SOUTH, SOUTH)
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
 
 
-async def test_a_revoked_key_is_refused_and_forgotten(api: LittleApi) -> None:
+async def test_a_revoked_key_is_refused_and_forgotten(api: ApiHarness) -> None:
     key = await add_key(api, NORTH, named="doomed")
     assert (await api.get("/whoami", user="doomed")).status_code == 200
     assert (await api.call("DELETE", f"/keys/{key}", user="doomed")).status_code == 204
@@ -113,14 +113,14 @@ async def test_a_revoked_key_is_refused_and_forgotten(api: LittleApi) -> None:
     assert (await api.call("DELETE", f"/keys/{key}", user=NORTH)).status_code == 404
 
 
-async def test_nobody_revokes_others_keys(api: LittleApi) -> None:
-    for user in (NORTH, STEWARD):
+async def test_no_user_revokes_keys_of_others(api: ApiHarness) -> None:
+    for user in (NORTH, DOMAIN_ADMIN):
         assert (await api.call("DELETE", f"/keys/{api.keys[SOUTH]}", user=user)).status_code == 404
     assert (await api.get("/whoami", user=SOUTH)).status_code == 200
     assert (await api.call("DELETE", "/keys/a%00b", user=NORTH)).status_code == 404
 
 
-async def test_making_and_revoking_is_written_down_without_the_secret(api: LittleApi) -> None:
+async def test_making_and_revoking_is_written_down_without_the_secret(api: ApiHarness) -> None:
     key = (await make(api, NORTH, NORTH)).json()
     await api.call("DELETE", f"/keys/{key['access_key']}", user=NORTH)
     trail = await api.audited()

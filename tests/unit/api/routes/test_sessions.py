@@ -12,7 +12,7 @@ from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR
-from tests.unit.api.little_api import ADMIN, LittleApi, member, steward
+from tests.unit.api.api_harness import ADMIN, ApiHarness, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -20,7 +20,7 @@ NORTH, SOUTH = member("north"), member("south")
 BODY: dict[str, Any] = {"command": ["python", "train.py"], "resources": {"cpu": 1, "mem": "1Gi"}}
 
 
-async def ids(api: LittleApi, query: str = "", user: str = NORTH) -> list[str]:
+async def ids(api: ApiHarness, query: str = "", user: str = NORTH) -> list[str]:
     """The ids on every page."""
     found: list[str] = []
     cursor = ""
@@ -32,7 +32,7 @@ async def ids(api: LittleApi, query: str = "", user: str = NORTH) -> list[str]:
         cursor = f"&cursor={page['next']}"
 
 
-async def test_a_session_is_submitted_and_says_where_it_is(api: LittleApi) -> None:
+async def test_a_session_is_submitted_and_says_where_it_is(api: ApiHarness) -> None:
     answer = await api.call("POST", "/sessions", json={**BODY, "name": "submitted"}, user=NORTH)
     view = answer.json()
     assert answer.status_code == 201
@@ -42,7 +42,7 @@ async def test_a_session_is_submitted_and_says_where_it_is(api: LittleApi) -> No
     assert (await api.get(answer.headers["location"], bare=True, user=NORTH)).json()["id"] == view["id"]
 
 
-async def test_the_same_key_with_the_same_body_is_the_same_session(api: LittleApi) -> None:
+async def test_the_same_key_with_the_same_body_is_the_same_session(api: ApiHarness) -> None:
     headers = {"idempotency-key": "once"}
     first = await api.call("POST", "/sessions", json=BODY, user=NORTH, headers=headers)
     again = await api.call("POST", "/sessions", json=BODY, user=NORTH, headers=headers)
@@ -50,14 +50,14 @@ async def test_the_same_key_with_the_same_body_is_the_same_session(api: LittleAp
     assert first.json()["id"] == again.json()["id"]
 
 
-async def test_the_same_key_with_another_body_is_refused(api: LittleApi) -> None:
+async def test_the_same_key_with_another_body_is_refused(api: ApiHarness) -> None:
     headers = {"idempotency-key": "twice"}
     await api.call("POST", "/sessions", json=BODY, user=NORTH, headers=headers)
     other = await api.call("POST", "/sessions", json={**BODY, "size": 2}, user=NORTH, headers=headers)
     assert (other.status_code, other.json()["code"]) == (422, "idempotency-conflict")
 
 
-async def test_a_key_belongs_to_who_sent_it(api: LittleApi) -> None:
+async def test_a_key_belongs_to_who_sent_it(api: ApiHarness) -> None:
     headers = {"idempotency-key": "shared"}
     mine = await api.call("POST", "/sessions", json=BODY, user=NORTH, headers=headers)
     yours = await api.call("POST", "/sessions", json={**BODY, "size": 2}, user=SOUTH, headers=headers)
@@ -65,12 +65,12 @@ async def test_a_key_belongs_to_who_sent_it(api: LittleApi) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 129, "é"])
-async def test_a_key_that_is_none_is_refused(api: LittleApi, key: str) -> None:
+async def test_a_key_that_is_none_is_refused(api: ApiHarness, key: str) -> None:
     answer = await api.call("POST", "/sessions", json=BODY, headers={"idempotency-key": key.encode("latin-1")})
     assert answer.status_code == 422
 
 
-async def test_a_session_is_found_by_id_name_and_unique_beginning(api: LittleApi) -> None:
+async def test_a_session_is_found_by_id_name_and_unique_beginning(api: ApiHarness) -> None:
     await api.submit("lookup-1", NORTH, called="findable-one")
     await api.submit("lookup-2", NORTH, called="findable-two")
     for ref in ("lookup-1", "findable-one", "findable-o"):
@@ -80,7 +80,7 @@ async def test_a_session_is_found_by_id_name_and_unique_beginning(api: LittleApi
     assert (await api.get("/sessions/lookup-1", user=SOUTH)).status_code == 404
 
 
-async def test_a_waiting_session_says_why(api: LittleApi) -> None:
+async def test_a_waiting_session_says_why(api: ApiHarness) -> None:
     await api.submit("reasoned", NORTH)
     verdict = StoredVerdict(SessionId("reasoned"), "NO_NODES", "there are no machines", "{}")
     await api.cluster.store.run(lambda unit: unit.verdicts.put([verdict]))
@@ -90,21 +90,21 @@ async def test_a_waiting_session_says_why(api: LittleApi) -> None:
     assert listed == view
 
 
-async def test_a_session_that_waits_for_its_image_says_how_far_it_is(api: LittleApi) -> None:
+async def test_a_session_that_waits_for_its_image_says_how_far_it_is(api: ApiHarness) -> None:
     await api.submit("pulls", NORTH)
     await api.cluster.agent("puller")
     await api.cluster.place("pulls", "puller")
     await api.cluster.move("pulls", KernelTrigger.PREPARATION_STARTED, BY_COORDINATOR)
     await api.cluster.move("pulls", KernelTrigger.PULL_STARTED, BY_AGENT)
     assert (await api.get("/sessions/pulls", user=NORTH)).json()["reason"] is None
-    words = replace(BY_COORDINATOR, code="pulling", detail="venv:tiny: Collecting numpy")
-    await api.cluster.store.run(lambda unit: unit.sessions.note([SessionId("pulls")], words))
+    progress = replace(BY_COORDINATOR, code="pulling", detail="venv:tiny: Collecting numpy")
+    await api.cluster.store.run(lambda unit: unit.sessions.note([SessionId("pulls")], progress))
     view = (await api.get("/sessions/pulls", user=NORTH)).json()
-    assert (view["status"], view["reason"], view["reason_detail"]) == ("pulling", "pulling", words.detail)
+    assert (view["status"], view["reason"], view["reason_detail"]) == ("pulling", "pulling", progress.detail)
     assert (await api.get("/sessions?name=pulls", user=NORTH)).json()["items"] == [view]
 
 
-async def test_a_list_has_the_newest_first_and_goes_on_by_its_cursor(api: LittleApi) -> None:
+async def test_a_list_has_the_newest_first_and_goes_on_by_its_cursor(api: ApiHarness) -> None:
     for number in range(5):
         await api.submit(f"paged-{number}", NORTH, queue="paging")
     newest_first = [f"paged-{number}" for number in (4, 3, 2, 1, 0)]
@@ -112,7 +112,7 @@ async def test_a_list_has_the_newest_first_and_goes_on_by_its_cursor(api: Little
         assert await ids(api, f"queue=paging&limit={limit}") == newest_first
 
 
-async def test_a_list_is_filtered_by_what_is_asked(api: LittleApi) -> None:
+async def test_a_list_is_filtered_by_its_parameters(api: ApiHarness) -> None:
     await api.submit("filter-a", NORTH, queue="filtering", called="same")
     await api.run("filter-b", NORTH, queue="filtering")
     assert await ids(api, "queue=filtering&status=running") == ["filter-b"]
@@ -123,22 +123,22 @@ async def test_a_list_is_filtered_by_what_is_asked(api: LittleApi) -> None:
     assert await ids(api, "queue=filtering&scaling_group=default") == ["filter-b", "filter-a"]
 
 
-async def test_nobody_sees_others_sessions_with_any_filter_or_cursor(api: LittleApi) -> None:
+async def test_no_filter_or_cursor_shows_sessions_of_others(api: ApiHarness) -> None:
     await api.submit("secret-north", NORTH, queue="leaks")
     await api.submit("secret-south", SOUTH, queue="leaks")
     assert await ids(api, "queue=leaks") == ["secret-north"]
     assert await ids(api, f"queue=leaks&user={SOUTH}") == []
     assert await ids(api, "queue=leaks&group=south-group") == []
     assert await ids(api, "queue=leaks&name=secret-south") == []
-    assert await ids(api, "queue=leaks", user=steward("south")) == ["secret-south"]
-    assert await ids(api, f"queue=leaks&user={NORTH}", user=steward("south")) == []
+    assert await ids(api, "queue=leaks", user=domain_admin("south")) == ["secret-south"]
+    assert await ids(api, f"queue=leaks&user={NORTH}", user=domain_admin("south")) == []
     assert await ids(api, "queue=leaks", user=ADMIN) == ["secret-south", "secret-north"]
     cursor = (await api.get("/sessions?queue=leaks&limit=1", user=ADMIN)).json()["next"]
     page = await api.get(f"/sessions?queue=leaks&cursor={cursor}", user=SOUTH)
     assert page.json()["items"] == []
 
 
-async def test_an_administrator_may_list_his_own_alone(api: LittleApi) -> None:
+async def test_an_administrator_may_list_own_sessions_only(api: ApiHarness) -> None:
     await api.submit("not-mine", NORTH, queue="mine")
     assert await ids(api, "queue=mine", user=ADMIN) == ["not-mine"]
     assert await ids(api, "queue=mine&mine=true", user=ADMIN) == []
@@ -165,23 +165,23 @@ async def test_an_administrator_may_list_his_own_alone(api: LittleApi) -> None:
         "name=" + "x" * 129,
     ],
 )
-async def test_a_filter_that_is_none_is_refused(api: LittleApi, query: str) -> None:
+async def test_a_filter_that_is_none_is_refused(api: ApiHarness, query: str) -> None:
     answer = await api.get(f"/sessions?{query}", user=NORTH)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
     assert answer.json()["problems"][0]["where"].startswith("query/")
 
 
-async def test_ending_a_session_is_a_wish_that_is_taken(api: LittleApi) -> None:
+async def test_ending_a_session_sets_its_goal(api: ApiHarness) -> None:
     await api.run("ending", NORTH)
     answer = await api.call("DELETE", "/sessions/ending?reason=enough", user=NORTH)
     assert (answer.status_code, answer.json()["status"], answer.json()["goal"]) == (202, "terminating", "stop")
     again = await api.call("DELETE", "/sessions/ending", user=NORTH)
     assert (again.status_code, again.json()["version"]) == (202, answer.json()["version"])
-    forced = await api.call("DELETE", "/sessions/ending?forced=true", user=steward("north"))
+    forced = await api.call("DELETE", "/sessions/ending?forced=true", user=domain_admin("north"))
     assert (forced.json()["status"], forced.json()["goal"]) == ("terminated", "force")
 
 
-async def test_only_a_waiting_session_is_cancelled(api: LittleApi) -> None:
+async def test_only_a_waiting_session_is_cancelled(api: ApiHarness) -> None:
     await api.submit("waiting", NORTH)
     await api.run("started", NORTH)
     cancelled = await api.call("POST", "/sessions/waiting/cancel", user=NORTH)
@@ -191,15 +191,15 @@ async def test_only_a_waiting_session_is_cancelled(api: LittleApi) -> None:
     assert (await api.cluster.session("started")).status is SessionStatus.RUNNING
 
 
-async def test_nobody_ends_others_sessions(api: LittleApi) -> None:
+async def test_no_user_ends_sessions_of_others(api: ApiHarness) -> None:
     await api.run("precious", NORTH)
-    for user in (SOUTH, steward("south")):
+    for user in (SOUTH, domain_admin("south")):
         assert (await api.call("DELETE", "/sessions/precious", user=user)).status_code == 404
         assert (await api.call("POST", "/sessions/precious/cancel", user=user)).status_code == 404
     assert (await api.cluster.session("precious")).status is SessionStatus.RUNNING
 
 
-async def test_the_kernels_of_a_session_are_listed(api: LittleApi) -> None:
+async def test_the_kernels_of_a_session_are_listed(api: ApiHarness) -> None:
     await api.run("many", NORTH, kernels=3)
     kernels = (await api.get("/sessions/many/kernels", user=NORTH)).json()
     assert [(one["index"], one["role"], one["status"], one["agent"]) for one in kernels] == [

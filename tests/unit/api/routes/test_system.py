@@ -10,12 +10,12 @@ import pytest
 
 from sokovan import __version__
 from sokovan.domain.errors import StoreUnavailable
-from tests.unit.api.little_api import LittleApi, member, steward
+from tests.unit.api.api_harness import ApiHarness, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_alive_ready_and_healthy(api: LittleApi) -> None:
+async def test_alive_ready_and_healthy(api: ApiHarness) -> None:
     assert (await api.get("/livez", user=None)).text == "ok\n"
     ready = await api.get("/readyz", user=member("north"))
     assert (ready.status_code, ready.json()["status"]) == (200, "ok")
@@ -24,7 +24,7 @@ async def test_alive_ready_and_healthy(api: LittleApi) -> None:
     assert health["parts"] == {"api": "ok", "store": "ok", "manager": "ok", "agents": "0 heard of lately"}
 
 
-async def test_not_ready_while_the_store_is_away(api: LittleApi, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_not_ready_while_the_store_is_away(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     await api.get("/whoami")
     real = api.cluster.store.read
     calls = 0
@@ -57,7 +57,7 @@ async def _closed() -> object:
 
 @pytest.mark.parametrize("fresh", [_never, _closed])
 async def test_not_ready_while_the_manager_does_not_answer(
-    api: LittleApi, monkeypatch: pytest.MonkeyPatch, fresh: Callable[[], Awaitable[object]]
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch, fresh: Callable[[], Awaitable[object]]
 ) -> None:
     monkeypatch.setattr("sokovan.api.routes.system.CHECK_S", 0.05)
     monkeypatch.setattr(api.dependencies.agents, "fresh", fresh)
@@ -67,25 +67,25 @@ async def test_not_ready_while_the_manager_does_not_answer(
         assert answer.json()["parts"] == {"api": "ok", "store": "ok", "manager": "unreachable", "agents": "unknown"}
 
 
-async def test_figures_are_for_administrators(api: LittleApi) -> None:
+async def test_figures_are_for_administrators(api: ApiHarness) -> None:
     answer = await api.get("/metrics")
     assert (answer.status_code, answer.text) == (200, "sokovan_up 1\n")
     assert answer.headers["content-type"].startswith("text/plain")
-    for user in (member("north"), steward("north")):
+    for user in (member("north"), domain_admin("north")):
         assert (await api.get("/metrics", user=user)).status_code == 403
 
 
-async def test_a_caller_learns_who_he_is(api: LittleApi) -> None:
-    assert (await api.get("/whoami", user=steward("west"))).json() == {
-        "user": steward("west"),
+async def test_whoami_shows_the_caller(api: ApiHarness) -> None:
+    assert (await api.get("/whoami", user=domain_admin("west"))).json() == {
+        "user": domain_admin("west"),
         "role": "domain-admin",
         "domain": "west",
         "groups": ["west-group"],
-        "access_key": api.keys[steward("west")],
+        "access_key": api.keys[domain_admin("west")],
     }
 
 
-async def test_the_document_is_given_to_whoever_has_a_key(api: LittleApi) -> None:
+async def test_the_document_is_given_to_every_key(api: ApiHarness) -> None:
     answer = await api.get("/openapi.json", user=member("north"))
     assert answer.json()["openapi"].startswith("3.1")
     assert answer.json()["info"]["version"] == __version__

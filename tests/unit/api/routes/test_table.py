@@ -13,7 +13,7 @@ from sokovan.sdk.core.calls import Call, Nothing
 from sokovan.sdk.core.catalog_calls import DOMAINS, GROUPS, IMAGES, POLICIES, QUEUES, SCALING_GROUPS, USERS
 from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.wire.api.sessions import SessionBody
-from tests.unit.api.little_api import LittleApi
+from tests.unit.api.api_harness import ApiHarness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -78,7 +78,7 @@ CALLS: list[Call[Any]] = [
 CATALOG = ("scaling-groups", "queues", "images", "domains", "groups", "users", "policies")
 
 
-async def test_every_promised_operation_is_there_and_no_other(api: LittleApi) -> None:
+async def test_every_promised_operation_is_there_and_no_other(api: ApiHarness) -> None:
     promised = set(PROMISED.split("\n")[1:-1])
     for kind in CATALOG:
         one = f"/api/v1/{kind}/{{name:path}}"
@@ -88,7 +88,7 @@ async def test_every_promised_operation_is_there_and_no_other(api: LittleApi) ->
     assert len(found) == len(set(found))
 
 
-async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: LittleApi) -> None:
+async def test_an_exact_path_is_tried_before_one_that_takes_any_name(api: ApiHarness) -> None:
     paths = [one.path for one in every_operation(api.app.state.context, dict)]
     for exact, general in (
         ("/api/v1/sessions/plan", "/api/v1/sessions/{ref}"),
@@ -104,7 +104,7 @@ def pattern_of(path: str) -> re.Pattern[str]:
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.method} {call.path}")
-async def test_the_client_reads_every_answer_as_what_the_server_gives(api: LittleApi, call: Call[Any]) -> None:
+async def test_the_client_reads_every_answer_as_what_the_server_gives(api: ApiHarness, call: Call[Any]) -> None:
     operations = every_operation(api.app.state.context, dict)
     met = [one for one in operations if one.method == call.method and pattern_of(one.path).fullmatch(call.path)]
     assert met[0].answer == (None if call.answer is Nothing else call.answer)

@@ -1,4 +1,4 @@
-"""Owners over HTTP: nobody gives away more than he has."""
+"""Routes of domains, groups, users and policies."""
 
 from __future__ import annotations
 
@@ -7,71 +7,73 @@ from typing import Any
 import pytest
 
 from sokovan.domain.tenancy import Role, User
-from tests.unit.api.little_api import ADMIN, LittleApi, add_key, member, steward
+from tests.unit.api.api_harness import ADMIN, ApiHarness, add_key, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-NORTH, STEWARD = member("north"), steward("north")
+NORTH, DOMAIN_ADMIN = member("north"), domain_admin("north")
 
 
-async def put_user(api: LittleApi, name: str, user: str = STEWARD, **fields: Any) -> int:
+async def put_user(api: ApiHarness, name: str, user: str = DOMAIN_ADMIN, **fields: Any) -> int:
     body = {"name": name, "domain": "north", **fields}
     return (await api.call("PUT", f"/users/{name}", json=body, user=user)).status_code
 
 
-async def test_a_steward_makes_users_and_groups_of_his_domain(api: LittleApi) -> None:
+async def test_a_domain_admin_creates_users_and_groups_of_the_own_domain(api: ApiHarness) -> None:
     assert await put_user(api, "ann") == 201
     assert await put_user(api, "ben", role="domain-admin", groups=["north-group"]) == 201
     body = {"name": "north-lab", "domain": "north"}
-    assert (await api.call("PUT", "/groups/north-lab", json=body, user=STEWARD)).status_code == 201
+    assert (await api.call("PUT", "/groups/north-lab", json=body, user=DOMAIN_ADMIN)).status_code == 201
     assert await put_user(api, "ann", groups=["north-lab"]) == 200
-    assert (await api.call("DELETE", "/users/ben", user=STEWARD)).status_code == 204
+    assert (await api.call("DELETE", "/users/ben", user=DOMAIN_ADMIN)).status_code == 204
 
 
-async def test_a_steward_grants_no_more_than_he_holds(api: LittleApi) -> None:
+async def test_a_domain_admin_grants_no_higher_role(api: ApiHarness) -> None:
     assert await put_user(api, "usurper", role="admin") == 403
     assert await put_user(api, NORTH, role="admin") == 403
     assert (await api.get(f"/users/{NORTH}")).json()["role"] == "user"
     assert (await api.get("/users/usurper")).status_code == 404
 
 
-async def test_a_steward_reaches_into_no_other_domain(api: LittleApi) -> None:
+async def test_a_domain_admin_has_no_access_to_other_domains(api: ApiHarness) -> None:
     assert await put_user(api, "spy", domain="south") == 404
     assert await put_user(api, member("south")) == 404
     assert await put_user(api, "spy", groups=["south-group"]) == 404
     body = {"name": "outpost", "domain": "south"}
-    assert (await api.call("PUT", "/groups/outpost", json=body, user=STEWARD)).status_code == 404
-    assert (await api.call("PUT", "/groups/south-group", json={**body, "name": "south-group"}, user=STEWARD)).is_error
-    assert (await api.call("DELETE", "/groups/south-group", user=STEWARD)).status_code == 404
-    assert (await api.call("DELETE", f"/users/{member('south')}", user=STEWARD)).status_code == 404
+    assert (await api.call("PUT", "/groups/outpost", json=body, user=DOMAIN_ADMIN)).status_code == 404
+    assert (
+        await api.call("PUT", "/groups/south-group", json={**body, "name": "south-group"}, user=DOMAIN_ADMIN)
+    ).is_error
+    assert (await api.call("DELETE", "/groups/south-group", user=DOMAIN_ADMIN)).status_code == 404
+    assert (await api.call("DELETE", f"/users/{member('south')}", user=DOMAIN_ADMIN)).status_code == 404
     assert (await api.get(f"/users/{member('south')}")).json()["domain"] == "south"
 
 
-async def test_a_steward_does_not_touch_an_administrator_of_his_domain(api: LittleApi) -> None:
+async def test_a_domain_admin_does_not_change_an_administrator_of_the_own_domain(api: ApiHarness) -> None:
     await api.cluster.put(User("chief", "north", role=Role.ADMIN))
     assert await put_user(api, "chief") == 403
-    assert (await api.call("DELETE", "/users/chief", user=STEWARD)).status_code == 403
+    assert (await api.call("DELETE", "/users/chief", user=DOMAIN_ADMIN)).status_code == 403
     assert (await api.get("/users/chief")).json()["role"] == "admin"
 
 
-async def test_a_group_does_not_move_to_another_domain(api: LittleApi) -> None:
+async def test_a_group_does_not_move_to_another_domain(api: ApiHarness) -> None:
     await api.call("PUT", "/groups/settled", json={"name": "settled", "domain": "north"})
     moved = await api.call("PUT", "/groups/settled", json={"name": "settled", "domain": "south"})
     assert (moved.status_code, moved.json()["code"]) == (409, "conflict")
 
 
-async def test_a_group_of_another_domain_takes_no_members(api: LittleApi) -> None:
+async def test_a_group_of_another_domain_takes_no_members(api: ApiHarness) -> None:
     assert await put_user(api, "mixed", user=ADMIN, groups=["south-group"]) == 404
 
 
-async def test_nobody_takes_away_his_own_role(api: LittleApi) -> None:
+async def test_no_user_removes_the_own_role(api: ApiHarness) -> None:
     body = {"name": ADMIN, "domain": "default"}
     assert (await api.call("PUT", f"/users/{ADMIN}", json=body)).status_code == 409
     assert (await api.call("DELETE", f"/users/{ADMIN}")).status_code == 409
     assert (await api.get("/whoami")).json()["role"] == "admin"
 
 
-async def test_a_new_role_counts_from_the_next_request_on(api: LittleApi) -> None:
+async def test_a_new_role_counts_from_the_next_request_on(api: ApiHarness) -> None:
     await api.cluster.put(User("riser", "north"))
     await add_key(api, "riser")
     assert (await api.get("/metrics", user="riser")).status_code == 403
@@ -79,7 +81,7 @@ async def test_a_new_role_counts_from_the_next_request_on(api: LittleApi) -> Non
     assert (await api.get("/metrics", user="riser")).status_code == 200
 
 
-async def test_domains_and_policies_are_for_administrators(api: LittleApi) -> None:
+async def test_domains_and_policies_are_for_administrators(api: ApiHarness) -> None:
     for path in ("domains/north", "policies/any"):
         body = {"name": path.partition("/")[2]}
-        assert (await api.call("PUT", f"/{path}", json=body, user=STEWARD)).status_code == 403
+        assert (await api.call("PUT", f"/{path}", json=body, user=DOMAIN_ADMIN)).status_code == 403

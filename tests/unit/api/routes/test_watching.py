@@ -16,7 +16,7 @@ from sokovan.ports.events import Delivery
 from sokovan.scheduling.trace import Code, Verdict
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import BY_AGENT
-from tests.unit.api.little_api import ADMIN, LittleApi, Stream, little_api, member, quick, steward
+from tests.unit.api.api_harness import ADMIN, ApiHarness, Stream, api_harness, domain_admin, member, quick
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,9 +24,9 @@ NORTH, SOUTH = member("north"), member("south")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def api() -> AsyncIterator[LittleApi]:
+async def api() -> AsyncIterator[ApiHarness]:
     """An API whose streams keep few events, and read the store again by events alone."""
-    async with little_api(streams=quick(queue_max=20, reread_s=3600)) as made:
+    async with api_harness(streams=quick(queue_max=20, reread_s=3600)) as made:
         yield made
 
 
@@ -50,7 +50,7 @@ async def connected(stream: Stream) -> None:
     assert await stream.block() == ": connected"
 
 
-async def test_a_watcher_sees_the_present_state_each_change_and_the_end(api: LittleApi) -> None:
+async def test_a_watcher_sees_the_present_state_each_change_and_the_end(api: ApiHarness) -> None:
     await api.submit("watched", NORTH)
     async with api.stream("/sessions/watched/events", user=NORTH) as stream:
         assert await status_of(stream) == "pending"
@@ -70,7 +70,7 @@ async def test_a_watcher_sees_the_present_state_each_change_and_the_end(api: Lit
         assert [(view["status"], view["exit_code"]) for _, view in rest] == [("terminated", 0)]
 
 
-async def test_a_watcher_hears_a_new_reason_as_soon_as_it_is_written(api: LittleApi) -> None:
+async def test_a_watcher_hears_a_new_reason_as_soon_as_it_is_written(api: ApiHarness) -> None:
     await api.submit("hopeless", NORTH)
     book = VerdictCache(BatchWriter(api.cluster.store), VirtualClock())
     async with api.stream("/sessions/hopeless/events", user=NORTH) as stream:
@@ -82,14 +82,14 @@ async def test_a_watcher_hears_a_new_reason_as_soon_as_it_is_written(api: Little
         assert (event[1]["reason"], event[1]["reason_detail"]) == ("NEVER_FITS", "too large")
 
 
-async def test_a_session_that_has_ended_is_told_once(api: LittleApi) -> None:
+async def test_an_ended_session_is_sent_once(api: ApiHarness) -> None:
     await api.submit("over", NORTH)
     await api.call("POST", "/sessions/over/cancel", user=NORTH)
     async with api.stream("/sessions/over/events", user=NORTH) as stream:
         assert [view["status"] for _, view in await stream.rest()] == ["cancelled"]
 
 
-async def test_a_watcher_of_one_session_is_not_woken_by_others(api: LittleApi) -> None:
+async def test_a_watcher_of_one_session_is_not_woken_by_others(api: ApiHarness) -> None:
     await api.submit("quiet", NORTH)
     await api.submit("loud", NORTH)
     async with api.stream("/sessions/quiet/events", user=NORTH) as stream:
@@ -101,7 +101,7 @@ async def test_a_watcher_of_one_session_is_not_woken_by_others(api: LittleApi) -
         assert [view["id"] for _, view in await stream.rest()] == ["quiet"]
 
 
-async def test_events_that_were_lost_make_a_watcher_look_again(api: LittleApi) -> None:
+async def test_events_that_were_lost_make_a_watcher_look_again(api: ApiHarness) -> None:
     await api.submit("missed", NORTH)
     async with api.stream("/sessions/missed/events", user=NORTH) as stream:
         assert await status_of(stream) == "pending"
@@ -113,7 +113,7 @@ async def test_events_that_were_lost_make_a_watcher_look_again(api: LittleApi) -
 
 
 async def test_without_any_event_a_watcher_looks_from_time_to_time() -> None:
-    async with little_api(streams=quick(reread_s=0.05)) as api:
+    async with api_harness(streams=quick(reread_s=0.05)) as api:
         await api.submit("unheard", NORTH)
         async with api.stream("/sessions/unheard/events", user=NORTH) as stream:
             assert await status_of(stream) == "pending"
@@ -121,16 +121,16 @@ async def test_without_any_event_a_watcher_looks_from_time_to_time() -> None:
             assert [view["status"] for _, view in await stream.rest()] == ["cancelled"]
 
 
-async def test_nobody_watches_others_sessions(api: LittleApi) -> None:
+async def test_no_user_watches_sessions_of_others(api: ApiHarness) -> None:
     await api.submit("unseen", NORTH)
     assert (await api.get("/sessions/unseen/events", user=SOUTH)).status_code == 404
 
 
-async def test_each_hears_of_his_own_objects_and_of_machines(api: LittleApi) -> None:
+async def test_each_user_gets_events_of_own_objects_and_of_agents(api: ApiHarness) -> None:
     await api.flush()  # what happened before, in whatever order tests are run
     async with (
         api.stream("/events", user=NORTH) as north,
-        api.stream("/events", user=steward("south")) as south,
+        api.stream("/events", user=domain_admin("south")) as south,
         api.stream("/events", user=ADMIN) as everything,
     ):
         for stream in (north, south, everything):
@@ -151,7 +151,7 @@ async def test_each_hears_of_his_own_objects_and_of_machines(api: LittleApi) -> 
         assert len(await happenings(everything, 5)) == 5
 
 
-async def test_who_cannot_keep_up_is_told_to_read_again(api: LittleApi) -> None:
+async def test_a_slow_client_gets_a_resync(api: ApiHarness) -> None:
     async with api.stream("/events") as stream:
         await connected(stream)
         enrolled = [AgentEnrolled(at_ms=0, agent_id=AgentId(f"a{number}"), incarnation=1) for number in range(50)]

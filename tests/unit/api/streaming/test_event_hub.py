@@ -1,4 +1,4 @@
-"""One ear on the event bus for every stream."""
+"""One event bus subscription, shared by every stream of this process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_new_reason_wakes_who_watches_one_of_the_sessions_and_does_not_drown_t
         assert (one.heard, other.heard, all_of_it.heard) == (True, False, False)
 
 
-def test_a_slow_listener_loses_events_and_is_told_so_once() -> None:
+def test_a_slow_listener_loses_events_and_is_notified_once() -> None:
     listener = EventListener(None, queue_max=2)
     for session_id in (S1, S2, S1, S2):
         listener.put(moved(session_id))
@@ -60,7 +60,7 @@ def test_a_slow_listener_loses_events_and_is_told_so_once() -> None:
     assert listener.take() == ([], False)
 
 
-def test_what_the_bus_lost_everybody_hears_of() -> None:
+def test_events_lost_by_the_bus_are_reported_to_every_listener() -> None:
     hub = hub_on(VirtualClock())
     with hub.listening("k", S1) as one, hub.listening("k") as all_of_it:
         hub.dispatch(Delivery(lost=True))
@@ -87,7 +87,7 @@ async def elapsed(clock: VirtualClock, holds: Callable[[], bool]) -> None:
     raise AssertionError("did not come true")
 
 
-async def test_while_it_runs_it_hears_the_bus_and_wakes_everybody_from_time_to_time() -> None:
+async def test_while_running_it_receives_events_and_wakes_listeners_periodically() -> None:
     clock = VirtualClock()
     bus = InProcessEventBus(clock)
     hub = hub_on(clock, bus)

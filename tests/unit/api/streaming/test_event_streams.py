@@ -15,31 +15,31 @@ from sokovan.api.streaming.event_hub import EventHub, EventListener
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN, Source, Streams, sse
 from sokovan.domain.errors import Conflict
 from sokovan.domain.tenancy import Role, User
-from tests.unit.api.little_api import ADMIN, PEPPER, LittleApi, add_key, little_api, member, quick
+from tests.unit.api.api_harness import ADMIN, PEPPER, ApiHarness, add_key, api_harness, member, quick
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def api() -> AsyncIterator[LittleApi]:
+async def api() -> AsyncIterator[ApiHarness]:
     """An API whose streams are alive often, and few."""
-    async with little_api(streams=quick(idle_s=0.05, streams_per_key_max=2)) as made:
+    async with api_harness(streams=quick(idle_s=0.05, streams_per_key_max=2)) as made:
         yield made
 
 
-def hub_of(api: LittleApi) -> EventHub:
+def hub_of(api: ApiHarness) -> EventHub:
     hub: EventHub = api.app.state.context.streams.hub
     return hub
 
 
-async def principal_of(api: LittleApi, user: str) -> AuthenticatedPrincipal:
+async def principal_of(api: ApiHarness, user: str) -> AuthenticatedPrincipal:
     digest = token_digest(api.tokens[user], PEPPER)
     principal = await api.cluster.store.read(lambda unit: unit.credentials.find(digest))
     assert principal is not None
     return AuthenticatedPrincipal(principal, digest, "req-1")
 
 
-async def said(api: LittleApi, source: Any) -> list[str]:
+async def said(api: ApiHarness, source: Any) -> list[str]:
     """Everything that a source says, alive signs left out."""
     streams: Streams = api.app.state.context.streams
     response = streams.response(await principal_of(api, ADMIN), source)
@@ -52,7 +52,7 @@ async def test_an_event_has_a_name_a_number_and_one_line_of_data() -> None:
     assert sse("log", {}) == b"event: log\ndata: {}\n\n"
 
 
-async def test_a_silent_stream_says_that_it_is_alive(api: LittleApi) -> None:
+async def test_a_silent_stream_says_that_it_is_alive(api: ApiHarness) -> None:
     async with api.stream("/events") as stream:
         assert await stream.block() == ": connected"
         assert await stream.block() == ": alive"
@@ -60,14 +60,14 @@ async def test_a_silent_stream_says_that_it_is_alive(api: LittleApi) -> None:
         assert stream.headers["cache-control"] == "no-store"
 
 
-async def test_who_hangs_up_leaves_nothing_behind(api: LittleApi) -> None:
+async def test_who_hangs_up_leaves_nothing_behind(api: ApiHarness) -> None:
     async with api.stream("/events") as stream:
         await stream.block()
         assert hub_of(api)._holders
     assert not hub_of(api)._holders
 
 
-async def test_a_revoked_key_ends_its_streams_and_no_others(api: LittleApi) -> None:
+async def test_a_revoked_key_ends_its_streams_and_no_others(api: ApiHarness) -> None:
     key = await add_key(api, member("north"), named="short-lived")
     async with api.stream("/events", user="short-lived") as revoked, api.stream("/events") as other:
         await revoked.block()
@@ -77,7 +77,7 @@ async def test_a_revoked_key_ends_its_streams_and_no_others(api: LittleApi) -> N
         assert await other.block() is not None
 
 
-async def test_a_user_who_is_not_what_he_was_loses_his_streams(api: LittleApi) -> None:
+async def test_streams_end_when_their_user_is_changed(api: ApiHarness) -> None:
     await api.cluster.put(User("climber", "north", role=Role.ADMIN))
     await add_key(api, "climber")
     async with api.stream("/events", user="climber") as stream:
@@ -86,7 +86,7 @@ async def test_a_user_who_is_not_what_he_was_loses_his_streams(api: LittleApi) -
         assert (await stream.rest())[-1][1]["code"] == "unauthenticated"
 
 
-async def test_one_key_has_so_many_streams_and_no_more(api: LittleApi) -> None:
+async def test_one_key_has_so_many_streams_and_no_more(api: ApiHarness) -> None:
     async with api.stream("/events") as one, api.stream("/events") as two:
         await one.block()
         await two.block()
@@ -96,7 +96,7 @@ async def test_one_key_has_so_many_streams_and_no_more(api: LittleApi) -> None:
             assert await other.block() == ": connected"
 
 
-async def test_an_error_is_the_last_event(api: LittleApi) -> None:
+async def test_an_error_is_the_last_event(api: ApiHarness) -> None:
     async def source(_ear: EventListener) -> Source:
         yield b"event: a\ndata: 1\n\n"
         raise Conflict("no more")
@@ -107,7 +107,7 @@ async def test_an_error_is_the_last_event(api: LittleApi) -> None:
     assert (problem["code"], problem["request_id"]) == ("conflict", "req-1")
 
 
-async def test_a_defect_is_told_without_its_inside(api: LittleApi) -> None:
+async def test_an_unexpected_error_is_reported_without_details(api: ApiHarness) -> None:
     async def source(_ear: EventListener) -> Source:
         yield b"event: a\ndata: 1\n\n"
         raise ZeroDivisionError("secret")
@@ -117,7 +117,7 @@ async def test_a_defect_is_told_without_its_inside(api: LittleApi) -> None:
     assert "secret" not in last
 
 
-async def test_a_source_that_waits_is_woken_by_time_alone(api: LittleApi) -> None:
+async def test_a_source_that_waits_is_woken_by_time_alone(api: ApiHarness) -> None:
     async def source(_ear: EventListener) -> Source:
         yield 0.001
         yield UNTIL_WOKEN
@@ -127,12 +127,12 @@ async def test_a_source_that_waits_is_woken_by_time_alone(api: LittleApi) -> Non
 
 
 async def test_a_stream_does_not_last_for_ever() -> None:
-    async with little_api(streams=quick(lasts_s_max=0.05)) as api, api.stream("/events") as stream:
+    async with api_harness(streams=quick(lasts_s_max=0.05)) as api, api.stream("/events") as stream:
         assert await stream.rest() == []
 
 
 async def test_a_server_that_stops_ends_its_streams() -> None:
-    async with little_api() as api, api.stream("/events") as stream:
+    async with api_harness() as api, api.stream("/events") as stream:
         await stream.block()
         close_streams(api.app)
         assert await stream.rest() == []

@@ -1,4 +1,4 @@
-"""What kernels say, read piece by piece."""
+"""Reads kernel logs from agents in chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sokovan.domain.records import KernelRecord
 from sokovan.domain.slots import NO_SLOTS
 from sokovan.ports.agent_gateway import AgentUnreachable
 from sokovan.ports.runtime import LogPart
-from tests.unit.api.talking_agents import TalkingAgents
+from tests.unit.api.fake_agents import FakeAgents
 
 A1 = AgentId("a1")
 RUNNING = KernelRecord(
@@ -27,16 +27,16 @@ ENDED = replace(RUNNING, status=KernelStatus.TERMINATED)
 WAITING = replace(RUNNING, status=KernelStatus.PENDING, agent_id=None, sent=False)
 
 
-def agents(content: bytes = b"", *, ends: bool = False) -> TalkingAgents:
-    made = TalkingAgents()
+def agents_with_output(content: bytes = b"", *, ends: bool = False) -> FakeAgents:
+    made = FakeAgents()
     made.says("k", content, ends=ends)
     return made
 
 
 async def test_a_piece_is_read_from_the_kernels_machine() -> None:
-    talking = agents(b"hello")
-    assert await KernelLogs(talking).read(RUNNING, offset=1, limit=3) == LogPart(1, b"ell")
-    assert talking.asked == [("read", "a1", "k", 1, 1, 3)]
+    agents = agents_with_output(b"hello")
+    assert await KernelLogs(agents).read(RUNNING, offset=1, limit=3) == LogPart(1, b"ell")
+    assert agents.calls == [("read", "a1", "k", 1, 1, 3)]
 
 
 @pytest.mark.parametrize(
@@ -48,26 +48,26 @@ async def test_a_piece_is_read_from_the_kernels_machine() -> None:
     ],
 )
 async def test_a_kernel_that_has_not_started_has_said_nothing_yet(kernel: KernelRecord) -> None:
-    assert await KernelLogs(agents()).read(kernel, offset=0) is None
+    assert await KernelLogs(agents_with_output()).read(kernel, offset=0) is None
 
 
 async def test_a_kernel_that_never_ran_says_nothing_for_good() -> None:
     withdrawn = replace(WAITING, status=KernelStatus.CANCELLED)
-    assert await KernelLogs(agents()).read(withdrawn, offset=0) == LogPart(0, b"", end=True)
+    assert await KernelLogs(agents_with_output()).read(withdrawn, offset=0) == LogPart(0, b"", end=True)
     unsent = replace(ENDED, sent=False)
-    assert await KernelLogs(agents()).read(unsent, offset=0) == LogPart(0, b"", end=True)
+    assert await KernelLogs(agents_with_output()).read(unsent, offset=0) == LogPart(0, b"", end=True)
 
 
 async def test_output_that_was_cleared_away_is_gone() -> None:
     with pytest.raises(LogGone, match="agent a1"):
-        await KernelLogs(TalkingAgents()).read(ENDED, offset=0)
+        await KernelLogs(FakeAgents()).read(ENDED, offset=0)
 
 
 async def test_a_machine_that_is_away_is_said_to_be() -> None:
-    talking = agents(b"x")
-    talking.away.add(A1)
+    agents = agents_with_output(b"x")
+    agents.away.add(A1)
     with pytest.raises(AgentUnreachable):
-        await KernelLogs(talking).read(RUNNING, offset=0)
+        await KernelLogs(agents).read(RUNNING, offset=0)
 
 
 def last_lines(content: bytes, lines: int) -> bytes:
@@ -78,33 +78,33 @@ def last_lines(content: bytes, lines: int) -> bytes:
 @pytest.mark.parametrize("lines", [0, 1, 2, 3, 100])
 @pytest.mark.parametrize("content", [b"", b"a", b"a\n", b"a\nb\nc\n", b"a\nb\nc", b"\n\n\n", b"x" * 100 + b"\ny"])
 async def test_a_tail_begins_with_the_first_of_its_lines(content: bytes, lines: int) -> None:
-    begin = await KernelLogs(agents(content)).tail(RUNNING, lines)
+    begin = await KernelLogs(agents_with_output(content)).tail(RUNNING, lines)
     assert content[begin:] == last_lines(content, lines)
 
 
 @given(st.lists(st.integers(min_value=0, max_value=40_000), max_size=12), st.integers(min_value=0, max_value=14))
 def test_a_tail_of_a_long_log_is_found_too(lengths: list[int], lines: int) -> None:
     content = b"".join(b"x" * length + b"\n" for length in lengths)
-    coroutine = KernelLogs(agents(content)).tail(RUNNING, lines)
+    coroutine = KernelLogs(agents_with_output(content)).tail(RUNNING, lines)
     with pytest.raises(StopIteration) as done:
         coroutine.send(None)  # nothing in it waits
     assert content[done.value.value :] == last_lines(content, lines)
 
 
 async def test_a_tail_reaches_back_no_further_than_what_is_kept() -> None:
-    talking = agents(b"a\n" * PIECE)
-    talking.logs[KernelId("k")].dropped = PIECE
-    assert await KernelLogs(talking).tail(RUNNING, 10**6) == PIECE
+    agents = agents_with_output(b"a\n" * PIECE)
+    agents.logs[KernelId("k")].dropped = PIECE
+    assert await KernelLogs(agents).tail(RUNNING, 10**6) == PIECE
 
 
 async def test_a_tail_without_line_breaks_is_cut() -> None:
-    talking = agents(b"x" * (TAIL_BYTES_MAX + 3 * PIECE))
-    begin = await KernelLogs(talking).tail(RUNNING, 1)
-    assert TAIL_BYTES_MAX <= len(talking.logs[KernelId("k")].content) - begin <= TAIL_BYTES_MAX + PIECE
+    agents = agents_with_output(b"x" * (TAIL_BYTES_MAX + 3 * PIECE))
+    begin = await KernelLogs(agents).tail(RUNNING, 1)
+    assert TAIL_BYTES_MAX <= len(agents.logs[KernelId("k")].content) - begin <= TAIL_BYTES_MAX + PIECE
 
 
 async def test_a_tail_of_what_has_not_started_begins_at_the_beginning() -> None:
-    assert await KernelLogs(agents()).tail(WAITING, 5) == 0
+    assert await KernelLogs(agents_with_output()).tail(WAITING, 5) == 0
 
 
 def test_a_piece_travels_as_base64_with_its_place() -> None:

@@ -12,7 +12,7 @@ from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.problems import InvalidRequest
 from sokovan.testing.stored_cluster import BY_AGENT
-from tests.unit.api.little_api import LittleApi, Stream, member
+from tests.unit.api.api_harness import ApiHarness, Stream, member
 
 NORTH = member("north")
 
@@ -43,14 +43,14 @@ def test_what_is_no_place_is_refused(text: str) -> None:
 class TestFollowing:
     """Streams of output."""
 
-    async def test_what_is_there_is_told_and_the_stream_ends(self, api: LittleApi) -> None:
+    async def test_existing_output_is_sent_and_the_stream_ends(self, api: ApiHarness) -> None:
         await api.run("there", NORTH, kernels=2)
         api.agents.says("there.0", b"zero\n")
         api.agents.says("there.1", b"one\n")
         async with api.stream("/sessions/there/log", user=NORTH) as stream:
             assert await heard(stream) == [(0, b"zero\n", False), (1, b"one\n", False)]
 
-    async def test_a_follower_hears_what_comes_later_until_the_end(self, api: LittleApi) -> None:
+    async def test_a_follower_hears_what_comes_later_until_the_end(self, api: ApiHarness) -> None:
         await api.run("later", NORTH)
         api.agents.says("later.0", b"first ")
         async with api.stream("/sessions/later/log?follow=true", user=NORTH) as stream:
@@ -60,7 +60,7 @@ class TestFollowing:
             api.agents.says("later.0", ends=True)
             assert await heard(stream) == [(0, b"", True)]
 
-    async def test_a_kernel_that_has_not_started_is_waited_for(self, api: LittleApi) -> None:
+    async def test_a_kernel_that_has_not_started_is_waited_for(self, api: ApiHarness) -> None:
         await api.submit("pending", NORTH)
         async with api.stream("/sessions/pending/log?follow=true", user=NORTH) as stream:
             await api.cluster.place("pending", "a1")
@@ -69,32 +69,32 @@ class TestFollowing:
             await api.flush()
             assert await heard(stream) == [(0, b"at last", True)]
 
-    async def test_a_kernel_that_has_not_started_has_nothing_for_who_does_not_follow(self, api: LittleApi) -> None:
+    async def test_a_kernel_that_has_not_started_has_nothing_for_who_does_not_follow(self, api: ApiHarness) -> None:
         await api.submit("silent", NORTH)
         async with api.stream("/sessions/silent/log", user=NORTH) as stream:
             assert await heard(stream) == []
 
-    async def test_a_session_that_is_cancelled_ends_its_followers(self, api: LittleApi) -> None:
+    async def test_a_session_that_is_cancelled_ends_its_followers(self, api: ApiHarness) -> None:
         await api.submit("cancelled", NORTH)
         async with api.stream("/sessions/cancelled/log?follow=true", user=NORTH) as stream:
             await api.call("POST", "/sessions/cancelled/cancel", user=NORTH)
             await api.flush()
             assert await heard(stream) == [(0, b"", True)]
 
-    async def test_one_kernel_alone_may_be_followed(self, api: LittleApi) -> None:
+    async def test_one_kernel_alone_may_be_followed(self, api: ApiHarness) -> None:
         await api.run("one-of-two", NORTH, kernels=2)
         api.agents.says("one-of-two.0", b"zero")
         api.agents.says("one-of-two.1", b"one", ends=True)
         async with api.stream("/sessions/one-of-two/log?follow=true&kernel=1", user=NORTH) as stream:
             assert await heard(stream) == [(1, b"one", True)]
 
-    async def test_a_tail_begins_with_the_last_lines(self, api: LittleApi) -> None:
+    async def test_a_tail_begins_with_the_last_lines(self, api: ApiHarness) -> None:
         await api.run("tailed", NORTH)
         api.agents.says("tailed.0", b"1\n2\n3\n", ends=True)
         async with api.stream("/sessions/tailed/log?tail=2", user=NORTH) as stream:
             assert await heard(stream) == [(0, b"2\n3\n", True)]
 
-    async def test_a_stream_that_broke_goes_on_where_it_was(self, api: LittleApi) -> None:
+    async def test_a_stream_that_broke_goes_on_where_it_was(self, api: ApiHarness) -> None:
         await api.run("broken", NORTH, kernels=2)
         api.agents.says("broken.0", b"abcdef", ends=True)
         api.agents.says("broken.1", b"xyz", ends=True)
@@ -105,7 +105,7 @@ class TestFollowing:
             assert await heard(stream) == [(0, b"ef", True), (1, b"", True)]
 
     async def test_a_machine_that_stays_away_ends_the_stream_with_a_problem(
-        self, api: LittleApi, monkeypatch: pytest.MonkeyPatch
+        self, api: ApiHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("sokovan.api.streaming.log_streams.UNREACHABLE_S", 0.05)
         await api.run("away", NORTH)
@@ -119,7 +119,7 @@ class TestFollowing:
                 api.agents.away.clear()
             assert (name, problem["code"]) == ("problem", "agent-unreachable")
 
-    async def test_output_that_is_cleared_away_meanwhile_ends_the_stream(self, api: LittleApi) -> None:
+    async def test_output_that_is_cleared_away_meanwhile_ends_the_stream(self, api: ApiHarness) -> None:
         await api.run("cleared", NORTH)
         api.agents.says("cleared.0", b"last words")
         async with api.stream("/sessions/cleared/log?follow=true", user=NORTH) as stream:
@@ -130,6 +130,6 @@ class TestFollowing:
             await api.flush()
             assert await heard(stream) == [(0, b"", True)]
 
-    async def test_a_silent_kernel_is_asked_ten_times_a_second_at_most(self, api: LittleApi) -> None:
+    async def test_a_silent_kernel_is_polled_at_most_ten_times_a_second(self, api: ApiHarness) -> None:
         limits = api.app.state.context.settings.streams
         assert type(limits)().log_poll_s == 0.1

@@ -1,4 +1,4 @@
-"""Which events a caller may hear of."""
+"""Filters events by what the caller may see."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ def about(name: str) -> tuple[Event, Event]:
     [
         (principal("alice"), ["a"]),
         (principal("bob"), ["b"]),
-        (principal("nobody"), []),
+        (principal("other"), []),
         (principal("sam", Role.DOMAIN_ADMIN), ["a", "b"]),
         (principal("sam", Role.DOMAIN_ADMIN, "south"), ["c"]),
         (principal("root", Role.ADMIN), ["a", "b", "c"]),
     ],
 )
-async def test_sessions_and_kernels_are_heard_of_by_whoever_sees_them(
+async def test_events_of_sessions_and_kernels_are_visible_to_those_who_see_them(
     who: AuthenticatedPrincipal, seen: list[str]
 ) -> None:
     async with StoredCluster.open() as cluster:
         for name, user, domain in (("a", "alice", "north"), ("b", "bob", "north"), ("c", "carl", "south")):
             await cluster.submit(name, owner=Owner(user=user, domain=domain))
         events = [*about("a"), ENROLLED, *about("b"), *about("c"), *about("unknown")]
-        told = await EventVisibility(cluster.store, who).of(events)
+        visible = await EventVisibility(cluster.store, who).of(events)
         wanted = [
             one for name in (*seen, *(["unknown"] if who.subject.role is Role.ADMIN else [])) for one in about(name)
         ]
-        assert [one for one in told if one != ENROLLED] == wanted
-        assert ENROLLED in told
+        assert [one for one in visible if one != ENROLLED] == wanted
+        assert ENROLLED in visible
 
 
-async def test_what_is_about_others_in_words_is_for_administrators() -> None:
+async def test_events_with_texts_about_other_owners_are_for_administrators() -> None:
     async with StoredCluster.open() as cluster:
         assert await EventVisibility(cluster.store, principal("alice")).of([NOTICE]) == []
         assert await EventVisibility(cluster.store, principal("root", Role.ADMIN)).of([NOTICE]) == [NOTICE]
@@ -72,7 +72,7 @@ async def test_what_is_about_others_in_words_is_for_administrators() -> None:
 async def test_whose_a_session_is_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with StoredCluster.open() as cluster:
         await cluster.submit("a", owner=Owner(user="alice", domain="north"))
-        sight = EventVisibility(cluster.store, principal("alice"))
-        assert len(await sight.of(about("a"))) == 2
+        visibility = EventVisibility(cluster.store, principal("alice"))
+        assert len(await visibility.of(about("a"))) == 2
         monkeypatch.setattr(cluster.store, "read", None)
-        assert len(await sight.of(about("a"))) == 2
+        assert len(await visibility.of(about("a"))) == 2

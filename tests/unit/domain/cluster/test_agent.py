@@ -31,7 +31,7 @@ def test_only_an_agent_that_is_alive_gets_new_kernels(status: AgentStatus) -> No
     assert AgentInfo(ID, ALL, status=status).schedulable == (status is AgentStatus.ALIVE)
 
 
-def test_an_agent_takes_any_number_of_kernels_in_the_default_pool_unless_told_otherwise() -> None:
+def test_an_agent_takes_any_number_of_kernels_in_the_default_pool_by_default() -> None:
     agent = AgentInfo(ID, ALL)
     assert (agent.kernels_max, agent.scaling_group, agent.incarnation) == (None, "default", 1)
     assert AgentInfo(ID, ALL, kernels_max=0).kernels_max == 0

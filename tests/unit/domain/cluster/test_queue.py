@@ -22,7 +22,7 @@ def above(queues: QueueTree, name: str) -> list[str]:
     return [queue.name for queue in queues.ancestors(name)]
 
 
-def test_a_queue_is_open_reclaimable_of_weight_one_and_without_limits_unless_told_otherwise() -> None:
+def test_a_queue_is_open_reclaimable_of_weight_one_and_without_limits_by_default() -> None:
     queue = Queue(QueueName("q"))
     assert (queue.weight, queue.priority, queue.state, queue.parent) == (1, 0, QueueState.OPEN, ROOT_QUEUE)
     assert queue.reclaimable

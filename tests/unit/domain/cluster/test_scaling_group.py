@@ -13,7 +13,7 @@ from sokovan.domain.ids import ScalingGroupName
 NAME = ScalingGroupName("gpu-pool")
 
 
-def test_a_pool_is_served_first_come_first_served_and_waits_for_ever_unless_told_otherwise() -> None:
+def test_a_pool_is_served_first_come_first_served_and_waits_for_ever_by_default() -> None:
     group = ScalingGroup(NAME)
     assert (group.scheduler, group.pending_timeout_s, group.scheduler_opts) == ("fifo", None, {})
 

@@ -43,7 +43,7 @@ def test_every_hypernode_is_one_slice_of_the_agents(name: str, agents: tuple[str
     assert HALL.agents_under(name) == agents
 
 
-def test_the_way_up_ends_at_the_root_that_nobody_wrote() -> None:
+def test_ancestors_end_at_the_virtual_root() -> None:
     assert list(HALL.ancestors("a1")) == ["rack1", "row1", "hall", ROOT]
     assert list(HALL.ancestors("a5")) == [ROOT]
     assert list(HALL.ancestors(ROOT)) == []

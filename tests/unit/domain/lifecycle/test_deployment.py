@@ -17,7 +17,7 @@ TABLE = drawn("""
     RUNNING -> DESTROYING
     DESTROYING -> TERMINATED
 """)
-# What it says in words: a failure stays and retries; a wish is heard in every state.
+# A failure stays and retries; a request is accepted in every state.
 RETRIES_AND_WISHES = drawn("""
     PENDING -> PENDING
     PROVISIONING -> PROVISIONING
@@ -27,7 +27,7 @@ RETRIES_AND_WISHES = drawn("""
 WANTED = [DeploymentStatus.PENDING, DeploymentStatus.PROVISIONING, DeploymentStatus.RUNNING]
 
 
-def test_the_moves_are_those_of_the_table_with_retries_and_wishes_in_every_state() -> None:
+def test_the_transitions_are_those_of_the_table_with_retries_and_requests_in_every_state() -> None:
     assert arrows(DEPLOYMENT) == TABLE | RETRIES_AND_WISHES
 
 

@@ -57,7 +57,7 @@ def test_there_are_four_proofs_that_nothing_of_a_kernel_runs() -> None:
     assert list(FreeProof) == ["never_sent", "agent_tombstone", "incarnation_fenced", "host_gone"]
 
 
-def test_an_overdue_termination_is_asked_for_again_and_frees_nothing() -> None:
+def test_an_overdue_termination_is_requested_again_and_frees_nothing() -> None:
     again = KERNEL.expiry(KernelStatus.TERMINATING).after
     assert again is KernelStatus.TERMINATING
     assert again in HOLDS_SLOTS
@@ -94,7 +94,7 @@ def test_a_controller_cannot_claim_that_a_kernel_started() -> None:
         KERNEL.after(KernelStatus.CREATING, KernelTrigger.STARTED, by=Cause.CONTROLLER)
 
 
-def test_an_agent_cannot_take_a_kernel_that_nobody_gave_it() -> None:
+def test_an_agent_cannot_start_a_kernel_that_was_not_assigned() -> None:
     with pytest.raises(ForbiddenCause, match="allocated of a kernel may come from coordinator, not from agent_report"):
         KERNEL.after(KernelStatus.PENDING, KernelTrigger.ALLOCATED, by=Cause.AGENT_REPORT)
 

@@ -20,7 +20,7 @@ TABLE = drawn("""
     RUNNING -> TERMINATING
     TERMINATING -> TERMINATED
 """)
-# What it says in words: health comes back, and a route can be deleted whatever state it is in.
+# Health comes back, and a route can be deleted in any state.
 RECOVERY_AND_DELETION = drawn("""
     ERROR -> RUNNING
     PENDING -> TERMINATING

@@ -44,8 +44,8 @@ LIVE = ["scheduled", "preparing", "pulling", "prepared", "creating", "running"]
 
 
 def status(kernels: str, *, goal: Goal = Goal.RUN, required: int | None = None) -> str:
-    """The status of a session whose kernels are given by their first words: all of them make the gang."""
-    statuses = [KernelStatus(word) for word in kernels.split()]
+    """The status of a session with kernels of these statuses; all of them are the gang."""
+    statuses = [KernelStatus(status) for status in kernels.split()]
     return str(session_status(SessionIntent(goal, required or len(statuses) or 1), statuses))
 
 
@@ -168,7 +168,7 @@ def test_a_gang_in_part_is_an_accident_that_can_still_be_terminated() -> None:
     assert status("running pending pending") == "scheduled"
 
 
-def test_a_session_shall_run_with_one_kernel_unless_told_otherwise() -> None:
+def test_a_session_shall_run_with_one_kernel_by_default() -> None:
     assert SessionIntent() == SessionIntent(goal=Goal.RUN, required=1)
 
 

@@ -23,7 +23,7 @@ def deployment(**fields: Any) -> DeploymentSpec:
     return DeploymentSpec(**{"deployment_id": "d1", "engine": "vllm", "model": "org/llama-3", "slots": CPU} | fields)
 
 
-def test_a_deployment_is_one_replica_on_port_8000_unless_told_otherwise() -> None:
+def test_a_deployment_is_one_replica_on_port_8000_by_default() -> None:
     spec = deployment()
     assert (spec.replicas_desired, spec.port, spec.health_path, spec.revision) == (1, 8000, "/health", 1)
 

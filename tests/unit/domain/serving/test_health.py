@@ -1,4 +1,4 @@
-"""An endpoint is healthy after two answers in a row, unhealthy after three failures, and unknown when nobody looked."""
+"""Endpoint health: thresholds, staleness and unknown results."""
 
 from __future__ import annotations
 

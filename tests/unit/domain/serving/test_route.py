@@ -37,7 +37,7 @@ def test_endpoints_keep_their_order() -> None:
     assert serving(both) == both
 
 
-def test_nobody_has_looked_at_a_new_endpoint_and_it_weighs_one() -> None:
+def test_a_new_endpoint_is_unknown_and_has_weight_one() -> None:
     assert (endpoint().health, endpoint().weight) == (Health.UNKNOWN, 1)
 
 

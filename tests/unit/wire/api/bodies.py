@@ -1,4 +1,4 @@
-"""What the two readers of wire types make of the same JSON."""
+"""The base of request bodies."""
 
 from __future__ import annotations
 

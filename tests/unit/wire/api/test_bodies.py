@@ -1,4 +1,4 @@
-"""What the bodies that clients send have in common."""
+"""The base of request bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said on the socket of a command that runs inside a kernel."""
+"""Messages on the WebSocket of a command that runs inside a kernel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sokovan.wire.api.execution import FRAME_MAX, ExecRequest, Resize, frames_of
 from tests.unit.wire.api.bodies import read_by_both, refused
 
 
-def test_a_command_runs_without_a_terminal_unless_it_asks_for_one() -> None:
+def test_a_command_runs_without_a_terminal_by_default() -> None:
     assert not read_by_both(ExecRequest, {"command": ["ls"]}).terminal
     assert "tty" in refused(ExecRequest, {"command": ["ls"], "tty": True})
 

@@ -34,7 +34,7 @@ def test_a_plan_goes_over_the_wire_and_comes_back_the_same() -> None:
     assert read_by_both(PlanView, written(plan)) == plan
 
 
-def test_what_waits_is_told_by_reason() -> None:
+def test_waiting_sessions_are_grouped_by_reason() -> None:
     reason = WaitingReason(
         code="QUOTA_USER", verdict="WAIT", sessions=3, slots={"cpu": 1}, oldest="2026-01-01T00:00:00Z", meaning="full"
     )

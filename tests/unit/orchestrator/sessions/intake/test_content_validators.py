@@ -44,7 +44,7 @@ def test_an_image_that_is_there_for_another_processor_says_for_which() -> None:
     ]
 
 
-def test_every_bad_variable_is_told() -> None:
+def test_every_bad_variable_is_reported() -> None:
     found = list(content.environment(asked(environment={"RANK": "1", "1A": "x", "OK": "fine", "B": "\0"})))
 
     assert [problem.where for problem in found] == ["environment/RANK", "environment", "environment/B"]

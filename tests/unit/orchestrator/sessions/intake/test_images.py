@@ -1,4 +1,4 @@
-"""Which image is meant, for which processor."""
+"""Chooses the image of a kernel and its architecture."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_a_group_has_what_the_session_says_unless_it_says_otherwise() -> None:
     assert (same.image, same.command, same.resources) == ("venv:b", ("echo", "hello"), {"mem": "1Gi"})
 
 
-def test_a_problem_is_told_where_the_value_was_written() -> None:
+def test_a_problem_is_reported_where_the_value_was_written() -> None:
     _, group = kernel_groups(asking(groups=(KernelGroupRequest(name="a"), KernelGroupRequest(name="b", image="x"))))
 
     assert group.place("image") == "groups/1/image"

@@ -1,4 +1,4 @@
-"""Names for sessions that nobody named."""
+"""Generates names for sessions that were submitted without one."""
 
 from __future__ import annotations
 

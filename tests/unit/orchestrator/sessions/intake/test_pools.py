@@ -1,4 +1,4 @@
-"""What the agents of scaling groups are: the usual processor, and slots they have."""
+"""Caches the usual architecture and the slots of the agents of each scaling group."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_the_slots_of_a_scaling_group_are_those_that_any_of_its_agents_has
     assert {group: pool.slots for group, pool in found.items()} == {"default": {"cpu", "cuda.device"}, "small": {"cpu"}}
 
 
-async def test_a_machine_that_has_just_joined_is_seen_by_whoever_needs_what_it_has(cluster: StoredCluster) -> None:
+async def test_a_new_agent_is_seen_by_requests_that_need_its_slots(cluster: StoredCluster) -> None:
     known = pools(cluster)
     await cluster.agent("a1", slots={"cpu": 1})
     await known.current()

@@ -141,7 +141,7 @@ def test_a_minimum_of_the_session_may_be_more_than_those_of_its_groups() -> None
     assert (spec.min_kernels, spec.group_minimums) == (4, {"chief": 1, "worker": 2})
 
 
-def test_the_session_belongs_to_the_caller_in_the_group_asked_for() -> None:
+def test_the_session_belongs_to_the_caller_in_the_requested_group() -> None:
     request = asked(group="vision")
     by_root = IntakeQuery(request.request, ROOT, request.context)
 
@@ -165,7 +165,7 @@ def test_an_interactive_session_without_a_command_waits_to_be_worked_in() -> Non
     assert prepared(session_type=SessionType.INTERACTIVE, command=()).kernels[0].command == IDLE
 
 
-def test_what_the_nouns_refuse_is_told_as_a_problem_of_the_request() -> None:
+def test_an_error_of_a_domain_constructor_is_a_problem_of_the_request() -> None:
     """A queue name that no validator could judge, since nobody set up queues."""
     with pytest.raises(InvalidRequest) as refused:
         prepared({"queues": ()}, queue="a b")

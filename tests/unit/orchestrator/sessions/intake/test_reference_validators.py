@@ -94,7 +94,7 @@ def test_only_what_ended_well_or_may_still_end_well_can_be_built_on(
     assert has_failed(ended(status, result)) is failed
 
 
-def test_a_dependency_that_failed_is_told_with_its_cause() -> None:
+def test_a_dependency_that_failed_is_reported_with_its_cause() -> None:
     record = replace(ended(SessionStatus.TERMINATED, SessionResult.FAILURE), cause="out-of-memory")
 
     (problem,) = dependencies(asked({"dependencies": {"train": (record,)}}, depends_on=("train",)))

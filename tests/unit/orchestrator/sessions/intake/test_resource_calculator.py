@@ -1,4 +1,4 @@
-"""How much a kernel asks for, as written and as filled in."""
+"""Computes the slots of a kernel from its request, its image and defaults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def problems(resources: dict[str, Any], image: Image | None = None) -> tuple[Pro
     return ResourceCalculator().calculate(resources, image, where="resources").problems
 
 
-def test_a_kernel_that_asks_for_nothing_gets_the_defaults() -> None:
+def test_a_kernel_without_resources_gets_the_defaults() -> None:
     assert calculated({}) == DEFAULTS == ResourceSlot({"cpu": 1000, "mem": 256 * MIB})
 
 
@@ -78,7 +78,7 @@ def test_shared_memory_does_not_make_up_for_memory_that_the_image_needs() -> Non
     assert [one.where for one in problems({"mem": "512Mi", "shm": "512Mi"}, image)] == ["resources/mem"]
 
 
-def test_a_bad_amount_is_told_once_and_not_also_as_too_little() -> None:
+def test_a_bad_amount_is_reported_once_and_not_also_as_too_little() -> None:
     assert [one.where for one in problems({"cpu": "lots"}, TORCH)] == ["resources/cpu"]
 
 
@@ -93,7 +93,7 @@ def test_memory_and_shared_memory_together_have_a_limit() -> None:
         max_size=6,
     )
 )
-def test_whatever_is_written_is_read_or_told_with_its_place(resources: dict[str, Any]) -> None:
+def test_every_input_is_parsed_or_reported_with_its_path(resources: dict[str, Any]) -> None:
     slots, found = ResourceCalculator().calculate(resources, TORCH, where="r")
 
     assert all(0 <= amount <= AMOUNT_MAX for amount in slots.values())

@@ -1,4 +1,4 @@
-"""Which scaling group a session goes to."""
+"""Chooses the scaling group of a session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CPU, GPU = ResourceSlot({"cpu": 1}), ResourceSlot({"cpu": 1, "cuda.device": 1})
         ([], "", CPU, None),
     ],
 )
-def test_the_one_asked_for_the_only_one_default_or_the_first(
+def test_the_requested_the_only_the_default_or_the_first_group(
     groups: list[str], asked: str, slots: ResourceSlot, chosen: str | None
 ) -> None:
     found = ScalingGroupResolver([pool(name) for name in groups]).resolve(asked, [slots])
@@ -52,7 +52,7 @@ def test_without_a_default_the_first_that_knows_all_slots_is_taken() -> None:
     assert found.name == "b"
 
 
-def test_why_none_was_found_is_told() -> None:
+def test_the_reason_for_no_match_is_reported() -> None:
     resolver = ScalingGroupResolver([pool("a", "mem"), pool("b", "mem")])
 
     (unknown,) = resolver.problems("c", [CPU])

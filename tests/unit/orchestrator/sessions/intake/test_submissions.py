@@ -42,7 +42,7 @@ async def test_a_name_is_free_again_when_its_session_has_ended() -> None:
         assert (await on.submit(name="train")).session_id != first.session_id
 
 
-async def test_when_no_name_can_be_made_up_the_conflict_is_told() -> None:
+async def test_when_no_name_can_be_made_up_the_conflict_is_reported() -> None:
     async with little_controller(names=iter(["same"] * (RENAMED_MAX + 2))) as on:
         await on.submit()
         error = await refusal(on.submit(), Conflict)

@@ -1,4 +1,4 @@
-"""What a request is judged against, read as far as it needs."""
+"""The part of the system state that a request is validated against."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_the_policies_of_all_four_scopes_are_read(little: LittleController
     ]
 
 
-async def test_the_policy_of_a_foreign_group_is_not_told(little: LittleController) -> None:
+async def test_the_policy_of_a_foreign_group_is_not_revealed(little: LittleController) -> None:
     await little.cluster.put(ResourcePolicy("tight", priority_max=0), Group("speech", "lab", policy="tight"))
 
     assert (await facts(little, group="speech", priority=5)).policies == ()
@@ -85,7 +85,7 @@ async def test_owners_that_are_not_in_the_catalog_have_no_policies(little: Littl
     assert (await facts(little)).policies == ()
 
 
-async def test_only_the_scaling_group_and_queue_that_are_asked_for_are_read(little: LittleController) -> None:
+async def test_only_the_requested_scaling_group_and_queue_are_read(little: LittleController) -> None:
     await little.cluster.put(ScalingGroup(ScalingGroupName("other")), Queue(QueueName("other")))
 
     found = await facts(little, scaling_group="other", queue="other")
@@ -94,7 +94,7 @@ async def test_only_the_scaling_group_and_queue_that_are_asked_for_are_read(litt
     assert [queue.name for queue in found.queues] == ["other"]
 
 
-async def test_the_default_is_enough_where_nothing_is_asked_for(little: LittleController) -> None:
+async def test_the_default_is_enough_without_a_request(little: LittleController) -> None:
     await little.cluster.put(ScalingGroup(ScalingGroupName("other")), Queue(QueueName("other")))
 
     found = await facts(little)
@@ -177,7 +177,7 @@ async def test_a_session_is_built_on_by_those_who_see_it(
     assert [text for text in texts if dependencies[text]] == found
 
 
-async def test_nothing_is_told_of_a_session_that_failed_to_whoever_may_not_see_it(little: LittleController) -> None:
+async def test_a_failed_session_is_hidden_from_callers_who_may_not_see_it(little: LittleController) -> None:
     nap = await little.submit(name="nap")
     await little.controller.cancel(nap.session_id, ALICE)
     mate = Caller(BOB.owner, groups=("vision",))

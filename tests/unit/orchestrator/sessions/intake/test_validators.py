@@ -201,7 +201,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("options", "where", "said"), BAD, ids=lambda value: value if isinstance(value, str) else "")
-async def test_a_bad_request_is_told_where_and_why_and_leaves_nothing(
+async def test_a_bad_request_is_reported_where_and_why_and_leaves_nothing(
     company: LittleController, options: dict[str, Any], where: str, said: str
 ) -> None:
     before = await company.stored()
@@ -223,7 +223,7 @@ async def test_a_name_that_is_taken_is_a_conflict_if_all_else_is_fine(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_all_problems_of_a_request_are_told_together(company: LittleController) -> None:
+async def test_all_problems_of_a_request_are_reported_together(company: LittleController) -> None:
     found = await company.problems(
         size=0,
         priority=-2_000_000,
@@ -247,7 +247,7 @@ async def test_all_problems_of_a_request_are_told_together(company: LittleContro
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_a_group_takes_from_the_session_is_told_once_and_of_the_session(company: LittleController) -> None:
+async def test_a_problem_of_an_inherited_value_is_reported_once_for_the_session(company: LittleController) -> None:
     found = await company.problems(image="nowhere", groups=(WORKER, GROUP(name="chief")))
 
     assert list(found) == ["image"]

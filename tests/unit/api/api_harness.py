@@ -29,7 +29,7 @@ from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
 from sokovan.ports.environment import Clock
 from sokovan.testing.stored_cluster import StoredCluster
-from tests.unit.api.talking_agents import TalkingAgents
+from tests.unit.api.fake_agents import FakeAgents
 
 PEPPER = b"p" * 32
 TENANTS = ("north", "south", "west")
@@ -40,9 +40,9 @@ QUICK = StreamLimits(recheck_s=0.02, idle_s=0.2, reread_s=5.0, log_poll_s=0.01, 
 WAIT_S = 20.0
 
 
-def steward(tenant: str) -> str:
+def domain_admin(tenant: str) -> str:
     """The user who administers a tenant."""
-    return f"{tenant}-steward"
+    return f"{tenant}-domain-admin"
 
 
 def member(tenant: str) -> str:
@@ -150,13 +150,13 @@ class Socket:
 
 
 @dataclass
-class LittleApi:
+class ApiHarness:
     """The API, its store, and a key for each of its users."""
 
     app: FastAPI
     cluster: StoredCluster
     dependencies: ApiDependencies
-    agents: TalkingAgents
+    agents: FakeAgents
     telemetry: RecordedTelemetry
     bus: InProcessEventBus
     tokens: dict[str, str] = field(default_factory=dict)
@@ -261,18 +261,18 @@ class LittleApi:
 
 
 @asynccontextmanager
-async def little_api(*, clock: Clock | None = None, **settings: Any) -> AsyncIterator[LittleApi]:
+async def api_harness(*, clock: Clock | None = None, **settings: Any) -> AsyncIterator[ApiHarness]:
     """The API with tenants, an agent `a1`, and its streams running."""
     async with StoredCluster.open(clock=clock) as cluster:
         api = _made(cluster, ApiSettings(**{"pepper": PEPPER, "principal_kept_s": 0.02, "streams": QUICK, **settings}))
-        await _furnish(api)
+        await _bootstrap(api)
         async with api.app.router.lifespan_context(api.app):
             yield api
 
 
-def _made(cluster: StoredCluster, settings: ApiSettings) -> LittleApi:
+def _made(cluster: StoredCluster, settings: ApiSettings) -> ApiHarness:
     clock = cluster.store.database.clock
-    ids, hints, bus, agents = SortableIds(clock), InProcessHints(clock), InProcessEventBus(clock), TalkingAgents()
+    ids, hints, bus, agents = SortableIds(clock), InProcessHints(clock), InProcessEventBus(clock), FakeAgents()
     numbers: Iterator[int] = itertools.count()
     controller = SchedulingController(
         cluster.store,
@@ -295,10 +295,10 @@ def _made(cluster: StoredCluster, settings: ApiSettings) -> LittleApi:
         telemetry=telemetry,
         metrics=telemetry.metrics,
     )
-    return LittleApi(make_app(dependencies, settings), cluster, dependencies, agents, telemetry, bus)
+    return ApiHarness(make_app(dependencies, settings), cluster, dependencies, agents, telemetry, bus)
 
 
-async def _furnish(api: LittleApi) -> None:
+async def _bootstrap(api: ApiHarness) -> None:
     domains = [*TENANTS, "default"]
     await api.cluster.put(*(Domain(name) for name in domains), Queue(QueueName("default")))
     await api.cluster.put(Group("default", "default"), *(Group(f"{name}-group", name) for name in TENANTS))
@@ -306,7 +306,7 @@ async def _furnish(api: LittleApi) -> None:
     for tenant in TENANTS:
         groups = (f"{tenant}-group",)
         users += [
-            User(steward(tenant), tenant, groups=groups, role=Role.DOMAIN_ADMIN),
+            User(domain_admin(tenant), tenant, groups=groups, role=Role.DOMAIN_ADMIN),
             User(member(tenant), tenant, groups=groups),
         ]
     await api.cluster.put(*users)
@@ -315,7 +315,7 @@ async def _furnish(api: LittleApi) -> None:
     await api.cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 40, "cuda.device": 4})
 
 
-async def add_key(api: LittleApi, user: str, *, named: str = "") -> str:
+async def add_key(api: ApiHarness, user: str, *, named: str = "") -> str:
     """Another key of a user, under a name of its own in `tokens`; its access key."""
     access_key = AccessKey(api.cluster.new("AK"))
     token = new_token(access_key)

@@ -1,4 +1,4 @@
-"""A gateway to agents whose kernels say what the test lets them say."""
+"""A fake agent gateway whose kernels produce scripted output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sokovan.wire.frames import CreateKernel
 
 
 @dataclass
-class SpokenLog:
+class FakeLog:
     """What a kernel has said so far."""
 
     content: bytes = b""
@@ -52,17 +52,17 @@ class EchoExecution:
         return 7
 
 
-class TalkingAgents:
-    """A gateway to agents whose kernels say what the test lets them say."""
+class FakeAgents:
+    """A fake agent gateway whose kernels produce scripted output."""
 
     def __init__(self) -> None:
-        self.logs: dict[KernelId, SpokenLog] = {}
+        self.logs: dict[KernelId, FakeLog] = {}
         self.away: set[AgentId] = set()
         self.executions: list[EchoExecution] = []
-        self.asked: list[tuple[object, ...]] = []
+        self.calls: list[tuple[object, ...]] = []
 
     def says(self, kernel_id: str, content: bytes = b"", *, ends: bool = False) -> None:
-        log = self.logs.setdefault(KernelId(kernel_id), SpokenLog())
+        log = self.logs.setdefault(KernelId(kernel_id), FakeLog())
         log.content += content
         log.ended = log.ended or ends
 
@@ -70,27 +70,27 @@ class TalkingAgents:
         return agent_id not in self.away
 
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
-        self.asked.append(("prepare", agent_id, incarnation, image))
+        self.calls.append(("prepare", agent_id, incarnation, image))
         return ImageReport(image, ImageState.READY)
 
     async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
-        self.asked.append(("create", agent_id, incarnation, launch))
+        self.calls.append(("create", agent_id, incarnation, launch))
         self.says(launch.kernel_id)
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
     ) -> GoneProof:
-        self.asked.append(("stop", agent_id, incarnation, kernel_id, attempt, grace_s))
+        self.calls.append(("stop", agent_id, incarnation, kernel_id, attempt, grace_s))
         return GoneProof(gone=True)
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
-        self.asked.append(("forget", agent_id, incarnation, kernel_id, attempt))
+        self.calls.append(("forget", agent_id, incarnation, kernel_id, attempt))
         self.logs.pop(kernel_id, None)
 
     async def read_log(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, *, offset: int, limit: int
     ) -> LogPart:
-        self.asked.append(("read", agent_id, kernel_id, attempt, offset, limit))
+        self.calls.append(("read", agent_id, kernel_id, attempt, offset, limit))
         if agent_id in self.away:
             raise AgentUnreachable(agent_id=agent_id, problem="it has no link")
         if kernel_id not in self.logs:
