@@ -1,4 +1,4 @@
-"""Gateways to check: on links, with a real agent and real processes behind it; and the pretended one."""
+"""Gateways to check: links to real agents with real processes, and fake agents."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from sokovan.adapters.fake_agents.fleet import FakeAgentTiming, FakeFleet
-from sokovan.adapters.fake_agents.gateway_switch import GatewaySwitch
-from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.runtime import ProcessRuntime
+from sokovan.agent.fake.fake_agent import FakeAgentTiming
+from sokovan.agent.fake.fleet import FakeFleet
+from sokovan.agent.fake.gateway_switch import GatewaySwitch
+from sokovan.agent.fake.shape import FleetShape
 from sokovan.agent.watcher import WatchOptions
 from sokovan.ports.runtime import KernelRuntime, KernelState
 from sokovan.testing.clock import VirtualClock, until
@@ -20,7 +21,7 @@ from sokovan.testing.contracts.agent_gateway_commands import FAILING
 from sokovan.wire.frames import CreateKernel
 from tests.integration.agent_rig import AGENT, INVENTORY, Agent, Manager, Register, comes_true, launch
 from tests.integration.tiny_runtime import TinyRuntime
-from tests.unit.adapters.fake_agents.listening import Listening
+from tests.unit.agent.fake.recording_registry import RecordingRegistry
 
 Check = Callable[[GatewaySubject], Awaitable[None]]
 
@@ -89,16 +90,16 @@ async def process(root: Path) -> AsyncIterator[GatewaySubject]:
 
 
 @asynccontextmanager
-async def pretend(_root: Path) -> AsyncIterator[GatewaySubject]:
-    clock, listening, shape = VirtualClock(), Listening(), FleetShape(count=3, gpus=1)
-    # It says that it is pretended, which here looks like what a real one would say.
-    manner = FakeAgentTiming(words=lambda _agent_id, command: b"" if tuple(command) == FAILING else b"hello\n")
-    fleet = FakeFleet(clock, shape, admit=listening.admit, heard=listening.hear, manner=manner)
+async def fake(_root: Path) -> AsyncIterator[GatewaySubject]:
+    clock, registry, shape = VirtualClock(), RecordingRegistry(), FleetShape(count=3, gpus=1)
+    # The notice of a fake kernel, made to look like the output that the contract expects.
+    timing = FakeAgentTiming(output=lambda _agent_id, command: b"" if tuple(command) == FAILING else b"hello\n")
+    fleet = FakeFleet(clock, shape, admit=registry.admit, on_heartbeat=registry.on_heartbeat, timing=timing)
     running = asyncio.ensure_future(fleet.run())
     await clock.advance(0)
     [_, info, _] = shape.agents()
     yield GatewaySubject(
-        gateway=GatewaySwitch(fleet, FakeFleet(clock, shape, admit=listening.admit, heard=listening.hear)),
+        gateway=GatewaySwitch(fleet, FakeFleet(clock, shape, admit=registry.admit, on_heartbeat=registry.on_heartbeat)),
         agent_id=info.agent_id,
         incarnation=fleet.incarnation(info.agent_id),
         lasting=lambda name: launch(name, "sleep", "infinity"),
@@ -110,4 +111,4 @@ async def pretend(_root: Path) -> AsyncIterator[GatewaySubject]:
     await asyncio.gather(running, return_exceptions=True)
 
 
-SUBJECTS = {"tiny": tiny, "process": process, "pretend": pretend}
+SUBJECTS = {"tiny": tiny, "process": process, "fake": fake}

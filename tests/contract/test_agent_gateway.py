@@ -1,4 +1,4 @@
-"""The promises of AgentGateway, on links to real agents and on pretended ones."""
+"""The promises of AgentGateway, on links to real agents and on fake agents."""
 
 from __future__ import annotations
 

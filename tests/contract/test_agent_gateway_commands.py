@@ -1,4 +1,4 @@
-"""The promises of AgentGateway about further commands, on real processes and on pretended ones."""
+"""The promises of AgentGateway about further commands, on real processes and on fake agents."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from sokovan.testing.contracts.agent_gateway import GatewaySubject
 from sokovan.testing.contracts.agent_gateway_commands import COMMAND_CHECKS
-from tests.contract.gateways import Check, pretend, process
+from tests.contract.gateways import Check, fake, process
 
 
-@pytest.fixture(params=[process, pretend], ids=lambda kind: kind.__name__)
+@pytest.fixture(params=[process, fake], ids=lambda kind: kind.__name__)
 async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[GatewaySubject]:
     async with request.param(tmp_path) as ready:
         yield ready

@@ -303,13 +303,13 @@ async def test_a_kernel_missing_from_one_report_is_not_lost_yet(cluster: Orchest
     agent = await cluster.agent("a1")
     await cluster.submit("s")
     await cluster.settle()
-    holdings = agent._table
-    agent._table = type(holdings)(
+    holdings = agent.table
+    agent.table = type(holdings)(
         holdings.agent_id, holdings.capacity, incarnation=holdings.incarnation, observed=True, tick=holdings.tick
     )
     await cluster.pass_time(8)
     assert await cluster.status("s") == "running"
-    agent._table = holdings
+    agent.table = holdings
     await cluster.pass_time(8)
     assert await cluster.status("s") == "running"
 
@@ -318,8 +318,8 @@ async def test_a_kernel_missing_from_every_report_is_lost(cluster: OrchestratedC
     agent = await cluster.agent("a1")
     await cluster.submit("s")
     await cluster.settle()
-    holdings = agent._table
-    agent._table = type(holdings)(
+    holdings = agent.table
+    agent.table = type(holdings)(
         holdings.agent_id, holdings.capacity, incarnation=holdings.incarnation, observed=True, tick=holdings.tick
     )
     agent.machine.clear()
@@ -330,9 +330,9 @@ async def test_a_kernel_missing_from_every_report_is_lost(cluster: OrchestratedC
 
 async def test_an_older_process_of_an_agent_is_turned_away(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
-    old = agent._table
+    old = agent.table
     await agent.restart()
-    agent._table = old
+    agent.table = old
     verdict = await agent.connect()
     assert isinstance(verdict, AgentRejection)
     assert (verdict.code, verdict.final) == ("superseded", True)
@@ -340,6 +340,6 @@ async def test_an_older_process_of_an_agent_is_turned_away(cluster: Orchestrated
 
 async def test_a_store_that_was_set_back_gives_an_incarnation_above_the_agents(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
-    agent._table = type(agent._table)(agent.agent_id, agent._table.capacity, incarnation=7, observed=True)
+    agent.table = type(agent.table)(agent.agent_id, agent.table.capacity, incarnation=7, observed=True)
     verdict = await agent.connect()
     assert verdict == AgentAdmission(8)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from sokovan.agent.journal_records import JournalState, KernelKey, Tombstones
 from sokovan.domain.ids import AgentId
@@ -37,8 +39,7 @@ class KernelPhase(StrEnum):
 LIVE = frozenset({KernelPhase.REQUESTED, KernelPhase.RUNNING, KernelPhase.UNSTARTED, KernelPhase.VANISHED})
 
 
-@dataclass(frozen=True, slots=True)
-class ManagedKernel:
+class ManagedKernel(Struct, frozen=True):
     """One kernel that the agent manages.
 
     `stop_grace_s` is set once a stop was requested. An observation that began before tick
@@ -66,8 +67,7 @@ class OrphanKernel:
     stopped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KernelTable:
+class KernelTable(Struct, frozen=True):
     """The whole state of an agent. `tick` counts the events applied to it.
 
     `obstacle` is the reason why no kernel may start now, usually empty. Nothing is known of
@@ -135,18 +135,20 @@ def same_reports(before: KernelTable, after: KernelTable) -> bool:
 
     Ended kernels stay listed until a manager forgets them, so most entries are unchanged.
     """
-    if before.kernels is after.kernels and before.orphans is after.orphans:
+    if before.orphans.keys() != after.orphans.keys():  # an adopted orphan is reported as before
+        return reports(before) == reports(after)
+    if before.kernels is after.kernels:
         return True
-    touched = {key for key, kernel in after.kernels.items() if before.kernels.get(key) is not kernel}
-    touched |= before.kernels.keys() - after.kernels.keys()
-    touched |= before.orphans.keys() ^ after.orphans.keys()
-    return all(_reports_of(before, key) == _reports_of(after, key) for key in touched)
+    if before.kernels.keys() != after.kernels.keys():
+        return False
+    old = before.kernels
+    return all(kernel is old[key] or _same_report(key, kernel, old[key]) for key, kernel in after.kernels.items())
 
 
-def _reports_of(table: KernelTable, key: KernelKey) -> list[KernelReport]:
-    kernel = table.kernels.get(key)
-    own = [] if kernel is None else [_report(key, kernel)]
-    return [*own, _orphan(key)] if key in table.orphans else own
+def _same_report(key: KernelKey, kernel: ManagedKernel, other: ManagedKernel) -> bool:
+    if kernel.phase is other.phase and kernel.exit_code == other.exit_code and kernel.reason == other.reason:
+        return True
+    return _report(key, kernel) == _report(key, other)
 
 
 def _orphan(key: KernelKey) -> KernelReport:
@@ -154,7 +156,7 @@ def _orphan(key: KernelKey) -> KernelReport:
 
 
 def _report(key: KernelKey, kernel: ManagedKernel) -> KernelReport:
-    over = kernel.phase in {KernelPhase.EXITED, KernelPhase.VANISHED}
+    over = kernel.phase is KernelPhase.EXITED or kernel.phase is KernelPhase.VANISHED
     exit_code = EXIT_UNKNOWN if over and kernel.exit_code is None else kernel.exit_code
     return KernelReport(
         key.kernel_id,

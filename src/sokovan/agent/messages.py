@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from sokovan.agent.journal_records import JournalRecord, KernelKey
 from sokovan.agent.kernel_table import KernelTable, Token
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
@@ -187,8 +189,7 @@ Instruction: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStep:
+class AgentStep(Struct, frozen=True):
     """The outcome of one event: the new table, journal records, instructions.
 
     The records are durable before any instruction runs and before the new table is

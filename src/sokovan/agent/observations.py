@@ -6,7 +6,9 @@ start had finished before the listing began.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
+
+from msgspec.structs import replace
 
 from sokovan.agent.journal_records import JournalRecord, KernelKey, KernelRequested, KernelStarted
 from sokovan.agent.kernel_table import KernelPhase, KernelTable, ManagedKernel, OrphanKernel
@@ -77,7 +79,7 @@ class _Reconciliation:
             return
         known = self._table.orphans.get(key) or OrphanKernel(self._event.now_ms)
         if not known.stopped and self._event.now_ms - known.since_ms >= ORPHAN_AFTER_MS:
-            known = replace(known, stopped=True)
+            known = dataclasses.replace(known, stopped=True)
             self._instructions.append(StopInstruction(key, ORPHAN_GRACE_S))
         self._orphans[key] = known
 
@@ -93,10 +95,14 @@ class _Reconciliation:
 
 def _as_observed(kernel: ManagedKernel, seen: Observation) -> ManagedKernel:
     if seen.state is KernelState.EXITED:
+        if (kernel.phase, kernel.exit_code, kernel.reason) == (KernelPhase.EXITED, seen.exit_code, seen.reason):
+            return kernel
         return replace(kernel, phase=KernelPhase.EXITED, exit_code=seen.exit_code, reason=seen.reason)
     if kernel.phase is KernelPhase.EXITED:  # a later observation came first
         return kernel
     phase = KernelPhase.REQUESTED if seen.state is KernelState.STARTING else KernelPhase.RUNNING
+    if kernel.phase is phase and not kernel.reason:
+        return kernel
     return replace(kernel, phase=phase, reason="")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from sokovan.agent.admission import AdmissionRefusal, admission_refusal, superseded_attempt, wrong_incarnation
 from sokovan.agent.journal_records import (

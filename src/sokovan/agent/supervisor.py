@@ -6,8 +6,9 @@ records of a step, which are durable before its instructions run.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from sokovan.agent import requests
 from sokovan.agent.journal_records import (
@@ -48,7 +49,7 @@ def step(table: KernelTable, event: Event) -> AgentStep:
     """Apply an event; a change of the kernel reports requests a heartbeat."""
     at = replace(table, tick=table.tick + 1)
     done = _apply(at, event)
-    if SendHeartbeat() not in done.instructions and _changes_reports(table, done.table):
+    if _changes_reports(table, done.table) and SendHeartbeat() not in done.instructions:
         done = replace(done, instructions=(*done.instructions, SendHeartbeat()))
     return done
 
@@ -79,7 +80,7 @@ def _apply(table: KernelTable, event: Event) -> AgentStep:  # noqa: PLR0911  # o
 
 
 def _changes_reports(before: KernelTable, after: KernelTable) -> bool:
-    if {image: report.state for image, report in before.images.items()} != {
+    if before.images is not after.images and {image: report.state for image, report in before.images.items()} != {
         image: report.state for image, report in after.images.items()
     }:
         return True

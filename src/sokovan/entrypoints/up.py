@@ -16,7 +16,6 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from sokovan import __version__
-from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.local.random_source import number
@@ -25,6 +24,7 @@ from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
+from sokovan.agent.fake.shape import FleetShape
 from sokovan.api.app import close_streams, make_app
 from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from sokovan.agent.admission import admission_refusal, superseded_attempt, wrong_incarnation
 from sokovan.agent.journal_records import Tombstone, Tombstones

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sokovan.agent.journal_records import JournalState, KernelKey, RequestedKernel, Tombstone, Tombstones
 from sokovan.agent.kernel_table import (

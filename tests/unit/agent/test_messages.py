@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import get_args
 
 import pytest
@@ -43,7 +42,7 @@ def test_events_and_instructions_list_every_message() -> None:
 
 def test_a_step_without_consequences_only_has_holdings() -> None:
     assert AgentStep(FRESH) == AgentStep(FRESH, (), ())
-    assert [field.name for field in fields(AgentStep)] == ["table", "records", "instructions"]
+    assert list(AgentStep.__struct_fields__) == ["table", "records", "instructions"]
 
 
 def test_an_answer_without_a_word_says_that_it_is_done() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from sokovan.agent.journal_records import KernelEntombed, KernelForgotten, KernelRequested, KernelWithdrawn
 from sokovan.agent.kernel_table import KernelPhase

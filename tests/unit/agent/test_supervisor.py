@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec import structs
 
 from sokovan.agent.journal_records import IncarnationTaken, JournalState, KernelKey, replayed
 from sokovan.agent.kernel_table import KernelPhase, Token, restored, used_slots
@@ -148,7 +149,7 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fresh = replace(FRESH, capacity=CAPACITY, device_units={}, kernels_max=None)
+        self.fresh = structs.replace(FRESH, capacity=CAPACITY, device_units={}, kernels_max=None)
         self.memory = JournalState()
         self.incarnation = 0
         self.processes: dict[KernelKey, KernelState] = {}

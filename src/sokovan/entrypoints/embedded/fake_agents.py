@@ -1,7 +1,7 @@
-"""Pretended agents beside real ones: taken in like any, and put into their racks.
+"""Enrols fake agents and arranges them in racks.
 
-They end with the process that pretends. What is on record of an earlier one is lost
-at the next start, at once and for certain: there is no silence to wait out.
+Fake agents end with their process. The next start declares those of an earlier process
+lost at once, without waiting for a heartbeat timeout.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from sokovan.adapters.fake_agents.fleet import FakeFleet
-from sokovan.adapters.fake_agents.shape import FleetShape
+from sokovan.agent.fake.fleet import FakeFleet
+from sokovan.agent.fake.shape import FleetShape
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import Conflict
@@ -23,33 +23,34 @@ from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.storage import Store, UnitOfWork
 
-NO_MORE = "pretended-no-more"
-_WHO = "sokovan up"
-_WHY = "the process that pretended this agent has ended, and this one does not pretend it"
-# So many agents are moved in one transaction: a start must not hold the store for long.
+# Stored in histories; the value cannot change.
+FAKE_ENDED = "pretended-no-more"
+_ACTOR = "sokovan up"
+_REASON = "the process that simulated this fake agent has ended"
+# Agents per transaction: a start must not lock the store for long.
 _BATCH = 128
-# All pretended agents are one machine, whichever process pretends: none may take the place of a real one.
+# All fake agents share one stored identity, so that none replaces a real agent.
 IDENTITY = "pretended"
 
 
 class FakeEnrolment:
-    """Takes in the agents of one fleet; when all are there, they stand in racks."""
+    """Enrols the agents of one fleet; creates the racks once all are enrolled."""
 
     def __init__(self, registry: AgentRegistry, store: Store, shape: FleetShape) -> None:
         self._registry, self._store, self._shape = registry, store, shape
         self._admitted: set[AgentId] = set()
 
     def fleet(self, clock: Clock) -> FakeFleet:
-        """The fleet whose agents are taken in here."""
+        """The fleet whose agents enrol here."""
         return FakeFleet(
             clock,
             self._shape,
             admit=self.admit,
-            heard=lambda state, images: self._registry.heard(state.agent_id, state, images),
+            on_heartbeat=lambda state, images: self._registry.heard(state.agent_id, state, images),
         )
 
     async def admit(self, info: AgentInfo, devices: Sequence[Device], kernels: Sequence[tuple[KernelId, int]]) -> int:
-        """Take in an agent of this process, which needs no credential. Raises Conflict."""
+        """Enrol an agent of this process, without a credential. Raises Conflict."""
         arrival = Arrival(
             agent_id=info.agent_id,
             identity=IDENTITY,
@@ -71,7 +72,7 @@ class FakeEnrolment:
 
 
 async def replace_racks(unit: UnitOfWork, hypernodes: Sequence[HyperNode]) -> None:
-    """Put racks in the place of an earlier fleet's; the last one is above the others."""
+    """Replace the racks of an earlier fleet; the last of `hypernodes` is the root."""
     known = {one.name: one for one in await unit.catalog.all(HyperNode)}
     above = known.get(hypernodes[-1].name)
     if above is not None:
@@ -81,21 +82,20 @@ async def replace_racks(unit: UnitOfWork, hypernodes: Sequence[HyperNode]) -> No
 
 
 async def lose_leftovers(store: Store, shape: FleetShape | None) -> int:
-    """Lose agents that an earlier process pretended and this one does not; how many.
+    """Declare fake agents of an earlier process lost; returns how many.
 
-    They come back without anything and are lost then. So what ran there is proved to be
-    over, and a later fleet may use the names again, which it could not if they had left
-    for good.
+    They enrol without kernels and are then lost. This proves that their kernels have ended
+    and keeps the names usable for a later fleet, unlike TERMINATED.
     """
-    pretended = frozenset(info.agent_id for info in shape.agents()) if shape is not None else frozenset()
+    current = frozenset(info.agent_id for info in shape.agents()) if shape is not None else frozenset()
     every = await store.read(lambda unit: unit.fleet.all())
-    left = [one.info.agent_id for one in every if _is_left_over(one) and one.info.agent_id not in pretended]
+    left = [one.info.agent_id for one in every if _is_leftover(one) and one.info.agent_id not in current]
     for start in range(0, len(left), _BATCH):
         await store.run(partial(_lose, agents=left[start : start + _BATCH]))
     return len(left)
 
 
-def _is_left_over(agent: AgentRecord) -> bool:
+def _is_leftover(agent: AgentRecord) -> bool:
     info = agent.info
     if info.labels.get(IDENTITY_LABEL) != IDENTITY or info.status is AgentStatus.TERMINATED:
         return False
@@ -103,12 +103,12 @@ def _is_left_over(agent: AgentRecord) -> bool:
 
 
 async def _lose(unit: UnitOfWork, agents: Sequence[AgentId]) -> None:
-    back, lost = (Change(_WHO, by, NO_MORE, _WHY) for by in (Cause.AGENT_REPORT, Cause.COORDINATOR))
+    back, lost = (Change(_ACTOR, by, FAKE_ENDED, _REASON) for by in (Cause.AGENT_REPORT, Cause.COORDINATOR))
     for agent_id in agents:
         known = await unit.fleet.get(agent_id)
         agent = await unit.fleet.enrol(known.info, back, devices=known.devices)
         if agent.info.status is AgentStatus.ALIVE:
             agent = await unit.fleet.move(agent, AgentTrigger.HEARTBEAT_MISSED, lost)
         await unit.fleet.move(agent, AgentTrigger.DECLARED_LOST, lost)
-    entries = (AuditEntry(_WHO, "agent.lose", one, "done", detail={"reason": _WHY}) for one in agents)
+    entries = (AuditEntry(_ACTOR, "agent.lose", one, "done", detail={"reason": _REASON}) for one in agents)
     await unit.audit.append(*entries)

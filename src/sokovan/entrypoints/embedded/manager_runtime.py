@@ -11,8 +11,6 @@ from functools import partial
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.adapters.agentlink.listener import LinkListener, serve_links
-from sokovan.adapters.fake_agents.gateway_switch import GatewaySwitch
-from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
@@ -22,6 +20,8 @@ from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.leases import SqlLeases
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
+from sokovan.agent.fake.gateway_switch import GatewaySwitch
+from sokovan.agent.fake.shape import FleetShape
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.allocators import allocator_named
 from sokovan.entrypoints.embedded.agent_links import admission, known_token

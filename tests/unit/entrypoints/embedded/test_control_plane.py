@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.agent.fake.shape import FleetShape
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.entrypoints.agent import AgentOptions

@@ -1,12 +1,12 @@
-"""Pretended agents are enrolled like real ones, and stand in racks when all are there."""
+"""Fake agents enrol like real ones, and get racks when all are enrolled."""
 
 from __future__ import annotations
 
 import pytest
 
-from sokovan.adapters.fake_agents.shape import FleetShape
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
 from sokovan.adapters.inprocess.hints import InProcessHints
+from sokovan.agent.fake.shape import FleetShape
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
@@ -49,7 +49,7 @@ async def test_a_later_start_with_another_fleet_replaces_the_racks() -> None:
         assert agents[AgentId("r00n0")].available_slots["cuda.device"] == 4
 
 
-async def test_a_pretended_agent_takes_no_name_of_a_real_one() -> None:
+async def test_a_fake_agent_takes_no_name_of_a_real_one() -> None:
     async with StoredCluster.open() as cluster:
         shape = FleetShape(count=1, gpus=0)
         [info] = shape.agents()
@@ -65,7 +65,7 @@ async def statuses(cluster: StoredCluster) -> dict[str, AgentStatus]:
     return {one.info.agent_id: one.info.status for one in found}
 
 
-async def test_agents_that_are_not_pretended_any_more_are_lost_at_once() -> None:
+async def test_fake_agents_of_an_earlier_process_are_lost_at_once() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=3, gpus=0))
         await cluster.agent("real", labels={"sokovan.pretended": "yes"})
@@ -85,7 +85,7 @@ async def test_agents_that_are_not_pretended_any_more_are_lost_at_once() -> None
         }
 
 
-async def test_an_agent_that_is_pretended_again_is_left_alone() -> None:
+async def test_a_fake_agent_of_this_process_is_left_alone() -> None:
     async with StoredCluster.open() as cluster:
         await enrol(cluster, FleetShape(count=3, gpus=0))
         assert await lose_leftovers(cluster.store, FleetShape(count=2, gpus=4)) == 1

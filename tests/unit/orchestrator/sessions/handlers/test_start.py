@@ -73,7 +73,7 @@ async def test_a_creation_is_repeated_until_the_kernel_is_listed(cluster: Orches
 
 async def test_a_full_disk_on_the_agent_ends_the_session_with_its_words(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
-    agent._happens(ObstacleObserved("the disk is full"))
+    agent.apply(ObstacleObserved("the disk is full"))
     await cluster.submit("s")
     await cluster.settle()
     session = await cluster.session("s")

@@ -1,4 +1,4 @@
-"""Two gateways as one: each request goes to the one that has the agent."""
+"""Combines two gateways: each request goes to the one that has the agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sokovan.wire.frames import CreateKernel
 
 
 class GatewaySwitch:
-    """The AgentGateway port over two others; who neither has is asked of the second."""
+    """The AgentGateway port over two gateways; the second is the fallback."""
 
     def __init__(self, first: AgentGateway, second: AgentGateway) -> None:
         self._first, self._second = first, second

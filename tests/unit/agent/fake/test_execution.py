@@ -1,4 +1,4 @@
-"""A command in a pretended kernel; its promises are checked with the gateway's."""
+"""Commands in fake kernels; the gateway contract checks the rest."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from sokovan.adapters.fake_agents.execution import FakeExecution
-from sokovan.adapters.fake_agents.machine import KILLED, FakeKernel
-from sokovan.adapters.fake_agents.script import KernelScript
+from sokovan.agent.fake.execution import FakeExecution
+from sokovan.agent.fake.fake_agent import KILLED, FakeKernel
+from sokovan.agent.fake.script import KernelScript
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.testing.clock import VirtualClock
@@ -20,22 +20,22 @@ def kernel() -> FakeKernel:
 
 
 async def test_a_shell_says_what_it_is_and_repeats_what_it_hears() -> None:
-    async with FakeExecution(kernel, VirtualClock(), ["/bin/bash"], words=b"pretended\n") as command:
+    async with FakeExecution(kernel, VirtualClock(), ["/bin/bash"], notice=b"simulated\n") as command:
         await command.write(b"ls\n")
         await command.write(b"")
-        assert [piece async for piece in command.output()] == [b"pretended\n", b"ls\n"]
+        assert [piece async for piece in command.output()] == [b"simulated\n", b"ls\n"]
         assert await command.wait() == 0
         assert [piece async for piece in command.output()] == []
 
 
-async def test_a_command_says_that_it_is_only_pretended() -> None:
-    async with FakeExecution(kernel, VirtualClock(), ["true"], words=b"pretended\n") as command:
-        assert [piece async for piece in command.output()] == [b"pretended\n"]
+async def test_a_command_says_that_it_is_only_simulated() -> None:
+    async with FakeExecution(kernel, VirtualClock(), ["true"], notice=b"simulated\n") as command:
+        assert [piece async for piece in command.output()] == [b"simulated\n"]
         assert await command.wait() == 0
 
 
 async def test_what_repeats_its_input_says_nothing_else() -> None:
-    async with FakeExecution(kernel, VirtualClock(), ["cat"], words=b"pretended\n") as command:
+    async with FakeExecution(kernel, VirtualClock(), ["cat"], notice=b"simulated\n") as command:
         await command.write(b"a")
         await command.write(b"")
         assert [piece async for piece in command.output()] == [b"a"]
@@ -56,7 +56,7 @@ async def test_a_command_ends_with_its_kernel(words: list[str]) -> None:
     host = kernel()
 
     async with FakeExecution(lambda: host, VirtualClock(), words) as command:
-        host.over.set()
+        host.ended.set()
         assert await command.wait() == KILLED
 
 

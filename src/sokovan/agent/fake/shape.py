@@ -1,4 +1,4 @@
-"""What a pretended fleet looks like: machines with accelerators, in racks."""
+"""The shape of a fake fleet: agents with accelerators, in racks."""
 
 from __future__ import annotations
 
@@ -18,40 +18,42 @@ AGENTS_MAX = 10_000
 GPUS_MAX = 64
 CUDA_SLOT = "cuda.device"
 RACK_LABEL = "rack"
-PRETENDED_LABEL = "sokovan.pretended"
+# Stored in data folders and used in agent selectors; the values cannot change.
+FAKE_LABEL = "sokovan.pretended"
 ROOT = "pretended"
 
 _CPU_MILLICORES = 64_000
 _MEMORY_BYTES = 512 << 30
-# So many agents stand in small racks; larger fleets have as many racks as a rack has agents.
+# Fleets up to this size have small racks; larger ones have as many racks as agents per rack.
 _SMALL = 256
 _SMALL_RACK = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetShape:
-    """How many agents, what each of them has, and how they stand together."""
+    """The number of fake agents, their resources and their racks."""
 
     count: int
     gpus: int
     scaling_group: ScalingGroupName = ScalingGroupName("default")
     architecture: str = ARCHITECTURE_DEFAULT
-    rack_size: int = field(default=0)  # 0: what suits the number of agents
+    rack_size: int = field(default=0)  # 0: derived from the number of agents
+    kernels_max: int | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= AGENTS_MAX or not 0 <= self.gpus <= GPUS_MAX or self.rack_size < 0:
             raise InvalidInput(
-                f"a fleet of {self.count} agents with {self.gpus} accelerators each cannot be pretended",
-                hint=f"ask for 1 to {AGENTS_MAX} agents with up to {GPUS_MAX} accelerators each",
+                f"a fleet of {self.count} agents with {self.gpus} accelerators each cannot be simulated",
+                hint=f"use 1 to {AGENTS_MAX} agents with up to {GPUS_MAX} accelerators each",
             )
 
     @property
     def per_rack(self) -> int:
-        """How many agents stand in one rack."""
+        """The number of agents per rack."""
         return self.rack_size or (_SMALL_RACK if self.count <= _SMALL else math.isqrt(self.count - 1) + 1)
 
     def racks(self) -> Iterator[tuple[str, list[AgentId]]]:
-        """Every rack with its agents, in order; names sort as they stand."""
+        """Every rack with its agents; names sort in the order of the racks."""
         rack_count = -(-self.count // self.per_rack)
         rack_digits = max(2, len(str(rack_count - 1)))
         node_digits = len(str(self.per_rack - 1))
@@ -61,25 +63,26 @@ class FleetShape:
             yield name, [AgentId(f"{name}n{node:0{node_digits}}") for node in range(nodes)]
 
     def agents(self) -> list[AgentInfo]:
-        """Every machine, as it presents itself."""
+        """Every agent as it enrols."""
         slots = ResourceSlot({"cpu": _CPU_MILLICORES, "mem": _MEMORY_BYTES, CUDA_SLOT: self.gpus})
         return [
             AgentInfo(
                 agent_id=agent_id,
                 available_slots=slots,
                 architecture=self.architecture,
-                labels={RACK_LABEL: rack, PRETENDED_LABEL: "yes", MOUNTS_LABEL: MOUNTS_ANYWHERE},
+                labels={RACK_LABEL: rack, FAKE_LABEL: "yes", MOUNTS_LABEL: MOUNTS_ANYWHERE},
                 scaling_group=self.scaling_group,
+                kernels_max=self.kernels_max,
             )
             for rack, agent_ids in self.racks()
             for agent_id in agent_ids
         ]
 
     def devices(self) -> tuple[Device, ...]:
-        """The accelerators of each machine."""
+        """The accelerators of each agent."""
         return tuple(Device(f"gpu{number}", CUDA_SLOT) for number in range(self.gpus))
 
     def hypernodes(self) -> list[HyperNode]:
-        """The network: racks, and all of them together."""
+        """The network topology: the racks, and a root above them."""
         racks = [HyperNode(name, 1, tuple(agents), tier_name="rack") for name, agents in self.racks()]
         return [*racks, HyperNode(ROOT, 2, tuple(rack.name for rack in racks), tier_name="root")]

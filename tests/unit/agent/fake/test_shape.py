@@ -1,10 +1,10 @@
-"""A fleet that is not there still has names, racks and accelerators."""
+"""A fake fleet has names, racks and accelerators."""
 
 from __future__ import annotations
 
 import pytest
 
-from sokovan.adapters.fake_agents.shape import FleetShape
+from sokovan.agent.fake.shape import FleetShape
 from sokovan.domain.cluster.topology import HyperNodeTree
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import ScalingGroupName
@@ -48,6 +48,6 @@ def test_a_rack_may_have_another_size() -> None:
 
 
 @pytest.mark.parametrize(("count", "gpus"), [(0, 1), (-1, 1), (10_001, 1), (1, -1), (1, 65)])
-def test_what_cannot_be_pretended_is_refused(count: int, gpus: int) -> None:
-    with pytest.raises(InvalidInput, match="cannot be pretended"):
+def test_a_fleet_of_an_impossible_size_is_refused(count: int, gpus: int) -> None:
+    with pytest.raises(InvalidInput, match="cannot be simulated"):
         FleetShape(count=count, gpus=gpus)

@@ -1,4 +1,4 @@
-"""A thousand agents that are not there; their promises are checked with the gateway's."""
+"""A fleet of fake agents; the gateway contract checks the rest."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sokovan.adapters.fake_agents.fleet import FakeAgentTiming, FakeFleet
-from sokovan.adapters.fake_agents.shape import FleetShape
+from sokovan.agent.fake.fake_agent import FakeAgentTiming
+from sokovan.agent.fake.fleet import FakeFleet
+from sokovan.agent.fake.shape import FleetShape
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentUnreachable
 from sokovan.ports.agent_states import KernelReport
 from sokovan.testing.clock import VirtualClock
 from sokovan.wire.frames import CreateKernel
-from tests.unit.adapters.fake_agents.listening import Listening
+from tests.unit.agent.fake.recording_registry import RecordingRegistry
 
 A1 = AgentId("r00n0")
 K1 = KernelId("k1")
 
 
 class Rig:
-    """A fleet at work, and somebody who listens to it."""
+    """A running fleet and a registry that records its heartbeats."""
 
     def __init__(self, count: int = 9) -> None:
-        self.clock, self.listening = VirtualClock(), Listening()
-        self.told: list[str] = []
+        self.clock, self.registry = VirtualClock(), RecordingRegistry()
+        self.logged: list[str] = []
         self.fleet = FakeFleet(
             self.clock,
             FleetShape(count=count, gpus=8),
-            admit=self.listening.admit,
-            heard=self.listening.hear,
-            manner=FakeAgentTiming(start_s=0.05, beat_s=5.0),
-            tell=self.told.append,
+            admit=self.registry.admit,
+            on_heartbeat=self.registry.on_heartbeat,
+            timing=FakeAgentTiming(start_s=0.05, heartbeat_s=5.0),
+            log=self.logged.append,
         )
         self.task = asyncio.ensure_future(self.fleet.run())
 
@@ -41,7 +42,7 @@ class Rig:
         await self.fleet.create_kernel(agent_id, self.fleet.incarnation(agent_id), launch)
 
     def report(self, name: str = "k1", agent_id: AgentId = A1) -> KernelReport | None:
-        return next((one for one in self.listening.states[agent_id].kernels if one.kernel_id == name), None)
+        return next((one for one in self.registry.states[agent_id].kernels if one.kernel_id == name), None)
 
     async def end(self) -> None:
         self.task.cancel()
@@ -56,9 +57,9 @@ async def rig() -> AsyncIterator[Rig]:
     await made.end()
 
 
-async def test_every_agent_enrols_with_what_it_has_and_speaks_at_once(rig: Rig) -> None:
-    assert len(rig.listening.admitted) == len(rig.listening.states) == 9
-    info, devices, kernels = rig.listening.admitted[AgentId("r01n0")]
+async def test_every_agent_enrols_with_its_resources_and_sends_a_heartbeat(rig: Rig) -> None:
+    assert len(rig.registry.admitted) == len(rig.registry.states) == 9
+    info, devices, kernels = rig.registry.admitted[AgentId("r01n0")]
     assert (info.labels["rack"], len(devices), kernels) == ("r01", 8, ())
     assert rig.fleet.connected(A1)
 
@@ -84,22 +85,22 @@ async def test_a_failure_is_a_failure(rig: Rig, command: tuple[str, ...], exit_c
     assert report.exit_code == exit_code
 
 
-async def test_nobody_takes_its_output_for_real(rig: Rig) -> None:
+async def test_the_output_of_a_kernel_says_that_it_is_simulated(rig: Rig) -> None:
     await rig.create("python", "train.py")
     await rig.clock.advance(0.1)
     part = await rig.fleet.read_log(A1, K1, 1, offset=0, limit=1000)
-    assert part.data == b"pretended: r00n0 only acts as if it ran ['python', 'train.py']\n"
+    assert part.data == b"fake agent r00n0 only simulates ['python', 'train.py']\n"
     assert not part.end
 
 
-async def test_an_agent_speaks_when_something_changes_and_seldom_otherwise(rig: Rig) -> None:
-    before = rig.listening.beats
+async def test_an_agent_sends_heartbeats_on_changes_and_periodically(rig: Rig) -> None:
+    before = rig.registry.heartbeats
     await rig.clock.advance(20)
-    assert rig.listening.beats - before == 9 * 4, "one heartbeat each in five seconds"
-    before = rig.listening.beats
+    assert rig.registry.heartbeats - before == 9 * 4, "one heartbeat each in five seconds"
+    before = rig.registry.heartbeats
     await rig.create("sleep", "infinity")
     await rig.clock.advance(1)
-    assert rig.listening.beats - before == 1
+    assert rig.registry.heartbeats - before == 1
 
 
 async def test_a_stopped_kernel_ends_by_a_signal(rig: Rig) -> None:
@@ -116,23 +117,23 @@ async def test_a_stopped_kernel_ends_by_a_signal(rig: Rig) -> None:
 
 async def test_an_agent_that_is_not_admitted_at_once_tries_again_and_is_unreachable_before() -> None:
     rig = Rig(count=1)
-    rig.listening.trouble = [OSError("the store is away")] * 2
+    rig.registry.failures = [OSError("the store is away")] * 2
     await rig.clock.advance(0.5)
     assert not rig.fleet.connected(A1)
     with pytest.raises(AgentUnreachable):
         await rig.create("true")
     await rig.clock.advance(5)
     assert rig.fleet.connected(A1)
-    assert "could not be admitted" in rig.told[0]
+    assert "could not be admitted" in rig.logged[0]
     await rig.end()
 
 
 async def test_a_heartbeat_that_was_lost_is_made_up_for_by_the_next(rig: Rig) -> None:
     await rig.create("sleep", "infinity")
-    rig.listening.trouble = [OSError("the cache is away")]
+    rig.registry.failures = [OSError("the cache is away")]
     await rig.clock.advance(0.1)
     assert rig.report() is None
-    assert "was lost" in rig.told[0]
+    assert "was lost" in rig.logged[0]
     await rig.clock.advance(5)
     assert rig.report() == KernelReport(K1, 1, running=True)
 
@@ -144,20 +145,20 @@ async def test_a_fleet_that_is_run_again_keeps_its_kernels_and_says_so(rig: Rig)
     await rig.end()
     rig.task = asyncio.ensure_future(rig.fleet.run())
     await rig.clock.advance(0.1)
-    assert rig.listening.admitted[A1][2] == ((K1, 1),)
+    assert rig.registry.admitted[A1][2] == ((K1, 1),)
     assert rig.fleet.incarnation(A1) > before
     assert rig.report() == KernelReport(K1, 1, running=True)
 
 
-async def test_a_thousand_agents_with_ten_thousand_kernels_are_one_task_and_few_words() -> None:
+async def test_a_thousand_agents_with_ten_thousand_kernels_are_one_task_and_few_heartbeats() -> None:
     rig = Rig(count=1000)
     await rig.clock.advance(0)
-    agents = list(rig.listening.states)
+    agents = list(rig.registry.states)
     for number in range(8000):
         await rig.create("sleep", "60", name=f"k{number}", agent_id=agents[number % 1000])
-    before = rig.listening.beats
+    before = rig.registry.heartbeats
     await rig.clock.advance(1)
-    assert rig.listening.beats - before <= 2000, "kernels of one agent that start together share a heartbeat"
-    assert sum(report.running for state in rig.listening.states.values() for report in state.kernels) == 8000
+    assert rig.registry.heartbeats - before <= 2000, "kernels of one agent that start together share a heartbeat"
+    assert sum(report.running for state in rig.registry.states.values() for report in state.kernels) == 8000
     assert len(asyncio.all_tasks()) < 10
     await rig.end()

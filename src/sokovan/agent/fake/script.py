@@ -1,4 +1,4 @@
-"""How a command would go, judged by its words: nothing is run."""
+"""Simulates commands: how long one runs, and its exit code."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _FAILED = 1
 
 
 class KernelScript(NamedTuple):
-    """What a command does: lasts so long (None: for ever), ends with this code."""
+    """How long a command runs (None: until it is stopped), and its exit code."""
 
     lasts_s: float | None
     exit_code: int = 0
 
 
-def conduct_of(command: Sequence[str], *, work_s: float = WORK_S) -> KernelScript:
-    """How a command goes: `sleep`, `exit`, `true`, `false`, and shells as one expects.
+def script_of(command: Sequence[str], *, work_s: float = WORK_S) -> KernelScript:
+    """Interprets `sleep`, `exit`, `true`, `false`, `echo` and shell scripts of them.
 
-    Any other is work, takes `work_s`, and succeeds.
+    Any other command takes `work_s` and succeeds.
 
-    >>> conduct_of(["sleep", "3"])
-    Conduct(lasts_s=3.0, exit_code=0)
-    >>> conduct_of(["sh", "-c", "echo hello; sleep 2; exit 3"])
-    Conduct(lasts_s=2.0, exit_code=3)
-    >>> conduct_of(["bash"]).lasts_s is None
+    >>> script_of(["sleep", "3"])
+    KernelScript(lasts_s=3.0, exit_code=0)
+    >>> script_of(["sh", "-c", "echo hello; sleep 2; exit 3"])
+    KernelScript(lasts_s=2.0, exit_code=3)
+    >>> script_of(["bash"]).lasts_s is None
     True
     """
     program, *arguments = command or ("",)
@@ -67,7 +67,7 @@ def _sleep(arguments: Sequence[str]) -> KernelScript:
 
 
 def _script(text: str, work_s: float) -> KernelScript:
-    """A script of simple commands, one after the other."""
+    """A shell script of simple commands, run in sequence."""
     total_s, exit_code = 0.0, 0
     for words in _statements(text):
         name, *arguments = words
@@ -84,7 +84,7 @@ def _statements(text: str) -> Iterator[list[str]]:
     for statement in re.split(r"[;\n]|&&", text):
         try:
             words = shlex.split(statement)
-        except ValueError:  # quotes that do not match: whatever it is, it is work
+        except ValueError:  # unbalanced quotes: treated as other work
             words = ["work"]
         if words and words[0] == "exec":
             words = words[1:]

@@ -1,4 +1,4 @@
-"""How a command would go, by its words alone."""
+"""Commands are simulated by their arguments alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.adapters.fake_agents.script import KernelScript, conduct_of
+from sokovan.agent.fake.script import KernelScript, script_of
 
 
 @pytest.mark.parametrize(
@@ -36,20 +36,20 @@ from sokovan.adapters.fake_agents.script import KernelScript, conduct_of
     ],
 )
 def test_a_command_goes_as_one_expects(command: list[str], expected: KernelScript) -> None:
-    assert conduct_of(command) == expected
+    assert script_of(command) == expected
 
 
-def test_work_takes_as_long_as_it_is_told_to() -> None:
-    assert conduct_of(["python", "train.py"], work_s=60.0) == KernelScript(60.0)
+def test_other_work_takes_the_configured_time() -> None:
+    assert script_of(["python", "train.py"], work_s=60.0) == KernelScript(60.0)
 
 
 @given(st.lists(st.text(), max_size=4))
-def test_any_words_are_some_conduct(command: list[str]) -> None:
-    conduct = conduct_of(command)
+def test_any_command_has_a_script(command: list[str]) -> None:
+    conduct = script_of(command)
     assert conduct.lasts_s is None or conduct.lasts_s >= 0
     assert 0 <= conduct.exit_code <= 255
 
 
 @given(st.text())
 def test_any_script_is_some_conduct(script: str) -> None:
-    assert 0 <= conduct_of(["sh", "-c", script]).exit_code <= 255
+    assert 0 <= script_of(["sh", "-c", script]).exit_code <= 255

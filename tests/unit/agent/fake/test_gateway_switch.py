@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sokovan.adapters.fake_agents.fleet import FakeFleet
-from sokovan.adapters.fake_agents.gateway_switch import GatewaySwitch
-from sokovan.adapters.fake_agents.shape import FleetShape
+from sokovan.agent.fake.fleet import FakeFleet
+from sokovan.agent.fake.gateway_switch import GatewaySwitch
+from sokovan.agent.fake.shape import FleetShape
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import AgentUnreachable, ImageState
 from sokovan.testing.clock import VirtualClock
 from sokovan.wire.frames import CreateKernel
-from tests.unit.adapters.fake_agents.listening import Listening
+from tests.unit.agent.fake.recording_registry import RecordingRegistry
 
 K1 = KernelId("k1")
 
@@ -23,9 +23,14 @@ class Rig:
     """Two gateways behind one switch; of the second's two agents, the first has one too."""
 
     def __init__(self) -> None:
-        self.clock, self.heard = VirtualClock(), Listening()
+        self.clock, self.registry = VirtualClock(), RecordingRegistry()
         self.first, self.second = (
-            FakeFleet(self.clock, FleetShape(count=count, gpus=1), admit=self.heard.admit, heard=self.heard.hear)
+            FakeFleet(
+                self.clock,
+                FleetShape(count=count, gpus=1),
+                admit=self.registry.admit,
+                on_heartbeat=self.registry.on_heartbeat,
+            )
             for count in (1, 2)
         )
         self.switch = GatewaySwitch(self.first, self.second)
@@ -51,16 +56,16 @@ async def test_every_request_reaches_the_one_that_has_the_agent(rig: Rig, agent:
     assert (await rig.switch.prepare_image(agent_id, incarnation, "host")).state is ImageState.READY
     await rig.switch.create_kernel(agent_id, incarnation, CreateKernel(K1, 1, SessionId("s"), "host", ("bash",)))
     await rig.clock.advance(1)
-    assert b"pretended" in (await rig.switch.read_log(agent_id, K1, 1, offset=0, limit=100)).data
+    assert b"only simulates" in (await rig.switch.read_log(agent_id, K1, 1, offset=0, limit=100)).data
     async with rig.switch.execute(agent_id, K1, 1, ["true"], terminal=False) as command:
         await rig.clock.advance(1)
         assert await command.wait() == 0
     assert not (await rig.switch.stop_kernel(agent_id, incarnation, K1, 1, grace_s=1.0)).gone
     await rig.clock.advance(1)
     await rig.switch.forget_kernel(agent_id, incarnation, K1, 1)
-    assert rig.heard.states[agent_id].kernels != ()
+    assert rig.registry.states[agent_id].kernels != ()
     await rig.clock.advance(1)
-    assert rig.heard.states[agent_id].kernels == ()
+    assert rig.registry.states[agent_id].kernels == ()
 
 
 async def test_an_agent_that_neither_has_is_unreachable(rig: Rig) -> None:

@@ -1,1 +1,0 @@
-"""Agents that only act as if: for trying gangs and topology without the machines."""

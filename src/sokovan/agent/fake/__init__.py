@@ -1,0 +1,1 @@
+"""Fake agents: the real agent's state machine over a simulated runtime."""
