@@ -1,7 +1,7 @@
-"""The Python client: the same names as the command line, sync and async.
+"""The Python client, sync and async, with the names of the command line.
 
-Nothing here prints, and nothing heavy loads before it is used: `sokovan.sdk.config`
-alone costs no HTTP client.
+The SDK never prints. Modules load lazily: `sokovan.sdk.config` alone does not load
+the HTTP client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ApiProblem", "AsyncClient", "Client", "ClientProblem", "SessionHandle"]
 
-_PLACES = {
+_MODULES = {
     "ApiProblem": "sokovan.sdk.errors",
     "AsyncClient": "sokovan.sdk.aio.client",
     "Client": "sokovan.sdk.sync.client",
@@ -27,7 +27,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name the first time somebody asks for it."""
-    if name not in _PLACES:
+    """Load a public name on first access."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

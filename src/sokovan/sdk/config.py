@@ -1,4 +1,4 @@
-"""The client's own file: which servers there are, and which key opens each.
+"""The client's configuration file: the known servers and the API key for each.
 
     current = "local"
 
@@ -6,7 +6,7 @@
     url = "http://127.0.0.1:7646"
     token = "sk-..."
 
-It holds keys, so it is written whole or not at all, for its owner only.
+It holds keys, so it is written atomically and is readable by its owner only.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from sokovan.sdk.errors import InvalidSetting
 NAME_MAX = 64
 TOKEN_MAX = 512
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
-_HEADING = "# Written by sokovan; comments of your own are not kept. See: sokovan context --help\n"
+_HEADING = "# Written by sokovan; comments are not kept. See: sokovan context --help\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One server and the key for it."""
+    """One server and its API key."""
 
     url: str
     token: str = ""
@@ -36,17 +36,17 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """Every context that is known, and the one in use."""
+    """All contexts, and the name of the current one."""
 
     contexts: Mapping[str, Context] = field(default_factory=dict)
     current: str = ""
 
 
 def config_path(environment: Mapping[str, str] | None = None) -> Path:
-    """Where the file is: under XDG_CONFIG_HOME, or under ~/.config."""
+    """Path of the file: under XDG_CONFIG_HOME, or under ~/.config."""
     given = os.environ if environment is None else environment
     home = given.get("XDG_CONFIG_HOME", "")
-    # A relative XDG_CONFIG_HOME is to be ignored, says its specification.
+    # The specification says to ignore a relative XDG_CONFIG_HOME.
     folder = (
         Path(home) if home and Path(home).is_absolute() else Path(given.get("HOME") or "~").expanduser() / ".config"
     )
@@ -54,7 +54,7 @@ def config_path(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def read_config(path: Path) -> ClientConfig:
-    """What the file says; nothing if there is none. Raises InvalidSetting."""
+    """Read the file; an empty configuration if there is none. Raises InvalidSetting."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -68,14 +68,14 @@ def read_config(path: Path) -> ClientConfig:
     contexts = document.get("contexts", {})
     current = document.get("current", "")
     if not isinstance(contexts, dict) or not isinstance(current, str):
-        raise InvalidSetting(f"{path}: contexts must be a table and current a text")
+        raise InvalidSetting(f"{path}: contexts must be a table and current a string")
     return ClientConfig({name: _context(path, name, value) for name, value in contexts.items()}, current)
 
 
 def save_context(
     name: str, url: str, token: str, *, make_current: bool = True, path: Path | None = None
 ) -> ClientConfig:
-    """Add or replace one context and keep the others; returns what the file says now."""
+    """Add or replace one context; returns the new configuration."""
     file = path or config_path()
     known = read_config(file)
     contexts = {**known.contexts, checked_context_name(name): Context(checked_url(url), token)}
@@ -87,26 +87,26 @@ def use_context(name: str, *, path: Path | None = None) -> ClientConfig:
     """Make a context the current one."""
     file = path or config_path()
     known = read_config(file)
-    _expect(name, known)
+    _require(name, known)
     return write_config(replace(known, current=name), file)
 
 
 def remove_context(name: str, *, path: Path | None = None) -> ClientConfig:
-    """Forget a context; if it was the current one, none is."""
+    """Remove a context; if it was the current one, there is none afterwards."""
     file = path or config_path()
     known = read_config(file)
-    _expect(name, known)
+    _require(name, known)
     contexts = {each: context for each, context in known.contexts.items() if each != name}
     return write_config(ClientConfig(contexts, "" if known.current == name else known.current), file)
 
 
 def write_config(config: ClientConfig, path: Path) -> ClientConfig:
-    """Write the file whole or not at all, readable by its owner only."""
-    import tempfile  # noqa: PLC0415  # those who only read do not pay for it
+    """Write the file atomically, readable by its owner only."""
+    import tempfile  # noqa: PLC0415  # only needed for writing
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # mkstemp makes a file of mode 0600, and a rename puts it in place in one step.
+        # mkstemp creates a file of mode 0600; the rename is atomic.
         descriptor, temporary = tempfile.mkstemp(prefix=".config-", dir=path.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -125,17 +125,17 @@ def write_config(config: ClientConfig, path: Path) -> ClientConfig:
 
 
 def checked_context_name(name: str) -> str:
-    """The name, if it may name a context."""
+    """Validate the name of a context. Raises InvalidSetting."""
     if len(name) > NAME_MAX or _NAME.fullmatch(name) is None:
         raise InvalidSetting(
-            f"{name[:NAME_MAX]!r} is not a name for a context",
-            hint=f"use 1 to {NAME_MAX} letters, digits and . _ - beginning with a letter or digit",
+            f"{name[:NAME_MAX]!r} is not a valid context name",
+            hint=f"use 1 to {NAME_MAX} letters, digits and . _ - starting with a letter or digit",
         )
     return name
 
 
 def checked_url(url: str) -> str:
-    """The address without a slash at its end, if it is one of a server."""
+    """Validate the URL of a server and strip its trailing slash. Raises InvalidSetting."""
     scheme, separator, rest = url.partition("://")
     host = rest.partition("/")[0]
     if (
@@ -147,13 +147,13 @@ def checked_url(url: str) -> str:
         or " " in url
     ):
         raise InvalidSetting(
-            f"{url[:200]!r} is not the address of a server", hint="write it as http://HOST:PORT or https://HOST"
+            f"{url[:200]!r} is not the URL of a server", hint="write it as http://HOST:PORT or https://HOST"
         )
     return url.rstrip("/")
 
 
 def is_token(text: str) -> bool:
-    """Whether it could be a key; anything but printable ASCII would break a header."""
+    """Whether it can be a token: printable ASCII, which an HTTP header can carry."""
     return 0 < len(text) <= TOKEN_MAX and text.isascii() and text.isprintable() and " " not in text
 
 
@@ -162,15 +162,15 @@ def _context(path: Path, name: str, value: object) -> Context:
         raise InvalidSetting(f"{path}: contexts.{name} must be a table")
     url, token = value.get("url", ""), value.get("token", "")
     if not isinstance(url, str) or not isinstance(token, str) or not url:
-        raise InvalidSetting(f"{path}: contexts.{name} needs url, and url and token must be texts")
+        raise InvalidSetting(f"{path}: contexts.{name} needs url, and url and token must be strings")
     return Context(url, token)
 
 
-def _expect(name: str, config: ClientConfig) -> None:
+def _require(name: str, config: ClientConfig) -> None:
     if name not in config.contexts:
         known = ", ".join(sorted(config.contexts)) or "none"
         raise InvalidSetting(
-            f"there is no context {name!r}", hint=f"known are: {known}; add one with sokovan context add NAME URL"
+            f"there is no context {name!r}", hint=f"known contexts: {known}; add one with sokovan context add NAME URL"
         )
 
 
@@ -184,6 +184,6 @@ def _text(config: ClientConfig) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as a basic string of TOML."""
+    """A TOML basic string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in escaped) + '"'

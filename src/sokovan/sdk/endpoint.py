@@ -1,4 +1,4 @@
-"""Where the server is, and how both clients speak to it."""
+"""Address of the server, and the HTTP options of both clients."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sokovan import __version__
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.errors import Unreachable
 
-AGENT = f"sokovan-python/{__version__}"
-# The server shows that a silent stream is alive more often than this.
-SILENCE_S = 45.0
-# By how much a deadline may be missed, before a stream is opened anew with a shorter patience.
-LATE_S = 0.5
+USER_AGENT = f"sokovan-python/{__version__}"
+# Read timeout of a stream; the server sends keep-alive comments more often than this.
+STREAM_TIMEOUT_S = 45.0
+# Tolerated overrun of a deadline, before a stream is reopened with a shorter read timeout.
+OVERRUN_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ServerEndpoint:
-    """The address of a server, the key for it, and how long to wait for it."""
+    """Address, API key and timeouts of a server."""
 
     url: str
     token: str = field(repr=False)
@@ -33,28 +33,28 @@ class ServerEndpoint:
 
     @property
     def socket_url(self) -> str:
-        """The same address for WebSockets."""
+        """The address for WebSockets."""
         return self.url.replace("http", "ws", 1)
 
     def headers(self) -> dict[str, str]:
-        """What every request carries."""
-        return {"Authorization": f"Bearer {self.token}", "User-Agent": AGENT}
+        """Headers of every request."""
+        return {"Authorization": f"Bearer {self.token}", "User-Agent": USER_AGENT}
 
     def http_options(self) -> dict[str, Any]:
-        """How the HTTP client is made."""
+        """Keyword arguments of the HTTP client."""
         return {
             "base_url": self.url,
             "headers": {**self.headers(), "Accept": "application/json"},
             "timeout": self._timeout(self.timeout_s),
-            # Loading the certificates of the machine takes longer than a request, and http:// has no use for them.
+            # Loading the system's certificates takes longer than a request, and http:// does not need them.
             "verify": self.url.startswith("https"),
-            # A proxy of the company does not know our loopback.
+            # A proxy cannot reach the loopback address.
             "trust_env": not self._is_loopback(),
             "follow_redirects": False,
         }
 
     def request_options(self, call: Call[Any]) -> dict[str, Any]:
-        """How a call becomes a request."""
+        """Keyword arguments of a request."""
         options: dict[str, Any] = {"params": dict(call.query), "headers": dict(call.headers)}
         if call.body is not None:
             options["content"] = msgspec.json.encode(call.body)
@@ -62,11 +62,11 @@ class ServerEndpoint:
         return options
 
     def stream_options(self, call: Call[Any], left_s: float | None = None) -> dict[str, Any]:
-        """How a call opens a stream; a read never reaches past what time is left."""
-        silence = SILENCE_S if left_s is None else max(0.01, min(SILENCE_S, left_s))
+        """Keyword arguments of a stream; a read times out at the deadline."""
+        read_s = STREAM_TIMEOUT_S if left_s is None else max(0.01, min(STREAM_TIMEOUT_S, left_s))
         options = self.request_options(call)
         options["headers"]["Accept"] = "text/event-stream"
-        return {**options, "timeout": self._timeout(silence)}
+        return {**options, "timeout": self._timeout(read_s)}
 
     def _timeout(self, read_s: float) -> httpx2.Timeout:
         return httpx2.Timeout(read_s, connect=min(self.connect_s, read_s))
@@ -78,20 +78,20 @@ class ServerEndpoint:
 
 @contextmanager
 def reaching(endpoint: ServerEndpoint) -> Iterator[None]:
-    """Turn failures of the network into ours. Raises Unreachable."""
+    """Translate network errors. Raises Unreachable."""
     try:
         yield
     except (httpx2.RequestError, httpx2.InvalidURL) as error:
-        raise _out_of_reach(endpoint, error) from error
+        raise _unreachable(endpoint, error) from error
 
 
-def _out_of_reach(endpoint: ServerEndpoint, error: Exception) -> Unreachable:
+def _unreachable(endpoint: ServerEndpoint, error: Exception) -> Unreachable:
     sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.InvalidURL)
     slow = isinstance(error, httpx2.TimeoutException)
-    told = "did not answer in time" if slow else f"cannot be reached: {str(error) or type(error).__name__}"
-    return Unreachable(f"the server at {endpoint.url} {told}", sent=sent)
+    outcome = "did not respond in time" if slow else f"cannot be reached: {str(error) or type(error).__name__}"
+    return Unreachable(f"the server at {endpoint.url} {outcome}", sent=sent)
 
 
 def outlasts(options: dict[str, Any], left_s: float | None) -> bool:
-    """Whether a read of a stream may take longer than the time that is left."""
-    return left_s is not None and options["timeout"].read > left_s + LATE_S
+    """Whether a read of a stream may take longer than the time left."""
+    return left_s is not None and options["timeout"].read > left_s + OVERRUN_S

@@ -1,7 +1,6 @@
-"""Clock, waiting and jitter: the only place where the SDK meets them.
+"""Clock, sleep and randomness of the SDK, replaceable in tests.
 
-A client runs in programs that know nothing of our ports, so it brings its own;
-tests put another in its place.
+The SDK may not import the ports of the server, so it defines its own.
 """
 
 from __future__ import annotations
@@ -11,53 +10,53 @@ from typing import Protocol
 
 
 class ClientEnvironment(Protocol):
-    """What a client needs from the world besides the network."""
+    """Clock, sleep and randomness of a client."""
 
     def now_s(self) -> float:
-        """Seconds that only ever grow, from an unnamed beginning."""
+        """Seconds of a monotonic clock."""
 
     def sleep(self, seconds: float) -> None:
-        """Wait in this thread."""
+        """Block this thread."""
 
     async def async_sleep(self, seconds: float) -> None:
-        """Wait in this task."""
+        """Suspend this task."""
 
     def jitter(self) -> float:
-        """A number between 0 and 1, so that many clients do not come back at once."""
+        """A random number between 0 and 1, to spread the retries of many clients."""
 
     def new_key(self) -> str:
-        """A new name that nobody else uses."""
+        """A new unique key."""
 
 
 class SystemEnvironment:
-    """The real ones."""
+    """The clock, sleep and randomness of the operating system."""
 
     def wall_s(self) -> float:
-        """Seconds since 1970, for telling how long ago something was."""
-        return time.time()  # noqa: TID251  # the one calendar of SDK and command line
+        """Seconds since 1970, to compute ages."""
+        return time.time()  # noqa: TID251  # the only wall clock of SDK and command line
 
     def now_s(self) -> float:
         """Seconds of the monotonic clock."""
-        return time.monotonic()  # noqa: TID251  # the one clock of the SDK
+        return time.monotonic()  # noqa: TID251  # the only clock of the SDK
 
     def sleep(self, seconds: float) -> None:
-        """Wait in this thread."""
-        time.sleep(seconds)  # noqa: TID251  # the one place where the SDK waits
+        """Block this thread."""
+        time.sleep(seconds)  # noqa: TID251  # the only sleep of the SDK
 
     async def async_sleep(self, seconds: float) -> None:
-        """Wait in this task."""
-        import asyncio  # noqa: PLC0415  # a client without tasks does not pay for it
+        """Suspend this task."""
+        import asyncio  # noqa: PLC0415  # the sync client does not need it
 
-        await asyncio.sleep(seconds)  # noqa: TID251  # the one place where the SDK waits
+        await asyncio.sleep(seconds)  # noqa: TID251  # the only sleep of the SDK
 
     def jitter(self) -> float:
-        """A number between 0 and 1; nothing secret hangs on it."""
-        import random  # noqa: PLC0415, TID251  # the SDK has no port to take jitter from
+        """A random number between 0 and 1, not for secrets."""
+        import random  # noqa: PLC0415, TID251  # the SDK has no port for randomness
 
-        return random.random()  # noqa: S311  # jitter of a retry
+        return random.random()  # noqa: S311  # jitter of retries
 
     def new_key(self) -> str:
-        """A random name."""
-        import uuid  # noqa: PLC0415  # those who only read do not pay for it
+        """A random UUID."""
+        import uuid  # noqa: PLC0415  # only needed for submissions
 
-        return uuid.uuid4().hex  # noqa: TID251  # the idempotency key of a client
+        return uuid.uuid4().hex  # noqa: TID251  # idempotency keys

@@ -1,20 +1,20 @@
-"""What can go wrong for a client, in words a user can act on.
+"""Errors of the client.
 
 ClientProblem           base of every error that the SDK raises on purpose
-├── ApiProblem          the server answered with a problem
-│   ├── InvalidRequest  it cannot take the request as it is
-│   ├── Unauthorized    it does not know who asks
-│   ├── NotFound        there is no such object, or not for the one who asks
-│   ├── Refused         a permission, a limit or the object's state is in the way
-│   └── ServerFailed    it failed itself
-├── Unreachable         nobody answered in time
-├── UnexpectedAnswer    somebody answered, but not a Sokovan API of our version
-├── NotLoggedIn         no key is known for the server
-├── InvalidSetting      a setting, or a file of settings, cannot be taken as it is
-├── InvalidName         a name that no object can have
-├── InvalidSpec         a spec file cannot be taken as it is
-├── NeverReached        a session ended before it came to the state that was waited for
-└── StillWaiting        time ran out while waiting for a session
+├── ApiProblem          the server responded with a problem
+│   ├── InvalidRequest  the request is invalid
+│   ├── Unauthorized    the API key is missing or invalid
+│   ├── NotFound        there is no such object, or the caller may not see it
+│   ├── Refused         a permission, a limit or the object's state forbids it
+│   └── ServerFailed    an internal error of the server
+├── Unreachable         no response in time
+├── UnexpectedAnswer    the response is not that of a Sokovan API of this version
+├── NotLoggedIn         no API key is known for the server
+├── InvalidSetting      a setting, or a settings file, is invalid
+├── InvalidObjectName   a name that no object can have
+├── InvalidSpecFile     a spec file is invalid
+├── NeverReached        a session ended without reaching the awaited state
+└── StillWaiting        timeout while waiting for a session
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from sokovan.wire.api.system import FieldProblem, ProblemView
 
 
 class ClientProblem(Exception):
-    """Base of every error of the SDK: what happened, to what, what next.
+    """Base of every error of the SDK: a message, a code and a hint.
 
-    `code` never changes once released; programs key on it.
+    `code` never changes once released; programs may depend on it.
     """
 
     code: str = "client-problem"
-    hint: str = "try again; if it stays, report it with the message above"
+    hint: str = "try again; if it persists, report it with the message above"
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -44,9 +44,9 @@ class ClientProblem(Exception):
 
 
 class ApiProblem(ClientProblem):
-    """The server answered with a problem; `code` is the server's."""
+    """The server responded with a problem; `code` is the server's."""
 
-    fallback: ClassVar[str] = "see the log of the server under the request id, if there is one"
+    fallback: ClassVar[str] = "search the log of the server for the request id"
 
     def __init__(self, problem: ProblemView, *, retry_after_s: float | None = None) -> None:
         super().__init__(_sentence(problem), hint=problem.hint or self.fallback)
@@ -57,34 +57,34 @@ class ApiProblem(ClientProblem):
 
     @property
     def problems(self) -> list[FieldProblem]:
-        """What is wrong with which field, where the server said so."""
+        """Problems of single fields, if the server named any."""
         return self.problem.problems
 
 
 class InvalidRequest(ApiProblem):
-    """The server cannot take the request as it is; nothing was stored."""
+    """The request is invalid; nothing was stored."""
 
 
 class Unauthorized(ApiProblem):
-    """The server does not know who asks."""
+    """The API key is missing or invalid."""
 
     fallback = "log in: sokovan context add NAME URL, or set SOKOVAN_TOKEN"
 
 
 class NotFound(ApiProblem):
-    """There is no such object, or not for the one who asks."""
+    """There is no such object, or the caller may not see it."""
 
 
 class Refused(ApiProblem):
-    """A permission, a limit or the state of the object is in the way."""
+    """A permission, a limit or the state of the object forbids it."""
 
 
 class ServerFailed(ApiProblem):
-    """The server failed itself."""
+    """An internal error of the server."""
 
 
 class Unreachable(ClientProblem):
-    """Nobody answered in time at the address of the server."""
+    """The server did not respond in time."""
 
     code = "server-unreachable"
     hint = "check that the server runs (sokovan up) and that the address is right (sokovan config show --origin)"
@@ -95,49 +95,49 @@ class Unreachable(ClientProblem):
 
 
 class UnexpectedAnswer(ClientProblem):
-    """Somebody answered, but not as a Sokovan API of our version would."""
+    """The response is not that of a Sokovan API of this version."""
 
     code = "unexpected-answer"
-    hint = "check that the address is that of a Sokovan server of this version (sokovan version)"
+    hint = "check that the URL is that of a Sokovan server of this version (sokovan version)"
 
 
 class NotLoggedIn(ClientProblem):
-    """No key is known for the server."""
+    """No API key is known for the server."""
 
     code = "not-logged-in"
     hint = "start a server with sokovan up, add one with sokovan context add NAME URL, or set SOKOVAN_TOKEN"
 
 
 class InvalidSetting(ClientProblem):
-    """A setting, or a file of settings, cannot be taken as it is."""
+    """A setting, or a settings file, is invalid."""
 
     code = "invalid-setting"
-    hint = "mend the value named above; sokovan config show --origin tells where each value comes from"
+    hint = "correct the value named above; sokovan config show --origin shows where each value comes from"
 
 
 class InvalidObjectName(ClientProblem):
     """A name that no object can have; nothing was sent."""
 
     code = "invalid-name"
-    hint = "use 1 to 128 letters, digits and . _ - / : @ + beginning with a letter or digit"
+    hint = "use 1 to 128 letters, digits and . _ - / : @ + starting with a letter or digit"
 
 
 class InvalidSpecFile(ClientProblem):
-    """A spec file cannot be taken as it is; says file, line and column."""
+    """A spec file is invalid; the message names file, line and column."""
 
     code = "invalid-spec"
     hint = "sokovan help spec lists the keys of a spec"
 
 
 class NeverReached(ClientProblem):
-    """A session ended before it came to the state that was waited for."""
+    """A session ended without reaching the awaited state."""
 
     code = "never-reached"
     hint = "see why: sokovan session history NAME"
 
 
 class StillWaiting(ClientProblem):
-    """Time ran out while waiting for a session; the session goes on."""
+    """Timeout while waiting for a session; the session itself continues."""
 
     code = "still-waiting"
     hint = "see why: sokovan why NAME; wait longer with --timeout, or end it with sokovan stop NAME"
@@ -159,15 +159,15 @@ _BY_STATUS: dict[int, type[ApiProblem]] = {
 
 
 def api_problem(problem: ProblemView, *, retry_after_s: float | None = None) -> ApiProblem:
-    """The error for a problem of the server, of the class that its status names."""
+    """The error for a problem of the server, of the class for its HTTP status."""
     kind = _BY_STATUS.get(problem.status, ServerFailed if problem.status >= 500 else InvalidRequest)
     return kind(problem, retry_after_s=retry_after_s)
 
 
 def _sentence(problem: ProblemView) -> str:
-    told, found = problem.detail or problem.title, problem.problems
-    if len(found) < 2:  # the detail says it already
-        return told
-    # The detail says them all in one line, which nobody likes to read.
-    told = told.partition(f" {found[0].where}: {found[0].problem}")[0]
-    return "\n".join([told, *(f"  {line.where}: {line.problem}" for line in problem.problems)])
+    sentence, found = problem.detail or problem.title, problem.problems
+    if len(found) < 2:  # the detail has it already
+        return sentence
+    # The detail has them all in one long line; show one per line instead.
+    sentence = sentence.partition(f" {found[0].where}: {found[0].problem}")[0]
+    return "\n".join([sentence, *(f"  {line.where}: {line.problem}" for line in problem.problems)])

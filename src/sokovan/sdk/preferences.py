@@ -1,4 +1,4 @@
-"""What a user or a project prefers, put into what is asked for."""
+"""Applies the settings of the user and the project to requests."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sokovan.wire.api.sessions import SessionBody
 def endpoint_for(
     url: str | None, token: str | None, *, context: str | None = None, timeout_s: float = 30.0
 ) -> tuple[ClientSettings, ServerEndpoint]:
-    """The settings, and where they lead. Raises NotLoggedIn, InvalidSetting."""
+    """The settings, and the server they select. Raises NotLoggedIn, InvalidSetting."""
     settings = resolve({"url": url, "token": token, "context": context})
     address, key = settings.credentials()
     if not is_token(key):
-        raise NotLoggedIn(f"the key from {settings.origin('token')} is not one that a server gives out")
+        raise NotLoggedIn(f"the key from {settings.origin('token')} is not a valid API key")
     return settings, ServerEndpoint(checked_url(address), key, timeout_s)
 
 
 def with_defaults(body: SessionBody, settings: ClientSettings) -> SessionBody:
-    """A request with what it leaves open taken from the settings."""
+    """Fill the fields that a request leaves open from the settings."""
     chosen: dict[str, Any] = {
         name: settings[name] for name in PROJECT_KEYS if settings[name] and getattr(body, name) is None
     }

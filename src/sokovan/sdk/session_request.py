@@ -1,4 +1,4 @@
-"""What people say when they ask for a session, as the request that the API takes."""
+"""Builds the API request for a session from the keyword arguments of `run`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.bodies import Amount
 from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody, SessionType
 
-# People count GPUs; the scheduler counts slots.
+# Users say gpu; the scheduler has one slot for whole devices and one for shares.
 GPU = "gpu"
 GPU_SLOT = "cuda.device"
 GPU_SHARES = "cuda.shares"
 
 
 class RunOptions(TypedDict, total=False):
-    """All about a session but its command; what is not said, others choose."""
+    """Options of a session; the server chooses those that are left out."""
 
     name: str
     type: SessionType
@@ -63,32 +63,36 @@ def session_body(command: str | Sequence[str] = (), **options: Unpack[RunOptions
             hint=f"its options are {', '.join(sorted(RunOptions.__annotations__))}",
         )
     amounts = {"cpu": given.pop("cpus", None), "mem": given.pop("mem", None), GPU: given.pop("gpus", None)}
-    asked = {**given.pop("resources", {}), **{slot: amount for slot, amount in amounts.items() if amount is not None}}
+    requested = {
+        **given.pop("resources", {}),
+        **{slot: amount for slot, amount in amounts.items() if amount is not None},
+    }
     mounts = [mount if isinstance(mount, MountBody) else read_mount(mount) for mount in given.pop("mounts", ())]
     ports = [port if isinstance(port, ServicePortBody) else read_port(port) for port in given.pop("ports", ())]
     lists: dict[str, Any] = {name: list(given.pop(name)) for name in ("depends_on", "groups") if name in given}
     return SessionBody(
-        command=words_of(command), resources=slots_of(asked), mounts=mounts, ports=ports, **lists, **given
+        command=words_of(command), resources=slots_of(requested), mounts=mounts, ports=ports, **lists, **given
     )
 
 
 def words_of(command: str | Sequence[str]) -> list[str]:
-    """The words of a command; a text is split as a shell would, without a shell."""
+    """The arguments of a command; a string is split as a shell would, without a shell."""
     if not isinstance(command, str):
         return list(command)
-    import shlex  # noqa: PLC0415  # a list has no need of it
+    import shlex  # noqa: PLC0415  # only for strings
 
     try:
         return shlex.split(command)
     except ValueError as error:
         raise InvalidSetting(
-            f"the command {command[:80]!r} cannot be split into words: {error}", hint="close its quotes, or give a list"
+            f"the command {command[:80]!r} cannot be split into arguments: {error}",
+            hint="close its quotes, or give a list",
         ) from error
 
 
-def slots_of(asked: Mapping[str, Amount]) -> dict[str, Amount]:
-    """Amounts by slot; `gpu` is the slot of whole devices, or that of shares."""
-    return {_slot(name, amount): amount for name, amount in asked.items()}
+def slots_of(amounts: Mapping[str, Amount]) -> dict[str, Amount]:
+    """Amounts by slot; `gpu` becomes the slot of whole devices or of shares."""
+    return {_slot(name, amount): amount for name, amount in amounts.items()}
 
 
 def read_mount(text: str) -> MountBody:

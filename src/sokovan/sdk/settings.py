@@ -1,8 +1,8 @@
-"""What the client goes by, and where each value comes from.
+"""Settings of the client, each with its origin.
 
-A flag wins over the environment, the environment over the project's file, that
-over the context, and the context over the default. A key is only ever sent to the
-server it belongs to: an address given by hand does not get the key of a context.
+Precedence: flag, environment, project file, context, default. A key is sent only to
+the server it belongs to: an address from a flag or variable does not get the key of
+a context.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sokovan.sdk.errors import InvalidSetting, NotLoggedIn
 
 DEFAULT_URL = "http://127.0.0.1:7646"
 PROJECT_FILE = ".sokovan.toml"
-# What a project may say; where it is sent and with which key is not among it.
+# Keys a project file may set; address and key are not among them, for safety.
 PROJECT_KEYS = ("queue", "image", "group", "scaling_group")
 VARIABLES = {
     "context": "SOKOVAN_CONTEXT",
@@ -35,7 +35,7 @@ DEFAULTS = {"url": DEFAULT_URL}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One value and where it comes from; empty means: not set."""
+    """One value and its origin; an empty value means not set."""
 
     name: str
     value: str
@@ -44,7 +44,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Every setting of the client by its name."""
+    """All settings of the client by name."""
 
     by_name: Mapping[str, Setting]
 
@@ -52,13 +52,13 @@ class ClientSettings:
         return self.by_name[name].value
 
     def origin(self, name: str) -> str:
-        """Where a value comes from, in words."""
+        """Origin of a value, for messages."""
         return self.by_name[name].origin
 
     def credentials(self) -> tuple[str, str]:
-        """Address and key. Raises NotLoggedIn without a key."""
+        """Address and API key. Raises NotLoggedIn without a key."""
         if not self["token"]:
-            raise NotLoggedIn(f"no key is known for {self['url']}")
+            raise NotLoggedIn(f"no API key is known for {self['url']}")
         return self["url"], self["token"]
 
 
@@ -68,7 +68,7 @@ def resolve(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> ClientSettings:
-    """The settings for a client that runs in `folder`. Raises InvalidSetting."""
+    """Resolve the settings of a client that runs in `folder`. Raises InvalidSetting."""
     given = os.environ if environment is None else environment
     layers = [
         _from_flags(flags or {}),
@@ -77,7 +77,7 @@ def resolve(
     ]
     path = config_path(given)
     found = {name: _first(name, layers) for name in VARIABLES}
-    found["context"], context = _chosen(read_config(path), found["context"], path)
+    found["context"], context = _selected(read_config(path), found["context"], path)
     found["url"], found["token"] = _address_and_key(found["url"], found["token"], context)
     return ClientSettings(
         {name: setting or Setting(name, DEFAULTS.get(name, ""), "default") for name, setting in found.items()}
@@ -97,8 +97,8 @@ def _from_flags(flags: Mapping[str, str | None]) -> _Layer:
 
 
 def _from_environment(environment: Mapping[str, str]) -> _Layer:
-    set_ones = {name: variable for name, variable in VARIABLES.items() if environment.get(variable)}
-    return {name: Setting(name, environment[variable], variable) for name, variable in set_ones.items()}
+    found = {name: variable for name, variable in VARIABLES.items() if environment.get(variable)}
+    return {name: Setting(name, environment[variable], variable) for name, variable in found.items()}
 
 
 def _from_project(folder: Path) -> _Layer:
@@ -112,37 +112,38 @@ def _from_project(folder: Path) -> _Layer:
     for name, value in document.items():
         if name not in PROJECT_KEYS or not isinstance(value, str):
             raise InvalidSetting(
-                f"{path}: {name} is not a text that a project may set", hint=f"it may set {', '.join(PROJECT_KEYS)}"
+                f"{path}: {name} is not a string that a project file may set",
+                hint=f"it may set {', '.join(PROJECT_KEYS)}",
             )
     return {name: Setting(name, value, str(path)) for name, value in document.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
-    """The context in use: what it says, and how to name it as an origin."""
+class _SelectedContext:
+    """Values of the selected context, and its name as an origin."""
 
     url: str = ""
     token: str = ""
     origin: str = ""
 
 
-def _chosen(config: ClientConfig, asked: Setting | None, path: Path) -> tuple[Setting | None, _Chosen]:
-    if asked is None and config.current in config.contexts:
-        asked = Setting("context", config.current, str(path))
-    if asked is None:
-        return None, _Chosen()
-    if asked.value not in config.contexts:
+def _selected(config: ClientConfig, named: Setting | None, path: Path) -> tuple[Setting | None, _SelectedContext]:
+    if named is None and config.current in config.contexts:
+        named = Setting("context", config.current, str(path))
+    if named is None:
+        return None, _SelectedContext()
+    if named.value not in config.contexts:
         known = ", ".join(sorted(config.contexts)) or "none"
         raise InvalidSetting(
-            f"{asked.origin} names the context {asked.value!r}, which {path} does not have",
-            hint=f"known are: {known}; add one with sokovan context add NAME URL",
+            f"{named.origin} names the context {named.value!r}, which {path} does not have",
+            hint=f"known contexts: {known}; add one with sokovan context add NAME URL",
         )
-    context = config.contexts[asked.value]
-    return asked, _Chosen(context.url.rstrip("/"), context.token, f"context {asked.value} in {path}")
+    context = config.contexts[named.value]
+    return named, _SelectedContext(context.url.rstrip("/"), context.token, f"context {named.value} in {path}")
 
 
 def _address_and_key(
-    url: Setting | None, token: Setting | None, context: _Chosen
+    url: Setting | None, token: Setting | None, context: _SelectedContext
 ) -> tuple[Setting | None, Setting | None]:
     if url is not None:
         url = Setting("url", checked_url(url.value), url.origin)

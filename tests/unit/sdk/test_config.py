@@ -68,7 +68,7 @@ def test_another_context_can_be_used_and_one_can_be_forgotten(file: Path) -> Non
 def test_a_context_that_is_not_there_is_named_with_those_that_are(act: object, file: Path) -> None:
     save_context("lab", "http://a", "1", path=file)
     assert callable(act)
-    with pytest.raises(InvalidSetting, match=r"no context 'x'.*\n.*known are: lab"):
+    with pytest.raises(InvalidSetting, match=r"no context 'x'.*\n.*known contexts: lab"):
         act("x", path=file)
 
 
@@ -116,13 +116,13 @@ def test_whatever_a_key_holds_is_read_back(token: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "é", "x" * 65, "a/b", "a\n"])
 def test_a_name_that_could_not_be_typed_is_refused(name: str, file: Path) -> None:
-    with pytest.raises(InvalidSetting, match="not a name for a context"):
+    with pytest.raises(InvalidSetting, match="not a valid context name"):
         save_context(name, "http://a", "t", path=file)
 
 
 @pytest.mark.parametrize("url", ["", "x", "ftp://x", "http://", "http://a b", "http://u:p@x", "http://x\n", "//x"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(InvalidSetting, match="not the address"):
+    with pytest.raises(InvalidSetting, match="not the URL"):
         checked_url(url)
 
 

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from sokovan.sdk.core import session_calls
-from sokovan.sdk.endpoint import SILENCE_S, ServerEndpoint, outlasts, reaching
+from sokovan.sdk.endpoint import STREAM_TIMEOUT_S, ServerEndpoint, outlasts, reaching
 from sokovan.sdk.errors import Unreachable
 from sokovan.wire.api.sessions import SessionBody
 
@@ -34,7 +34,7 @@ def test_a_body_is_json_and_headers_are_kept() -> None:
 
 def test_a_read_of_a_stream_never_reaches_past_the_deadline() -> None:
     endpoint, call = ServerEndpoint("http://x", "t"), session_calls.watch("a")
-    assert endpoint.stream_options(call)["timeout"].read == SILENCE_S
+    assert endpoint.stream_options(call)["timeout"].read == STREAM_TIMEOUT_S
     assert endpoint.stream_options(call, 3.0)["timeout"].read == 3.0
     assert not outlasts(endpoint.stream_options(call, 3.0), 2.9)
     assert outlasts(endpoint.stream_options(call, 3.0), 1.0)
@@ -49,8 +49,8 @@ def test_sockets_have_the_same_address() -> None:
     ("error", "sent", "words"),
     [
         (httpx2.ConnectError("refused"), False, "cannot be reached: refused"),
-        (httpx2.ConnectTimeout(""), False, "did not answer in time"),
-        (httpx2.ReadTimeout(""), True, "did not answer in time"),
+        (httpx2.ConnectTimeout(""), False, "did not respond in time"),
+        (httpx2.ReadTimeout(""), True, "did not respond in time"),
         (httpx2.RemoteProtocolError(""), True, "cannot be reached: RemoteProtocolError"),
     ],
 )

@@ -1,1 +1,1 @@
-"""The asynchronous client."""
+"""The async client, from which `sdk.sync` is generated."""

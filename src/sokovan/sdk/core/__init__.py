@@ -1,1 +1,1 @@
-"""The client without its network: requests out, answers in, nothing waits here."""
+"""Sans-I/O core of the client: builds requests and decodes responses."""

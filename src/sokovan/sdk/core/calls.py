@@ -1,4 +1,4 @@
-"""One request to the API, as data: what is sent, and what its answer is read as."""
+"""Requests to the API as data: method, path, body, and the type of the response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Query = Mapping[str, str | int | bool | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[T_co]):
-    """A request that a connection can send; `repeatable` if twice is as good as once."""
+    """A request; `repeatable` if sending it twice is safe (idempotent)."""
 
     method: str
     path: str
@@ -32,25 +32,25 @@ class Call(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """The answer of a call that has no body."""
+    """The response of a request without one."""
 
 
 def api_path(*segments: str) -> str:
-    """A path under the prefix; what is not a plain segment is escaped or refused."""
+    """A path of the API; segments are escaped. Raises InvalidObjectName."""
     return PREFIX + "".join(f"/{_segment(each)}" for each in segments)
 
 
-def query(wanted: Query) -> dict[str, str]:
-    """The parameters that are set, as they stand in an address."""
-    said = {name: value for name, value in wanted.items() if value is not None and value is not False}
-    return {name: "true" if value is True else str(value) for name, value in said.items()}
+def query(parameters: Query) -> dict[str, str]:
+    """Encode the query parameters that are set."""
+    given = {name: value for name, value in parameters.items() if value is not None and value is not False}
+    return {name: "true" if value is True else str(value) for name, value in given.items()}
 
 
 def sparse(body: object) -> Any:
-    """What a body says beyond its defaults: an older server need not know every field."""
+    """A body without fields at their default: an older server need not know every field."""
     if is_dataclass(body) and not isinstance(body, type):
-        said = {each.name: getattr(body, each.name) for each in fields(body) if not _is_default(body, each)}
-        return {name: sparse(value) for name, value in said.items()}
+        given = {each.name: getattr(body, each.name) for each in fields(body) if not _is_default(body, each)}
+        return {name: sparse(value) for name, value in given.items()}
     if isinstance(body, list | tuple):
         return [sparse(item) for item in body]
     return dict(body) if isinstance(body, Mapping) else body
@@ -64,7 +64,7 @@ def _is_default(body: object, one: Any) -> bool:
 
 
 def _segment(name: str) -> str:
-    # An escaped ".." is still a step upwards to whoever reads the path.
+    # Servers and proxies unescape "..", so that escaping it is not enough.
     if not name or len(name) > REF_MAX or any(step in {"", ".", ".."} for step in name.split("/")):
-        raise InvalidObjectName(f"{name[:REF_MAX]!r} cannot be the name of anything")
+        raise InvalidObjectName(f"{name[:REF_MAX]!r} is not a valid name")
     return quote(name, safe="/:@+")

@@ -1,4 +1,4 @@
-"""The requests about machines, owners and limits."""
+"""Requests for agents, images, keys and the other named objects."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ B = TypeVar("B")
 
 @dataclass(frozen=True, slots=True)
 class CatalogKind(Generic[B]):
-    """A kind of named object that is read and written whole."""
+    """A kind of named object that is read and written as a whole."""
 
     path: str
     body: type[B]
     page: Any
 
     def listing(self, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[Any]:
-        """One page of them."""
+        """Get one page."""
         return _listing(self.path, self.page, limit, cursor)
 
-    def get(self, name: str, **wanted: str | None) -> Call[B]:
-        """One of them."""
-        return Call(method="GET", path=api_path(self.path, name), answer=self.body, query=query(wanted))
+    def get(self, name: str, **parameters: str | None) -> Call[B]:
+        """Get one."""
+        return Call(method="GET", path=api_path(self.path, name), answer=self.body, query=query(parameters))
 
     def put(self, body: B) -> Call[B]:
-        """Create or replace one; its name is in its body."""
+        """Create or replace one; the body has its name."""
         path = api_path(self.path, str(getattr(body, "name", "")))
         return Call(method="PUT", path=path, answer=self.body, body=sparse(body))
 
-    def delete(self, name: str, **wanted: str | None) -> Call[Nothing]:
-        """Remove one."""
+    def delete(self, name: str, **parameters: str | None) -> Call[Nothing]:
+        """Delete one."""
         return Call(
-            method="DELETE", path=api_path(self.path, name), answer=Nothing, query=query(wanted), repeatable=False
+            method="DELETE", path=api_path(self.path, name), answer=Nothing, query=query(parameters), repeatable=False
         )
 
 
@@ -73,39 +73,39 @@ POLICIES = CatalogKind("policies", PolicyBody, PolicyPage)
 
 
 def agents(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[AgentPage]:
-    """One page of machines."""
+    """Get one page of agents."""
     return _listing("agents", AgentPage, limit, cursor)
 
 
 def agent(name: str) -> Call[AgentView]:
-    """One machine."""
+    """Get one agent."""
     return Call(method="GET", path=api_path("agents", name), answer=AgentView)
 
 
 def change_agent(name: str, action: str, reason: str) -> Call[AgentView]:
-    """Drain a machine, take it back, or declare it gone."""
+    """Drain an agent, undrain it, or declare it gone."""
     change = AgentChange(action=action, reason=reason)
     return Call(method="PATCH", path=api_path("agents", name), answer=AgentView, body=sparse(change))
 
 
 def agent_history(name: str) -> Call[list[HistoryLine]]:
-    """The story of a machine."""
+    """Get the state history of an agent."""
     return Call(method="GET", path=api_path("agents", name, "history"), answer=list[HistoryLine])
 
 
 def new_key(user: str, policy: str | None) -> Call[NewKeyView]:
-    """A new key; a repeated request would make a second one."""
+    """Create a key; not repeatable, as a second request would create a second key."""
     request = KeyRequest(user=user, policy=policy)
     return Call(method="POST", path=api_path("keys"), answer=NewKeyView, body=sparse(request), repeatable=False)
 
 
 def keys(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[KeyPage]:
-    """One page of keys."""
+    """Get one page of keys."""
     return _listing("keys", KeyPage, limit, cursor)
 
 
 def delete_key(access_key: str) -> Call[Nothing]:
-    """Make a key useless."""
+    """Revoke a key."""
     return Call(method="DELETE", path=api_path("keys", access_key), answer=Nothing, repeatable=False)
 
 

@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""Parses durations such as 90s or 1h30m."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PART = re.compile(r"([0-9]+)([smhd])", re.ASCII)
 
 
 def seconds(text: str, *, what: str) -> float:
-    """The seconds of 90, 1.5, 90s, 30m or 1h30m. Raises InvalidSetting.
+    """Parse 90, 1.5, 90s, 30m or 1h30m into seconds. Raises InvalidSetting.
 
     >>> seconds("1h30m", what="--timeout")
     5400.0

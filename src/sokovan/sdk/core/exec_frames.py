@@ -1,4 +1,4 @@
-"""The frames of a command that runs inside a kernel."""
+"""Encodes and decodes the frames of a command that runs in a kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sokovan.sdk.errors import UnexpectedAnswer, api_problem
 from sokovan.wire.api.execution import ExecRequest, Resize
 from sokovan.wire.api.system import ProblemView
 
-# An empty frame is the end of input: no piece of input is empty.
+# An empty frame ends the input: a chunk of input is never empty.
 END_OF_INPUT = b""
 
 
@@ -33,7 +33,7 @@ class Finished:
 
 
 def opening(command: Sequence[str], terminal: Terminal | None) -> str:
-    """The first frame: what is to run, and on which terminal."""
+    """The first frame: the command and the size of the terminal."""
     request = ExecRequest(command=list(command))
     if terminal is not None:
         request = replace(request, terminal=True, rows=terminal.rows, columns=terminal.columns)
@@ -41,18 +41,18 @@ def opening(command: Sequence[str], terminal: Terminal | None) -> str:
 
 
 def resized(terminal: Terminal) -> str:
-    """The frame that tells a new size."""
+    """The frame for a new size."""
     return msgspec.json.encode(Resize(resize=(terminal.rows, terminal.columns))).decode()
 
 
 def read(frame: bytes | str) -> bytes | Finished:
-    """Output, or the end. Raises the problem that a frame tells of."""
+    """Decode output or the exit code. Raises the problem that a frame describes."""
     if isinstance(frame, bytes):
         return frame
-    told = decoded(frame, dict[str, object])
-    code = told.get("exit_code")
+    message = decoded(frame, dict[str, object])
+    code = message.get("exit_code")
     if isinstance(code, int):
         return Finished(code)
-    if "code" in told and "status" in told:
+    if "code" in message and "status" in message:
         raise api_problem(decoded(frame, ProblemView))
-    raise UnexpectedAnswer(f"the server told neither output nor an end: {frame[:200]}")
+    raise UnexpectedAnswer(f"the server sent neither output nor an exit code: {frame[:200]}")

@@ -1,4 +1,4 @@
-"""Streams, taken up again where they broke off: nothing twice, nothing lost."""
+"""Stream followers: resume a stream after a disconnect, without gaps or repeats."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ MISSED = EventView(object="stream", id="", before=None, after="", trigger=RESYNC
 
 
 class StreamFollower(Protocol[T_co]):
-    """What is asked for, and what has been seen of it."""
+    """The request of a stream, and the position reached in it."""
 
     def call(self) -> Call[object]:
-        """The request that opens the stream, or opens it again."""
+        """The request that opens or resumes the stream."""
 
     def accept(self, event: ServerEvent) -> T_co | None:
-        """What an event or pulse brings that was not seen before. Raises what it tells of."""
+        """The new item of an event, if any. Raises the problem that it describes."""
 
     def is_over(self) -> bool:
-        """Asked when the server ended the stream by itself: whether that was all."""
+        """Whether the stream is complete; called after the server closed it."""
 
 
 class SessionFollower:
-    """A session after each of its changes."""
+    """Follows the changes of one session."""
 
     def __init__(self, ref: str) -> None:
         self._ref = ref
@@ -48,24 +48,24 @@ class SessionFollower:
 
     def accept(self, event: ServerEvent) -> SessionView | None:
         """The session, if it changed."""
-        if event.is_pulse:
+        if event.is_keep_alive:
             return None
         view, last = decoded(_text(event), SessionView), self._last
-        # A reason may change while the version stays; what is older than the last is an echo.
+        # A reason may change without the version; older versions were seen already.
         if last is not None and (view == last or view.version < last.version):
             return None
-        # A name may pass on to a later session; the one that was seen first is the one that is followed.
+        # A later session may take the same name, so the id is followed from here on.
         self._ref, self._last = view.id, view
         return view
 
     def is_over(self) -> bool:
-        """When the session is in a final state."""
+        """Whether the session is in a final state."""
         return self._last is not None and is_final(self._last)
 
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """A piece of the output of one kernel."""
+    """A chunk of the output of one kernel."""
 
     kernel: int
     offset: int
@@ -75,11 +75,10 @@ class LogPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """Which part of the output, and whether to go on.
+    """Which part of the output to read, and whether to follow it.
 
-    `seen` is how far each kernel was read before; it goes on there. `size` is how many
-    kernels the session has, without which a follower cannot tell the end of all from the
-    end of those that spoke.
+    `seen` is the offset to resume each kernel from. `size` is the number of kernels,
+    which a follower needs to know when all of them have ended.
     """
 
     follow: bool = False
@@ -90,56 +89,57 @@ class LogOptions:
 
     @property
     def needs_size(self) -> bool:
-        """Whether somebody should look first how many kernels there are."""
+        """Whether the number of kernels must be requested first."""
         return self.follow and self.kernel is None and self.size is None
 
     def of(self, view: SessionView) -> LogOptions:
-        """The same wish, for a session that was looked at."""
+        """The same options, with the size of a session."""
         return replace(self, size=view.size)
 
 
 class LogFollower:
-    """The output of a session's kernels, by byte offsets."""
+    """Follows the output of a session's kernels, by byte offsets."""
 
-    def __init__(self, ref: str, wish: LogOptions) -> None:
-        self._ref, self._wish = ref, wish
-        self._places = dict(wish.seen)
+    def __init__(self, ref: str, options: LogOptions) -> None:
+        self._ref, self._options = ref, options
+        self._offsets = dict(options.seen)
         self._ended: set[int] = set()
 
     def call(self) -> Call[object]:
-        """The stream of the output; once something was seen, from there on."""
-        wish, seen = self._wish, ",".join(f"{kernel}:{place}" for kernel, place in sorted(self._places.items()))
+        """The stream of the output, from the offsets reached so far."""
+        options = self._options
+        seen = ",".join(f"{kernel}:{offset}" for kernel, offset in sorted(self._offsets.items()))
         return session_calls.follow_log(
-            self._ref, follow=wish.follow, tail=None if seen else wish.tail, kernel=wish.kernel, seen=seen
+            self._ref, follow=options.follow, tail=None if seen else options.tail, kernel=options.kernel, seen=seen
         )
 
     def accept(self, event: ServerEvent) -> LogPiece | None:
-        """What a chunk holds beyond what was seen."""
-        if event.is_pulse:
+        """The part of a chunk after the offset reached so far."""
+        if event.is_keep_alive:
             return None
         chunk = decoded(_text(event), LogChunk)
         (self._ended.add if chunk.end else self._ended.discard)(chunk.kernel)
         try:
             content = base64.b64decode(chunk.data, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise UnexpectedAnswer(f"a piece of a log cannot be read: {error}") from error
-        # A kernel that was started anew speaks from the beginning again.
-        seen = 0 if chunk.offset == 0 else self._places.get(chunk.kernel, chunk.offset)
+            raise UnexpectedAnswer(f"a log chunk cannot be decoded: {error}") from error
+        # The output of a restarted kernel begins at offset 0 again.
+        seen = 0 if chunk.offset == 0 else self._offsets.get(chunk.kernel, chunk.offset)
         fresh = content[max(0, seen - chunk.offset) :]
-        self._places[chunk.kernel] = chunk.next_offset
+        self._offsets[chunk.kernel] = chunk.next_offset
         return LogPiece(chunk.kernel, max(seen, chunk.offset), fresh, chunk.end) if fresh or chunk.end else None
 
     def is_over(self) -> bool:
-        """When every kernel has ended; a server that stops ends streams too."""
-        expected = 1 if self._wish.kernel is not None else (self._wish.size or 1)
-        return not self._wish.follow or (len(self._ended) >= expected and self._ended >= self._places.keys())
+        """Whether every kernel has ended; a server also closes streams when it stops."""
+        expected = 1 if self._options.kernel is not None else (self._options.size or 1)
+        return not self._options.follow or (len(self._ended) >= expected and self._ended >= self._offsets.keys())
 
 
 class EventFollower:
-    """Everything that happens; it has no end.
+    """Follows all events of the server; it never ends.
 
-    An event about the object `stream` says that others may have been missed: look again.
-    The first is one: what happened before is not told.
+    An event about the object `stream` means that events may have been missed, so that
+    the caller should refresh. The first event is always one.
     """
 
     def __init__(self) -> None:
@@ -151,12 +151,12 @@ class EventFollower:
         return system_calls.events()
 
     def accept(self, event: ServerEvent) -> EventView | None:
-        """The event; whatever comes first shows that we are connected."""
+        """The event; the first one, of any kind, shows that the stream is open."""
         if self._fresh or event.name == RESYNC:
             self._fresh = False
             _text(event)
             return MISSED
-        return None if event.is_pulse else decoded(_text(event), EventView)
+        return None if event.is_keep_alive else decoded(_text(event), EventView)
 
     def is_over(self) -> bool:
         """Never."""

@@ -1,4 +1,4 @@
-"""Output as lines, for people who read several kernels at once."""
+"""Splits the interleaved output of several kernels into lines."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 from sokovan.sdk.core.followers import LogPiece
 
-# A line that does not end is shown in parts.
+# Longer lines are split.
 LINE_MAX = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of a kernel's output, without its end."""
+    """One line of a kernel's output, without its line break."""
 
     kernel: int
     content: bytes
 
     @property
     def text(self) -> str:
-        """The line as text; what is not UTF-8 is shown as a question mark."""
+        """The line as text; invalid UTF-8 is replaced."""
         return self.content.decode(errors="replace")
 
     def __str__(self) -> str:
@@ -28,13 +28,13 @@ class LogLine:
 
 
 class LineReader:
-    """Turns pieces of several kernels' output into whole lines."""
+    """Assembles chunks of several kernels' output into lines."""
 
     def __init__(self) -> None:
         self._rest: dict[int, bytes] = {}
 
     def feed(self, piece: LogPiece) -> Iterator[LogLine]:
-        """The lines that end in this piece."""
+        """The lines that end in this chunk."""
         *lines, rest = (self._rest.get(piece.kernel, b"") + piece.content).split(b"\n")
         for line in lines:
             yield LogLine(piece.kernel, line.removesuffix(b"\r"))
@@ -46,7 +46,7 @@ class LineReader:
             yield from self._flush(piece.kernel)
 
     def close(self) -> Iterator[LogLine]:
-        """The lines that never ended."""
+        """The unfinished lines."""
         for kernel in sorted(self._rest):
             yield from self._flush(kernel)
 

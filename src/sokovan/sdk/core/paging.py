@@ -1,4 +1,4 @@
-"""Lists that come in pages: what to ask for next, until it is enough."""
+"""Pagination: the request for the next page, until the end or a limit."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Page(Protocol[T_co]):
-    """Some items, and where to go on."""
+    """Some items, and the cursor of the next page."""
 
     @property
     def items(self) -> Sequence[T_co]:
-        """The items, in their order."""
+        """The items, in order."""
 
     @property
     def next(self) -> str | None:
-        """The cursor of the page that follows; None if this is the last."""
+        """The cursor of the next page; None if this is the last."""
 
 
 class Paging(Generic[T]):
-    """One list, as far as it has been read; `limit` is how many items are enough."""
+    """Progress in one list; `limit` is the maximum number of items."""
 
     def __init__(self, listing: Callable[..., Call[Any]], *, limit: int | None = None) -> None:
         self._listing, self._left = listing, limit
@@ -32,7 +32,7 @@ class Paging(Generic[T]):
         self._is_last = False
 
     def is_over(self) -> bool:
-        """Whether there is nothing more to ask for."""
+        """Whether there is no further page to request."""
         return self._is_last or (self._left is not None and self._left <= 0)
 
     def call(self) -> Call[Any]:
@@ -41,7 +41,7 @@ class Paging(Generic[T]):
         return self._listing(limit=limit, cursor=self._cursor)
 
     def accept(self, page: Page[T]) -> Sequence[T]:
-        """The items of a page that came."""
+        """Record a page and return its items."""
         if self._left is not None:
             self._left -= len(page.items)
         self._cursor, self._is_last = page.next, page.next is None

@@ -1,4 +1,4 @@
-"""What an answer of the server means."""
+"""Decodes responses of the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUOTED_MAX = 200
 
 
 def interpret(call: Call[T], *, status: int, headers: Mapping[str, str], content: bytes) -> T:
-    """The object that an answer holds. Raises the problem that it tells of."""
+    """Decode the object of a response. Raises the problem that it describes."""
     if not 200 <= status < 300:
         raise problem_of(status=status, headers=headers, content=content)
     if call.answer is Nothing:
@@ -27,24 +27,24 @@ def interpret(call: Call[T], *, status: int, headers: Mapping[str, str], content
 
 
 def decoded(content: bytes | str, kind: type[T]) -> T:
-    """JSON as an object of this kind. Raises UnexpectedAnswer."""
+    """Decode JSON as an object of this type. Raises UnexpectedAnswer."""
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise UnexpectedAnswer(f"the server's answer cannot be read: {error}") from error
+        raise UnexpectedAnswer(f"the server's response cannot be decoded: {error}") from error
 
 
 def problem_of(*, status: int, headers: Mapping[str, str], content: bytes | str) -> ClientProblem:
-    """The error that an answer tells of."""
+    """The error that a response describes."""
     if headers.get("content-type", "").partition(";")[0].strip() == PROBLEM_TYPE:
         problem = decoded(content, ProblemView)
         return api_problem(problem, retry_after_s=retry_after_s(headers))
     text = content if isinstance(content, str) else content.decode(errors="replace")
-    told = " ".join(text[:_QUOTED_MAX].split())
-    return UnexpectedAnswer(f"the server answered {status} without saying why" + (f": {told}" if told else ""))
+    quoted = " ".join(text[:_QUOTED_MAX].split())
+    return UnexpectedAnswer(f"the server responded with {status} and no reason" + (f": {quoted}" if quoted else ""))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """After how many seconds the server wants to be asked again, if it says so."""
+    """The seconds of a Retry-After header, if there is one."""
     value = headers.get("retry-after", "").strip()
     return float(value) if value.isdecimal() and len(value) < 6 else None

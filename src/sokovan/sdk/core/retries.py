@@ -1,4 +1,4 @@
-"""Whether to try again, when, and until when: rules without waiting."""
+"""Retry rules: whether to retry, the backoff, and deadlines; without sleeping."""
 
 from __future__ import annotations
 
@@ -8,65 +8,67 @@ from dataclasses import dataclass
 from sokovan.sdk.environment import ClientEnvironment
 from sokovan.sdk.errors import ApiProblem, ClientProblem, StillWaiting, Unreachable
 
-# The server did nothing, and says that it may be asked again.
-_AGAIN = frozenset({429, 503})
+# The server did not process the request and allows a retry.
+_RETRYABLE = frozenset({429, 503})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRule:
-    """How often, how long apart, and for how long in all."""
+    """Number of attempts, backoff, and total time."""
 
     attempts_max: int = 4
     first_s: float = 0.1
     longest_s: float = 5.0
     total_s: float = 30.0
 
-    def wait_s(self, *, attempt: int, spent_s: float, jitter: float, asked_s: float | None = None) -> float | None:
-        """How long to wait after this failed attempt (from 1); None: give up."""
+    def wait_s(
+        self, *, attempt: int, spent_s: float, jitter: float, retry_after_s: float | None = None
+    ) -> float | None:
+        """Backoff after this failed attempt (from 1); None: give up."""
         if attempt >= self.attempts_max:
             return None
-        # Half of it by jitter: clients that failed together do not come back together.
+        # Half of it is random: clients that failed together do not retry together.
         backoff = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1)) * (0.5 + jitter / 2)
-        wait = max(backoff, asked_s or 0.0)
+        wait = max(backoff, retry_after_s or 0.0)
         return wait if spent_s + wait <= self.total_s else None
 
 
-# What is there now is read within seconds, or not at all.
+# Reads give up within seconds.
 READS = RetryRule()
-# A stream outlives a restart of the server.
+# Streams survive a restart of the server.
 STREAMS = RetryRule(attempts_max=60, first_s=0.2, longest_s=2.0, total_s=60.0)
 
 
-# Hears of each failure after which something is tried again.
+# Called with each failure that is followed by a retry.
 OnRetry = Callable[[ClientProblem], None]
 
 
 def may_repeat(problem: ClientProblem, *, repeatable: bool) -> bool:
-    """Whether a request that failed like this may be sent again."""
+    """Whether a request that failed with this problem may be sent again."""
     if isinstance(problem, Unreachable):
         return repeatable or not problem.sent
-    return repeatable and isinstance(problem, ApiProblem) and problem.status in _AGAIN
+    return repeatable and isinstance(problem, ApiProblem) and problem.status in _RETRYABLE
 
 
 class Attempts:
-    """The attempts at one thing so far."""
+    """Counts the failed attempts of one request or stream."""
 
     def __init__(self, rule: RetryRule, environment: ClientEnvironment, *, on_retry: OnRetry | None = None) -> None:
         self._rule, self._environment, self._on_trouble = rule, environment, on_retry
         self.succeeded()
 
     def succeeded(self) -> None:
-        """Forget the failures: something went well."""
+        """Reset the count after a success."""
         self._failures, self._begun_s = 0, self._environment.now_s()
 
     def wait_s(self, problem: ClientProblem, *, repeatable: bool = True) -> float:
-        """How long to wait before the next one. Raises the problem if there is none."""
+        """Backoff before the next attempt. Raises the problem if there is none left."""
         self._failures += 1
         wait = self._rule.wait_s(
             attempt=self._failures,
             spent_s=self._environment.now_s() - self._begun_s,
             jitter=self._environment.jitter(),
-            asked_s=problem.retry_after_s if isinstance(problem, ApiProblem) else None,
+            retry_after_s=problem.retry_after_s if isinstance(problem, ApiProblem) else None,
         )
         if wait is None or not may_repeat(problem, repeatable=repeatable):
             raise problem
@@ -76,17 +78,17 @@ class Attempts:
 
 
 class CallDeadline:
-    """How long somebody is willing to wait; None is for ever."""
+    """Deadline of a call; without a timeout there is none."""
 
     def __init__(self, timeout_s: float | None, environment: ClientEnvironment) -> None:
         self._environment = environment
         self._at_s = None if timeout_s is None else environment.now_s() + timeout_s
 
     def left_s(self) -> float | None:
-        """The seconds that are left."""
+        """Seconds left; None without a deadline."""
         return None if self._at_s is None else max(0.0, self._at_s - self._environment.now_s())
 
     def check(self) -> None:
-        """Raise StillWaiting if time is up."""
+        """Raise StillWaiting after the deadline."""
         if self.left_s() == 0:
-            raise StillWaiting("time is up")
+            raise StillWaiting("the timeout has expired")

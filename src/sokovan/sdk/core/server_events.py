@@ -1,7 +1,7 @@
-"""Server-sent events, read as their text arrives.
+"""Parses server-sent events incrementally.
 
-httpx2 has a reader too, but that one swallows the comments by which a silent stream
-shows that it is alive; whoever waits for a deadline has to see them.
+The parser of httpx2 drops comments, which are the keep-alives of an idle stream;
+followers need them to check deadlines.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ EVENT_MAX = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event; a comment, or nothing but time, is an event without a name."""
+    """One event; keep-alives are events without a name."""
 
     name: str = ""
     text: str = ""
 
     @property
-    def is_pulse(self) -> bool:
-        """Whether it only shows that the stream is alive."""
+    def is_keep_alive(self) -> bool:
+        """Whether it is only a keep-alive."""
         return not self.name
 
 
-PULSE = ServerEvent()
+KEEP_ALIVE = ServerEvent()
 
 
 class EventReader:
-    """Turns pieces of text into events."""
+    """Assembles chunks of text into events."""
 
     def __init__(self) -> None:
         self._rest = ""
@@ -40,18 +40,18 @@ class EventReader:
         self._size = 0
 
     def feed(self, text: str) -> Iterator[ServerEvent]:
-        """The events that end in this piece, or a pulse if none does."""
+        """The events that end in this chunk, or a keep-alive if none does."""
         lines = (self._rest + text).replace("\r\n", "\n").split("\n")
         self._rest = lines.pop()
-        self._bound(len(self._rest))
-        told = False
+        self._check_size(len(self._rest))
+        is_idle = True
         for line in lines:
             event = self._line(line)
             if event is not None:
-                told = True
+                is_idle = False
                 yield event
-        if not told:
-            yield PULSE
+        if is_idle:
+            yield KEEP_ALIVE
 
     def _line(self, line: str) -> ServerEvent | None:
         if not line:
@@ -63,7 +63,7 @@ class EventReader:
         elif name == "data":
             self._lines.append(value)
             self._size += len(value)
-            self._bound(0)
+            self._check_size(0)
         return None
 
     def _event(self) -> ServerEvent | None:
@@ -71,6 +71,6 @@ class EventReader:
         self._name, self._lines, self._size = "", [], 0
         return event
 
-    def _bound(self, more: int) -> None:
+    def _check_size(self, more: int) -> None:
         if self._size + more > EVENT_MAX:
-            raise UnexpectedAnswer(f"an event of the server is larger than {EVENT_MAX} characters")
+            raise UnexpectedAnswer(f"a server-sent event is larger than {EVENT_MAX} characters")

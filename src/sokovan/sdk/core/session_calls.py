@@ -1,4 +1,4 @@
-"""The requests about sessions and their kernels."""
+"""Requests for sessions and their kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEN_HEADER = "Last-Event-ID"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionListOptions:
-    """Which sessions, in the words of the query; `status` may be several, with commas."""
+    """Filters of a list; `status` may be several, separated by commas."""
 
     status: str | None = None
     queue: str | None = None
@@ -29,66 +29,66 @@ class SessionListOptions:
 
 
 def submit(body: SessionBody, *, key: str) -> Call[SessionView]:
-    """Ask for a session; the key makes a repeated request the same request."""
+    """Submit a session; the idempotency key makes the request repeatable."""
     return Call(
         method="POST", path=api_path("sessions"), answer=SessionView, body=sparse(body), headers={KEY_HEADER: key}
     )
 
 
 def plan(body: SessionBody) -> Call[PlanView]:
-    """Ask what would become of a session."""
-    from sokovan.wire.api.explanations import PlanView  # noqa: PLC0415  # those who only list do not pay for it
+    """Dry run of a submission."""
+    from sokovan.wire.api.explanations import PlanView  # noqa: PLC0415  # loads lazily
 
     return Call(method="POST", path=api_path("sessions", "plan"), answer=PlanView, body=sparse(body))
 
 
-def listing(wanted: SessionListOptions, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[SessionPage]:
-    """One page of sessions, newest first."""
-    asked = query({**asdict(wanted), "limit": limit, "cursor": cursor})
-    return Call(method="GET", path=api_path("sessions"), answer=SessionPage, query=asked)
+def listing(options: SessionListOptions, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[SessionPage]:
+    """Get one page of sessions, newest first."""
+    parameters = query({**asdict(options), "limit": limit, "cursor": cursor})
+    return Call(method="GET", path=api_path("sessions"), answer=SessionPage, query=parameters)
 
 
 def get(ref: str) -> Call[SessionView]:
-    """One session by its id, its name, or the beginning of one of them."""
+    """Get one session by id, name, or a unique prefix of one."""
     return Call(method="GET", path=api_path("sessions", ref), answer=SessionView)
 
 
 def stop(ref: str, *, forced: bool = False) -> Call[SessionView]:
-    """Mark a session for termination; asking twice is asking once."""
+    """Mark a session for termination; idempotent."""
     return Call(method="DELETE", path=api_path("sessions", ref), answer=SessionView, query=query({"forced": forced}))
 
 
 def cancel(ref: str) -> Call[SessionView]:
-    """Take a waiting session back."""
+    """Cancel a pending session."""
     return Call(method="POST", path=api_path("sessions", ref, "cancel"), answer=SessionView, repeatable=False)
 
 
 def why(ref: str) -> Call[WhyView]:
-    """Why a session is where it is."""
-    from sokovan.wire.api.explanations import WhyView  # noqa: PLC0415  # those who only list do not pay for it
+    """Explain the state of a session."""
+    from sokovan.wire.api.explanations import WhyView  # noqa: PLC0415  # loads lazily
 
     return Call(method="GET", path=api_path("sessions", ref, "why"), answer=WhyView)
 
 
 def waiting() -> Call[WaitingView]:
-    """All that waits, by reason."""
-    from sokovan.wire.api.explanations import WaitingView  # noqa: PLC0415  # those who only list do not pay for it
+    """Get the pending sessions by reason."""
+    from sokovan.wire.api.explanations import WaitingView  # noqa: PLC0415  # loads lazily
 
     return Call(method="GET", path=api_path("sessions", "waiting"), answer=WaitingView)
 
 
 def history(ref: str) -> Call[HistoryView]:
-    """The story of a session."""
+    """Get the state history of a session."""
     return Call(method="GET", path=api_path("sessions", ref, "history"), answer=HistoryView)
 
 
 def kernels(ref: str) -> Call[list[KernelView]]:
-    """The kernels of a session."""
+    """List the kernels of a session."""
     return Call(method="GET", path=api_path("sessions", ref, "kernels"), answer=list[KernelView])
 
 
 def log(ref: str, kernel: int, *, offset: int = 0, limit: int | None = None, tail: int | None = None) -> Call[LogChunk]:
-    """A piece of the output of one kernel."""
+    """Read a range of the output of one kernel."""
     return Call(
         method="GET",
         path=api_path("sessions", ref, "kernels", str(kernel), "log"),
@@ -98,14 +98,14 @@ def log(ref: str, kernel: int, *, offset: int = 0, limit: int | None = None, tai
 
 
 def watch(ref: str) -> Call[SessionView]:
-    """A stream: the session now, and again after each change."""
+    """Stream the session: now, and after each change."""
     return Call(method="GET", path=api_path("sessions", ref, "events"), answer=SessionView)
 
 
 def follow_log(
     ref: str, *, follow: bool = False, tail: int | None = None, kernel: int | None = None, seen: str = ""
 ) -> Call[LogChunk]:
-    """A stream: the output of all kernels, or of one, after what was `seen`."""
+    """Stream the output of all kernels, or of one, starting after `seen`."""
     return Call(
         method="GET",
         path=api_path("sessions", ref, "log"),
@@ -116,5 +116,5 @@ def follow_log(
 
 
 def execution(ref: str, kernel: int) -> str:
-    """The path of the socket that runs a command inside a kernel."""
+    """Path of the WebSocket that runs a command in a kernel."""
     return api_path("sessions", ref, "kernels", str(kernel), "exec")

@@ -1,4 +1,4 @@
-"""The states of a session, as far as a client has to know them."""
+"""Session states as the client sees them: order, final states, and waiting."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ STATES = (
     "CANCELLED",
 )
 FINAL = frozenset({"TERMINATED", "CANCELLED"})
-# What people wait for most, and no single state.
+# A pseudo-state for `wait`: any final state.
 ENDED = "ENDED"
 
 _ENDING = STATES.index("TERMINATING")
 
 
 def state_of(view: SessionView) -> str:
-    """The state of a session in capitals, as people read it."""
+    """State of a session, in capitals."""
     return view.status.upper()
 
 
 def is_final(view: SessionView) -> bool:
-    """Whether nothing more will happen to a session."""
+    """Whether a session is in a final state."""
     return state_of(view) in FINAL
 
 
 def has_settled(view: SessionView) -> bool:
-    """Whether its kernels are gone: it has ended, or waits for others."""
+    """Whether it has no kernels any more: it ended or was requeued."""
     return is_final(view) or state_of(view) == "PENDING"
 
 
 def has_run(view: SessionView) -> bool:
-    """Whether a kernel of the session ran: a session that failed to start did not."""
+    """Whether a kernel of the session ever ran."""
     return state_of(view) == "RUNNING" or any(kernel.exit_code is not None for kernel in view.kernels)
 
 
 def needs_explaining(view: SessionView) -> bool:
-    """Whether somebody may ask why: it neither runs nor ended well."""
+    """Whether `why` applies: it neither runs nor succeeded."""
     return state_of(view) != "RUNNING" and view.result != "success"
 
 
 def where(view: SessionView) -> list[str]:
-    """The machines of a session, each once, in the order of its kernels."""
+    """Agents of a session without duplicates, in the order of its kernels."""
     return list(dict.fromkeys(kernel.agent for kernel in view.kernels if kernel.agent))
 
 
 def checked_state(name: str) -> str:
-    """The name of a state in capitals. Raises InvalidSetting."""
+    """Validate the name of a state. Raises InvalidSetting."""
     state = name.upper()
     if state not in STATES and state != ENDED:
         raise InvalidSetting(
@@ -65,13 +65,13 @@ def checked_state(name: str) -> str:
 
 
 def reached(view: SessionView, target: str) -> bool:
-    """Whether a session is, or has been, where it is waited for. Raises NeverReached."""
+    """Whether a session has reached the target state. Raises NeverReached."""
     state = state_of(view)
     if target in {state, ENDED}:
         return target == state or state in FINAL
     if target == "CANCELLED" or state == "CANCELLED":
         return _unless_final(view, target)
-    if state not in STATES:  # a state of a later version: it says nothing to us
+    if state not in STATES:  # a state of a newer server
         return False
     if STATES.index(state) < _ENDING:
         return STATES.index(state) > STATES.index(target)
@@ -81,18 +81,18 @@ def reached(view: SessionView, target: str) -> bool:
 
 
 def still_waiting(ref: str, last: SessionView | None, timeout_s: float | None) -> StillWaiting:
-    """The error for time that is up; `last` is how the session was seen last."""
-    told = f"{last.name} is still {state_of(last)}" if last is not None else f"{ref} has not been heard of"
+    """The error for a timeout; `last` is the last known view of the session."""
+    status = f"{last.name} is still {state_of(last)}" if last is not None else f"no response for {ref}"
     name = ref if last is None else last.name
     hint = f"see why: sokovan why {name}; wait longer with --timeout, or end it with sokovan stop {name}"
-    return StillWaiting(f"{told} after {timeout_s:g} s", hint=hint)
+    return StillWaiting(f"{status} after {timeout_s:g} s", hint=hint)
 
 
 def _unless_final(view: SessionView, target: str) -> bool:
     if is_final(view):
-        told = f": {view.reason_detail or view.reason}" if view.reason_detail or view.reason else ""
+        reason = f": {view.reason_detail or view.reason}" if view.reason_detail or view.reason else ""
         raise NeverReached(
-            f"{view.name} is {state_of(view)} and never was {target}{told}",
+            f"{view.name} is {state_of(view)} and never was {target}{reason}",
             hint=f"see why: sokovan session history {view.name}",
         )
     return False

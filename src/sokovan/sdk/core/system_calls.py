@@ -1,4 +1,4 @@
-"""The requests about the system itself."""
+"""Requests for the server itself."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def whoami() -> Call[WhoamiView]:
-    """Who the caller is."""
-    from sokovan.wire.api.tenancy import WhoamiView  # noqa: PLC0415  # few clients ask
+    """Get the authenticated user and key."""
+    from sokovan.wire.api.tenancy import WhoamiView  # noqa: PLC0415  # loads lazily
 
     return Call(method="GET", path=api_path("whoami"), answer=WhoamiView)
 
 
 def health() -> Call[HealthView]:
-    """Whether the parts of the system work."""
+    """Get the health of the server's components."""
     return Call(method="GET", path=api_path("health"), answer=HealthView)
 
 
 def events() -> Call[EventView]:
-    """A stream: what happens, as it happens."""
+    """Stream the events of the server."""
     return Call(method="GET", path=api_path("events"), answer=EventView)

@@ -1,1 +1,1 @@
-"""The synchronous client."""
+"""The sync client, generated from `sdk.aio` by `make docs`."""

@@ -72,7 +72,7 @@ class Connection:
             try:
                 for event in self._events(follower, deadline):
                     item = follower.accept(event)
-                    if item is not None or event.is_pulse:
+                    if item is not None or event.is_keep_alive:
                         attempts.succeeded()
                     if item is not None:
                         yield item

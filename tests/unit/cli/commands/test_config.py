@@ -31,5 +31,5 @@ def test_a_file_that_cannot_be_read_is_told(server: CannedServer, sokovan: Sokov
     (tmp_path / ".sokovan.toml").write_text('url = "http://evil"\n', encoding="utf-8")
     status, _, err = sokovan("config", "show")
     assert status == 2
-    assert ".sokovan.toml: url is not a text that a project may set" in err
+    assert ".sokovan.toml: url is not a string that a project file may set" in err
     assert server.asked == []

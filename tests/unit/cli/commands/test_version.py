@@ -24,5 +24,5 @@ def test_a_server_that_cannot_be_asked_is_no_failure(
     assert status == 0
     assert "server  unknown: the server at http://127.0.0.1:1 cannot be reached" in out
     monkeypatch.delenv("SOKOVAN_TOKEN")
-    assert "no key is known" in sokovan("version")[1]
+    assert "no API key is known" in sokovan("version")[1]
     assert server.asked == []

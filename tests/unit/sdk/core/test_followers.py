@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from sokovan.sdk.core.followers import MISSED, EventFollower, LogFollower, LogOptions, LogPiece, SessionFollower
-from sokovan.sdk.core.server_events import PULSE, ServerEvent
+from sokovan.sdk.core.server_events import KEEP_ALIVE, ServerEvent
 from sokovan.sdk.errors import NotFound, UnexpectedAnswer
 from sokovan.wire.api.sessions import LogChunk, SessionView
 from sokovan.wire.api.system import EventView, ProblemView
@@ -121,8 +121,8 @@ def test_a_piece_that_cannot_be_read_is_refused() -> None:
 def test_events_have_no_end_and_say_when_some_were_missed() -> None:
     follower = EventFollower()
     event = EventView(object="session", id="s-1", before=None, after="pending", trigger="submitted", at="")
-    assert follower.accept(PULSE) == MISSED
-    assert follower.accept(PULSE) is None
+    assert follower.accept(KEEP_ALIVE) == MISSED
+    assert follower.accept(KEEP_ALIVE) is None
     assert follower.accept(told("change", event)) == event
     assert follower.accept(told("resync", {})) == MISSED
     assert follower.call().path == "/api/v1/events"
@@ -132,12 +132,12 @@ def test_events_have_no_end_and_say_when_some_were_missed() -> None:
 def test_whoever_connects_again_may_have_missed_something() -> None:
     follower = EventFollower()
     event = EventView(object="session", id="s-1", before=None, after="pending", trigger="submitted", at="")
-    follower.accept(PULSE)
+    follower.accept(KEEP_ALIVE)
     follower.call()
     assert follower.accept(told("change", event)) == MISSED
     assert follower.accept(told("change", event)) == event
 
 
 def test_a_sign_of_life_brings_nothing() -> None:
-    assert SessionFollower("ddp").accept(PULSE) is None
-    assert LogFollower("ddp", LogOptions()).accept(PULSE) is None
+    assert SessionFollower("ddp").accept(KEEP_ALIVE) is None
+    assert LogFollower("ddp", LogOptions()).accept(KEEP_ALIVE) is None

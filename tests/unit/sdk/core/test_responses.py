@@ -87,7 +87,7 @@ def test_several_problems_of_fields_are_listed() -> None:
 def test_a_failure_of_something_in_between_is_quoted_and_cut() -> None:
     found = problem_of(status=502, headers={"content-type": "text/html"}, content=b"<h1>Bad\ngateway</h1>" + b"x" * 999)
     assert isinstance(found, UnexpectedAnswer)
-    assert found.message.startswith("the server answered 502 without saying why: <h1>Bad gateway</h1>")
+    assert found.message.startswith("the server responded with 502 and no reason: <h1>Bad gateway</h1>")
     assert len(found.message) < 300
 
 

@@ -27,11 +27,11 @@ def test_chance_halves_a_wait_at_most() -> None:
 
 
 def test_the_server_may_ask_for_more_patience() -> None:
-    assert RetryRule(first_s=1).wait_s(attempt=1, spent_s=0, jitter=1, asked_s=7) == 7
+    assert RetryRule(first_s=1).wait_s(attempt=1, spent_s=0, jitter=1, retry_after_s=7) == 7
 
 
 def test_no_wait_leads_past_the_whole() -> None:
-    assert RetryRule(total_s=10).wait_s(attempt=1, spent_s=9, jitter=1, asked_s=7) is None
+    assert RetryRule(total_s=10).wait_s(attempt=1, spent_s=9, jitter=1, retry_after_s=7) is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.sdk.core.server_events import EVENT_MAX, PULSE, EventReader, ServerEvent
+from sokovan.sdk.core.server_events import EVENT_MAX, KEEP_ALIVE, EventReader, ServerEvent
 from sokovan.sdk.errors import UnexpectedAnswer
 
 TEXT = "event: a\nid: 1\ndata: x\n\n: alive\n\ndata: one\ndata: two\n\nevent: empty\n\n"
@@ -18,7 +18,7 @@ EVENTS = [ServerEvent("a", "x"), ServerEvent("message", "one\ntwo")]
 def read(*pieces: str) -> list[ServerEvent]:
     """Every event but the pulses."""
     reader = EventReader()
-    return [event for piece in pieces for event in reader.feed(piece) if not event.is_pulse]
+    return [event for piece in pieces for event in reader.feed(piece) if not event.is_keep_alive]
 
 
 def test_events_have_a_name_and_their_lines() -> None:
@@ -33,12 +33,12 @@ def test_it_does_not_matter_where_the_text_is_cut(cuts: list[int], windows: bool
 
 
 def test_a_comment_is_a_pulse() -> None:
-    assert list(EventReader().feed(": alive\n\n")) == [PULSE]
+    assert list(EventReader().feed(": alive\n\n")) == [KEEP_ALIVE]
 
 
 def test_half_an_event_is_a_pulse() -> None:
     reader = EventReader()
-    assert list(reader.feed("data: o")) == [PULSE]
+    assert list(reader.feed("data: o")) == [KEEP_ALIVE]
     assert list(reader.feed("ne\n\n")) == [ServerEvent("message", "one")]
 
 

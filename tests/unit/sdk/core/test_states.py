@@ -99,4 +99,4 @@ def test_what_runs_or_went_well_needs_no_explaining() -> None:
 
 def test_time_that_is_up_says_where_the_session_stands() -> None:
     assert still_waiting("s-1", pending(), 1.5).message == "ddp is still PENDING after 1.5 s"
-    assert still_waiting("s-1", None, 60).message == "s-1 has not been heard of after 60 s"
+    assert still_waiting("s-1", None, 60).message == "no response for s-1 after 60 s"

@@ -108,7 +108,7 @@ def test_several_documents_are_several_sessions() -> None:
         ("apiVersion: sokovan/v1\nkind: Deployment\n", "f:2:7: 'Deployment' is none of Session"),
         (f"{HEAD}tiemLimit: 4h\n", "f:3:1: a session has no key 'tiemLimit'; did you mean 'timeLimit'?"),
         (f"{HEAD}size: four\n", "f:3:7: expected a whole number, not 'four'"),
-        (f"{HEAD}run: echo 'x\n", "cannot be split into words"),
+        (f"{HEAD}run: echo 'x\n", "cannot be split into arguments"),
         (f"{HEAD}run: a\ncommand: [b]\n", "f:4:1: run and command mean the same"),
         (f"{HEAD}command: a b\n", "f:3:10: expected a list of strings"),
         (f"{HEAD}mounts: [/a]\n", "f:3:10: '/a' is not a mount"),
