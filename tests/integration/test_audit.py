@@ -69,7 +69,7 @@ async def test_every_way_to_break_a_law_is_found_as_on_sqlite(postgres_url: str)
 
 
 def test_an_audit_of_a_server_reads_and_does_not_write(postgres_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    upgraded(postgres_url, tell=print)
+    upgraded(postgres_url, report=print)
     assert [finding.invariant for finding in audited(postgres_url).findings] == list(INVARIANTS)
     capsys.readouterr()
     assert audit_command(postgres_url, json=False, only=None) == 0
@@ -90,7 +90,7 @@ def test_a_server_without_a_schema_is_not_touched_until_it_is_asked_for(postgres
         audited(postgres_url)
     assert checked(postgres_url).after is None
     told: list[str] = []
-    assert upgraded(postgres_url, tell=told.append).current
+    assert upgraded(postgres_url, report=told.append).current
     assert [line.partition(": ")[2] for line in told[:1]] == [
         f"from revision none to {checked(postgres_url).newest} ..."
     ]

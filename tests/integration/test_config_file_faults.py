@@ -13,7 +13,7 @@ import pytest
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.toml_config import TomlConfig
-from sokovan.adapters.local.toml_files import look
+from sokovan.adapters.local.toml_files import read_files
 from sokovan.entrypoints.live_settings import LiveSettings
 from sokovan.ports.config import ConfigConflict, ConfigTree
 from tests.integration.configuration_writer import state
@@ -90,7 +90,7 @@ def test_a_file_whose_writer_is_killed_is_the_old_one_or_the_new_one_and_never_h
         _spin(jitter.randrange(5_000))
         writer.kill()
         writer.communicate()
-        values = look(path, None).tree().values
+        values = read_files(path, None).tree().values
         number = values["last"]
         assert isinstance(number, int)
         assert values == state(number, SIZE)
@@ -161,7 +161,7 @@ def test_of_many_processes_that_write_at_once_exactly_one_wins(path: Path) -> No
         writer.stdin.flush()
     told = [writer.communicate(timeout=LIMIT_S)[0].strip() for writer in writers]
     assert sorted(told) == ["lost"] * 5 + ["won"]
-    assert look(path, None).tree().values == {"winner": told.index("won")}
+    assert read_files(path, None).tree().values == {"winner": told.index("won")}
 
 
 @pytest.fixture

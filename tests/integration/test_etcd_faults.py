@@ -229,7 +229,7 @@ async def test_a_server_that_is_paused_is_given_up_at_the_deadline_and_found_aga
     os.kill(process.pid, signal.SIGSTOP)
     try:
         async with asyncio.timeout(LIMIT_S):
-            with pytest.raises(ConfigUnavailable, match="no answer in time"):
+            with pytest.raises(ConfigUnavailable, match="no response in time"):
                 await store.read()
     finally:
         os.kill(process.pid, signal.SIGCONT)
@@ -271,7 +271,7 @@ async def _compact(link: EtcdConnection, revision: int) -> None:
     async def question(store: Any) -> Any:
         return await store.compact(revision, physical=True)
 
-    await link.ask(question, doing="compact")
+    await link.call(question, doing="compact")
 
 
 async def test_data_that_a_restored_server_lost_is_told_as_a_change(server: EtcdServer, open_store: Open) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.adapters.prometheus import FIGURES, PREFIX
+from sokovan.adapters.prometheus import METRICS, PREFIX
 
 INTRODUCTION = """\
 # Metrics
@@ -18,7 +18,7 @@ per session.
 def page() -> str:
     """The page of all metrics, by name."""
     rows = [
-        f"| `{PREFIX}{name}` | {figure.kind} | {', '.join(figure.labels) or '-'} | {figure.meaning} |\n"
-        for name, figure in sorted(FIGURES.items())
+        f"| `{PREFIX}{name}` | {metric.kind} | {', '.join(metric.labels) or '-'} | {metric.meaning} |\n"
+        for name, metric in sorted(METRICS.items())
     ]
     return INTRODUCTION + "".join(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.entrypoints.setting_kinds import About
+from sokovan.entrypoints.setting_kinds import SettingInfo
 from sokovan.entrypoints.settings import described
 
 INTRODUCTION = """\
@@ -31,7 +31,7 @@ def page() -> str:
     return INTRODUCTION + "".join(rows) + REMARK
 
 
-def _row(path: str, about: About, default: object, *, hot: str) -> str:
+def _row(path: str, about: SettingInfo, default: object, *, hot: str) -> str:
     return f"| `{path}` | {about.form} | {_shown(default)} | {hot} | {about.meaning} |\n"
 
 

@@ -1,4 +1,4 @@
-"""Figures for Prometheus, each declared once with what it means."""
+"""Prometheus metrics, each declared once with its meaning."""
 
 from __future__ import annotations
 
@@ -11,89 +11,89 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 M = TypeVar("M", Counter, Gauge, Histogram)
 
 PREFIX = "sokovan_"
-# From a hash lookup to a pull of an image.
+# Covers everything from a hash lookup to an image pull.
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 300, 3600)
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """One figure: its kind, its meaning, and the labels it is told by."""
+class Metric:
+    """A metric: its kind, meaning and labels."""
 
     kind: Literal["counter", "gauge", "histogram"]
     meaning: str
     labels: tuple[str, ...] = ()
 
 
-FIGURES: Mapping[str, Figure] = {
-    "agents": Figure("gauge", "Agents by status.", ("status",)),
-    "agents_held_back": Figure(
-        "gauge", "Lost agents whose sessions are not ended, because too many were lost at once."
+METRICS: Mapping[str, Metric] = {
+    "agents": Metric("gauge", "Agents by status.", ("status",)),
+    "agents_held_back": Metric(
+        "gauge", "Lost agents whose sessions are kept, because too many agents were lost at once."
     ),
-    "api_failures_total": Figure("counter", "Requests that ended in an error of ours."),
-    "api_seconds": Figure("histogram", "Time to answer a request.", ("method", "route", "status")),
-    "cycle_seconds": Figure("histogram", "Time of one round of a coordinator.", ("coordinator",)),
-    "decide_seconds": Figure("histogram", "Time of one decision of the core."),
-    "handler_failures_total": Figure(
-        "counter", "Objects or rounds that a handler could not handle.", ("handler", "kind")
+    "api_failures_total": Metric("counter", "Requests that failed with an internal error."),
+    "api_seconds": Metric("histogram", "Response time of a request.", ("method", "route", "status")),
+    "cycle_seconds": Metric("histogram", "Duration of one round of a coordinator.", ("coordinator",)),
+    "decide_seconds": Metric("histogram", "Duration of one decision of the scheduling core."),
+    "handler_failures_total": Metric(
+        "counter", "Objects or rounds that a handler failed to process.", ("handler", "kind")
     ),
-    "invariant_violations": Figure(
-        "gauge", "Rows that break a law of the store, as of the last audit.", ("invariant",)
+    "invariant_violations": Metric(
+        "gauge", "Rows that violate an invariant of the store, as of the last audit.", ("invariant",)
     ),
-    "mass_losses_total": Figure(
-        "counter", "Times that so many agents were lost at once that nothing was ended for it."
+    "mass_losses_total": Metric(
+        "counter", "Mass failures: times that too many agents were lost at once to end their sessions."
     ),
-    "orphans_total": Figure("counter", "Kernels found on agents that nobody wants."),
-    "placements_total": Figure("counter", "Kernels that were placed."),
-    "queue_length": Figure("gauge", "Sessions that wait for a kind of work.", ("queue",)),
-    "requests_failed_total": Figure("counter", "Requests to agents that came to nothing, by kind.", ("kind",)),
-    "requests_under_way": Figure("gauge", "Requests to agents that have no answer yet."),
-    "sessions": Figure("gauge", "Sessions that have not ended, by status.", ("status",)),
-    "sessions_ended_total": Figure("counter", "Sessions that ended, by result.", ("result",)),
-    "sessions_waiting": Figure("gauge", "Sessions that the last decision left waiting."),
-    "state_seconds": Figure("histogram", "Time that sessions spent in a status.", ("state",)),
-    "task_failures_total": Figure("counter", "Rounds of a task that raised.", ("task",)),
+    "orphans_total": Metric("counter", "Orphan kernels found on agents."),
+    "placements_total": Metric("counter", "Kernels that were placed."),
+    "queue_length": Metric("gauge", "Sessions that wait for a handler.", ("queue",)),
+    "requests_failed_total": Metric("counter", "Requests to agents that failed, by kind.", ("kind",)),
+    "requests_under_way": Metric("gauge", "Requests to agents that are in progress."),
+    "sessions": Metric("gauge", "Sessions that have not ended, by status.", ("status",)),
+    "sessions_ended_total": Metric("counter", "Sessions that ended, by result.", ("result",)),
+    "sessions_waiting": Metric("gauge", "Sessions left pending by the last decision."),
+    "state_seconds": Metric("histogram", "Time that sessions spent in a status.", ("state",)),
+    "task_failures_total": Metric("counter", "Rounds of a task that raised an exception.", ("task",)),
 }
 
 
 class PrometheusTelemetry:
-    """Telemetry port; `exposition` is what a scrape gets. May be used from any thread."""
+    """The Telemetry port; `exposition` is the response to a scrape. Thread-safe."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._counters = {
-            name: Counter(PREFIX + name, figure.meaning, figure.labels, registry=self._registry)
-            for name, figure in FIGURES.items()
-            if figure.kind == "counter"
+            name: Counter(PREFIX + name, metric.meaning, metric.labels, registry=self._registry)
+            for name, metric in METRICS.items()
+            if metric.kind == "counter"
         }
         self._gauges = {
-            name: Gauge(PREFIX + name, figure.meaning, figure.labels, registry=self._registry)
-            for name, figure in FIGURES.items()
-            if figure.kind == "gauge"
+            name: Gauge(PREFIX + name, metric.meaning, metric.labels, registry=self._registry)
+            for name, metric in METRICS.items()
+            if metric.kind == "gauge"
         }
         self._histograms = {
-            name: Histogram(PREFIX + name, figure.meaning, figure.labels, registry=self._registry, buckets=SECONDS)
-            for name, figure in FIGURES.items()
-            if figure.kind == "histogram"
+            name: Histogram(PREFIX + name, metric.meaning, metric.labels, registry=self._registry, buckets=SECONDS)
+            for name, metric in METRICS.items()
+            if metric.kind == "histogram"
         }
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
-        """Something happened, so many times. Raises KeyError for an undeclared figure."""
-        _told_by(self._counters[name], name, labels).inc(amount)
+        """Add to a counter. Raises KeyError for an undeclared metric."""
+        _labelled(self._counters[name], name, labels).inc(amount)
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        """Something took so long. Raises KeyError for an undeclared figure."""
-        _told_by(self._histograms[name], name, labels).observe(value)
+        """Observe a value of a histogram. Raises KeyError for an undeclared metric."""
+        _labelled(self._histograms[name], name, labels).observe(value)
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
-        """There is so much of something now. Raises KeyError for an undeclared figure."""
-        _told_by(self._gauges[name], name, labels).set(value)
+        """Set a gauge. Raises KeyError for an undeclared metric."""
+        _labelled(self._gauges[name], name, labels).set(value)
 
     def exposition(self) -> bytes:
-        """Every figure, in Prometheus' text format."""
+        """All metrics, in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
-def _told_by(metric: M, name: str, labels: Mapping[str, str]) -> M:
-    """The metric for these labels; one that is not given is empty."""
-    declared = FIGURES[name].labels
+def _labelled(metric: M, name: str, labels: Mapping[str, str]) -> M:
+    """The metric for these labels; missing labels are empty."""
+    declared = METRICS[name].labels
     return metric.labels(*(labels.get(label, "") for label in declared)) if declared else metric

@@ -1,1 +1,1 @@
-"""Composition roots: the places where parts are chosen and put together."""
+"""Composition roots: choose implementations and wire them together."""

@@ -1,4 +1,4 @@
-"""An agent on this machine: found out, put together, and run until it is stopped."""
+"""Builds and runs the agent of this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KERNELS = "kernels"
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """What an operator says of an agent; `root` is its folder, private to it."""
+    """Options of an agent; `root` is its private folder."""
 
     manager: str
     token: str = field(repr=False)
@@ -39,8 +39,8 @@ class AgentOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentParts:
-    """An agent that is ready to run, and what there is to say about it."""
+class LocalAgent:
+    """An agent that is ready to run."""
 
     inventory: Inventory
     runtime: ProcessRuntime
@@ -48,67 +48,67 @@ class AgentParts:
     address: ManagerAddress
     confinement: Confinement
 
-    def in_words(self) -> str:
-        """What this agent has, and what holds its kernels."""
+    def summary(self) -> str:
+        """The resources of the agent and the isolation of its kernels, in one line."""
         slots = self.inventory.slots
         devices = sum(amount for slot, amount in slots.items() if slot not in {"cpu", "mem"})
         amounts = f"{slots['cpu'] / 1000:g} cpu, {slots['mem'] / (1 << 30):.1f} GiB, {devices} devices"
         return f"{self.inventory.agent_id}: {amounts}; {self.confinement.in_words()}"
 
     async def run(self) -> None:
-        """Work until cancelled; kernels go on after that."""
+        """Run until cancelled; kernels keep running."""
         await self.runner.run([self.address])
 
 
-async def agent_of(options: AgentOptions, stack: contextlib.ExitStack, *, tell: Callable[[str], None]) -> AgentParts:
-    """Find out what this machine has, and put an agent together on it.
+async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log: Callable[[str], None]) -> LocalAgent:
+    """Take the inventory of this machine and build an agent for it.
 
-    What must be closed goes onto `stack`. Raises JournalInUse, RuntimeFailure.
+    Resources to close are pushed onto `stack`. Raises JournalInUse, RuntimeFailure.
     """
     clock = SystemClock()
     journal = stack.enter_context(contextlib.closing(Journal.open(options.root / JOURNAL)))
     runtime = ProcessRuntime(options.root / KERNELS, clock, hidden=(options.root.parent,))
     stack.callback(runtime.close)
-    held = await runtime.confinement()
-    wish = InventoryOptions(
+    confinement = await runtime.confinement()
+    requested = InventoryOptions(
         agent_id=options.name,
         scaling_group=options.scaling_group,
-        labels={**held.labels(), **options.labels},
+        labels={**confinement.labels(), **options.labels},
         fake_gpus=options.fake_gpus,
     )
-    found = await asyncio.to_thread(take_inventory, wish)
-    inventory = replace(found, identity=kept_identity(options.root / IDENTITY))
+    found = await asyncio.to_thread(take_inventory, requested)
+    inventory = replace(found, identity=stored_identity(options.root / IDENTITY))
     watch = WatchOptions(changes=runtime.changes)
-    around = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=tell, watch=watch)
-    runner = AgentRunner(inventory, runtime, journal, around)
+    environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch)
+    runner = AgentRunner(inventory, runtime, journal, environment)
     address = ManagerAddress(options.manager, options.token)
-    return AgentParts(inventory, runtime, runner, address, held)
+    return LocalAgent(inventory, runtime, runner, address, confinement)
 
 
-def kept_identity(path: Path) -> str:
-    """What tells the agent of this folder from any other, made once.
+def stored_identity(path: Path) -> str:
+    """The identity of the agent of this folder, created once.
 
-    Whoever asks holds the journal, so that nobody else makes one. Raises OSError.
+    The caller holds the lock of the journal, so that no other process creates one. Raises OSError.
     """
     with contextlib.suppress(FileNotFoundError):
         known = path.read_text(encoding="utf-8").strip()
         if known:
             return known
-    made = secret_text(16)
-    write_whole(path, f"{made}\n".encode())
-    return made
+    created = secret_text(16)
+    write_whole(path, f"{created}\n".encode())
+    return created
 
 
-def run_agent(options: AgentOptions, tell: Callable[[str], None]) -> int:
-    """Run an agent until it is told to stop; its kernels go on."""
+def run_agent(options: AgentOptions, log: Callable[[str], None]) -> int:
+    """Run an agent until SIGINT or SIGTERM; its kernels keep running."""
 
     async def work() -> None:
         stopped = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         with contextlib.ExitStack() as stack:
-            parts = await agent_of(options, stack, tell=tell)
-            tell(f"agent {parts.inventory.agent_id} dials {options.manager}; {parts.confinement.in_words()}")
+            parts = await build_agent(options, stack, log=log)
+            log(f"agent {parts.inventory.agent_id} connects to {options.manager}; {parts.confinement.in_words()}")
             running = asyncio.create_task(parts.run())
             waiting = asyncio.create_task(stopped.wait())
             await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)

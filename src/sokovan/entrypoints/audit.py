@@ -1,4 +1,4 @@
-"""Checks the laws of a store, without changing anything in it."""
+"""Checks the invariants of a store, read-only."""
 
 from __future__ import annotations
 
@@ -16,56 +16,56 @@ from sokovan.entrypoints.database import opened, shown
 
 __all__ = ["AuditFinding", "AuditReport", "UnknownInvariant", "audited", "chosen"]
 
-# A command that somebody waits for says soon that the database is away.
+# A command reports an unavailable database sooner than the server does.
 RETRY = TransactionRetry(give_up_s=3.0)
 
 
 class UnknownInvariant(InvalidInput):
-    """A law that is asked for, and that there is none of or that rows cannot tell."""
+    """The requested invariant does not exist, or cannot be checked from rows."""
 
     code = "unknown-invariant"
-    hint = f"known are {', '.join(invariant.id for invariant in INVARIANTS)}"
+    hint = f"known invariants: {', '.join(invariant.id for invariant in INVARIANTS)}"
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What an audit found, and where it looked."""
+    """The findings of an audit, and the store it checked."""
 
     store: str
     findings: Sequence[AuditFinding]
 
     @property
     def holds(self) -> bool:
-        """Whether every law that was asked holds."""
+        """Whether all checked invariants hold."""
         return all(finding.holds for finding in self.findings)
 
 
 def audited(address: str, *, only: Sequence[str] = ()) -> AuditReport:
-    """Every law, or those named in `only`, checked on one state of a store.
+    """Check all invariants, or those named in `only`, on one state of a store.
 
     Raises SchemaMismatch, StoreMissing, NotADatabase, StoreUnavailable.
     """
 
-    async def look() -> AuditReport:
+    async def check() -> AuditReport:
         async with opened(address, read_only=True) as database:
             await migration.check(database)
             store = SqlStore(database, ids=SortableIds(database.clock), retry=RETRY)
             return AuditReport(shown(database), await audit(store, only=only))
 
-    return asyncio.run(look())
+    return asyncio.run(check())
 
 
 def chosen(text: str) -> list[str]:
-    """The numbers of laws in a list such as `I1,I7`. Raises UnknownInvariant."""
+    """The ids in a list such as `I1,I7`. Raises UnknownInvariant."""
     known = {invariant.id for invariant in INVARIANTS}
-    wanted = [part.strip().upper() for part in text.split(",") if part.strip()]
-    if not wanted:
+    requested = [part.strip().upper() for part in text.split(",") if part.strip()]
+    if not requested:
         raise UnknownInvariant("name at least one invariant")
-    for name in wanted:
+    for name in requested:
         if name in NOT_CHECKED:
-            raise UnknownInvariant(f"{name} is not judged from the store: {NOT_CHECKED[name]}")
+            raise UnknownInvariant(f"{name} cannot be checked from the store: {NOT_CHECKED[name]}")
         if name not in known:
             close = get_close_matches(name, sorted(known), n=3)
-            asked = f"; did you mean {listed(close)}?" if close else ""
-            raise UnknownInvariant(f"there is no invariant {quoted(name)}{asked}")
-    return wanted
+            suggestion = f"; did you mean {listed(close)}?" if close else ""
+            raise UnknownInvariant(f"there is no invariant {quoted(name)}{suggestion}")
+    return requested

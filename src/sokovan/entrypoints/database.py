@@ -1,4 +1,4 @@
-"""Opens the database that a user names, and brings its schema up to date."""
+"""Opens the database that a user names, and upgrades its schema."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _NO_SUCH_DATABASE = "3D000"
 
 
 class StoreMissing(SokovanError):
-    """There is no database at the address."""
+    """No database exists at the address."""
 
     code = "store-missing"
     hint = f"name the right one with --store or {STORE_VARIABLE}; nothing was created"
 
 
 class NotADatabase(InvalidInput):
-    """A file that is there, and holds something else than a database."""
+    """The file exists, but is not a database."""
 
     code = "not-a-database"
-    hint = "name the file that the server keeps its state in, for example sqlite:///var/lib/sokovan/state.db"
+    hint = "name the state file of the server, for example sqlite:///var/lib/sokovan/state.db"
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """Which schema a database has: `before` a command, `after` it, and the newest."""
+    """The schema revision of a database: before and after a command, and the newest."""
 
     store: str
     before: str | None
@@ -53,32 +53,32 @@ class SchemaState:
 
 
 def store_address(given: str | None, environment: Mapping[str, str]) -> str:
-    """Where the store is: what was given, the environment, or the embedded file."""
+    """The address of the store: given, from the environment, or the embedded file."""
     if given is not None:
         return given
     if environment.get(STORE_VARIABLE):
         return environment[STORE_VARIABLE]
     folder = Path(environment.get("XDG_DATA_HOME", ""))
-    # A relative path there is to be ignored, says the standard.
+    # The XDG standard requires relative paths to be ignored.
     data = folder if folder.is_absolute() else Path(environment.get("HOME", "/")) / ".local" / "share"
     return f"sqlite:///{data / 'sokovan' / 'state.db'}"
 
 
 def checked(address: str) -> SchemaState:
-    """Where the schema of a store stands. Raises as `opened` does."""
+    """Read the schema revision of a store. Raises like `opened`."""
 
-    async def look() -> SchemaState:
+    async def check() -> SchemaState:
         async with opened(address, read_only=True) as database:
             state = await migration.revisions(database)
             return SchemaState(shown(database), state.found, state.found, state.newest)
 
-    return asyncio.run(look())
+    return asyncio.run(check())
 
 
-def upgraded(address: str, *, tell: Callable[[str], None]) -> SchemaState:
-    """Bring a store to the newest schema, telling each step.
+def upgraded(address: str, *, report: Callable[[str], None]) -> SchemaState:
+    """Upgrade a store to the newest schema, and report each step.
 
-    Raises SchemaMismatch for a schema that this version does not know.
+    Raises SchemaMismatch for a schema that is unknown to this version.
     """
 
     async def migrate() -> SchemaState:
@@ -90,11 +90,11 @@ def upgraded(address: str, *, tell: Callable[[str], None]) -> SchemaState:
                     hint="use the newest version of sokovan among your machines, and the right database",
                 )
             if before.found == before.newest:
-                tell(f"{shown(database)} is at revision {before.newest} already")
+                report(f"{shown(database)} is at revision {before.newest} already")
             else:
-                tell(f"{shown(database)}: from revision {before.found or 'none'} to {before.newest} ...")
+                report(f"{shown(database)}: from revision {before.found or 'none'} to {before.newest} ...")
                 await migration.upgrade(database)
-                tell("done")
+                report("done")
             after = await migration.revisions(database)
             return SchemaState(shown(database), before.found, after.found, after.newest)
 
@@ -103,10 +103,10 @@ def upgraded(address: str, *, tell: Callable[[str], None]) -> SchemaState:
 
 @asynccontextmanager
 async def opened(address: str, *, read_only: bool) -> AsyncIterator[Database]:
-    """A database that is there already; a missing one is never made.
+    """Open an existing database; a missing one is never created.
 
-    Whatever the database then says comes as an error of ours. Raises UnknownDatabase,
-    StoreMissing, NotADatabase, StoreUnavailable.
+    Errors of the driver are converted. Raises UnknownDatabase, StoreMissing,
+    NotADatabase, StoreUnavailable.
     """
     settings = DatabaseSettings(address, pool_size=1, statement_timeout_s=STATEMENT_TIMEOUT_S, read_only=read_only)
     try:
@@ -121,13 +121,13 @@ async def opened(address: str, *, read_only: bool) -> AsyncIterator[Database]:
             await _reach(database)
             yield database
         except _driver_errors(database) as error:
-            raise _plain(error, database) from error
+            raise _converted(error, database) from error
     finally:
         await database.close()
 
 
 def shown(database: Database) -> str:
-    """The address as it may be shown: without password and options."""
+    """The address for display, without password and options."""
     url = database.url.set(query={}, drivername=database.url.get_backend_name())
     return url.render_as_string(hide_password=True)
 
@@ -135,7 +135,7 @@ def shown(database: Database) -> str:
 def _require_file(database: Database) -> None:
     name = database.url.database
     if database.in_memory or name is None or name.startswith("file:") or database.url.query:
-        raise UnknownDatabase("a store to look into is a file or a server", hint="use sqlite:///path/to/state.db")
+        raise UnknownDatabase("the store must be a file or a server", hint="use sqlite:///path/to/state.db")
     path = Path(name)
     try:
         with path.open("rb") as stream:
@@ -145,7 +145,7 @@ def _require_file(database: Database) -> None:
     except IsADirectoryError as error:
         raise NotADatabase(f"{path} is a folder") from error
     except OSError as error:
-        hint = "see whether you may read the file and everything above it"
+        hint = "check that you may read the file and the folders above it"
         raise StoreUnavailable(f"cannot read {path}: {error.strerror or error}", hint=hint) from error
     # An empty file is an empty database.
     if begins and begins != _SQLITE_BEGINS:
@@ -153,28 +153,28 @@ def _require_file(database: Database) -> None:
 
 
 async def _reach(database: Database) -> None:
-    """Connect once: an address is seen to be wrong only then, if at all."""
+    """Connect once, because a wrong address is detected only then."""
     try:
         async with database.engine.connect():
             pass
     except (TypeError, ValueError) as error:
-        hint = "leave out what follows the ?, or see the options of asyncpg.connect"
+        hint = "remove the part after the ?, or see the options of asyncpg.connect"
         raise UnknownDatabase(f"the options of {shown(database)} cannot be used", hint=hint) from error
 
 
 def _driver_errors(database: Database) -> tuple[type[Exception], ...]:
-    """What a failing database raises; drivers do not wrap what happens while they connect."""
+    """The exceptions of a failing database; errors while connecting are not wrapped."""
     common = (SQLAlchemyError, OSError)
     if not database.is_postgresql:
         return (*common, sqlite3.Error)
-    # Only there with the extra `postgres`, and without types.
+    # Installed only with the extra `postgres`, and untyped.
     from asyncpg import InterfaceError, PostgresError  # type: ignore[import-untyped]  # noqa: PLC0415  # a late import
 
     return (*common, PostgresError, InterfaceError)
 
 
-def _plain(error: Exception, database: Database) -> SokovanError:
-    """A driver's error in our words, without the statement and its parameters."""
+def _converted(error: Exception, database: Database) -> SokovanError:
+    """The SokovanError for a driver's error, without the statement and its parameters."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     if getattr(cause, "sqlstate", None) == _NO_SUCH_DATABASE:
         return StoreMissing(f"the server has no database {database.url.database}")

@@ -1,4 +1,4 @@
-"""Files that a user names, read with a limit and with errors that name them."""
+"""Reads and writes files that a user names, with a size limit."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ FILE_MAX = 64 * 1024 * 1024
 
 
 class UnreadableFile(InvalidInput):
-    """A file that is not there, cannot be read, or is no text."""
+    """The file does not exist, cannot be read, or is not text."""
 
     code = "unreadable-file"
-    hint = "name a file that exists and holds UTF-8 text; - is standard input"
+    hint = "name an existing file with UTF-8 text; - is standard input"
 
 
 class UnwritableFile(InvalidInput):
-    """A file that cannot be written."""
+    """The file cannot be written."""
 
     code = "unwritable-file"
-    hint = "name a folder that you may write to and that has room"
+    hint = "name a writable folder with free space"
 
 
 def read_text(file: str) -> str:
-    """The text of a file; - is standard input. Raises UnreadableFile."""
+    """Read a text file; - is standard input. Raises UnreadableFile."""
     path = Path("/dev/stdin") if file == "-" else Path(file)
     try:
         with path.open("rb") as stream:
@@ -35,11 +35,11 @@ def read_text(file: str) -> str:
     except OSError as error:
         raise UnreadableFile(f"cannot read {file}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise UnreadableFile(f"{file} is not UTF-8 text: byte {error.start} is wrong") from error
+        raise UnreadableFile(f"{file} is not UTF-8 text: byte {error.start} is invalid") from error
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file and the folders above it. Raises UnwritableFile."""
+    """Write a file and create its folders. Raises UnwritableFile."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The settings in force: replaced while the server runs, never by bad ones."""
+"""The settings in force, reloaded while the server runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Listener = Callable[[ServerSettings, ServerSettings], None]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something about the settings that people should know, until it is over."""
+    """An active condition of the settings that operators should know."""
 
     kind: str
     text: str
@@ -34,10 +34,10 @@ class Notice:
 
 
 class LiveSettings:
-    """Holds the settings in force and follows the configuration.
+    """Holds the settings in force and reloads them on changes.
 
-    What cannot be taken is refused whole: the old settings stay, and a notice says
-    which values are wrong and since when. `report` is called with each new notice.
+    An invalid configuration is refused as a whole: the old settings stay in force, and a
+    notice has the invalid values and the time. `report` is called with each new notice.
     """
 
     def __init__(
@@ -54,31 +54,31 @@ class LiveSettings:
         self._current: ServerSettings | None = None
         self._cache: Path | None = None
         self._listeners: list[Listener] = []
-        self._standing: dict[str, Notice] = {}
+        self._active: dict[str, Notice] = {}
 
     @property
     def current(self) -> ServerSettings:
         """The settings in force. Raises ConfigUnavailable before the start."""
         if self._current is None:
-            raise ConfigUnavailable("the settings were not read yet", hint="await start_from first")
+            raise ConfigUnavailable("the settings have not been read yet", hint="await start_from first")
         return self._current
 
     @property
     def refusal(self) -> Notice | None:
-        """What was refused and since when; None while the configuration is in force."""
-        return self._standing.get(REFUSED)
+        """The notice of a refused configuration; None while the latest one is in force."""
+        return self._active.get(REFUSED)
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """Everything that people should know now, oldest first."""
-        return tuple(sorted(self._standing.values(), key=lambda notice: notice.since_ms))
+        """All active notices, oldest first."""
+        return tuple(sorted(self._active.values(), key=lambda notice: notice.since_ms))
 
     def listen(self, listener: Listener) -> None:
-        """Have `listener` called with the old and the new settings after each change."""
+        """Call `listener` with the old and the new settings after each change."""
         self._listeners.append(listener)
 
     async def start_from(self, cache: Path | None) -> ServerSettings:
-        """Read the settings; if that fails, take the last good ones from the file `cache`.
+        """Read the settings, or the last valid ones from the file `cache` if that fails.
 
         Raises ConfigUnavailable, UnreadableConfig, InvalidSettings if there is no cache.
         """
@@ -89,75 +89,77 @@ class LiveSettings:
         except (ConfigUnavailable, UnreadableConfig, InvalidSettings) as error:
             self._current = await self._cached(error)
         else:
-            await self._keep(tree)
+            await self._write_cache(tree)
         return self._current
 
     async def follow(self) -> None:
-        """Take over each change of the configuration until its store is closed."""
+        """Apply each change of the configuration until its store is closed."""
         async for state in self._store.watch():
             if isinstance(state, UnreadableConfig):
                 self._refuse(state)
             else:
-                await self._take(state)
+                await self._apply(state)
 
-    async def _take(self, tree: ConfigTree) -> None:
+    async def _apply(self, tree: ConfigTree) -> None:
         try:
-            asked = settings_of(tree.values, self._registry)
+            requested = settings_of(tree.values, self._registry)
         except InvalidSettings as error:
             self._refuse(error)
             return
         before = self.current
-        self._current = after = self._hot_part(before, asked)
-        self._over(REFUSED)
-        self._over(FROM_CACHE)
+        self._current = after = self._hot_part(before, requested)
+        self._clear(REFUSED)
+        self._clear(FROM_CACHE)
         if after != before:
             for listener in self._listeners:
-                self._tell(listener, before, after)
-        await self._keep(tree)
+                self._notify(listener, before, after)
+        await self._write_cache(tree)
 
-    def _hot_part(self, before: ServerSettings, asked: ServerSettings) -> ServerSettings:
-        """What was asked for, with the sections that need a restart as they were."""
+    def _hot_part(self, before: ServerSettings, requested: ServerSettings) -> ServerSettings:
+        """The requested settings, with the sections that need a restart unchanged."""
         cold = [one.name for one in fields(ServerSettings) if one.name not in ServerSettings.hot]
-        differing = [path for name in cold for path in _differences(name, getattr(before, name), getattr(asked, name))]
+        differing = [
+            path for name in cold for path in _differences(name, getattr(before, name), getattr(requested, name))
+        ]
         if differing:
-            self._note(RESTART_NEEDED, f"restart the server to put in force: {', '.join(differing)}")
+            self._note(RESTART_NEEDED, f"restart the server to apply: {', '.join(differing)}")
         else:
-            self._over(RESTART_NEEDED)
-        return replace(asked, **{name: getattr(before, name) for name in cold})
+            self._clear(RESTART_NEEDED)
+        return replace(requested, **{name: getattr(before, name) for name in cold})
 
-    def _tell(self, listener: Listener, before: ServerSettings, after: ServerSettings) -> None:
+    def _notify(self, listener: Listener, before: ServerSettings, after: ServerSettings) -> None:
         try:
             listener(before, after)
-        except Exception as error:  # noqa: BLE001  # one listener that fails must not keep the others from the change
-            self._note(LISTENER_FAILED, f"a part did not take the change: {type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001  # a failing listener must not block the others
+            self._note(LISTENER_FAILED, f"a component did not apply the change: {type(error).__name__}: {error}")
 
     def _refuse(self, error: SokovanError) -> None:
         self._note(REFUSED, error.message)
 
     def _note(self, kind: str, text: str) -> None:
-        """Report a notice, unless it stands already."""
-        standing = self._standing.get(kind)
-        if standing is None or standing.text != text:
-            self._standing[kind] = Notice(kind, text, self._clock.now_ms())
-            self._report(self._standing[kind])
+        """Report a notice, unless it is active already."""
+        active = self._active.get(kind)
+        if active is None or active.text != text:
+            self._active[kind] = Notice(kind, text, self._clock.now_ms())
+            self._report(self._active[kind])
 
-    def _over(self, kind: str) -> None:
-        self._standing.pop(kind, None)
+    def _clear(self, kind: str) -> None:
+        self._active.pop(kind, None)
 
-    async def _keep(self, tree: ConfigTree) -> None:
-        """Write the last good configuration down for a start without its server."""
+    async def _write_cache(self, tree: ConfigTree) -> None:
+        """Cache the last valid configuration for a start without the config server."""
         if self._cache is None:
             return
         content = json.dumps({"saved_ms": self._clock.now_ms(), "values": dict(tree.values)}, indent=1)
         try:
             await asyncio.to_thread(self._write_file, self._cache, content.encode())
         except OSError as error:
-            self._note(NOT_CACHED, f"cannot keep the settings in {self._cache}: {error.strerror or error}")
+            self._note(NOT_CACHED, f"cannot cache the settings in {self._cache}: {error.strerror or error}")
         else:
-            self._over(NOT_CACHED)
+            self._clear(NOT_CACHED)
 
     async def _cached(self, error: SokovanError) -> ServerSettings:
-        """The settings of the cache, with notices that say so; raises `error` if there are none."""
+        """The cached settings, with notices; raises `error` if there are none."""
         found = await asyncio.to_thread(_read_cache, self._cache)
         if found is None:
             raise error
@@ -165,7 +167,7 @@ class LiveSettings:
         try:
             settings = settings_of(values, self._registry)
         except InvalidSettings as outdated:
-            # What was good once may name a plugin that is no longer installed.
+            # Cached settings may name a plugin that is no longer installed.
             raise error from outdated
         age_s = max(0, self._clock.now_ms() - saved_ms) // 1000
         self._note(FROM_CACHE, f"{error.message}; the settings of {age_s} s ago are in force, from {self._cache}")
@@ -175,13 +177,13 @@ class LiveSettings:
 
 
 def _differences(path: str, before: object, after: object) -> list[str]:
-    """Paths of the settings of a section that differ; their values may be secret."""
+    """Paths of the settings of a section that differ, without values, which may be secret."""
     names = [one.name for one in fields(before)]  # type: ignore[arg-type]  # every section is a dataclass
     return [f"{path}.{name}" for name in names if getattr(before, name) != getattr(after, name)]
 
 
 def _read_cache(path: Path | None) -> tuple[int, Mapping[str, ConfigValue]] | None:
-    """When a configuration was saved, and what it said; None if there is nothing to read."""
+    """Time and values of the cached configuration; None if there is none."""
     if path is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Finds the scheduling plugins that are installed, by entry point.
+"""Finds installed scheduling plugins by entry point.
 
-A package offers a plugin under one of the groups below. Offering is not using: a
-plugin takes part only where a profile names it.
+A package registers a plugin under one of the groups below. A registered plugin is
+used only if a profile names it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sokovan.scheduling.selectors.base import AgentSelector
 from sokovan.scheduling.sequencers.base import WorkloadSequencer
 from sokovan.scheduling.validators.base import ValidatorRule
 
-# Group of entry points -> the kind of plugin, the class it must be, and the shelf it goes to.
+# Group of entry points -> the kind of plugin, its base class, and its field of the registry.
 GROUPS: dict[str, tuple[str, type, str]] = {
     "sokovan.validators": ("validator", ValidatorRule, "validators"),
     "sokovan.sequencers": ("sequencer", WorkloadSequencer, "sequencers"),
@@ -28,10 +28,10 @@ GROUPS: dict[str, tuple[str, type, str]] = {
 
 
 class UnloadablePlugin(InvalidInput):
-    """An installed plugin could not be loaded, or is not what its group asks for."""
+    """An installed plugin could not be loaded, or has the wrong base class."""
 
     code = "unloadable-plugin"
-    hint = "mend or uninstall the package that offers the plugin"
+    hint = "fix or uninstall the package that provides the plugin"
 
     def __init__(self, *, group: str, name: str, problem: str) -> None:
         self.group, self.name, self.problem = group, name, problem
@@ -39,17 +39,17 @@ class UnloadablePlugin(InvalidInput):
 
 
 def installed_plugins() -> PluginRegistry:
-    """The built-in plugins and every installed one."""
+    """The built-in plugins and all installed ones."""
     return registry_of(point for group in GROUPS for point in entry_points(group=group))
 
 
 def registry_of(points: Iterable[EntryPoint]) -> PluginRegistry:
-    """The built-in plugins and those of these entry points.
+    """The built-in plugins and those of the entry points.
 
-    One that cannot be loaded, or has the name of another, fails when a profile names
-    it (UnloadablePlugin, DuplicatePlugin) and disturbs no other.
+    A plugin that cannot be loaded, or has a duplicate name, raises UnloadablePlugin or
+    DuplicatePlugin only when a profile names it.
     """
-    shelves: dict[str, dict[str, Callable[[], Any]]] = {
+    registered: dict[str, dict[str, Callable[[], Any]]] = {
         "validators": dict(BUILT_IN.validators),
         "sequencers": dict(BUILT_IN.sequencers),
         "selectors": dict(BUILT_IN.selectors),
@@ -57,28 +57,28 @@ def registry_of(points: Iterable[EntryPoint]) -> PluginRegistry:
     }
     for point in points:
         if point.group not in GROUPS:
-            continue  # other parts of the system have plugins of their own
-        kind, wanted, shelf = GROUPS[point.group]
-        if point.name in shelves[shelf]:
-            # A built-in plugin keeps its name; of two others neither can be trusted to be the one that was meant.
-            if point.name not in getattr(BUILT_IN, shelf):
-                shelves[shelf][point.name] = _raising(DuplicatePlugin(kind=kind, name=point.name))
+            continue  # belongs to another kind of plugin
+        kind, base, field = GROUPS[point.group]
+        if point.name in registered[field]:
+            # A built-in plugin keeps its name; of two installed ones, the intended one is ambiguous.
+            if point.name not in getattr(BUILT_IN, field):
+                registered[field][point.name] = _raising(DuplicatePlugin(kind=kind, name=point.name))
             continue
-        shelves[shelf][point.name] = maker_of(point, wanted)
-    return PluginRegistry(**shelves)
+        registered[field][point.name] = factory_of(point, base)
+    return PluginRegistry(**registered)
 
 
-def maker_of(point: EntryPoint, wanted: type) -> Callable[..., Any]:
-    """What makes the plugin; it raises UnloadablePlugin if the package is broken."""
+def factory_of(point: EntryPoint, base: type) -> Callable[..., Any]:
+    """A factory of the plugin, which raises UnloadablePlugin if the package is broken."""
     try:
         plugin = point.load()
-    except Exception as error:  # noqa: BLE001  # a package that is broken must not take the others with it
+    except Exception as error:  # noqa: BLE001  # a broken package must not affect the others
         return _raising(_unloadable(point, f"{type(error).__name__}: {error}"))
-    if not isinstance(plugin, type) or not issubclass(plugin, wanted):
-        return _raising(_unloadable(point, f"is not a subclass of {wanted.__name__}"))
+    if not isinstance(plugin, type) or not issubclass(plugin, base):
+        return _raising(_unloadable(point, f"is not a subclass of {base.__name__}"))
     if getattr(plugin, "name", "") != point.name:
         return _raising(
-            _unloadable(point, f"calls itself {getattr(plugin, 'name', '')!r}; set its class attribute `name`")
+            _unloadable(point, f"has the name {getattr(plugin, 'name', '')!r}; set its class attribute `name`")
         )
     found: Callable[..., Any] = plugin
     return found

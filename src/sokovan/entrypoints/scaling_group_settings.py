@@ -1,4 +1,4 @@
-"""Reads the scaling groups of a configuration, and names everything wrong in them."""
+"""Reads the scaling groups of a configuration and reports all problems."""
 
 from __future__ import annotations
 
@@ -10,70 +10,73 @@ from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingG
 from sokovan.domain.errors import InvalidSpec, SokovanError, listed, quoted
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, ScalingGroupName, is_name
 from sokovan.domain.slots import checked_slot_name
-from sokovan.entrypoints.setting_kinds import About, SettingProblem, unknown
+from sokovan.entrypoints.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.scheduling.profile import ACTIONS, ACTIONS_TO_COME, SchedulingProfile, profile_from, profile_of
 from sokovan.scheduling.registry import PluginRegistry
 
 TIMEOUT_MOST_S = 366 * 24 * 3600
 _DEFAULT = SchedulingProfile()
 
-# Key of a group -> what it is, and its default in words.
-GROUP_KEYS: dict[str, tuple[About, object]] = {
-    "scheduler": (About("name", "The sequencer: the order in which sessions are considered."), "fifo"),
-    "scheduler_opts": (About("table", "The rest of the policy; see below."), {}),
+# Key of a group -> its description and default.
+GROUP_KEYS: dict[str, tuple[SettingInfo, object]] = {
+    "scheduler": (SettingInfo("name", "The sequencer: the order in which sessions are considered."), "fifo"),
+    "scheduler_opts": (SettingInfo("table", "The rest of the policy; see below."), {}),
     "known_slots": (
-        About("list of slot names", "The slots that may be asked for; if empty, those its agents have."),
+        SettingInfo("list of slot names", "The slots that may be requested; if empty, those of its agents."),
         [],
     ),
     "slot_priority": (
-        About("list of slot names", "The order in which the legacy selector compares agents."),
+        SettingInfo("list of slot names", "The order in which the legacy selector compares agents."),
         list(SLOT_PRIORITY_DEFAULT),
     ),
     "pending_timeout_s": (
-        About("whole number", "How long a session may wait before it is cancelled.", least=1, most=TIMEOUT_MOST_S),
+        SettingInfo("whole number", "Time after which a pending session is cancelled.", least=1, most=TIMEOUT_MOST_S),
         None,
     ),
 }
 
-# Key of `scheduler_opts` -> what it is, and its default. Other keys are kept for plugins.
-OPTIONS: dict[str, tuple[About, object]] = {
+# Key of `scheduler_opts` -> its description and default. Other keys are passed to plugins.
+OPTIONS: dict[str, tuple[SettingInfo, object]] = {
     "agent_selector": (
-        About("name", "The selector: which agent is preferred among those that fit."),
+        SettingInfo("name", "The selector: the preferred agent among those that fit."),
         _DEFAULT.selector,
     ),
-    "queue_policy": (About("name", "How queues share: proportion or capacity."), _DEFAULT.queue_policy),
-    "hierarchy": (About("true or false", "Whether queues form a tree in which only leaves run."), _DEFAULT.hierarchy),
-    "actions": (About("list of names", "What a cycle does, in order."), list(_DEFAULT.actions)),
-    "validators": (About("list of names", "The rules that admit a session."), list(_DEFAULT.validators)),
-    "plugins": (About("list of names", "Engine plugins that take part."), list(_DEFAULT.plugins)),
-    "shard": (About("text", "The shard that this scheduler calls its own."), _DEFAULT.shard),
+    "queue_policy": (SettingInfo("name", "How queues share resources: proportion or capacity."), _DEFAULT.queue_policy),
+    "hierarchy": (
+        SettingInfo("true or false", "Whether queues form a tree; only its leaves run sessions."),
+        _DEFAULT.hierarchy,
+    ),
+    "actions": (SettingInfo("list of names", "The actions of a cycle, in order."), list(_DEFAULT.actions)),
+    "validators": (SettingInfo("list of names", "The rules that admit sessions."), list(_DEFAULT.validators)),
+    "plugins": (SettingInfo("list of names", "The enabled engine plugins."), list(_DEFAULT.plugins)),
+    "shard": (SettingInfo("text", "The shard of this scheduler."), _DEFAULT.shard),
     "shard_mode": (
-        About("name", "Agents of other shards: none (alike), soft (second), hard (never)."),
+        SettingInfo("name", "Use of agents of other shards: none (equally), soft (as a second choice), hard (never)."),
         _DEFAULT.shard_mode,
     ),
     "fit_error_cache": (
-        About("true or false", "Whether equal kernels that do not fit are asked once a cycle."),
+        SettingInfo("true or false", "Whether equal kernels that do not fit are checked once per cycle."),
         _DEFAULT.fit_error_cache,
     ),
 }
-# Said elsewhere or by another name, so not to be taken for a plugin's own option.
-_ELSEWHERE = {
-    "sequencer": "is written `scheduler`, beside scheduler_opts",
-    "selector": "is written agent_selector",
-    "options": "is not an option; write the plugin's own keys directly",
+# Keys with another name or place, which must not be taken for options of a plugin.
+_MISPLACED = {
+    "sequencer": "is set as `scheduler`, next to scheduler_opts",
+    "selector": "is set as agent_selector",
+    "options": "is not an option; set the plugin's keys directly",
 }
 _SLOT_LISTS = ("known_slots", "slot_priority")
 _CLOSE = 0.8
 
 
 class ScalingGroupReader:
-    """Reads one group after another, and collects what is wrong in all of them."""
+    """Reads all groups and collects their problems."""
 
     def __init__(self, problems: list[SettingProblem], registry: PluginRegistry | None) -> None:
         self._problems, self._registry = problems, registry
 
     def groups(self, value: object) -> dict[ScalingGroupName, ScalingGroup]:
-        """Every group by its name; without any there is one, `default`."""
+        """All groups by name; `default` if there are none."""
         if not isinstance(value, Mapping):
             self._wrong("scaling_groups", f"{quoted(value)} must be a table of groups")
             return {}
@@ -92,11 +95,11 @@ class ScalingGroupReader:
             value = {}
         for key, given in value.items():
             self._key(f"{path}.{key}", key, given)
-        self._names(path, value)
+        self._check_names(path, value)
         if len(self._problems) > before:
             return ScalingGroup(DEFAULT_SCALING_GROUP)
-        group = _made(name, value)
-        self._whole(path, group)
+        group = _build_group(name, value)
+        self._check_profile(path, group)
         return group
 
     def _key(self, path: str, key: str, value: object) -> None:
@@ -122,22 +125,22 @@ class ScalingGroupReader:
             self._attempt(f"{path}[{index}]", partial(checked_slot_name, slot, given=slot))
 
     def _options(self, path: str, value: object) -> None:
-        """Each option by itself, so that one that is wrong does not hide the next."""
+        """Check each option separately, so that all problems are reported."""
         if not isinstance(value, Mapping):
             self._wrong(path, f"{quoted(value)} must be a table")
             return
         for key, given in value.items():
             here = f"{path}.{key}"
-            # A key that nobody knows may be a plugin's own; one that almost has a known name is a slip.
-            if key in _ELSEWHERE:
-                self._wrong(here, _ELSEWHERE[key])
+            # An unknown key may be an option of a plugin; one that resembles a known name is a typo.
+            if key in _MISPLACED:
+                self._wrong(here, _MISPLACED[key])
             elif key not in OPTIONS and get_close_matches(key, list(OPTIONS), n=1, cutoff=_CLOSE):
                 self._wrong(here, unknown(key, OPTIONS))
             else:
                 self._attempt(here, partial(profile_from, {"shard": "any", key: given}))
 
-    def _names(self, path: str, group: Mapping[str, object]) -> None:
-        """Names of the right form that nobody has: actions that cannot be run, plugins that are not there."""
+    def _check_names(self, path: str, group: Mapping[str, object]) -> None:
+        """Check that the named actions and plugins exist."""
         opts = group.get("scheduler_opts")
         options = opts if isinstance(opts, Mapping) else {}
         for action in _texts(options.get("actions")):
@@ -156,8 +159,8 @@ class ScalingGroupReader:
             for name in _texts(names):
                 self._attempt(f"{path}.{key}", partial(find, name))
 
-    def _whole(self, path: str, group: ScalingGroup) -> None:
-        """What only the whole shows: options that need each other."""
+    def _check_profile(self, path: str, group: ScalingGroup) -> None:
+        """Check options that depend on each other."""
         try:
             profile_of(group)
         except InvalidSpec as error:
@@ -176,12 +179,12 @@ class ScalingGroupReader:
         self._problems.append(SettingProblem(path, text))
 
 
-def _made(name: str, value: Mapping[str, object]) -> ScalingGroup:
-    """A group of values that were checked one by one."""
+def _build_group(name: str, value: Mapping[str, object]) -> ScalingGroup:
+    """Build a group from checked values."""
     given = {key: tuple(one) if isinstance(one, list) else one for key, one in value.items()}
     return ScalingGroup(name=ScalingGroupName(name), **given)  # type: ignore[arg-type]  # each was checked above
 
 
 def _texts(value: object) -> list[str]:
-    """The texts of a list; what is none was refused elsewhere."""
+    """The strings of a list; other values are reported elsewhere."""
     return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []

@@ -1,7 +1,7 @@
-"""What a setting may be: its kind, default, bounds and meaning, said once.
+"""Kinds of settings: type, default, bounds and meaning.
 
-A section is a frozen dataclass whose fields are made by `whole`, `name` and `url`;
-the reader of settings and the reference page both follow from it.
+A section is a frozen dataclass with fields created by `whole`, `name` and `url`; the
+reader of settings and the reference page are derived from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class SettingProblem:
-    """Why one setting cannot be taken, with its full path."""
+    """Why one setting is invalid, with its full path."""
 
     path: str
     text: str
@@ -29,20 +29,20 @@ class SettingProblem:
 
 
 class InvalidSettings(InvalidInput):
-    """A configuration that cannot be taken, with every problem in it."""
+    """The configuration is invalid; lists all problems."""
 
     code = "invalid-settings"
-    hint = "mend the settings named above; until then what was in force before stays"
+    hint = "correct the settings named above; until then the previous settings stay in force"
 
     def __init__(self, problems: Iterable[SettingProblem]) -> None:
         self.problems = tuple(problems)
         count = f"{len(self.problems)} settings" if len(self.problems) > 1 else "a setting"
-        super().__init__("\n  ".join([f"{count} cannot be taken:", *map(str, self.problems)]))
+        super().__init__("\n  ".join([f"{count} cannot be used:", *map(str, self.problems)]))
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """The kind of a setting and what it means, for checks and for the reference page."""
+class SettingInfo:
+    """Kind and meaning of a setting, for validation and the reference page."""
 
     kind: str
     meaning: str
@@ -51,7 +51,7 @@ class About:
     schemes: tuple[str, ...] = ()
 
     def problem(self, value: object) -> str:
-        """Why `value` is not of this kind; empty if it is."""
+        """Why `value` is invalid; empty if it is valid."""
         if self.kind == "whole number":
             return self._number_problem(value)
         if self.kind == "url":
@@ -62,7 +62,7 @@ class About:
 
     @property
     def form(self) -> str:
-        """The kind with its bounds, in words."""
+        """The kind with its bounds, as text."""
         if self.kind == "whole number":
             return f"whole number, {self.least} to {self.most}"
         return f"URL: {', '.join(f'`{scheme}:`' for scheme in self.schemes)}" if self.schemes else self.kind
@@ -73,58 +73,58 @@ class About:
         return "" if self.least <= value <= self.most else f"{value} must be from {self.least} to {self.most}"
 
     def _url_problem(self, value: object) -> str:
-        # A URL may hold a password, so it is not quoted.
+        # A URL may contain a password, so it is not quoted.
         if not isinstance(value, str):
             return "must be a text"
         scheme, colon, _ = value.partition(":")
         if colon and scheme in self.schemes:
             return ""
-        given = f"begins with {quoted(f'{scheme}:')}" if colon and is_name(scheme) else "has no known beginning"
+        given = f"begins with {quoted(f'{scheme}:')}" if colon and is_name(scheme) else "has no known scheme"
         return f"{given}; it must begin with {', '.join(f'{one}:' for one in self.schemes)}"
 
 
 def whole(default: int, meaning: str, *, least: int, most: int) -> Any:
     """A field for a whole number within bounds."""
-    return field(default=default, metadata={"about": About("whole number", meaning, least=least, most=most)})
+    return field(default=default, metadata={"info": SettingInfo("whole number", meaning, least=least, most=most)})
 
 
 def name(default: str, meaning: str) -> Any:
     """A field for a name."""
-    return field(default=default, metadata={"about": About("name", meaning)})
+    return field(default=default, metadata={"info": SettingInfo("name", meaning)})
 
 
 def url(default: str, meaning: str, *, schemes: tuple[str, ...]) -> Any:
-    """A field for a URL; it is not printed, because it may hold a password."""
-    return field(default=default, metadata={"about": About("url", meaning, schemes=schemes)}, repr=False)
+    """A field for a URL; it is not printed, because it may contain a password."""
+    return field(default=default, metadata={"info": SettingInfo("url", meaning, schemes=schemes)}, repr=False)
 
 
-def settings_in(section: type) -> dict[str, tuple[About, object]]:
-    """The settings of a section by name: what each is, and its default."""
+def settings_in(section: type) -> dict[str, tuple[SettingInfo, object]]:
+    """The settings of a section by name: description and default."""
     return {
-        one.name: (one.metadata["about"], None if one.default is MISSING else one.default)
+        one.name: (one.metadata["info"], None if one.default is MISSING else one.default)
         for one in fields(section)
-        if "about" in one.metadata
+        if "info" in one.metadata
     }
 
 
 def section_of(section: type[S], value: object, *, path: str, problems: list[SettingProblem]) -> S:
-    """The section that plain values describe; what is wrong is added to `problems`."""
+    """Build a section from plain values; adds to `problems`."""
     if not isinstance(value, Mapping):
         problems.append(SettingProblem(path, f"must be a table, not {type(value).__name__}"))
         return section()
     known = settings_in(section)
-    taken: dict[str, object] = {}
+    accepted: dict[str, object] = {}
     for key, given in value.items():
         wrong = known[key][0].problem(given) if key in known else unknown(key, known)
         if wrong:
             problems.append(SettingProblem(f"{path}.{key}", wrong))
         else:
-            taken[key] = given
-    return section(**taken)
+            accepted[key] = given
+    return section(**accepted)
 
 
 def unknown(key: str, known: Iterable[str]) -> str:
-    """That a key is not known, with the one that was probably meant."""
+    """The message for an unknown key, with the closest known one."""
     names = list(known)
     close = get_close_matches(key, names, n=1)
     return f"is not known; did you mean {close[0]}?" if close else f"is not known; known are {listed(names)}"

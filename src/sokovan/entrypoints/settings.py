@@ -1,4 +1,4 @@
-"""Everything that can be set, read from a configuration and checked as a whole."""
+"""The server settings, read from a configuration and validated as a whole."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, ScalingGroupName
 from sokovan.entrypoints.scaling_group_settings import GROUP_KEYS, OPTIONS, ScalingGroupReader
 from sokovan.entrypoints.setting_kinds import (
-    About,
     InvalidSettings,
+    SettingInfo,
     SettingProblem,
     name,
     section_of,
@@ -29,15 +29,15 @@ DAY_S = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """How often the scheduler looks, and how much it does at a time."""
+    """Intervals and batch size of the scheduler."""
 
-    short_cycle_ms: int = whole(20, "The least time between two cycles that hints ask for.", least=1, most=60_000)
-    long_cycle_s: int = whole(10, "The time between two cycles that work without a hint.", least=1, most=3600)
-    batch_max: int = whole(500, "The most sessions that one transaction starts.", least=1, most=100_000)
+    short_cycle_ms: int = whole(20, "Minimum time between two cycles triggered by hints.", least=1, most=60_000)
+    long_cycle_s: int = whole(10, "Time between two cycles without a hint.", least=1, most=3600)
+    batch_max: int = whole(500, "Maximum number of sessions started in one transaction.", least=1, most=100_000)
     allocator: str = name("repository", "The allocator that applies plans.")
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Settings that are right by themselves and wrong together."""
+        """Settings that are valid alone but contradict each other."""
         if self.short_cycle_ms > self.long_cycle_s * 1000:
             yield (
                 "short_cycle_ms",
@@ -47,23 +47,23 @@ class SchedulerSettings:
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorSettings:
-    """When agents are given up, and how long the past is kept."""
+    """Heartbeat timeouts and mass failure protection."""
 
-    agent_suspect_s: int = whole(15, "Silence after which an agent gets no new work.", least=1, most=DAY_S)
-    agent_lost_s: int = whole(60, "Silence after which an agent counts as lost.", least=2, most=DAY_S)
+    agent_suspect_s: int = whole(15, "Heartbeat timeout after which an agent gets no new kernels.", least=1, most=DAY_S)
+    agent_lost_s: int = whole(60, "Heartbeat timeout after which an agent counts as lost.", least=2, most=DAY_S)
     mass_loss_percent: int = whole(
-        30, "If more of the agents than this are lost at once, nothing is evicted.", least=1, most=100
+        30, "If more than this share of the agents is lost at once, no session is ended.", least=1, most=100
     )
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
-        """Settings that are right by themselves and wrong together."""
+        """Settings that are valid alone but contradict each other."""
         if self.agent_lost_s <= self.agent_suspect_s:
             yield "agent_lost_s", f"{self.agent_lost_s} must be more than agent_suspect_s, {self.agent_suspect_s}"
 
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """Where the state is kept."""
+    """The database of the server."""
 
     url: str = url(
         "sqlite:///state.db",
@@ -74,7 +74,7 @@ class StorageSettings:
 
 @dataclass(frozen=True, slots=True)
 class BusSettings:
-    """What carries hints and events between processes."""
+    """The bus for hints and events between processes."""
 
     url: str = url(
         "inprocess:",
@@ -85,22 +85,22 @@ class BusSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSettings:
-    """Where the rest of the configuration is; read from the local file only."""
+    """The location of the configuration; read from the local file only."""
 
     url: str = url(
         "file:",
         "`file:` for this file and its drop-ins, `etcd://HOST:PORT,HOST:PORT` for one that managers share.",
         schemes=("file", "etcd", "etcds"),
     )
-    poll_s: int = whole(1, "How often a file is looked at for changes.", least=1, most=3600)
+    poll_s: int = whole(1, "Interval between checks of the file for changes.", least=1, most=3600)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """All settings, each within its bounds.
 
-    `hot` names the sections that take effect while the server runs; the others are
-    read at its start.
+    `hot` names the sections that can be reloaded while the server runs; the others are
+    read at the start.
     """
 
     scaling_groups: Mapping[ScalingGroupName, ScalingGroup] = field(
@@ -125,10 +125,10 @@ SECTIONS: dict[str, type] = {
 
 
 def settings_of(values: Mapping[str, object], registry: PluginRegistry | None = None) -> ServerSettings:
-    """The settings that a configuration describes.
+    """Read and validate the settings of a configuration.
 
-    With a registry, every plugin that is named must be in it. Raises InvalidSettings,
-    with every problem.
+    With a registry, all named plugins must be in it. Raises InvalidSettings with all
+    problems.
     """
     known = ("scaling_groups", *SECTIONS)
     problems = [SettingProblem(key, unknown(key, known)) for key in values if key not in known]
@@ -147,9 +147,9 @@ def _section(key: str, value: object, problems: list[SettingProblem]) -> Any:
     return section
 
 
-def described() -> Iterator[tuple[str, About, object, bool]]:
-    """Every setting: its path, what it is, its default, and whether it is hot."""
+def described() -> Iterator[tuple[str, SettingInfo, object, bool]]:
+    """All settings: path, description, default, and whether it is hot."""
     groups = [("scaling_groups.NAME", GROUP_KEYS), ("scaling_groups.NAME.scheduler_opts", OPTIONS)]
     for path, keys in (*groups, *((path, settings_in(section)) for path, section in SECTIONS.items())):
-        for setting, (about, default) in keys.items():
-            yield f"{path}.{setting}", about, default, path.partition(".")[0] in ServerSettings.hot
+        for setting, (info, default) in keys.items():
+            yield f"{path}.{setting}", info, default, path.partition(".")[0] in ServerSettings.hot

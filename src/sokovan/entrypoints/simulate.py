@@ -1,4 +1,4 @@
-"""Runs scenario files and snapshot files through the core."""
+"""Runs scenario files and snapshot files through the scheduling core."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sokovan.simulator.simulation import SimulationState, initial_state, run
 
 @dataclass(frozen=True)
 class SimulationOutcome:
-    """One scenario, its final state, and the expectations that do not hold."""
+    """The result of one scenario, and its differences from the expectations."""
 
     scenario: Scenario
     state: SimulationState
@@ -30,7 +30,7 @@ class SimulationOutcome:
 
 
 def read_all(files: Sequence[str]) -> list[Scenario]:
-    """Every scenario of these files, read before anything runs.
+    """Read all scenarios of these files.
 
     Raises InvalidScenario, UnreadableFile.
     """
@@ -42,7 +42,7 @@ def read_all(files: Sequence[str]) -> list[Scenario]:
 
 
 def _require_plugins(scenario: Scenario, registry: PluginRegistry) -> None:
-    """Refuse a profile that names an unknown plugin. Raises InvalidScenario."""
+    """Raise for an unknown plugin of a profile, with its position in the file."""
     profile = scenario.profile
     named: list[tuple[str, Callable[[str], object], tuple[str, ...]]] = [
         ("sequencer", registry.sequencer, (profile.sequencer,)),
@@ -61,20 +61,20 @@ def _require_plugins(scenario: Scenario, registry: PluginRegistry) -> None:
 
 
 def simulated(scenarios: Sequence[Scenario]) -> Iterator[SimulationOutcome]:
-    """Each scenario, run through the core with every installed plugin at hand."""
+    """Run each scenario with all installed plugins."""
     registry = installed_plugins()
     for scenario in scenarios:
         try:
             state = run(scenario, registry)
         except SokovanError as error:
-            # One scenario that cannot be run (an unknown plugin, an action to come) does not keep the others from it.
+            # A scenario that cannot be run (unknown plugin, unimplemented action) must not stop the others.
             yield SimulationOutcome(scenario, initial_state(scenario), [f"not run: {error.message} [{error.code}]"])
         else:
             yield SimulationOutcome(scenario, state, differences(state))
 
 
 def replayed(file: str) -> SchedulingPlan:
-    """The plan for a snapshot file, by the policy that its scaling group names."""
+    """The plan for a snapshot file, by the policy of its scaling group."""
     try:
         snapshot = snapshot_from_json(read_text(file))
     except InvalidSnapshot as error:
@@ -86,7 +86,7 @@ def replayed(file: str) -> SchedulingPlan:
 
 
 def save_snapshots(scenarios: Sequence[Scenario], folder: str) -> list[Path]:
-    """Write what the first cycle of each scenario sees, one file each."""
+    """Write the first snapshot of each scenario to a file."""
     target = Path(folder)
     written = []
     for index, scenario in enumerate(scenarios, start=1):

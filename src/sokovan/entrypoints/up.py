@@ -1,4 +1,4 @@
-"""Everything on one machine with one command: manager, agent, API."""
+"""`sokovan up`: manager, agent and API in one process."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.ids import checked_name
 from sokovan.entrypoints.agent import AgentOptions
-from sokovan.entrypoints.embedded.background_tasks import tend
+from sokovan.entrypoints.embedded.background_tasks import start_task
 from sokovan.entrypoints.embedded.bootstrap import admin_key, bootstrap
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
-from sokovan.entrypoints.embedded.data_folder import OF_OTHERS, AlreadyUp, DataFolder, data_home
-from sokovan.entrypoints.embedded.gc_tuning import collect_by_the_clock, seldom_collected
+from sokovan.entrypoints.embedded.data_folder import GROUP_AND_OTHERS, AlreadyUp, DataFolder, data_home
+from sokovan.entrypoints.embedded.gc_tuning import collect_periodically, deferred_gc
 from sokovan.entrypoints.embedded.log_file import log_to
-from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_aside
+from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_in_thread
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
 from sokovan.entrypoints.embedded.web_server import bound_socket, served
 from sokovan.entrypoints.plugins import installed_plugins
@@ -54,76 +54,76 @@ UP_FILE = "up.json"
 KEY_FILE = "token"
 AGENT_KEY_FILE = "agent-token"
 PEPPER_FILE = "pepper"
-# Threads take turns this often: a scheduling cycle must not make the API wait for long.
-TURN_S = 0.0005
+# Thread switch interval: a scheduling cycle must not delay the API.
+SWITCH_INTERVAL_S = 0.0005
 LEASE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What somebody says to `sokovan up`.
+    """Options of `sokovan up`.
 
-    `pretended` are how many agents only act as if, and how many devices each has;
-    `fake_gpus` are devices in name only, of the agent that runs kernels for real; `name`
-    is what that agent is called, otherwise after its machine.
+    `fake_agents` is the number of simulated agents and of devices of each. `fake_gpus`
+    are simulated devices of the real agent, and `name` is the name of that agent; the
+    default is the host name.
     """
 
     port: int = PORT
     data: Path | None = None
-    pretended: tuple[int, int] | None = None
+    fake_agents: tuple[int, int] | None = None
     fake_gpus: int = 0
     agent: bool = True
     name: str = ""
 
 
-def run_up(options: UpOptions, *, say: Callable[[str], None]) -> int:
-    """Be up until told to stop; kernels go on after that. Raises SokovanError."""
-    shape_of(options)  # before anything is made
+def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
+    """Run until SIGINT or SIGTERM; kernels keep running. Raises SokovanError."""
+    shape_of(options)  # validates before anything is created
     if options.name:
         checked_name(options.name, what="agent")
-    # The store's files are made by SQLite, which asks for no mode; a kernel's own umask is set by its shim.
-    umask = os.umask(OF_OTHERS)
+    # SQLite creates the store's files without a mode of its own; the umask of kernels is set by their shim.
+    umask = os.umask(GROUP_AND_OTHERS)
     try:
         folder = DataFolder(options.data or data_home(os.environ))
-        with folder.held():
+        with folder.locked():
             folder.check_store()
-            return asyncio.run(_up(options, folder, say))
+            return asyncio.run(_up(options, folder, echo))
     except AlreadyUp as already:
-        say(f"{already.message}; nothing to do")
+        echo(f"{already.message}; nothing to do")
         return 0
     finally:
         os.umask(umask)
 
 
-async def _up(options: UpOptions, folder: DataFolder, say: Callable[[str], None]) -> int:
+async def _up(options: UpOptions, folder: DataFolder, echo: Callable[[str], None]) -> int:
     clock = SystemClock()
     began_ms = clock.monotonic_ms()
-    sys.setswitchinterval(TURN_S)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     stopped = _stop_signal()
     async with AsyncExitStack() as stack:
-        tell = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log"))
+        log = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log"))
         database = Database(DatabaseSettings(folder.store_url), clock=clock)
         stack.push_async_callback(database.close)
         await migration.upgrade(database)
         store = SqlStore(database, ids=SortableIds(clock))
-        token = await _furnished(store, folder)
+        token = await _prepare_store(store, folder)
         listener = bound_socket(HOST, options.port)
         telemetry = PrometheusTelemetry()
-        plane = ControlPlane(_wish(options, folder, telemetry, tell))
+        plane = ControlPlane(_manager_options(options, folder, telemetry, log))
         stack.callback(plane.stop)
         ports = await asyncio.wrap_future(plane.start())
         app = _app(store, ports, folder, telemetry)
         await stack.enter_async_context(served(app, listener))
         stack.callback(close_streams, app)
         url = f"http://{HOST}:{listener.getsockname()[1]}"
-        _leave_word(folder, url, ports, token)
+        _write_server_info(folder, url, ports, token)
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
-        stack.enter_context(seldom_collected())
-        tend(stack, collect_by_the_clock(clock), name="the garbage collector", tell=tell)
+        stack.enter_context(deferred_gc())
+        start_task(stack, collect_periodically(clock), name="garbage collection", log=log)
         for line in ready_lines(options, folder, url, ports, ready_s=(clock.monotonic_ms() - began_ms) / 1000):
-            say(line)
+            echo(line)
         await stopped.wait()
-        say("stopping; kernels that run go on, and the next `sokovan up` finds them again")
+        echo("stopping; running kernels continue, and the next `sokovan up` adopts them")
     return 0
 
 
@@ -134,8 +134,8 @@ def _stop_signal() -> asyncio.Event:
     return stopped
 
 
-async def _furnished(store: SqlStore, folder: DataFolder) -> str:
-    """Make the store ready for its first user; the administrator's token."""
+async def _prepare_store(store: SqlStore, folder: DataFolder) -> str:
+    """Create the defaults of a new store; returns the administrator's token."""
     await bootstrap(store)
     pepper = folder.secret(PEPPER_FILE).encode()
     key = await admin_key(store, folder.read(KEY_FILE), ids=SortableIds(SystemClock()), pepper=pepper)
@@ -145,15 +145,15 @@ async def _furnished(store: SqlStore, folder: DataFolder) -> str:
 
 
 def shape_of(options: UpOptions) -> FleetShape | None:
-    """The pretended agents that were asked for. Raises InvalidInput."""
-    if options.pretended is None:
+    """The requested fake agents. Raises InvalidInput."""
+    if options.fake_agents is None:
         return None
-    count, gpus = options.pretended
+    count, gpus = options.fake_agents
     return FleetShape(count=count, gpus=gpus)
 
 
-def _wish(
-    options: UpOptions, folder: DataFolder, telemetry: PrometheusTelemetry, tell: Callable[[str], None]
+def _manager_options(
+    options: UpOptions, folder: DataFolder, telemetry: PrometheusTelemetry, log: Callable[[str], None]
 ) -> ManagerOptions:
     token = folder.secret(AGENT_KEY_FILE)
 
@@ -166,10 +166,10 @@ def _wish(
         link_host=HOST,
         link_port=LINK_PORT if options.port else 0,
         telemetry=telemetry,
-        tell=tell,
+        log=log,
         agent=agent if options.agent else None,
-        pretended=shape_of(options),
-        # A server that was killed leaves its lease behind; the next one waits for no longer than this.
+        fake_agents=shape_of(options),
+        # A killed server leaves its lease; the next one waits no longer than this.
         pace=Timing(lease_ttl_s=LEASE_S),
     )
 
@@ -178,17 +178,17 @@ def _app(store: SqlStore, ports: ManagerPorts, folder: DataFolder, telemetry: Pr
     clock = SystemClock()
     ids = SortableIds(clock)
     plugins = installed_plugins()
-    telling = NotifyingStore(store, ports.nudge)
+    notifying = NotifyingStore(store, ports.nudge)
     controller = SchedulingController(
-        telling,
+        notifying,
         hints=ports.hints,
         ids=ids,
         clock=clock,
         names=lambda: name_of(number()),
-        dry_runs=DryRuns(SqlSnapshots(store), partial(decide_aside, plugins)),
+        dry_runs=DryRuns(SqlSnapshots(store), partial(decide_in_thread, plugins)),
     )
     parts = ApiDependencies(
-        store=telling,
+        store=notifying,
         controller=controller,
         hints=ports.hints,
         events=ports.events,
@@ -203,33 +203,33 @@ def _app(store: SqlStore, ports: ManagerPorts, folder: DataFolder, telemetry: Pr
     return make_app(parts, ApiSettings(pepper=folder.secret(PEPPER_FILE).encode()))
 
 
-def _leave_word(folder: DataFolder, url: str, ports: ManagerPorts, token: str) -> None:
-    """For the command line, for a second `up`, and for agents of this machine."""
+def _write_server_info(folder: DataFolder, url: str, ports: ManagerPorts, token: str) -> None:
+    """Write the address for the CLI, for a second `up`, and for agents of this machine."""
     save_context(CONTEXT, url, token)
-    about = {"url": url, "links": f"ws://{HOST}:{ports.link_port}", "pid": os.getpid(), "version": __version__}
-    folder.write_private(UP_FILE, json.dumps(about))
+    info = {"url": url, "links": f"ws://{HOST}:{ports.link_port}", "pid": os.getpid(), "version": __version__}
+    folder.write_private(UP_FILE, json.dumps(info))
 
 
 def ready_lines(options: UpOptions, folder: DataFolder, url: str, ports: ManagerPorts, *, ready_s: float) -> list[str]:
-    """What a person sees when everything is up."""
-    taken = f"   (port {options.port} was taken)" if options.port and not url.endswith(f":{options.port}") else ""
-    pretended = []
-    if options.pretended:
-        agents, gpus = options.pretended
-        pretended = [f"  pretended  {agents} agents of {gpus} devices; kernels there are only simulated"]
+    """The lines printed when the server is ready."""
+    taken = f"   (port {options.port} was in use)" if options.port and not url.endswith(f":{options.port}") else ""
+    fake = []
+    if options.fake_agents:
+        agents, gpus = options.fake_agents
+        fake = [f"  fake       {agents} agents with {gpus} devices each; their kernels are simulated"]
     return [
         f"sokovan {__version__}, embedded, data in {folder.root}",
         "",
         f"  api        {url}{taken}",
         "  database   sqlite (wal)",
         f"  agent      {ports.agent or 'none on this machine'}",
-        *pretended,
+        *fake,
         f'  cli        context "{CONTEXT}" is active, you are admin',
         "",
         "Try in another terminal:",
-        "  sokovan run -- python -c \"print('hello')\"     run something",
-        "  sokovan shell                                 an interactive session",
-        "  sokovan ps                                    what there is",
-        "Ctrl-C stops it; kernels that run go on, and data stays.",
+        "  sokovan run -- python -c \"print('hello')\"     run a command",
+        "  sokovan shell                                 start an interactive session",
+        "  sokovan ps                                    list sessions",
+        "Ctrl-C stops the server; running kernels continue, and data is kept.",
         f"ready in {ready_s:.1f} s",
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.prometheus import FIGURES, PREFIX, PrometheusTelemetry
+from sokovan.adapters.prometheus import METRICS, PREFIX, PrometheusTelemetry
 
 SOURCES = Path(__file__).parents[3] / "src" / "sokovan"
 
@@ -37,18 +37,18 @@ def test_a_figure_that_was_not_declared_is_refused() -> None:
 
 
 def test_every_figure_has_a_meaning_and_the_name_of_its_kind() -> None:
-    for name, figure in FIGURES.items():
-        assert figure.meaning.endswith("."), name
+    for name, metric in METRICS.items():
+        assert metric.meaning.endswith("."), name
         assert (PREFIX + name).replace("_", "").isalnum()
-        assert name.endswith("_total") == (figure.kind == "counter"), name
-        assert name.endswith("_seconds") == (figure.kind == "histogram"), name
+        assert name.endswith("_total") == (metric.kind == "counter"), name
+        assert name.endswith("_seconds") == (metric.kind == "histogram"), name
 
 
 KINDS = {"count": "counter", "observe": "histogram", "gauge": "gauge"}
 
 
 def told() -> list[tuple[str, str, frozenset[str]]]:
-    """Every figure that the code tells: its kind, its name, its labels."""
+    """Every metric that the code tells: its kind, its name, its labels."""
     calls = [
         node
         for path in SOURCES.rglob("*.py")
@@ -68,10 +68,10 @@ def test_every_figure_that_the_code_tells_is_declared_with_its_kind_and_labels()
     wrong = [
         (kind, name, labels)
         for kind, name, labels in told()
-        if name not in FIGURES or FIGURES[name].kind != kind or not labels <= set(FIGURES[name].labels)
+        if name not in METRICS or METRICS[name].kind != kind or not labels <= set(METRICS[name].labels)
     ]
     assert wrong == []
 
 
 def test_every_declared_figure_is_told_somewhere() -> None:
-    assert set(FIGURES) - {name for _, name, _ in told()} == set()
+    assert set(METRICS) - {name for _, name, _ in told()} == set()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.agent.journal import JournalInUse
-from sokovan.entrypoints.agent import AgentOptions, agent_of
+from sokovan.entrypoints.agent import AgentOptions, build_agent
 
 
 def options(root: Path) -> AgentOptions:
@@ -17,8 +17,8 @@ def options(root: Path) -> AgentOptions:
 
 async def test_it_says_what_it_has_and_what_holds_its_kernels(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        parts = await agent_of(options(tmp_path), stack, tell=lambda _line: None)
-        words = parts.in_words()
+        parts = await build_agent(options(tmp_path), stack, log=lambda _line: None)
+        words = parts.summary()
         assert words.startswith("here: ")
         assert "2 devices" in words
         assert "sandbox" in words
@@ -28,7 +28,7 @@ async def test_its_folder_gives_it_an_identity_that_no_other_folder_has(tmp_path
     seen = []
     for root in (tmp_path / "one", tmp_path / "one", tmp_path / "two"):
         with ExitStack() as stack:
-            parts = await agent_of(options(root), stack, tell=lambda _line: None)
+            parts = await build_agent(options(root), stack, log=lambda _line: None)
             seen.append(parts.runner.hello().identity)
     first, again, other = seen
     assert first == again != other
@@ -38,9 +38,9 @@ async def test_its_folder_gives_it_an_identity_that_no_other_folder_has(tmp_path
 
 async def test_two_agents_cannot_have_one_folder(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        await agent_of(options(tmp_path), stack, tell=lambda _line: None)
+        await build_agent(options(tmp_path), stack, log=lambda _line: None)
         with pytest.raises(JournalInUse):
-            await agent_of(options(tmp_path), stack, tell=lambda _line: None)
+            await build_agent(options(tmp_path), stack, log=lambda _line: None)
 
 
 def test_its_key_is_in_no_printed_form(tmp_path: Path) -> None:

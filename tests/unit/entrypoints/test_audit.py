@@ -73,7 +73,7 @@ def test_laws_are_named_in_a_list(text: str, laws: list[str]) -> None:
     [
         ("I77", "there is no invariant 'I77'; did you mean I17, I7?"),
         ("I1,slots", "there is no invariant 'SLOTS'"),
-        ("I3", "I3 is not judged from the store: no physical overcommit: only the hosts know what runs on them"),
+        ("I3", "I3 cannot be checked from the store: no physical overcommit: only the hosts know what runs on them"),
         ("", "name at least one invariant"),
         (" , ", "name at least one invariant"),
     ],
@@ -82,4 +82,4 @@ def test_a_law_that_cannot_be_asked_for_is_refused_with_advice(text: str, messag
     with pytest.raises(UnknownInvariant) as refused:
         chosen(text)
     assert refused.value.message == message
-    assert "known are I1, I2, I5" in refused.value.hint
+    assert "known invariants: I1, I2, I5" in refused.value.hint

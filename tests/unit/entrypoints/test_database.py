@@ -48,7 +48,7 @@ def test_what_was_given_goes_before_the_environment_and_that_before_the_usual_fi
 
 
 def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
-    for command in (checked, lambda address: upgraded(address, tell=print)):
+    for command in (checked, lambda address: upgraded(address, report=print)):
         with pytest.raises(StoreMissing, match=r"there is no file .*/none.db") as refused:
             command(f"sqlite:///{tmp_path}/none.db")
         assert "nothing was created" in refused.value.hint
@@ -169,7 +169,7 @@ def test_an_empty_file_has_no_schema_and_gets_one(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/empty.db"
     told: list[str] = []
     assert (checked(address).after, checked(address).current) == (None, False)
-    state = upgraded(address, tell=told.append)
+    state = upgraded(address, report=told.append)
     assert (state.before, state.current) == (None, True)
     assert told == [f"{address}: from revision none to {state.newest} ...", "done"]
 
@@ -180,7 +180,7 @@ def test_an_old_store_is_brought_up_to_date_and_stays_there(tmp_path: Path) -> N
     address = f"sqlite:///{path}"
     told: list[str] = []
     assert (checked(address).after, checked(address).current) == ("0003", False)
-    first, second = (upgraded(address, tell=told.append) for _ in range(2))
+    first, second = (upgraded(address, report=told.append) for _ in range(2))
     assert (first.before, first.current, second.before) == ("0003", True, first.newest)
     assert told[-1] == f"{address} is at revision {first.newest} already"
 
@@ -190,4 +190,4 @@ def test_a_store_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     spoil(path, "UPDATE alembic_version SET version_num = '9999'")
     assert not checked(f"sqlite:///{path}").current
     with pytest.raises(SchemaMismatch, match="revision 9999, which this version does not know"):
-        upgraded(f"sqlite:///{path}", tell=print)
+        upgraded(f"sqlite:///{path}", report=print)

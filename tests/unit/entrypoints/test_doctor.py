@@ -13,13 +13,13 @@ from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
 from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.isolation.sandbox import Sandbox
 from sokovan.entrypoints import doctor
-from sokovan.entrypoints.doctor import DoctorFinding, examine
+from sokovan.entrypoints.doctor import DoctorFinding, run_checks
 from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.testing.clock import VirtualClock
 
 
 def test_every_question_has_an_answer_in_words(tmp_path: Path) -> None:
-    findings = examine({"HOME": str(tmp_path)})
+    findings = run_checks({"HOME": str(tmp_path)})
     names = [finding.name for finding in findings]
     assert names == ["python", "sqlite", "clock", "sandbox", "limits", "nvidia", "data", "disk", "port", "docker"]
     assert all(finding.detail for finding in findings)
@@ -27,24 +27,24 @@ def test_every_question_has_an_answer_in_words(tmp_path: Path) -> None:
 
 
 def test_whatever_is_not_well_comes_with_a_hint(tmp_path: Path) -> None:
-    assert all(finding.hint for finding in examine({"HOME": str(tmp_path)}) if finding.ok is False)
+    assert all(finding.hint for finding in run_checks({"HOME": str(tmp_path)}) if finding.ok is False)
 
 
 def test_a_missing_sandbox_is_said_plainly(tmp_path: Path) -> None:
-    found = {finding.name: finding for finding in examine({"HOME": str(tmp_path), "PATH": os.environ["PATH"]})}
+    found = {finding.name: finding for finding in run_checks({"HOME": str(tmp_path), "PATH": os.environ["PATH"]})}
     assert "sandbox" in found["sandbox"].detail
 
 
 def found(name: str, tmp_path: Path) -> DoctorFinding:
-    return next(finding for finding in examine({"HOME": str(tmp_path)}) if finding.name == name)
+    return next(finding for finding in run_checks({"HOME": str(tmp_path)}) if finding.name == name)
 
 
 def test_the_port_of_ones_own_server_is_not_taken_by_others(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path / ".local" / "share" / "sokovan")
-    with folder.held():
+    with folder.locked():
         folder.write_private("up.json", json.dumps({"url": f"http://127.0.0.1:{doctor.PORT}", "pid": os.getpid()}))
         answer = found("port", tmp_path)
-    assert (answer.ok, answer.detail) == (True, f"{doctor.PORT} is that of your own server, which is up")
+    assert (answer.ok, answer.detail) == (True, f"{doctor.PORT} is in use by your own server")
 
 
 @pytest.mark.parametrize(

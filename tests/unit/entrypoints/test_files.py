@@ -40,7 +40,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text_is_refused_with_the_byte(tmp_path: Path) -> None:
     file = tmp_path / "f.bin"
     file.write_bytes(b"abc\xff")
-    with pytest.raises(UnreadableFile, match="is not UTF-8 text: byte 3 is wrong"):
+    with pytest.raises(UnreadableFile, match="is not UTF-8 text: byte 3 is invalid"):
         read_text(str(file))
 
 

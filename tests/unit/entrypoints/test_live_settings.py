@@ -74,7 +74,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 async def test_before_the_start_there_are_no_settings(server: Server) -> None:
-    with pytest.raises(ConfigUnavailable, match="not read yet"):
+    with pytest.raises(ConfigUnavailable, match="not been read yet"):
         _ = server.live.current
 
 
@@ -152,7 +152,7 @@ async def test_a_file_that_is_removed_leaves_the_settings_in_force(server: Serve
     remove(server.file)
     await server.until(lambda: server.live.refusal)
     assert server.live.refusal is not None
-    assert server.live.refusal.text == f"{server.file}: is gone"
+    assert server.live.refusal.text == f"{server.file}: was removed"
     assert server.live.current.scheduler.short_cycle_ms == 30
 
 
@@ -165,7 +165,7 @@ async def test_a_section_that_needs_a_restart_keeps_its_value_and_says_so_withou
     assert (server.live.current.storage, server.live.current.config) == (before.storage, before.config)
     [notice] = server.live.notices
     assert notice.kind == RESTART_NEEDED
-    assert notice.text == "restart the server to put in force: storage.url, config.poll_s"
+    assert notice.text == "restart the server to apply: storage.url, config.poll_s"
 
 
 async def test_the_need_for_a_restart_is_over_when_the_change_is_taken_back(server: Server) -> None:

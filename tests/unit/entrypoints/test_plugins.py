@@ -65,7 +65,7 @@ def test_an_engine_plugin_may_be_offered_as_a_predicate_or_as_a_plugin(group: st
         ("Missing", "AttributeError: "),
         ("NOT_A_CLASS", "is not a subclass of AgentSelector"),
         ("Alphabetical", "is not a subclass of AgentSelector"),
-        ("LastById", "calls itself 'last'"),
+        ("LastById", "has the name 'last'"),
     ],
 )
 def test_what_is_not_a_plugin_of_its_group_and_name_is_refused_where_it_is_named(what: str, said: str) -> None:

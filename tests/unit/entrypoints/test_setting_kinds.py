@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from sokovan.entrypoints.setting_kinds import (
-    About,
     InvalidSettings,
+    SettingInfo,
     SettingProblem,
     name,
     section_of,
@@ -55,7 +55,7 @@ def test_what_is_set_takes_the_place_of_the_default() -> None:
         ({"cook": "the cook"}, "kitchen.cook: 'the cook' is not a name"),
         ({"pantry": 5}, "kitchen.pantry: must be a text"),
         ({"pantry": "ftp://x"}, "kitchen.pantry: begins with 'ftp:'; it must begin with file:, https:"),
-        ({"pantry": "here"}, "kitchen.pantry: has no known beginning; it must begin with file:, https:"),
+        ({"pantry": "here"}, "kitchen.pantry: has no known scheme; it must begin with file:, https:"),
         ({"oven": 1}, "kitchen.oven: is not known; did you mean ovens?"),
         ({"sink": 1}, "kitchen.sink: is not known; known are cook, ovens, pantry"),
         ([1], "kitchen: must be a table, not list"),
@@ -82,9 +82,9 @@ def test_a_url_is_not_printed_with_its_section() -> None:
 
 def test_the_error_lists_every_problem_with_its_path() -> None:
     error = InvalidSettings([SettingProblem("a.b", "is bad"), SettingProblem("c", "is worse")])
-    assert error.message == "2 settings cannot be taken:\n  a.b: is bad\n  c: is worse"
-    assert str(error).endswith("what was in force before stays [invalid-settings]")
-    assert InvalidSettings([SettingProblem("a", "is bad")]).message == "a setting cannot be taken:\n  a: is bad"
+    assert error.message == "2 settings cannot be used:\n  a.b: is bad\n  c: is worse"
+    assert str(error).endswith("the previous settings stay in force [invalid-settings]")
+    assert InvalidSettings([SettingProblem("a", "is bad")]).message == "a setting cannot be used:\n  a: is bad"
 
 
 def test_a_page_can_say_what_each_setting_is() -> None:
@@ -94,7 +94,7 @@ def test_a_page_can_say_what_each_setting_is() -> None:
         "cook": ("name", "remy"),
         "pantry": ("URL: `file:`, `https:`", "file:"),
     }
-    assert About("table", "x").form == "table"
+    assert SettingInfo("table", "x").form == "table"
 
 
 def test_a_key_like_none_that_is_known_gets_the_whole_list() -> None:

@@ -53,7 +53,7 @@ def test_every_problem_is_listed_with_its_full_path() -> None:
     with pytest.raises(InvalidSettings) as refused:
         settings_of(values, BUILT_IN)
     assert refused.value.message.splitlines() == [
-        "8 settings cannot be taken:",
+        "8 settings cannot be used:",
         "  schedular: is not known; did you mean scheduler?",
         "  scaling_groups.default.scheduler_opts.queue_policy: 'x' is not known; known are capacity, proportion",
         "  scaling_groups.default.scheduler: there is no sequencer 'fifoo'; known are drf, fair-share, fifo, lifo",

@@ -26,29 +26,29 @@ def test_the_ready_lines_say_where_and_what_next(tmp_path: Path) -> None:
     assert "no sandbox" in text
     assert "sokovan run --" in text
     assert text.endswith("ready in 0.8 s")
-    assert "was taken" not in text
+    assert "was in use" not in text
 
 
-def test_another_port_than_the_wished_one_is_said(tmp_path: Path) -> None:
-    assert any("port 7646 was taken" in line for line in lines(tmp_path, UpOptions(), "http://127.0.0.1:7650"))
+def test_another_port_than_the_requested_one_is_printed(tmp_path: Path) -> None:
+    assert any("port 7646 was in use" in line for line in lines(tmp_path, UpOptions(), "http://127.0.0.1:7650"))
 
 
 def test_a_second_server_on_the_folder_does_nothing_and_succeeds(tmp_path: Path) -> None:
     said: list[str] = []
     folder = DataFolder(tmp_path)
-    with folder.held():
+    with folder.locked():
         folder.write_private("up.json", '{"url": "http://127.0.0.1:7646"}')
-        assert run_up(UpOptions(data=tmp_path), say=said.append) == 0
+        assert run_up(UpOptions(data=tmp_path), echo=said.append) == 0
     assert "already at http://127.0.0.1:7646" in said[0]
 
 
 def test_a_fleet_or_a_name_that_cannot_be_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput):
-        run_up(UpOptions(data=tmp_path / "new", pretended=(0, 8)), say=lambda _line: None)
+        run_up(UpOptions(data=tmp_path / "new", fake_agents=(0, 8)), echo=lambda _line: None)
     with pytest.raises(InvalidInput):
-        run_up(UpOptions(data=tmp_path / "new", name="../x"), say=lambda _line: None)
+        run_up(UpOptions(data=tmp_path / "new", name="../x"), echo=lambda _line: None)
     assert not (tmp_path / "new").exists()
-    assert shape_of(UpOptions(pretended=(4, 2))) is not None
+    assert shape_of(UpOptions(fake_agents=(4, 2))) is not None
 
 
 def test_files_are_for_their_owner_alone_while_it_is_up_and_as_usual_afterwards(
@@ -64,7 +64,7 @@ def test_files_are_for_their_owner_alone_while_it_is_up_and_as_usual_afterwards(
     monkeypatch.setattr("sokovan.entrypoints.up._up", opened)
     before = os.umask(0o022)
     try:
-        run_up(UpOptions(data=tmp_path / "new"), say=lambda _line: None)
+        run_up(UpOptions(data=tmp_path / "new"), echo=lambda _line: None)
         assert (seen, os.umask(0o022)) == ([0o600], 0o022)
     finally:
         os.umask(before)

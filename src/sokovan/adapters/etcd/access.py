@@ -1,4 +1,4 @@
-"""Where etcd is, and how to be let in."""
+"""Endpoints and credentials of etcd."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PORT = 2379
 
 @dataclass(frozen=True, slots=True)
 class EtcdAccess:
-    """Where etcd is and how to be let in.
+    """Endpoints and credentials of etcd.
 
-    An endpoint is `host:port` or a URL; `https` needs `ca_certificate`. With `client_certificate`
-    and `client_key` (all PEM) the server can know us without a password.
+    An endpoint is `host:port` or a URL; `https` needs `ca_certificate`. `client_certificate`
+    and `client_key` authenticate the client without a password. All are PEM.
     """
 
     endpoints: tuple[str, ...]

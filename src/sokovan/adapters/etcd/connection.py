@@ -1,7 +1,7 @@
-"""The connection to etcd: every call has a deadline, every failure is one of ours.
+"""The connection to etcd: calls have deadlines, and failures become ConfigUnavailable.
 
-The client library is young, so only its documented services are used, and nothing
-that it raises leaves this module.
+The client library is young, so only its documented services are used, and its
+exceptions do not leave this module.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from sokovan.ports.config import ConfigUnavailable
 
 T = TypeVar("T")
 
-# gRPC by itself waits up to two minutes before it tries a server again that was down for long. What it calls the
-# least pause is also the time that an attempt to connect may take.
+# By default gRPC waits up to two minutes before it retries a server. The minimum backoff is also the timeout of an
+# attempt to connect.
 CHANNEL_OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
 RETRY_S = 0.1
-# Of the deadline: so that a call to a server that hangs is made more than once.
+# Share of the deadline per attempt, so that a call to a hanging server is retried.
 ATTEMPT_SHARE = 0.25
 WATCH_BACKOFF_S, WATCH_BACKOFF_MAX_S = 0.1, 1.0
 _FAILURES = (EtcdError, grpc.RpcError, grpc.aio.UsageError, OSError, TimeoutError, ValueError)
@@ -57,54 +57,54 @@ class EtcdConnection:
         self._services: _Services | None = None
         self._retired: list[_Services] = []
         self._opening = asyncio.Lock()
-        self._is_doubtful = False
+        self._is_stale = False
 
-    async def ask(self, question: Callable[[KVService], Awaitable[T]], *, doing: str) -> T:
-        """The answer to one call within the deadline. Raises ConfigUnavailable."""
+    async def call(self, request: Callable[[KVService], Awaitable[T]], *, doing: str) -> T:
+        """The response to one call within the deadline. Raises ConfigUnavailable."""
         async with self._guarded(doing):
-            return await self._answer(question)
+            return await self._call(request)
 
-    async def insist(self, question: Callable[[KVService], Awaitable[T]], *, doing: str) -> T:
-        """The answer to a call that may be made twice. Raises ConfigUnavailable.
+    async def call_with_retry(self, request: Callable[[KVService], Awaitable[T]], *, doing: str) -> T:
+        """The response to an idempotent call. Raises ConfigUnavailable.
 
-        It is made again while answers are lost, until the deadline.
+        Retries lost calls until the deadline.
         """
         async with self._guarded(doing):
             while True:
                 try:
                     async with asyncio.timeout(self.access.deadline_s * ATTEMPT_SHARE):
-                        return await self._answer(question)
+                        return await self._call(request)
                 except (EtcdError, grpc.RpcError, OSError) as error:
                     if not _is_lost(error):
                         raise
                     await asyncio.sleep(RETRY_S)
 
-    async def _answer(self, question: Callable[[KVService], Awaitable[T]]) -> T:
+    async def _call(self, request: Callable[[KVService], Awaitable[T]]) -> T:
         services = await self._open()
         try:
-            return await question(services.store)
+            return await request(services.store)
         except (EtcdError, grpc.RpcError) as error:
             if not self.access.username or _is_lost(error):
                 raise
-            # A token ends with time and with the server's restart; a new one is worth one more attempt.
+            # A token expires with time and with a restart of the server; retry once with a new one.
             await self._log_in(services)
-            return await question(services.store)
+            return await request(services.store)
 
     async def changed_below(self, prefix: bytes, end: bytes, *, after: int) -> None:
-        """Return when something below `prefix` changed, or when it can no longer be known."""
+        """Return when something below `prefix` changed, or when the watch was interrupted."""
         services = await self._open()
         stream = services.watching.watch(prefix, range_end=end, start_revision=after + 1)
         connections = 0
         with contextlib.suppress(*_FAILURES):
             async with contextlib.aclosing(stream) as responses:  # type: ignore[type-var]  # it is a generator
                 async for response in responses:
-                    # The library reconnects without a word; each connection begins with `created`.
+                    # The library reconnects silently; each connection begins with `created`.
                     connections += bool(response.created)
                     if response.events or response.canceled or connections > 1:
                         return
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         for services in (*self._retired, *([self._services] if self._services else [])):
             await services.channel.close()
         self._services, self._retired = None, []
@@ -115,13 +115,13 @@ class EtcdConnection:
             async with asyncio.timeout(self.access.deadline_s):
                 yield
         except _FAILURES as error:
-            self._is_doubtful = True
-            raise self._unavailable(doing, _words(error)) from error
+            self._is_stale = True
+            raise self._unavailable(doing, _reason(error)) from error
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # Nobody cancelled us: the channel was closed while we waited on it.
+            # Not cancelled by the caller: the channel was closed during the call.
             raise self._unavailable(doing, "the connection was closed") from error
 
     def _unavailable(self, doing: str, problem: str) -> ConfigUnavailable:
@@ -130,27 +130,27 @@ class EtcdConnection:
 
     async def _open(self) -> _Services:
         async with self._opening:
-            if self._services is None or self._is_doubtful:
+            if self._services is None or self._is_stale:
                 await self._renew()
-                self._is_doubtful = False
+                self._is_stale = False
             if self._services is None:
                 raise ConfigUnavailable("the connection to etcd is closed")
             return self._services
 
     async def _renew(self) -> None:
-        """A channel to where the names of the endpoints lead now."""
+        """Resolve the endpoints again, and open a new channel if they changed."""
         addresses = await _resolved(self.access.hosts())
         if self._services is not None and self._services.addresses == addresses:
             return
-        fresh = self._made(addresses)
+        fresh = self._open_channel(addresses)
         if self.access.username:
             await self._log_in(fresh)
-        # Closing a channel cancels whoever waits on it, so the old one stays until the end.
+        # Closing a channel cancels its pending calls, so the old one stays open until `close`.
         if self._services is not None:
             self._retired.append(self._services)
         self._services = fresh
 
-    def _made(self, addresses: tuple[str, ...]) -> _Services:
+    def _open_channel(self, addresses: tuple[str, ...]) -> _Services:
         connections = ConnectionManager(addresses)
         connections.grpc_options.extend(CHANNEL_OPTIONS)
         access = self.access
@@ -168,35 +168,35 @@ class EtcdConnection:
         return _Services(addresses, channel, KVService(channel), watching, AuthService(channel))
 
     async def _log_in(self, services: _Services) -> None:
-        answer = await services.auth.authenticate(self.access.username, self.access.password)
-        services.store.set_token(answer.token)
-        services.watching.set_token(answer.token)
+        response = await services.auth.authenticate(self.access.username, self.access.password)
+        services.store.set_token(response.token)
+        services.watching.set_token(response.token)
 
 
 async def _resolved(hosts: Sequence[tuple[str, int]]) -> tuple[str, ...]:
-    """Numeric addresses, because the client library takes no names."""
+    """Resolve to numeric addresses, because the client library accepts no host names."""
     loop = asyncio.get_running_loop()
     found: list[str] = []
     for host, port in hosts:
-        answers = await loop.getaddrinfo(host, port, family=socket.AF_INET, type=socket.SOCK_STREAM)
-        found += [f"{answer[4][0]}:{port}" for answer in answers]
+        addresses = await loop.getaddrinfo(host, port, family=socket.AF_INET, type=socket.SOCK_STREAM)
+        found += [f"{response[4][0]}:{port}" for response in addresses]
     return tuple(dict.fromkeys(found))
 
 
 def _is_lost(error: Exception) -> bool:
-    """Whether the server did not answer, rather than refuse."""
-    if isinstance(error, OSError):  # a time that ran out is one, too
+    """Whether the server did not respond, rather than refuse."""
+    if isinstance(error, OSError):  # includes TimeoutError
         return True
     cause = error if isinstance(error, grpc.RpcError) else error.__cause__
     code = cause.code() if isinstance(cause, grpc.aio.AioRpcError) else None
     return code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 
 
-def _words(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
-        return "no answer in time"
-    # The library's own errors wrap what the server or the channel said.
-    said = error.__cause__ if isinstance(error, EtcdError) and error.__cause__ else error
-    if isinstance(said, grpc.aio.AioRpcError):
-        return said.details() or str(said.code())
-    return str(said) or type(said).__name__
+        return "no response in time"
+    # The library's errors wrap those of the server or the channel.
+    cause = error.__cause__ if isinstance(error, EtcdError) and error.__cause__ else error
+    if isinstance(cause, grpc.aio.AioRpcError):
+        return cause.details() or str(cause.code())
+    return str(cause) or type(cause).__name__

@@ -1,8 +1,8 @@
-"""How a configuration lies in etcd: keys, values, and the steps of a change.
+"""The layout of a configuration in etcd: keys, values, and changes.
 
-A section is one key with its value as JSON; an entry of a section may have a key of
-its own below it and then wins over what the section's key says. The guard is a key
-that every writer of ours changes, so that no two of them can win at once.
+A section is one key with a JSON value; an entry of a section may have its own key
+below it, which overrides the section's value. The guard is a key that every sokovan
+writer changes, so that of two concurrent writers only one succeeds.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from sokovan.domain.errors import InvalidName, quoted
 from sokovan.ports.config import ConfigTree, ConfigValue, UnreadableConfig, section_and_entry
 
 PREFIX = "/sokovan/config/"
-# No section begins with a dot, so the guard lies among the sections and is read with them.
+# No section begins with a dot; the guard is below the prefix and is read with the sections.
 GUARD = ".guard"
-# How many writers after us may win before we can no longer tell that we did.
+# Tokens kept in the guard: a writer recognises its own write after up to this many later ones.
 TOKENS_KEPT = 32
 DEPTH_MAX = 32
 
@@ -53,7 +53,7 @@ class Stored:
 
     @property
     def revision(self) -> str:
-        """A hash of our keys, their values, and when each was set."""
+        """A hash of all keys, their values and their revisions."""
         digest = hashlib.sha256()
         for pair in sorted(self.pairs, key=lambda pair: pair.key):
             digest.update(f"{pair.key}\0{pair.set_at}\0{len(pair.value)}\0".encode())
@@ -62,7 +62,7 @@ class Stored:
 
     @property
     def guard(self) -> bytes:
-        """The guard's value; empty if nobody of us has written yet."""
+        """The guard's value; empty before the first write."""
         return next((pair.value for pair in self.pairs if pair.key == GUARD), b"")
 
     def tree(self) -> ConfigTree:
@@ -85,7 +85,7 @@ class Stored:
 
 
 def checked_prefix(prefix: str) -> str:
-    """A prefix that ends in a slash. Raises InvalidName."""
+    """The prefix with a trailing slash. Raises InvalidName."""
     ended = prefix if prefix.endswith("/") else f"{prefix}/"
     if not _PREFIX_FORM.fullmatch(ended):
         raise InvalidName(what="prefix of keys", name=prefix)
@@ -98,12 +98,12 @@ def tokens(guard: bytes) -> list[str]:
 
 
 def guard_with(guard: bytes, token: str) -> str:
-    """The guard's value after one more writer."""
+    """The guard's value with one more token."""
     return " ".join([*tokens(guard), token][-TOKENS_KEPT:])
 
 
-def steps(stored: Stored, changes: Mapping[str, ConfigValue | None]) -> list[KeyChange]:
-    """What turns the stored configuration into the changed one.
+def key_changes(stored: Stored, changes: Mapping[str, ConfigValue | None]) -> list[KeyChange]:
+    """The key changes that apply `changes` to the stored configuration.
 
     Empty if nothing differs. Raises InvalidName, UnreadableConfig.
     """
@@ -117,12 +117,12 @@ def steps(stored: Stored, changes: Mapping[str, ConfigValue | None]) -> list[Key
     found: list[KeyChange] = []
     for section, touched in entries.items():
         if not _same(before.get(section), after.get(section)):
-            found += _section_steps(section, touched, after.get(section), keys)
+            found += _section_changes(section, touched, after.get(section), keys)
     return found
 
 
 def encoded(value: ConfigValue, *, key: str) -> str:
-    """A value as JSON. Raises UnreadableConfig for what JSON or TOML cannot hold."""
+    """Encode a value as JSON. Raises UnreadableConfig if JSON or TOML cannot hold it."""
     _check(value, key, 0)
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True)
     try:
@@ -133,7 +133,7 @@ def encoded(value: ConfigValue, *, key: str) -> str:
 
 
 def decoded(value: bytes, *, key: str) -> ConfigValue:
-    """The value that JSON describes. Raises UnreadableConfig, with the key."""
+    """Decode a JSON value. Raises UnreadableConfig, with the key."""
     try:
         found: ConfigValue = json.loads(value.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -142,15 +142,15 @@ def decoded(value: bytes, *, key: str) -> ConfigValue:
         place = f"line {error.lineno}, column {error.colno}"
         raise UnreadableConfig(path=key, problem=f"is not JSON: {error.msg} at {place}") from error
     except (RecursionError, ValueError) as error:
-        raise UnreadableConfig(path=key, problem="is not JSON that can be read") from error
+        raise UnreadableConfig(path=key, problem="cannot be decoded as JSON") from error
     _check(found, key, 0)
     return found
 
 
-def _section_steps(
+def _section_changes(
     section: str, touched: Sequence[str | None], value: ConfigValue | None, keys: Iterable[str]
 ) -> list[KeyChange]:
-    """One entry is written by itself; anything more replaces the section and all below it."""
+    """A single entry is written to its own key; other changes replace the whole section."""
     entry = touched[0] if len(touched) == 1 else None
     if entry is not None and isinstance(value, dict) and entry in value:
         key = f"{section}/{entry}"
@@ -177,7 +177,7 @@ def _applied(values: Mapping[str, ConfigValue], changes: Mapping[str, ConfigValu
 
 
 def _same(before: ConfigValue | None, after: ConfigValue | None) -> bool:
-    """Equal as JSON, which tells 1 from true."""
+    """Whether two values are equal as JSON, where 1 and true differ."""
     if before is None or after is None:
         return before is after
     return encoded(before, key="") == encoded(after, key="")

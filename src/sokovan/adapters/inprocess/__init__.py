@@ -1,1 +1,1 @@
-"""Events, hints and agent states inside one process, for the embedded mode."""
+"""Events, hints and agent states within one process, for the embedded mode."""

@@ -1,4 +1,4 @@
-"""The latest heartbeats, in the memory of one process."""
+"""The latest heartbeats, in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class InProcessAgentStates:
         self._known: dict[AgentId, tuple[AgentState, float]] = {}
 
     async def put(self, state: AgentState, *, ttl_s: float) -> bool:
-        """Keep this state for `ttl_s`, unless a later one is known; whether it was kept."""
+        """Store this state for `ttl_s` unless a later one is known; whether it was stored."""
         known = await self.get(state.agent_id)
         if known is not None and (known.incarnation, known.sequence) > (state.incarnation, state.sequence):
             return False
@@ -30,14 +30,14 @@ class InProcessAgentStates:
         return state if stale_at_ms > self._clock.monotonic_ms() else None
 
     async def fresh(self) -> Mapping[AgentId, AgentState]:
-        """Every agent whose state is not stale; the stale ones are forgotten."""
+        """All agents whose state is not stale; removes stale states."""
         now_ms = self._clock.monotonic_ms()
         self._known = {agent_id: entry for agent_id, entry in self._known.items() if entry[1] > now_ms}
         return {agent_id: state for agent_id, (state, _) in self._known.items()}
 
     async def drop(self, agent_id: AgentId) -> None:
-        """Forget an agent that has left."""
+        """Remove the state of an agent."""
         self._known.pop(agent_id, None)
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing; there are no resources."""

@@ -1,7 +1,7 @@
-"""The event bus of one process: a bounded backlog per group.
+"""Event bus within one process: a bounded backlog per group.
 
-A group that falls behind loses its oldest events, never more than its bound of
-memory; each of its consumers is told once for every such loss.
+A group that falls behind loses its oldest events, so that memory is bounded; each of
+its consumers gets one notification per loss.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ REDELIVER_AFTER_S = 60.0
 
 
 class Backlog:
-    """What one group has not acknowledged: waiting for a consumer, or held by one.
+    """Unacknowledged events of one group: waiting, or held by a consumer.
 
-    Waiting and held together are at most `size_max`; `losses` counts how often that
-    cost an event.
+    Waiting and held events together are at most `size_max`; `losses` counts how often
+    events were dropped.
     """
 
     def __init__(self, *, size_max: int) -> None:
@@ -33,7 +33,7 @@ class Backlog:
         self.arrived = asyncio.Event()
         self._added = 0
         self._waiting: OrderedDict[int, Event] = OrderedDict()
-        # By number, in order of hand-out: the consumer, when to give up on it, and the event.
+        # By number, in order of delivery: the consumer, the redelivery time, and the event.
         self._held: OrderedDict[int, tuple[str, float, Event]] = OrderedDict()
 
     def add(self, events: Iterable[Event]) -> None:
@@ -43,13 +43,13 @@ class Backlog:
             self._waiting[self._added] = event
         cut = len(self._waiting) + len(self._held) - self.size_max
         for _ in range(cut):
-            # What a consumer holds, it has seen: only its being given again is lost, so it goes first.
+            # A held event was delivered, and only its redelivery is lost, so held events are dropped first.
             (self._held or self._waiting).popitem(last=False)
         self.losses += cut > 0
         self._signal()
 
-    def hand_out(self, consumer: str, *, limit: int, due_ms: float) -> dict[int, Event]:
-        """Move up to `limit` events from waiting to held by `consumer`."""
+    def deliver(self, consumer: str, *, limit: int, due_ms: float) -> dict[int, Event]:
+        """Deliver up to `limit` waiting events to `consumer`."""
         taken = dict(islice(self._waiting.items(), max(limit, 0)))
         for number, event in taken.items():
             del self._waiting[number]
@@ -58,24 +58,24 @@ class Backlog:
         return taken
 
     def acknowledge(self, numbers: Iterable[int]) -> None:
-        """Forget these."""
+        """Remove these events."""
         for number in numbers:
             self._held.pop(number, None)
             self._waiting.pop(number, None)
         self._signal()
 
-    def give_up_on(self, consumer: str) -> None:
-        """What `consumer` holds waits again, before everything else."""
+    def release_consumer(self, consumer: str) -> None:
+        """Return the events held by `consumer` to the front of the queue."""
         self._return([number for number, (holder, _, _) in self._held.items() if holder == consumer])
 
-    def give_up_before(self, now_ms: float) -> None:
-        """What was held for too long waits again."""
-        # Everything is held equally long, so the order of hand-out is the order of coming due.
+    def release_overdue(self, now_ms: float) -> None:
+        """Return events that were held for too long to the queue."""
+        # The hold time is constant, so events become due in the order of delivery.
         overdue = takewhile(lambda held: held[1][1] <= now_ms, self._held.items())
         self._return([number for number, _ in overdue])
 
     def next_due_ms(self) -> float:
-        """When something held comes due; infinity if nothing is held."""
+        """When the next held event becomes due; infinity if none is held."""
         return next((due_ms for _, due_ms, _ in self._held.values()), float("inf"))
 
     def _return(self, numbers: Sequence[int]) -> None:
@@ -105,28 +105,28 @@ class InProcessEventBus:
         self._closed = False
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Hand the events on to every group."""
+        """Add the events to the backlog of each group."""
         if self._closed:
             raise BusUnavailable("the event bus of this process is closed")
         for backlog in self._backlogs.values():
             backlog.add(events)
 
     async def subscribe(self, *, group: str, consumer: str) -> Subscription:
-        """A place in `group`; a new group begins with what is published from now on."""
+        """Join `group`; a new group receives events published from now on."""
         backlog = self._backlogs.setdefault(group, Backlog(size_max=self._backlog_max))
-        # Whoever had this name before is gone: a consumer has its name to itself.
-        backlog.give_up_on(consumer)
+        # Consumer names are unique, so a previous consumer of this name is gone.
+        backlog.release_consumer(consumer)
         return InProcessSubscription(
             backlog, consumer, clock=self._clock, redeliver_after_ms=self._redeliver_after_s * 1000
         )
 
     async def close(self) -> None:
-        """Take no more events."""
+        """Refuse further events."""
         self._closed = True
 
 
 class InProcessSubscription:
-    """One consumer's place in a group of this process."""
+    """One consumer of a group."""
 
     def __init__(self, backlog: Backlog, consumer: str, *, clock: Clock, redeliver_after_ms: float) -> None:
         self._backlog = backlog
@@ -151,19 +151,19 @@ class InProcessSubscription:
                 await set_within(self._backlog.arrived, seconds, clock=self._clock)
 
     async def acknowledge(self, delivery: Delivery) -> None:
-        """These events need not come again."""
+        """Acknowledge events, so that they are not delivered again."""
         self._backlog.acknowledge(map(int, delivery.token))
 
     async def close(self) -> None:
-        """Give the place back, and with it what was not acknowledged."""
+        """Leave the group and release unacknowledged events to other consumers."""
         self._closed = True
-        self._backlog.give_up_on(self._consumer)
+        self._backlog.release_consumer(self._consumer)
 
     def _delivery(self, limit: int) -> Delivery:
         if self._closed:
             return Delivery()
         now_ms = self._clock.monotonic_ms()
-        self._backlog.give_up_before(now_ms)
-        events = self._backlog.hand_out(self._consumer, limit=limit, due_ms=now_ms + self._redeliver_after_ms)
+        self._backlog.release_overdue(now_ms)
+        events = self._backlog.deliver(self._consumer, limit=limit, due_ms=now_ms + self._redeliver_after_ms)
         lost, self._losses = self._losses != self._backlog.losses, self._backlog.losses
         return Delivery(events=tuple(events.values()), lost=lost, token=tuple(map(str, events)))

@@ -1,4 +1,4 @@
-"""Hints of one process: a set of names, and whoever waits for one of them."""
+"""Hints within one process: a set of names, and their waiters."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ class InProcessHints:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._left: set[str] = set()
+        self._hints: set[str] = set()
         self._waiting: dict[asyncio.Event, frozenset[str]] = {}
 
     async def set(self, name: str) -> None:
-        """Leave the hint and wake those who wait for it."""
-        self._left.add(name)
+        """Set the hint and wake its waiters."""
+        self._hints.add(name)
         for woken, names in self._waiting.items():
             if name in names:
                 woken.set()
 
     async def take(self, name: str) -> bool:
-        """Clear the hint; whether it was there."""
-        was_there = name in self._left
-        self._left.discard(name)
-        return was_there
+        """Clear the hint; whether it was set."""
+        was_set = name in self._hints
+        self._hints.discard(name)
+        return was_set
 
     async def wait(self, names: Collection[str], *, timeout_s: float) -> bool:
-        """Return True as soon as one of the hints is there, False after `timeout_s`."""
-        wanted = frozenset(names)
+        """Return True as soon as one of the hints is set, False after `timeout_s`."""
+        expected = frozenset(names)
         deadline_ms = self._clock.monotonic_ms() + timeout_s * 1000
         woken = asyncio.Event()
-        self._waiting[woken] = wanted
+        self._waiting[woken] = expected
         try:
-            while not self._left & wanted:
+            while not self._hints & expected:
                 woken.clear()
                 left_s = (deadline_ms - self._clock.monotonic_ms()) / 1000
-                # Somebody else may have taken the hint that woke us: then the rest of the time is waited as well.
+                # Another waiter may have cleared the hint: then wait for the rest of the time.
                 if not await set_within(woken, left_s, clock=self._clock):
                     return False
         finally:
@@ -48,4 +48,4 @@ class InProcessHints:
         return True
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing; there are no resources."""

@@ -1,4 +1,4 @@
-"""Waiting for a signal on the Clock's time, so that virtual time works too."""
+"""Waits for a signal with a timeout of the Clock port, so that virtual time works."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sokovan.ports.environment import Clock
 
 
 async def set_within(signal: asyncio.Event, seconds: float, *, clock: Clock) -> bool:
-    """Whether `signal` is set, at the latest after `seconds`."""
+    """Wait up to `seconds` for `signal`; returns whether it is set."""
     if signal.is_set() or seconds <= 0:
         return signal.is_set()
     signalled = asyncio.ensure_future(signal.wait())

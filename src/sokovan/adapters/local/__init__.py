@@ -1,1 +1,1 @@
-"""What one machine offers by itself: its clock, new ids, and files."""
+"""Services of the local machine: clock, ids, random source and files."""

@@ -1,4 +1,4 @@
-"""Files that are replaced whole: a reader sees the old one or the new one."""
+"""Atomic file replacement: a reader sees the old file or the new one."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ UNFINISHED = ".new"
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file in one step that survives a crash. Raises OSError.
+    """Replace a file atomically and durably. Raises OSError.
 
-    The new file keeps the mode and, where permitted, the owner of the old one; one
-    that was not there is private. After an error the old file is as it was.
+    The new file keeps the mode and, where permitted, the owner of the old one; a file
+    that did not exist is private. After an error the old file is unchanged.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=UNFINISHED, dir=target.parent)
     try:
-        with open(handle, "wb") as stream:  # noqa: PTH123  # it is open already; only its number is known
+        with open(handle, "wb") as stream:  # noqa: PTH123  # opens a file descriptor
             _adopt(target, handle)
             stream.write(content)
             stream.flush()
             os.fsync(handle)
-        os.replace(name, target)  # noqa: PTH105  # the same as Path.replace, on the name that mkstemp gave
+        os.replace(name, target)  # noqa: PTH105  # mkstemp returns a string
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)  # noqa: PTH108  # the same as Path.unlink, on the name that mkstemp gave
+            os.unlink(name)  # noqa: PTH108  # mkstemp returns a string
         raise
     _sync_folder(target.parent)
 
 
 def remove_unfinished(path: Path) -> None:
-    """Remove what writers that were killed left behind; the caller holds the lock."""
+    """Remove temporary files of killed writers; the caller holds the lock."""
     target = Path(os.path.realpath(path))
     for leftover in target.parent.glob(f".{target.name}.*{UNFINISHED}"):
         leftover.unlink(missing_ok=True)
@@ -54,7 +54,7 @@ def _adopt(target: Path, handle: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    # Without this the rename itself may be lost with the power.
+    # Makes the rename durable.
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -9,16 +9,16 @@ NANOSECONDS = 1_000_000
 
 
 class SystemClock:
-    """Clock port on the time of this machine."""
+    """The Clock port on the system clock."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970 in UTC."""
         return time.time_ns() // NANOSECONDS
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that only ever grow."""
+        """Monotonic milliseconds."""
         return time.monotonic_ns() // NANOSECONDS
 
     async def sleep(self, seconds: float) -> None:
-        """Return after `seconds`; 0 lets others run."""
+        """Sleep for `seconds`; 0 yields to other tasks."""
         await asyncio.sleep(seconds)

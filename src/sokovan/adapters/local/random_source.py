@@ -1,4 +1,4 @@
-"""Chance of the operating system: secrets that nobody can guess, and moments."""
+"""Random values from the operating system's secure source."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import secrets
 
 
 def secret_text(size: int = 32) -> str:
-    """A text of `size` random bytes, in letters that a URL and a header can carry."""
+    """A URL-safe text of `size` random bytes."""
     return secrets.token_urlsafe(size)
 
 
 def fraction() -> float:
-    """A number from 0 up to 1."""
+    """A random number in [0, 1)."""
     return secrets.randbits(53) / (1 << 53)
 
 
 def number() -> int:
-    """A number that nobody can guess."""
+    """A random 64-bit number."""
     return secrets.randbits(64)

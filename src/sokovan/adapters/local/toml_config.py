@@ -14,7 +14,7 @@ from sokovan.adapters.local.toml_files import (
     OverriddenSetting,
     TomlFiles,
     applied,
-    look,
+    read_files,
     signature,
     value_at,
 )
@@ -30,24 +30,22 @@ from sokovan.ports.config import (
 from sokovan.ports.environment import Clock
 
 POLL_S = 1.0
-# An editor empties a file before it fills it again; so a new state counts only if a second look finds it unchanged.
+# Editors truncate a file before they write it, so a new state counts only if two reads agree.
 SETTLE_S = 0.25
 LOCK_LIMIT_S = 10.0
 LOCK_POLL_S = 0.02
-# A file that changed twice within one tick of the disk's clock may look unchanged; so young ones are read again.
-YOUNG_MS = 2_000
+# Two changes within one timestamp tick may look like one, so recently changed files are read again.
+RECENT_MS = 2_000
 
-HEADER = (
-    "# Written by sokovan. Comments are not kept; the file as it was before lies beside it with the ending .bak.\n\n"
-)
+HEADER = "# Written by sokovan. Comments are not kept; the previous version of the file has the suffix .bak.\n\n"
 
 
 class TomlConfig:
     """ConfigStore port on a file and, read after it in name order, `conf.d/*.toml`.
 
-    Writes go to the main file; it is replaced whole, and what it was before is kept
-    as `.bak`. A main file that was never there is an empty configuration; one that
-    vanishes or is emptied under a watch is an error: nobody empties a cluster that way.
+    Writes replace the main file atomically and keep the previous version as `.bak`. A
+    main file that never existed is an empty configuration; one that is removed or emptied
+    during a watch is an error, because that is hardly ever intended.
     """
 
     def __init__(self, path: Path, *, clock: Clock, drop_ins: Path | None = None, poll_s: float = POLL_S) -> None:
@@ -58,7 +56,7 @@ class TomlConfig:
 
     async def read(self) -> ConfigTree:
         """The configuration now. Raises ConfigUnavailable, UnreadableConfig."""
-        self._seen = await asyncio.to_thread(look, self.path, self.drop_ins)
+        self._seen = await asyncio.to_thread(read_files, self.path, self.drop_ins)
         return self._seen.tree()
 
     async def write(self, changes: Mapping[str, ConfigValue | None], *, expected: str) -> ConfigTree:
@@ -73,12 +71,12 @@ class TomlConfig:
                 self._seen = after
                 return after.tree()
             await self._clock.sleep(LOCK_POLL_S)
-        raise ConfigUnavailable(f"somebody else has been writing {self.path} for {LOCK_LIMIT_S:.0f} s")
+        raise ConfigUnavailable(f"another process has been writing {self.path} for {LOCK_LIMIT_S:.0f} s")
 
     def watch(self) -> AsyncIterator[ConfigTree | UnreadableConfig]:
-        """States that this store has not read yet.
+        """Iterate over states that this store has not read yet.
 
-        After a read those are the ones after it; before any read, the present one too.
+        Before the first read, that includes the current state.
         """
         return _Watch(self, self._seen)
 
@@ -88,11 +86,11 @@ class TomlConfig:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the store is closed."""
         return self._closed.is_set()
 
     async def poll(self, *, is_settling: bool) -> None:
-        """Wait for the next look at the files, or for the end."""
+        """Wait until the files are to be checked again, or the store is closed."""
         pause_s = min(self._poll_s, SETTLE_S) if is_settling else self._poll_s
         waits = [asyncio.ensure_future(self._clock.sleep(pause_s)), asyncio.ensure_future(self._closed.wait())]
         try:
@@ -101,20 +99,20 @@ class TomlConfig:
             for wait in waits:
                 wait.cancel()
 
-    def is_young(self, file: tuple[str, int, int, int]) -> bool:
-        """Whether a file changed so lately that it may have changed again unseen."""
+    def is_recent(self, file: tuple[str, int, int, int]) -> bool:
+        """Whether a file changed so recently that another change may be invisible."""
         _, changed_ns, *_ = file
-        return self._clock.now_ms() - changed_ns // 1_000_000 < YOUNG_MS
+        return self._clock.now_ms() - changed_ns // 1_000_000 < RECENT_MS
 
     def _attempt(self, changes: Mapping[str, ConfigValue | None], expected: str) -> TomlFiles | None:
-        """Compare and set under the lock; None while another holds it."""
+        """Compare-and-set under the lock; None while another process holds it."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _lock(self.path) as is_ours:
             if not is_ours:
                 return None
-            before = look(self.path, self.drop_ins)
+            before = read_files(self.path, self.drop_ins)
             if before.revision != expected:
-                raise ConfigConflict(f"{self.path} is not what it was when it was read")
+                raise ConfigConflict(f"{self.path} has changed since it was read")
             own = before.own()
             text = written(applied(own, changes))
             after = before.with_content((HEADER + text).encode())
@@ -129,11 +127,11 @@ class TomlConfig:
 
 
 class _Watch:
-    """The states of a file that differ from the one before."""
+    """Iterates over the states of the files that differ from the previous one."""
 
     def __init__(self, store: TomlConfig, seen: TomlFiles | None) -> None:
         self._store = store
-        self._told = seen.revision if seen else ""
+        self._returned = seen.revision if seen else ""
         self._candidate = ""
         self._had_text = seen is not None and not seen.is_blank
         self._signature: tuple[tuple[str, int, int, int], ...] | None = None
@@ -143,9 +141,9 @@ class _Watch:
 
     async def __anext__(self) -> ConfigTree | UnreadableConfig:
         while not self._store.is_closed:
-            told = await asyncio.to_thread(self._new_state)
-            if told is not None:
-                return told
+            state = await asyncio.to_thread(self._new_state)
+            if state is not None:
+                return state
             await self._store.poll(is_settling=bool(self._candidate))
         raise StopAsyncIteration
 
@@ -153,26 +151,26 @@ class _Watch:
         path, drop_ins = self._store.path, self._store.drop_ins
         try:
             seen = signature(path, drop_ins)
-            if seen == self._signature and not self._candidate and not any(map(self._store.is_young, seen)):
+            if seen == self._signature and not self._candidate and not any(map(self._store.is_recent, seen)):
                 return None
-            files = look(path, drop_ins)
+            files = read_files(path, drop_ins)
         except ConfigUnavailable as error:
             return self._settled(error.message, UnreadableConfig(path=str(path), problem=error.message))
         except UnreadableConfig as error:
             return self._settled(str(error), error)
         self._signature = seen
         if files.is_blank and self._had_text:
-            problem = "is gone" if files.content is None else "is empty; a comment in it would say that this is meant"
+            problem = "was removed" if files.content is None else "is empty; add a comment to it if this is intended"
             return self._settled(problem, UnreadableConfig(path=str(path), problem=problem))
         return self._settled(files.revision, files)
 
     def _settled(self, identity: str, state: TomlFiles | UnreadableConfig) -> ConfigTree | UnreadableConfig | None:
-        """A state that is new and that two looks in a row found."""
-        is_new, is_settled = identity != self._told, identity == self._candidate
+        """The state, if it is new and two consecutive reads found it."""
+        is_new, is_settled = identity != self._returned, identity == self._candidate
         self._candidate = identity if is_new and not is_settled else ""
         if not is_new or not is_settled:
             return None
-        self._told = identity
+        self._returned = identity
         if isinstance(state, UnreadableConfig):
             return state
         self._had_text = not state.is_blank
@@ -184,7 +182,7 @@ class _Watch:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[bool]:
-    """Whether we hold the file's lock; the kernel lets go of it if we die."""
+    """Try to lock the file; the kernel releases the lock if the process dies."""
     handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
     try:
         try:
@@ -198,7 +196,7 @@ def _lock(path: Path) -> Iterator[bool]:
 
 
 def _require_effect(after: TomlFiles, names: Iterable[str]) -> None:
-    """Refuse a change that a drop-in undoes. Also reads back what is about to be written."""
+    """Refuse a change that a drop-in overrides; also parses the text to be written."""
     own, values = after.own(), after.tree().values
     for name in names:
         section, entry = section_and_entry(name)

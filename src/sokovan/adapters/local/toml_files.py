@@ -1,4 +1,4 @@
-"""One TOML file and its drop-ins, as they lie on the disk at one moment."""
+"""A TOML file and its drop-ins, as read from disk."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ SIZE_MAX = 8 * 1024 * 1024
 
 
 class OverriddenSetting(InvalidInput):
-    """A change that would have no effect, because a drop-in file says otherwise."""
+    """The change would have no effect, because a drop-in file overrides it."""
 
     code = "overridden-setting"
-    hint = "change or remove it in the drop-in file named above; what is written here goes to the main file"
+    hint = "change or remove the setting in the drop-in file named above; writes go to the main file"
 
     def __init__(self, *, setting: str, file: str) -> None:
         self.setting, self.file = setting, file
-        super().__init__(f"{setting} is set by {file}, which comes after the main file")
+        super().__init__(f"{setting} is set by {file}, which overrides the main file")
 
 
 @dataclass(frozen=True, slots=True)
 class TomlFiles:
-    """The bytes of a main file (None: it is not there) and of its drop-ins, in order."""
+    """The content of a main file (None if missing) and of its drop-ins, in order."""
 
     main: Path
     content: bytes | None
@@ -36,7 +36,7 @@ class TomlFiles:
 
     @property
     def revision(self) -> str:
-        """A hash of everything that was read; no file and an empty one are alike."""
+        """A hash of all content; a missing file equals an empty one."""
         digest = hashlib.sha256(self.content or b"")
         for path, content in self.drop_ins:
             digest.update(f"\0{path.name}\0{len(content)}\0".encode())
@@ -45,26 +45,26 @@ class TomlFiles:
 
     @property
     def is_blank(self) -> bool:
-        """Whether the main file is not there or has nothing in it, not even a comment."""
+        """Whether the main file is missing or completely empty, without even a comment."""
         return not (self.content or b"").strip()
 
     def own(self) -> dict[str, ConfigValue]:
-        """What the main file says. Raises UnreadableConfig."""
+        """The values of the main file. Raises UnreadableConfig."""
         return parsed(self.content or b"", file=str(self.main))
 
     def tree(self) -> ConfigTree:
-        """What all files say together. Raises UnreadableConfig."""
+        """The merged values of all files. Raises UnreadableConfig."""
         values = self.own()
         for path, content in self.drop_ins:
             values = merged(values, parsed(content, file=str(path)))
         return ConfigTree(values, self.revision)
 
     def with_content(self, content: bytes) -> TomlFiles:
-        """The same files with another main one."""
+        """The same files with other content of the main file."""
         return replace(self, content=content)
 
     def overriding(self, section: str, entry: str | None) -> str:
-        """The last drop-in file that speaks of a section or of one entry of it."""
+        """The last drop-in file that sets a section or an entry of it."""
         for path, content in reversed(self.drop_ins):
             table = parsed(content, file=str(path)).get(section)
             if table is not None and (entry is None or not isinstance(table, dict) or entry in table):
@@ -72,15 +72,15 @@ class TomlFiles:
         return str(self.main)
 
 
-def look(main: Path, drop_ins: Path | None) -> TomlFiles:
-    """Read the files as they are now. Raises ConfigUnavailable, UnreadableConfig."""
+def read_files(main: Path, drop_ins: Path | None) -> TomlFiles:
+    """Read all files. Raises ConfigUnavailable, UnreadableConfig."""
     found = [(path, _content(path)) for path in _drop_in_files(drop_ins)]
     present = tuple((path, content) for path, content in found if content is not None)
     return TomlFiles(main, _content(main), present)
 
 
 def signature(main: Path, drop_ins: Path | None) -> tuple[tuple[str, int, int, int], ...]:
-    """What changes when one of the files does: name, time of change, size, inode."""
+    """Name, time of change, size and inode of each file, to detect changes."""
     found = []
     for path in (main, *_drop_in_files(drop_ins)):
         try:
@@ -92,7 +92,7 @@ def signature(main: Path, drop_ins: Path | None) -> tuple[tuple[str, int, int, i
 
 
 def merged(below: Mapping[str, ConfigValue], above: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
-    """Tables joined key by key, with `above` winning; other values are replaced."""
+    """Merge tables key by key, where `above` takes precedence; replace other values."""
     joined = dict(below)
     for name, value in above.items():
         under = joined.get(name)
@@ -119,7 +119,7 @@ def applied(values: Mapping[str, ConfigValue], changes: Mapping[str, ConfigValue
 
 
 def value_at(values: Mapping[str, ConfigValue], section: str, entry: str | None) -> ConfigValue | None:
-    """A section, or one entry of it; None if it is not there."""
+    """A section, or one entry of it; None if it is missing."""
     table = values.get(section)
     if entry is None:
         return table

@@ -1,7 +1,7 @@
-"""Configuration as TOML text, both ways.
+"""Parses and writes configuration as TOML.
 
-The standard library reads TOML and does not write it. The writer here knows only
-what a ConfigValue may be, and writes it in the plainest form that reads back equal.
+The standard library cannot write TOML. The writer supports exactly the types of
+ConfigValue, in the simplest form that parses back to an equal value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def parsed(content: bytes, *, file: str) -> dict[str, ConfigValue]:
 
 
 def checked(value: object, *, path: str, file: str = "", depth: int = 0) -> ConfigValue:
-    """`value` if configuration may hold it: what both TOML and JSON can hold."""
+    """`value`, if both TOML and JSON can represent it. Raises UnreadableConfig."""
     if isinstance(value, bool | str):
         return _encodable(value, path, file)
     if isinstance(value, int):
@@ -49,7 +49,7 @@ def checked(value: object, *, path: str, file: str = "", depth: int = 0) -> Conf
     if isinstance(value, float):
         if math.isfinite(value):
             return value
-        raise _unfit(path, file, f"{value} is not a number that can be kept")
+        raise _unfit(path, file, f"{value} is not a finite number")
     if depth >= DEPTH_MAX:
         raise _unfit(path.partition("[")[0], file, f"is nested more than {DEPTH_MAX} deep")
     if isinstance(value, list | tuple):
@@ -59,17 +59,17 @@ def checked(value: object, *, path: str, file: str = "", depth: int = 0) -> Conf
         return {
             name: checked(value[key], path=f"{path}.{name}", file=file, depth=depth + 1) for key, name in names.items()
         }
-    raise _unfit(path, file, f"a {type(value).__name__} cannot be kept; write it as a text in quotes")
+    raise _unfit(path, file, f"a {type(value).__name__} is not supported; write it as a quoted string")
 
 
 def written(values: Mapping[str, ConfigValue]) -> str:
-    """TOML text that reads back as `values`. Raises UnreadableConfig."""
+    """TOML text that parses back to `values`. Raises UnreadableConfig."""
     tree = {_key(name, "", ""): checked(value, path=name) for name, value in values.items()}
     return "\n".join(_table((), tree)).lstrip("\n")
 
 
 def _table(path: tuple[str, ...], values: Mapping[str, ConfigValue]) -> Iterator[str]:
-    """The lines of one table: its own values first, for what follows a header belongs to that header."""
+    """The lines of one table, with plain values before subtables, as TOML requires."""
     tables = {name: value for name, value in values.items() if isinstance(value, dict)}
     if path and (len(tables) < len(values) or not values):
         yield f"\n[{'.'.join(map(_key_text, path))}]"

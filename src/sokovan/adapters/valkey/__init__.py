@@ -1,1 +1,1 @@
-"""Events, hints and agent states that machines share, on Valkey or Redis 7."""
+"""Events, hints and agent states shared by machines, on Valkey or Redis 7."""

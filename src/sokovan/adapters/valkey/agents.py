@@ -1,4 +1,4 @@
-"""The latest heartbeats on Valkey: a key per agent, which expires by itself."""
+"""The latest heartbeats on Valkey: one key per agent, with a time to live."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sokovan.ports.agent_states import AgentState
 from sokovan.ports.events import BusUnavailable
 
 SCAN_AT_ONCE = 1000
-# Reading them all takes many exchanges; together they may take this many deadlines.
+# Reading all states takes many requests; together they may take this many deadlines.
 FRESH_DEADLINES = 5
 DIGITS = 20
 MOMENT_WIDTH = 2 * DIGITS
@@ -26,17 +26,17 @@ _decoder = msgspec.json.Decoder(AgentState)
 
 
 def moment(state: AgentState) -> str:
-    """When a state was said, as a text that sorts like (incarnation, sequence)."""
+    """A text that sorts like (incarnation, sequence)."""
     return f"{state.incarnation:0{DIGITS}d}{state.sequence:0{DIGITS}d}"
 
 
 def encoded(state: AgentState) -> bytes:
-    """A state as the server holds it, after its moment."""
+    """The stored form of a state, which follows its moment."""
     return msgspec.json.encode(state)
 
 
 def decoded(value: bytes | None) -> AgentState | None:
-    """The state of a key's value, None if there is none or it cannot be read."""
+    """Decode a key's value; None if it is missing or cannot be decoded."""
     if value is None:
         return None
     try:
@@ -50,13 +50,13 @@ class ValkeyAgentStates:
 
     def __init__(self, url: str, *, prefix: str = "sokovan", deadline_s: float = DEADLINE_S) -> None:
         self._prefix = f"{prefix}:agent:"
-        # A prefix is a text, but SCAN takes a pattern.
+        # Escaped, because SCAN takes a pattern.
         self._pattern = re.sub(r"([*?\[\]^\\])", r"\\\1", self._prefix) + "*"
         self._deadline_s = deadline_s
         self._link = Link(url, deadline_s=deadline_s)
 
     async def put(self, state: AgentState, *, ttl_s: float) -> bool:
-        """Keep this state for `ttl_s`, unless a later one is known; whether it was kept."""
+        """Store this state for `ttl_s` unless a later one is known; whether it was stored."""
         arguments: list[Argument] = [moment(state), encoded(state), max(1, round(ttl_s * 1000))]
         try:
             return bool(await self._link.run(KEEP_LATEST, [self._prefix + state.agent_id], arguments))
@@ -71,7 +71,7 @@ class ValkeyAgentStates:
             return None
 
     async def fresh(self) -> Mapping[AgentId, AgentState]:
-        """Every agent whose state is not stale; none if they cannot all be read."""
+        """All agents whose state is not stale; none if they cannot all be read."""
         try:
             async with asyncio.timeout(FRESH_DEADLINES * self._deadline_s):
                 return await self._all()
@@ -79,12 +79,12 @@ class ValkeyAgentStates:
             return {}
 
     async def drop(self, agent_id: AgentId) -> None:
-        """Forget an agent that has left."""
+        """Remove the state of an agent."""
         with suppress(BusUnavailable):
             await self._link.call("DEL", self._prefix + agent_id)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connection."""
         await self._link.close()
 
     async def _all(self) -> dict[AgentId, AgentState]:

@@ -1,8 +1,8 @@
-"""One connection to Valkey that never hangs and never retries by itself.
+"""A connection to Valkey with deadlines and without automatic retries.
 
 Every exchange ends within its deadline, with replies or with BusUnavailable. After
-a failure the next attempts fail at once for a short while, so that a server that
-is down for minutes costs its callers neither time nor a storm of connections.
+a failure the next attempts fail immediately for a short backoff, so that an
+unavailable server causes neither delays nor a storm of connections.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ Argument: TypeAlias = str | bytes | int
 
 
 class Script:
-    """A Lua script: its commands run as one step of the server."""
+    """A Lua script, which the server runs atomically."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        # The name that the protocol gives to a script, not a matter of security.
+        # The protocol identifies scripts by SHA-1; not used for security.
         self.digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 class Link:
-    """Requests and replies in turn over one connection."""
+    """Sends requests one at a time over one connection."""
 
     def __init__(self, url: str, *, deadline_s: float = DEADLINE_S) -> None:
-        # The library's own timeouts are off: the deadline here covers connecting, sending and every reply.
+        # The library's timeouts are disabled: the deadline covers connecting, sending and all replies.
         self._options: dict[str, Any] = {"socket_timeout": None, **parse_url(url)}
         self._kind: type[AbstractConnection] = self._options.pop("connection_class", Connection)
         self._deadline_s = deadline_s
         self._connection: AbstractConnection | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._retry_s = 0.0
         self._retry_at = 0.0
         self.closed = False
 
     @property
     def retry_in_s(self) -> float:
-        """How long calls still fail at once; 0 if the next one is sent."""
+        """Remaining backoff, during which calls fail immediately."""
         return max(0.0, self._retry_at - asyncio.get_running_loop().time())
 
     async def call(self, *command: Argument, wait_s: float = 0.0) -> Any:
-        """The reply to one command, which may itself wait up to `wait_s`.
+        """The reply to one command, which may block up to `wait_s`.
 
-        Raises BusUnavailable, as everything here does.
+        Raises BusUnavailable, like all methods.
         """
         [reply] = await self.call_all([command], wait_s=wait_s)
         return reply
 
     async def call_all(self, commands: Sequence[Sequence[Argument]], *, wait_s: float = 0.0) -> list[Any]:
-        """The replies to commands that are sent together."""
+        """The replies to pipelined commands."""
         replies = await self._exchange(commands, wait_s)
         refusal = next((reply for reply in replies if isinstance(reply, ResponseError)), None)
         if refusal is not None:
@@ -70,7 +70,7 @@ class Link:
         return replies
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
-        """What a script answers."""
+        """Run a script and return its reply."""
         [reply] = await self._exchange([("EVALSHA", script.digest, len(keys), *keys, *arguments)])
         if isinstance(reply, NoScriptError):
             return await self.call("EVAL", script.text, len(keys), *keys, *arguments)
@@ -89,7 +89,7 @@ class Link:
             self._fail(error)
 
     async def close(self) -> None:
-        """Let go of the connection; later calls raise BusUnavailable."""
+        """Close the connection; later calls raise BusUnavailable."""
         self.closed = True
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -99,20 +99,20 @@ class Link:
 
     async def _exchange(self, commands: Sequence[Sequence[Argument]], wait_s: float = 0.0) -> list[Any]:
         try:
-            async with asyncio.timeout(self._deadline_s + wait_s), self._turn:
+            async with asyncio.timeout(self._deadline_s + wait_s), self._lock:
                 return await self._send_and_read(commands)
         except (ValkeyError, OSError, TimeoutError) as error:
             self._fail(error)
 
     async def _send_and_read(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         if self.closed or self.retry_in_s > 0:
-            raise BusUnavailable("the connection is closed" if self.closed else "the bus did not answer a moment ago")
+            raise BusUnavailable("the connection is closed" if self.closed else "the bus is unavailable; retrying soon")
         connection = self._connection = self._connection or self._kind(**self._options)
         try:
             await connection.send_packed_command(connection.pack_commands(commands))
             replies = [await _reply(connection) for _ in commands]
         except BaseException:
-            # Cancelled or failed: a reply may still be under way and would be taken for another's.
+            # Cancelled or failed: a late reply would be taken for that of another command.
             await self._drop(connection)
             raise
         if self._connection is not connection:  # closed meanwhile
@@ -128,13 +128,13 @@ class Link:
     def _fail(self, error: Exception) -> NoReturn:
         self._retry_s = min(max(2 * self._retry_s, RETRY_S_MIN), RETRY_S_MAX)
         self._retry_at = asyncio.get_running_loop().time() + self._retry_s
-        raise BusUnavailable(f"the bus does not answer: {type(error).__name__}") from error
+        raise BusUnavailable(f"the bus does not respond: {type(error).__name__}") from error
 
     @staticmethod
     def _refuse(error: ResponseError) -> NoReturn:
-        # Only the first word, which names the kind: the rest may quote keys and values.
+        # Only the error code: the rest may quote keys and values.
         kind = str(error).partition(" ")[0] or type(error).__name__
-        raise BusUnavailable(f"the bus refuses a command: {kind}") from error
+        raise BusUnavailable(f"the bus refused a command: {kind}") from error
 
 
 async def _reply(connection: AbstractConnection) -> Any:

@@ -1,8 +1,8 @@
-"""The event bus on a Valkey stream with consumer groups.
+"""Event bus on a Valkey stream with consumer groups.
 
-The stream is bounded. Whether a group has missed something is not guessed: each
-group keeps count of what it has read beside the stream, in the same step in which
-it reads (see `scripts.RECEIVE`).
+The stream is bounded. Lost events are detected exactly: each group stores the number
+of entries it has read, in the same atomic step in which it reads (see
+`scripts.RECEIVE`).
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from sokovan.ports.events import BusUnavailable, Delivery, Subscription
 
 BACKLOG_MAX = 100_000
 REDELIVER_AFTER_S = 60.0
-# A consumer that waits looks again this often, for what another one left and for a stream that was made anew.
-LOOK_AGAIN_S = 1.0
+# A waiting consumer polls at this interval, for entries of dead consumers and for a recreated stream.
+POLL_S = 1.0
 PUBLISH_AT_ONCE = 200
 FIELD = b"event"
 
 
 def encoded(event: Event) -> bytes:
-    """An event as the stream holds it."""
+    """The stored form of an event."""
     return msgspec.json.encode(event_to_plain(event))
 
 
 def decoded(body: bytes) -> Event | None:
-    """The event of a stream's entry, None if it cannot be read."""
+    """Decode a stream entry; None if it cannot be decoded."""
     try:
         value = msgspec.json.decode(body)
         return event_from_plain(value) if isinstance(value, dict) else None
@@ -46,7 +46,7 @@ def decoded(body: bytes) -> Event | None:
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """Where a consumer stands: keys, names, and when others are given up."""
+    """Keys and names of a consumer, and the idle time before redelivery."""
 
     stream: str
     state: str
@@ -76,49 +76,49 @@ class ValkeyEventBus:
         self._subscriptions: list[ValkeySubscription] = []
 
     async def publish(self, events: Sequence[Event]) -> None:
-        """Append to the stream; its oldest entries beyond the bound go."""
+        """Append to the stream; the oldest entries beyond the bound are trimmed."""
         add = ("XADD", self._stream, "MAXLEN", "~", self._backlog_max, "*", FIELD)
         for start in range(0, len(events), PUBLISH_AT_ONCE):
             await self._link.call_all([(*add, encoded(event)) for event in events[start : start + PUBLISH_AT_ONCE]])
 
     async def subscribe(self, *, group: str, consumer: str) -> Subscription:
-        """A place in `group`; a new group begins with what is published from now on."""
-        place = StreamPosition(self._stream, f"{self._stream}:{group}", group, consumer, self._redeliver_after_ms)
-        subscription = ValkeySubscription(Link(self._url, deadline_s=self._deadline_s), place)
+        """Join `group`; a new group receives events published from now on."""
+        position = StreamPosition(self._stream, f"{self._stream}:{group}", group, consumer, self._redeliver_after_ms)
+        subscription = ValkeySubscription(Link(self._url, deadline_s=self._deadline_s), position)
         await subscription.join()
         self._subscriptions = [*(known for known in self._subscriptions if not known.closed), subscription]
         return subscription
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         for subscription in self._subscriptions:
             await subscription.disconnect()
         await self._link.close()
 
 
 class ValkeySubscription:
-    """One consumer's place in a group of the stream, on a connection of its own."""
+    """One consumer of a group of the stream, with its own connection."""
 
-    def __init__(self, link: Link, place: StreamPosition) -> None:
+    def __init__(self, link: Link, position: StreamPosition) -> None:
         self._link = link
-        self._place = place
+        self._position = position
         self._epoch: bytes | None = None
         self._lost = False
         self._last_id = "0-0"
         self._added = 0
         self._claim_from = "0-0"
-        # What an earlier life of this consumer left, or a reply that never arrived, is read again first.
+        # Unacknowledged entries of an earlier process of this consumer, or of a lost reply, are read again first.
         self._own_from = "0"
 
     @property
     def closed(self) -> bool:
-        """Whether the place was given back."""
+        """Whether the subscription is closed."""
         return self._link.closed
 
     async def join(self) -> None:
-        """Make the group if there is none; note a loss if the bus is away."""
+        """Create the group if it is missing; records a loss if the bus is unavailable."""
         try:
-            await self._look(limit=0, missing_begins="$")
+            await self._receive(limit=0, missing_begins="$")
         except BusUnavailable:
             self._lost = True
 
@@ -131,39 +131,39 @@ class ValkeySubscription:
             left_s = until - loop.time()
             if delivery.events or delivery.lost or left_s <= 0 or limit < 1:
                 return delivery
-            await self._arrival(min(left_s, LOOK_AGAIN_S))
+            await self._arrival(min(left_s, POLL_S))
 
     async def acknowledge(self, delivery: Delivery) -> None:
-        """These events need not come again; if the bus is away, they do."""
+        """Acknowledge events; if the bus is unavailable, they are delivered again."""
         if delivery.token:
             with suppress(BusUnavailable):
-                await self._link.call("XACK", self._place.stream, self._place.group, *delivery.token)
+                await self._link.call("XACK", self._position.stream, self._position.group, *delivery.token)
 
     async def close(self) -> None:
-        """Give the place back, and with it what was not acknowledged."""
+        """Leave the group and release unacknowledged events to other consumers."""
         with suppress(BusUnavailable):
-            await self._link.run(RELEASE, [self._place.stream], [self._place.group, self._place.consumer])
+            await self._link.run(RELEASE, [self._position.stream], [self._position.group, self._position.consumer])
         await self.disconnect()
 
     async def disconnect(self) -> None:
-        """Let go of the connection without giving the place back."""
+        """Close the connection without leaving the group."""
         await self._link.close()
 
     async def _delivery(self, limit: int) -> Delivery:
         try:
-            events = await self._readable(await self._look(limit=limit, missing_begins="0"))
+            events = await self._readable(await self._receive(limit=limit, missing_begins="0"))
         except BusUnavailable:
             self._lost, self._own_from = True, "0"
             return Delivery()
         except asyncio.CancelledError:
-            # The server may have handed out what nobody here has seen.
+            # The server may have delivered entries whose reply was lost.
             self._own_from = "0"
             raise
         lost, self._lost = self._lost, False
         return Delivery(events=tuple(events.values()), lost=lost, token=tuple(events))
 
     async def _readable(self, entries: Mapping[str, bytes]) -> dict[str, Event]:
-        """The events of the entries; one that cannot be read is dropped and counts as lost."""
+        """Decode entries; one that cannot be decoded is dropped and counts as lost."""
         events = {entry_id: decoded(body) for entry_id, body in entries.items()}
         unreadable = tuple(entry_id for entry_id, event in events.items() if event is None)
         if unreadable:
@@ -171,12 +171,12 @@ class ValkeySubscription:
             await self.acknowledge(Delivery(token=unreadable))
         return {entry_id: event for entry_id, event in events.items() if event is not None}
 
-    async def _look(self, *, limit: int, missing_begins: str) -> dict[str, bytes]:
-        """Take what is there, by id; notes whether something was missed. Raises BusUnavailable."""
-        place = self._place
-        who: list[Argument] = [place.group, place.consumer, limit, place.redeliver_after_ms]
+    async def _receive(self, *, limit: int, missing_begins: str) -> dict[str, bytes]:
+        """Read entries by id, and record whether some were lost. Raises BusUnavailable."""
+        position = self._position
+        who: list[Argument] = [position.group, position.consumer, limit, position.redeliver_after_ms]
         where = [self._claim_from, self._own_from, missing_begins]
-        reply = await self._link.run(RECEIVE, [place.stream, place.state], [*who, *where, uuid.uuid4().hex])
+        reply = await self._link.run(RECEIVE, [position.stream, position.state], [*who, *where, uuid.uuid4().hex])
         epoch, lost, again, own, new, claim_from, last_id, added = reply
         self._lost |= bool(lost) or self._epoch not in {None, epoch} or added < self._added
         self._epoch, self._added = epoch, added
@@ -186,11 +186,11 @@ class ValkeySubscription:
         return _bodies([*again, *own, *new])
 
     async def _arrival(self, wait_s: float) -> None:
-        """Wait for an entry after the last one that was seen; whose it will be is seen later."""
+        """Wait until an entry is added to the stream, for any consumer."""
         block_ms = max(1, round(wait_s * 1000))
         try:
             await self._link.call(
-                "XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", self._place.stream, self._last_id, wait_s=wait_s
+                "XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", self._position.stream, self._last_id, wait_s=wait_s
             )
         except BusUnavailable:
             self._lost = True
@@ -198,7 +198,7 @@ class ValkeySubscription:
 
 
 def _bodies(entries: Iterable[Any]) -> dict[str, bytes]:
-    """What entries hold, by id; empty for one that was trimmed while it was held."""
+    """The bodies of entries by id; empty for one that was trimmed while pending."""
     found = {}
     for entry_id, fields in entries:
         pairs = dict(zip(fields[::2], fields[1::2], strict=True)) if fields else {}

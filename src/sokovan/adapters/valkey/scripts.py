@@ -1,17 +1,17 @@
-"""What must happen in one step on the server, in Lua."""
+"""Lua scripts for operations that must be atomic on the server."""
 
 from __future__ import annotations
 
 from sokovan.adapters.valkey.connection import Script
 
 # KEYS  1 the stream, 2 the group's own hash: `epoch`, and `read`, the number of entries ever handed to the group
-# ARGV  1 group, 2 consumer, 3 limit (0: only join), 4 idle time in ms after which a consumer is given up, 5 where to go
-#       on looking for such, 6 where to go on with this consumer's own unacknowledged entries ('' for not at all),
-#       7 where a missing group begins, '$' or '0', 8 the name of a new epoch
+# ARGV  1 group, 2 consumer, 3 limit (0: only join), 4 idle time in ms before redelivery, 5 cursor of XAUTOCLAIM,
+#       6 cursor in this consumer's own unacknowledged entries ('' to skip them), 7 start of a missing group, '$' or
+#       '0', 8 the id of a new epoch
 #
-# The n-th entry that was ever added is gone if n <= entries-added - length. If the group has read fewer than that,
-# something was trimmed before it was read. That, a group that had to be made again and a hash that is gone begin a new
-# epoch; every consumer that knows the old one reads so that it has missed something.
+# The n-th entry ever added is trimmed if n <= entries-added - length. If the group has read fewer entries than that,
+# some were trimmed unread. That, a recreated group and a missing hash begin a new epoch; consumers that know the old
+# epoch report a loss.
 RECEIVE = Script("""
 local stream, state = KEYS[1], KEYS[2]
 local group, consumer, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -73,8 +73,8 @@ redis.call('HSET', state, 'read', read + #new)
 return {redis.call('HGET', state, 'epoch'), lost, again, own, new, cursor, info['last-generated-id'], added}
 """)
 
-# KEYS 1 the stream; ARGV 1 group, 2 consumer. What the consumer holds becomes as old as a day, so that the next one
-# who looks takes it; a consumer that holds nothing is removed.
+# KEYS 1 the stream; ARGV 1 group, 2 consumer. Sets the idle time of the consumer's pending entries to a day, so that
+# the next reader claims them; a consumer without pending entries is removed.
 RELEASE = Script("""
 local from, held = '-', 0
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
@@ -91,8 +91,8 @@ if held == 0 then redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])
 return held
 """)
 
-# KEYS 1 the agent's key; ARGV 1 the place in time (digits of fixed width, so that texts compare as numbers), 2 the
-# state, 3 how long it is fresh in ms.
+# KEYS 1 the agent's key; ARGV 1 the moment (fixed-width digits, so that texts compare as numbers), 2 the state, 3 its
+# time to live in ms.
 KEEP_LATEST = Script("""
 local known = redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1)
 if known ~= '' and known > ARGV[1] then return 0 end

@@ -16,7 +16,7 @@ _STATUSES = {"store-missing": NOT_FOUND, "schema-mismatch": REFUSED, "store-unav
 def upgrade(store: str | None, *, json: bool) -> int:
     """Bring the store to the newest schema; 0 if it is there now."""
     try:
-        state = upgraded(store_address(store, os.environ), tell=print_status)
+        state = upgraded(store_address(store, os.environ), report=print_status)
     except SokovanError as error:
         print_error(error, json_too=json)
         return status_of(error)

@@ -23,9 +23,9 @@ def doctor(*, json: Flag = False) -> int:
     json
         Print one JSON document instead of a table.
     """
-    from sokovan.entrypoints.doctor import examine  # noqa: PLC0415  # SQLite, NVML and friends load only here
+    from sokovan.entrypoints.doctor import run_checks  # noqa: PLC0415  # SQLite, NVML and friends load only here
 
-    findings = examine()
+    findings = run_checks()
     if json:
         print_data(as_json([{"name": f.name, "ok": f.ok, "detail": f.detail, "hint": f.hint} for f in findings]))
     else:

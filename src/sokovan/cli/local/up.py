@@ -55,8 +55,8 @@ def up(
             f"--port {port} is not a port", hint="write a number from 1 to 65535, or 0 for any that is free"
         )
     if fake_gpus < 0:
-        raise usage_error(f"--fake-gpus {fake_gpus} is less than nothing", hint="write 0 or more")
-    pretended = _fleet(fake)
+        raise usage_error(f"--fake-gpus {fake_gpus} is negative", hint="write 0 or more")
+    agents = _fleet(fake)
     from sokovan.entrypoints.embedded.data_folder import data_home, server_of  # noqa: PLC0415  # beside its one use
 
     about = server_of(data or data_home(os.environ))
@@ -66,8 +66,8 @@ def up(
         return OK
     from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here
 
-    options = UpOptions(port=port, data=data, pretended=pretended, fake_gpus=fake_gpus, agent=not no_agent, name=name)
-    return run_up(options, say=print_status)
+    options = UpOptions(port=port, data=data, fake_agents=agents, fake_gpus=fake_gpus, agent=not no_agent, name=name)
+    return run_up(options, echo=print_status)
 
 
 def _tell_already_up(url: str, said: Mapping[str, object]) -> None:

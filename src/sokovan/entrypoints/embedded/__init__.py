@@ -1,1 +1,1 @@
-"""The parts of a manager that runs with everything in one process."""
+"""Components of a manager that runs with everything in one process."""

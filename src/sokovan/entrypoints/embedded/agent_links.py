@@ -1,4 +1,4 @@
-"""What agents say on their links, in the words of the manager."""
+"""Admits agents on their links: checks the token and converts Hello frames."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ HEARTBEAT_S = 2.0
 
 
 def admission(registry: AgentRegistry, token: str) -> Callable[[Hello, str], Awaitable[Welcome | HelloRefused]]:
-    """Takes agents in that show `token`, and refuses in words those that it does not."""
+    """A function that admits agents with `token`, and refuses others with a reason."""
     is_token = known_token(token)
 
     async def admit(hello: Hello, given: str) -> Welcome | HelloRefused:
         if not is_token(given):
-            return HelloRefused(code="unauthorized", message="this credential opens nothing here", final=True)
+            return HelloRefused(code="unauthorized", message="the agent token is not valid", final=True)
         try:
             arrival = arrival_of(hello)
         except InvalidInput as error:
@@ -35,13 +35,13 @@ def admission(registry: AgentRegistry, token: str) -> Callable[[Hello, str], Awa
 
 
 def known_token(token: str) -> Callable[[str], bool]:
-    """Whether a credential is `token`; takes as long for any of the same length."""
+    """A constant-time check of a credential against `token`."""
     expected = token.encode()
     return lambda given: hmac.compare_digest(given.encode(), expected)
 
 
 def arrival_of(hello: Hello) -> Arrival:
-    """An agent's first words, checked. Raises InvalidInput."""
+    """Validate a Hello frame. Raises InvalidInput."""
     return Arrival(
         agent_id=AgentId(checked_name(hello.agent_id, what="agent")),
         identity=hello.identity,

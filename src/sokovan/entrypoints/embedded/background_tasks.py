@@ -1,4 +1,4 @@
-"""What is to work as long as the manager does: if it ends before, that is told."""
+"""Background tasks that live as long as the manager; an early end is logged."""
 
 from __future__ import annotations
 
@@ -9,52 +9,53 @@ from typing import Any
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.domain.ids import AgentId
-from sokovan.entrypoints.agent import AgentOptions, agent_of
+from sokovan.entrypoints.agent import AgentOptions, build_agent
 
-# So long does a start wait for the agent of its own machine.
-LINK_S = 5.0
-LOOK_S = 0.02
+# How long a start waits for the local agent to connect.
+LINK_TIMEOUT_S = 5.0
+POLL_S = 0.02
 
 
-def tend(
-    stack: AsyncExitStack, work: Coroutine[Any, Any, None], *, name: str, tell: Callable[[str], None]
+def start_task(
+    stack: AsyncExitStack, work: Coroutine[Any, Any, None], *, name: str, log: Callable[[str], None]
 ) -> asyncio.Task[None]:
-    """Do `work` until the stack is left; an earlier end is told with its reason."""
+    """Run `work` until the stack is closed; an earlier end is logged with its reason."""
 
     def ended(task: asyncio.Task[None]) -> None:
         if not task.cancelled():
-            tell(f"{name} has ended: {task.exception()!r}")
+            log(f"{name} has ended: {task.exception()!r}")
 
     task = asyncio.create_task(work, name=name)
     task.add_done_callback(ended)
-    stack.push_async_callback(_let_go, task)
+    stack.push_async_callback(_cancel, task)
     return task
 
 
-async def tend_agent(
-    options: AgentOptions, stack: AsyncExitStack, *, connected: Callable[[AgentId], bool], tell: Callable[[str], None]
+async def start_agent(
+    options: AgentOptions, stack: AsyncExitStack, *, connected: Callable[[AgentId], bool], log: Callable[[str], None]
 ) -> str:
-    """Run the agent of this machine beside the manager; what there is to say about it.
+    """Run the local agent beside the manager; returns a summary of it.
 
-    Waits a while for its link. Raises JournalInUse, RuntimeFailure, InvalidName.
+    Waits up to LINK_TIMEOUT_S for its link. Raises JournalInUse, RuntimeFailure,
+    InvalidName.
     """
-    heard: list[str] = []
+    logged: list[str] = []
 
     def note(line: str) -> None:
-        heard[:] = [line]
-        tell(line)
+        logged[:] = [line]
+        log(line)
 
-    parts = await agent_of(options, stack.enter_context(ExitStack()), tell=note)
-    running = tend(stack, parts.run(), name="the agent of this machine", tell=note)
-    clock, agent_id = SystemClock(), parts.inventory.agent_id
-    deadline_ms = clock.monotonic_ms() + LINK_S * 1000
+    agent = await build_agent(options, stack.enter_context(ExitStack()), log=note)
+    running = start_task(stack, agent.run(), name="the local agent", log=note)
+    clock, agent_id = SystemClock(), agent.inventory.agent_id
+    deadline_ms = clock.monotonic_ms() + LINK_TIMEOUT_S * 1000
     while not connected(agent_id) and not running.done() and clock.monotonic_ms() < deadline_ms:
-        await clock.sleep(LOOK_S)
+        await clock.sleep(POLL_S)
     if connected(agent_id):
-        return parts.in_words()
-    return f"{parts.in_words()}; NOT LINKED: {heard[-1] if heard else f'no answer within {LINK_S:g} s'}"
+        return agent.summary()
+    return f"{agent.summary()}; NOT LINKED: {logged[-1] if logged else f'no answer within {LINK_TIMEOUT_S:g} s'}"
 
 
-async def _let_go(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What a fresh store needs before anybody can use it: owners, a pool, a first key."""
+"""Bootstraps a new store: default owners, scaling group, queue and the admin key."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ADMIN = "admin"
 
 @dataclass(frozen=True, slots=True)
 class AdminKey:
-    """The token of the first administrator; `fresh` if it was made just now."""
+    """The token of the first administrator; `fresh` if it was just created."""
 
     token: str
     fresh: bool
 
 
 async def bootstrap(store: Store) -> None:
-    """Put the defaults there that are missing; what an administrator changed stays."""
+    """Create missing defaults; existing items are not changed."""
 
     async def work(unit: UnitOfWork) -> None:
         defaults = (
@@ -43,10 +43,10 @@ async def bootstrap(store: Store) -> None:
     await store.run(work)
 
 
-async def admin_key(store: Store, kept: str | None, *, ids: IdSource, pepper: bytes) -> AdminKey:
-    """The key that was kept from an earlier start if it still opens, or a new one."""
-    if kept and await store.read(lambda unit: unit.credentials.find(token_digest(kept, pepper))) is not None:
-        return AdminKey(kept, fresh=False)
+async def admin_key(store: Store, stored: str | None, *, ids: IdSource, pepper: bytes) -> AdminKey:
+    """The stored key of an earlier start if it is still valid, or a new one."""
+    if stored and await store.read(lambda unit: unit.credentials.find(token_digest(stored, pepper))) is not None:
+        return AdminKey(stored, fresh=False)
     access_key = AccessKey(ids.new("AK"))
     token = new_token(access_key)
 

@@ -1,7 +1,7 @@
-"""The manager: store, orchestrator, links of agents, in a thread of its own.
+"""Runs the manager (store, orchestrator, agent links) in its own thread.
 
 A scheduling cycle may take long, and the API must not wait for it; so the manager has
-an event loop of its own, and the API reaches it by crossing over.
+its own event loop, and the API calls it through proxies.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sokovan.entrypoints.embedded.loop_proxy import (
     HintsProxy,
     LoopProxy,
 )
-from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, ManagerRuntime, plant_at_work
+from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, ManagerRuntime, start_manager
 
 STOP_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class ManagerPorts:
-    """What the API needs of the manager, and where agents dial it."""
+    """The manager's ports as proxies for the API, and the port for agent links."""
 
     hints: HintsProxy
     events: EventsProxy
@@ -40,58 +40,58 @@ class ManagerPorts:
 
 
 class ControlPlane:
-    """The manager's thread: started, used by crossing over, stopped."""
+    """The manager's thread: start, use through proxies, stop."""
 
-    def __init__(self, wish: ManagerOptions) -> None:
-        self._wish = wish
+    def __init__(self, options: ManagerOptions) -> None:
+        self._options = options
         self._ready: Future[ManagerPorts] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run, name="manager", daemon=True)
 
     def start(self) -> Future[ManagerPorts]:
-        """Begin; the ports come when the manager works, or the reason why it does not."""
+        """Start the thread; the future gets the ports, or the error of a failed start."""
         self._thread.start()
         return self._ready
 
     def stop(self) -> None:
-        """Let the round that is under way end, and wait for the thread."""
+        """Let the current round end, and wait for the thread."""
         if self._loop is not None and self._stopping is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended already
+            with contextlib.suppress(RuntimeError):  # the loop has ended already
                 self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(STOP_LIMIT_S)
 
     def _run(self) -> None:
         try:
             asyncio.run(self._work())
-        except BaseException as error:  # noqa: BLE001  # whoever waits for the manager hears why it ended
+        except BaseException as error:  # noqa: BLE001  # passed to the caller that waits for the manager
             if self._ready.done():
-                self._wish.tell(f"the manager has ended: {error!r}")
+                self._options.log(f"the manager has ended: {error!r}")
             else:
                 self._ready.set_exception(error)
 
     async def _work(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         async with AsyncExitStack() as stack:
-            plant = await plant_at_work(self._wish, stack)
-            self._ready.set_result(_ports(plant, self._loop))
+            runtime = await start_manager(self._options, stack)
+            self._ready.set_result(_ports(runtime, self._loop))
             await self._stopping.wait()
 
 
-def _ports(plant: ManagerRuntime, loop: asyncio.AbstractEventLoop) -> ManagerPorts:
-    crossing = LoopProxy(loop)
+def _ports(runtime: ManagerRuntime, loop: asyncio.AbstractEventLoop) -> ManagerPorts:
+    proxy = LoopProxy(loop)
 
     def nudge() -> None:
-        # A manager that has ended publishes no more; what was written is written all the same.
+        # A manager that has ended publishes no more events; the write itself is committed.
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(plant.written)
+            loop.call_soon_threadsafe(runtime.written)
 
     return ManagerPorts(
-        hints=HintsProxy(crossing, plant.hints),
-        events=EventsProxy(crossing, plant.events),
-        agents=AgentStatesProxy(crossing, plant.agents),
-        gateway=GatewayProxy(crossing, plant.gateway),
-        link_port=plant.link_port,
-        agent=plant.agent,
+        hints=HintsProxy(proxy, runtime.hints),
+        events=EventsProxy(proxy, runtime.events),
+        agents=AgentStatesProxy(proxy, runtime.agents),
+        gateway=GatewayProxy(proxy, runtime.gateway),
+        link_port=runtime.link_port,
+        agent=runtime.agent,
         nudge=nudge,
     )

@@ -1,4 +1,4 @@
-"""The folder that an embedded server keeps everything in, private to its user."""
+"""The private data folder of an embedded server."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from sokovan.domain.errors import SokovanError
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
-OF_OTHERS = 0o077
-# What only a server leaves in a folder.
+GROUP_AND_OTHERS = 0o077
+# Files that identify the folder of a server.
 STORE, LOCK = "state.db", "up.lock"
-SIGNS = (STORE, LOCK)
+SERVER_FILES = (STORE, LOCK)
 FOLDERS = ("agent", "logs")
 
 
 class DataFolderUnusable(SokovanError):
-    """The data folder cannot be made, read or written."""
+    """The data folder cannot be created, read or written."""
 
     code = "data-folder-unusable"
-    hint = "name a folder of your own with --data, on a disk that has space"
+    hint = "choose a folder that you own with --data, on a disk with free space"
 
 
 class StoreBroken(DataFolderUnusable):
-    """The store in the data folder is no store, or can no longer be read."""
+    """The store in the data folder is not a database, or is corrupt."""
 
     code = "store-broken"
-    hint = "put back a copy of the file; or move it away and begin anew: what it held is lost then"
+    hint = "restore the file from a backup, or move it away and start again, which loses its contents"
 
 
 class AlreadyUp(SokovanError):
-    """A server runs on this data folder already; `about` is what it says of itself."""
+    """A server already uses this data folder; `about` is its address file."""
 
     code = "already-up"
-    hint = "use the server that runs, stop it first, or name another folder with --data"
+    hint = "use the running server, stop it first, or choose another folder with --data"
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self.about = about
-        super().__init__(f"sokovan is up already at {about.get('url', 'an address that it did not leave')}")
+        super().__init__(f"sokovan is up already at {about.get('url', 'an unknown address')}")
 
 
 def data_home(environment: Mapping[str, str]) -> Path:
-    """Where the data of an embedded server lies, if nobody says otherwise."""
+    """The default data folder of an embedded server."""
     folder = Path(environment.get("XDG_DATA_HOME", ""))
-    # A relative path there is to be ignored, says the standard.
+    # The XDG standard requires relative paths to be ignored.
     base = folder if folder.is_absolute() else Path(environment.get("HOME", "/")) / ".local" / "share"
     return base / "sokovan"
 
 
 def server_of(root: Path) -> Mapping[str, Any] | None:
-    """What the server that is up on a folder says of itself; None if none is.
+    """The address file of the server that runs on a folder; None if none runs.
 
-    For who asks before loading a server. The lock is tried only where somebody seems to
-    hold it, since whoever tries a lock holds it for a moment.
+    Cheap enough to call before the server is imported. The lock is tried only if the
+    process seems alive, because a successful try holds the lock for a moment.
     """
     found = _read_about(root)
     if not _is_alive(found.get("pid")):
@@ -96,7 +96,7 @@ class DataFolder:
         return f"sqlite:///{self.root / STORE}"
 
     def secret(self, name: str, size: int = 32) -> str:
-        """A secret of this folder, made when it is first asked for."""
+        """A secret of this folder, created on first use."""
         path = self.root / name
         with contextlib.suppress(FileNotFoundError):
             return path.read_text(encoding="ascii").strip()
@@ -104,13 +104,13 @@ class DataFolder:
         return path.read_text(encoding="ascii").strip()
 
     def read(self, name: str) -> str | None:
-        """What a small file of this folder says; None if it is not there."""
+        """The text of a small file of this folder; None if it does not exist."""
         with contextlib.suppress(FileNotFoundError):
             return (self.root / name).read_text(encoding="utf-8").strip()
         return None
 
     def write_private(self, name: str, text: str) -> None:
-        """Replace a small file whole; nobody else may read it. Raises DataFolderUnusable."""
+        """Replace a small private file atomically. Raises DataFolderUnusable."""
         temporary = self.root / f".{name}.new"
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, PRIVATE_FILE)
@@ -123,10 +123,10 @@ class DataFolder:
             raise DataFolderUnusable(f"{self.root / name}: {error.strerror or error}") from error
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Be the one server of this folder. Raises AlreadyUp, DataFolderUnusable.
+    def locked(self) -> Iterator[None]:
+        """Hold the folder's lock. Raises AlreadyUp, DataFolderUnusable.
 
-        The lock goes with the process, so that a killed server leaves none behind.
+        The kernel releases the lock with the process, so that a killed server leaves none.
         """
         self._require_writable()
         try:
@@ -143,15 +143,15 @@ class DataFolder:
             os.close(handle)
 
     def about(self) -> Mapping[str, Any]:
-        """What the server of this folder last said of itself."""
+        """The address file of the last server of this folder."""
         return _read_about(self.root)
 
     def check_store(self) -> None:
-        """Look whether the store can be read at all. Raises StoreBroken.
+        """Check that the store can be opened. Raises StoreBroken.
 
-        Damage deep inside is not seen here: reading everything takes too long.
+        Does not detect damage inside the file, because reading all of it takes too long.
         """
-        import sqlite3  # noqa: PLC0415  # who only asks for a server has no need of it
+        import sqlite3  # noqa: PLC0415  # not needed by `server_of`
 
         path = self.root / STORE
         if not path.exists():
@@ -160,14 +160,14 @@ class DataFolder:
             with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as store:
                 store.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.DatabaseError as error:
-            raise StoreBroken(f"{path} is broken: {error}") from error
+            raise StoreBroken(f"{path} is corrupt: {error}") from error
 
     def _require_writable(self) -> None:
         for path in (self.root, *(self.root / name for name in (*FOLDERS, STORE, LOCK))):
             if path.exists() and not os.access(path, os.W_OK):
                 raise DataFolderUnusable(
-                    f"{path} cannot be written",
-                    hint=f"give it back to your user (chmod u+w {path}), or name another folder with --data",
+                    f"{path} is not writable",
+                    hint=f"make it writable (chmod u+w {path}), or choose another folder with --data",
                 )
 
 
@@ -192,20 +192,20 @@ def _is_alive(pid: object) -> bool:
 
 
 def _make_private(root: Path) -> None:
-    """Make a folder for its owner alone. Raises DataFolderUnusable, OSError.
+    """Create a folder for its owner only. Raises DataFolderUnusable, OSError.
 
-    One that is there already and open to others may hold more than our files: it is
-    closed only if a server has had it before.
+    An existing folder that others can access may contain other files: its mode is
+    changed only if a server has used it before.
     """
     if not root.is_dir():
         root.mkdir(parents=True, mode=PRIVATE_FOLDER)
         return
     mode = stat.S_IMODE(root.stat().st_mode)
-    if not mode & OF_OTHERS:
+    if not mode & GROUP_AND_OTHERS:
         return
-    if not any((root / name).exists() for name in SIGNS):
+    if not any((root / name).exists() for name in SERVER_FILES):
         raise DataFolderUnusable(
-            f"{root} is open to others (mode {mode:04o}), and no server has used it yet",
-            hint=f"name a folder that is not there yet, or close this one first: chmod 700 {root}",
+            f"{root} is accessible to other users (mode {mode:04o}), and no server has used it yet",
+            hint=f"choose a folder that does not exist yet, or restrict this one first: chmod 700 {root}",
         )
     root.chmod(PRIVATE_FOLDER)

@@ -1,4 +1,4 @@
-"""Takes committed events from the outbox to the bus."""
+"""Publishes committed events from the outbox to the bus."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ BATCHES = 200
 
 
 class Publisher:
-    """A coordinator without a lease: publishing twice does no harm."""
+    """A coordinator without a lease, because publishing twice is harmless."""
 
     def __init__(self, outbox: Outbox, events: EventBus) -> None:
         self._outbox, self._events = outbox, events
 
     def tasks(self) -> Sequence[TaskSpec]:
-        """Soon after a commit, and every second in case nobody said so."""
+        """Runs soon after a commit, and every second in case a hint was lost."""
         return (TaskSpec("events", self.publish, hints=(EVENTS_HINT,), apart_s=0.005, long_cycle_s=1.0),)
 
     async def publish(self) -> bool:
-        """Publish what waits; whether there may be more."""
+        """Publish pending events; returns whether there may be more."""
         return await self._outbox.publish_pending(self._events.publish, limit=BATCHES) >= BATCHES
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing; there are no resources."""

@@ -1,8 +1,8 @@
-"""Garbage collection that keeps its pauses apart.
+"""Garbage collection with full collections at fixed intervals.
 
-Python looks through every object when their number has grown by a quarter. With
-ten thousand sessions that stops the process for a fifth of a second, and a crowd of
-submissions brought it on every other second. Here the long look comes by the clock.
+Python runs a full collection when the number of objects has grown by a quarter. With
+ten thousand sessions that stops the process for 0.2 s, and a burst of submissions
+triggered it every other second. Here full collections run on a timer.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from contextlib import contextmanager
 
 from sokovan.ports.environment import Clock
 
-# Young objects are looked at as often as is cheap; so seldom do the oldest come by themselves that the clock is first.
+# Young generations are collected as often as is cheap; the threshold of the oldest is never reached before the timer.
 YOUNG, MIDDLE, OLDEST = 10_000, 20, 1_000_000
 EVERY_S = 60.0
-# The pauses take this part of the time at most, however long each of them becomes.
+# Upper bound on the share of time spent in full collections.
 SHARE = 0.005
 
 
 @contextmanager
-def seldom_collected() -> Iterator[None]:
-    """Leave the oldest objects to `collect_by_the_clock`, as long as this lasts.
+def deferred_gc() -> Iterator[None]:
+    """Leave full collections to `collect_periodically` inside the block.
 
-    What is there already, modules for the most part, is not looked at any more.
+    Existing objects, mostly modules, are frozen and no longer scanned.
     """
     before = gc.get_threshold()
     gc.collect()
@@ -37,8 +37,8 @@ def seldom_collected() -> Iterator[None]:
         gc.unfreeze()
 
 
-async def collect_by_the_clock(clock: Clock, *, collect: Callable[[], object] = gc.collect) -> None:
-    """Look through all objects now and then, until cancelled."""
+async def collect_periodically(clock: Clock, *, collect: Callable[[], object] = gc.collect) -> None:
+    """Run full collections at intervals, until cancelled."""
     pause_s = EVERY_S
     while True:
         await clock.sleep(pause_s)

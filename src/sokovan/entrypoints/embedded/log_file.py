@@ -1,4 +1,4 @@
-"""What the server has to say to people who look for a reason; it stays small."""
+"""The server's log file, rotated by size."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from pathlib import Path
 SIZE_MAX = 5 << 20
 FILES_KEPT = 3
 LINE_MAX = 4_000
-STORY_MAX = 16_000
+TRACEBACK_MAX = 16_000
 
 
 @contextmanager
 def log_to(path: Path) -> Iterator[Callable[[str], None]]:
-    """A way to write lines to `path`, from any thread; old ones make room for new.
+    """A function that logs a line to `path`, from any thread; the file is rotated.
 
-    While it is open, warnings and failures that libraries and the API log go there too:
-    a log that nobody takes would end up in the terminal.
+    Warnings and errors of libraries and the API are written there too, because without a
+    handler they would appear in the terminal.
     """
     handler = RotatingFileHandler(path, maxBytes=SIZE_MAX, backupCount=FILES_KEPT, encoding="utf-8", delay=True)
     handler.setFormatter(_OneLine("%(asctime)s %(message)s"))
     handler.setLevel(logging.WARNING)
 
-    def tell(line: str) -> None:
+    def log(line: str) -> None:
         record = logging.LogRecord("sokovan", logging.INFO, "", 0, one_line(line), None, None)
         handler.handle(record)
 
-    everybody = logging.getLogger()
-    everybody.addHandler(handler)
+    root_logger = logging.getLogger()
+    root_logger.addHandler(handler)
     try:
-        yield tell
+        yield log
     finally:
-        everybody.removeHandler(handler)
+        root_logger.removeHandler(handler)
         handler.close()
 
 
 class _OneLine(logging.Formatter):
-    """A record in one line, with the whole story of a failure in it."""
+    """Formats a record, including its traceback, as one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return one_line(super().format(record), limit=STORY_MAX)
+        return one_line(super().format(record), limit=TRACEBACK_MAX)
 
 
 def one_line(text: str, *, limit: int = LINE_MAX) -> str:
-    r"""A text that cannot pretend to be two lines, nor move a terminal's cursor.
+    r"""Escape control characters, so that a text stays one line and cannot control a terminal.
 
     >>> one_line("a" + chr(10) + "b" + chr(27))
     'a\\nb\\x1b'

@@ -1,7 +1,7 @@
-"""Ports of another thread's event loop, as if they were here.
+"""Proxies for ports that live in another thread's event loop.
 
-The manager has an event loop of its own, so that a long scheduling cycle never makes
-the API wait. What the API needs of it is called over there, and waited for here.
+The manager has its own event loop, so that a long scheduling cycle never blocks the
+API. The API calls its ports through these proxies and awaits the results.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ R = TypeVar("R")
 
 
 class ManagerGone(BusUnavailable):
-    """The other event loop has ended; nobody there will answer any more."""
+    """The manager's event loop has ended, so that its ports no longer answer."""
 
     code = "manager-gone"
-    hint = "look into the log of the server for the reason, and start it again; what was stored is safe"
+    hint = "see the server's log for the reason, and start it again; stored data is safe"
 
 
 class LoopProxy:
-    """The way into another event loop."""
+    """Calls coroutines in another thread's event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._begun: set[asyncio.Future[None]] = set()
+        self._tasks: set[asyncio.Future[None]] = set()
 
     async def call(self, work: Callable[[], Awaitable[R]]) -> R:
-        """Do `work` over there and wait for it; who gives up here, ends it there.
+        """Run `work` in the other loop and wait for it; cancellation is forwarded.
 
         Raises ManagerGone.
         """
@@ -45,21 +45,21 @@ class LoopProxy:
         async def done() -> R:
             return await work()
 
-        begun = done()
+        coroutine = done()
         try:
-            answer = asyncio.run_coroutine_threadsafe(begun, self._loop)
+            answer = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError as error:  # the loop is closed
-            begun.close()
+            coroutine.close()
             raise ManagerGone("the manager has ended") from error
         return await asyncio.wrap_future(answer)
 
-    def tell(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Have `work` done over there, and do not wait for it. Raises ManagerGone."""
+    def post(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run `work` in the other loop without waiting. Raises ManagerGone."""
 
         def begin() -> None:
             task = asyncio.ensure_future(work())
-            self._begun.add(task)
-            task.add_done_callback(self._begun.discard)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
         try:
             self._loop.call_soon_threadsafe(begin)
@@ -68,128 +68,128 @@ class LoopProxy:
 
 
 class HintsProxy:
-    """The Hints port of another loop."""
+    """Proxy of the Hints port."""
 
-    def __init__(self, crossing: LoopProxy, hints: Hints) -> None:
-        self._crossing, self._hints = crossing, hints
-        self._on_their_way: set[str] = set()
+    def __init__(self, proxy: LoopProxy, hints: Hints) -> None:
+        self._proxy, self._hints = proxy, hints
+        self._posted: set[str] = set()
 
     async def set(self, name: str) -> None:
-        """See the port. Nobody waits for it; one that has not arrived yet is enough."""
-        if name in self._on_their_way:
+        """See the port. Does not wait; a hint that is already posted is not posted again."""
+        if name in self._posted:
             return
-        self._on_their_way.add(name)
+        self._posted.add(name)
         try:
-            self._crossing.tell(lambda: self._arrived(name))
+            self._proxy.post(lambda: self._deliver(name))
         except ManagerGone:
-            self._on_their_way.discard(name)
+            self._posted.discard(name)
             raise
 
-    async def _arrived(self, name: str) -> None:
-        # Before it is set: whoever comes from now on says it again.
-        self._on_their_way.discard(name)
+    async def _deliver(self, name: str) -> None:
+        # Before it is set, so that a later `set` posts it again.
+        self._posted.discard(name)
         await self._hints.set(name)
 
     async def take(self, name: str) -> bool:
         """See the port."""
-        return await self._crossing.call(lambda: self._hints.take(name))
+        return await self._proxy.call(lambda: self._hints.take(name))
 
     async def wait(self, names: Collection[str], *, timeout_s: float) -> bool:
         """See the port."""
-        return await self._crossing.call(lambda: self._hints.wait(names, timeout_s=timeout_s))
+        return await self._proxy.call(lambda: self._hints.wait(names, timeout_s=timeout_s))
 
     async def close(self) -> None:
-        """See the port. The other side closes what is its own."""
+        """Do nothing; the manager closes the port."""
 
 
 class SubscriptionProxy:
-    """A subscription of another loop."""
+    """Proxy of a subscription."""
 
-    def __init__(self, crossing: LoopProxy, subscription: Subscription) -> None:
-        self._crossing, self._subscription = crossing, subscription
+    def __init__(self, proxy: LoopProxy, subscription: Subscription) -> None:
+        self._proxy, self._subscription = proxy, subscription
 
     async def receive(self, *, limit: int, wait_s: float) -> Delivery:
         """See the port."""
-        return await self._crossing.call(lambda: self._subscription.receive(limit=limit, wait_s=wait_s))
+        return await self._proxy.call(lambda: self._subscription.receive(limit=limit, wait_s=wait_s))
 
     async def acknowledge(self, delivery: Delivery) -> None:
         """See the port."""
-        await self._crossing.call(lambda: self._subscription.acknowledge(delivery))
+        await self._proxy.call(lambda: self._subscription.acknowledge(delivery))
 
     async def close(self) -> None:
         """See the port."""
-        await self._crossing.call(self._subscription.close)
+        await self._proxy.call(self._subscription.close)
 
 
 class EventsProxy:
-    """The EventBus port of another loop."""
+    """Proxy of the EventBus port."""
 
-    def __init__(self, crossing: LoopProxy, events: EventBus) -> None:
-        self._crossing, self._events = crossing, events
+    def __init__(self, proxy: LoopProxy, events: EventBus) -> None:
+        self._proxy, self._events = proxy, events
 
     async def publish(self, events: Sequence[Event]) -> None:
         """See the port."""
-        await self._crossing.call(lambda: self._events.publish(events))
+        await self._proxy.call(lambda: self._events.publish(events))
 
     async def subscribe(self, *, group: str, consumer: str) -> Subscription:
         """See the port."""
-        found = await self._crossing.call(lambda: self._events.subscribe(group=group, consumer=consumer))
-        return SubscriptionProxy(self._crossing, found)
+        found = await self._proxy.call(lambda: self._events.subscribe(group=group, consumer=consumer))
+        return SubscriptionProxy(self._proxy, found)
 
     async def close(self) -> None:
-        """See the port. The other side closes what is its own."""
+        """Do nothing; the manager closes the port."""
 
 
 class AgentStatesProxy:
-    """The AgentStateCache port of another loop."""
+    """Proxy of the AgentStateCache port."""
 
-    def __init__(self, crossing: LoopProxy, states: AgentStateCache) -> None:
-        self._crossing, self._states = crossing, states
+    def __init__(self, proxy: LoopProxy, states: AgentStateCache) -> None:
+        self._proxy, self._states = proxy, states
 
     async def put(self, state: AgentState, *, ttl_s: float) -> bool:
         """See the port."""
-        return await self._crossing.call(lambda: self._states.put(state, ttl_s=ttl_s))
+        return await self._proxy.call(lambda: self._states.put(state, ttl_s=ttl_s))
 
     async def get(self, agent_id: AgentId) -> AgentState | None:
         """See the port."""
-        return await self._crossing.call(lambda: self._states.get(agent_id))
+        return await self._proxy.call(lambda: self._states.get(agent_id))
 
     async def fresh(self) -> Mapping[AgentId, AgentState]:
         """See the port."""
-        return await self._crossing.call(self._states.fresh)
+        return await self._proxy.call(self._states.fresh)
 
     async def drop(self, agent_id: AgentId) -> None:
         """See the port."""
-        await self._crossing.call(lambda: self._states.drop(agent_id))
+        await self._proxy.call(lambda: self._states.drop(agent_id))
 
     async def close(self) -> None:
-        """See the port. The other side closes what is its own."""
+        """Do nothing; the manager closes the port."""
 
 
 class ExecutionProxy:
-    """An execution of another loop."""
+    """Proxy of a command execution."""
 
-    def __init__(self, crossing: LoopProxy, execution: Callable[[], KernelExecution]) -> None:
-        self._crossing, self._make = crossing, execution
+    def __init__(self, proxy: LoopProxy, execution: Callable[[], KernelExecution]) -> None:
+        self._proxy, self._make = proxy, execution
         self._execution: KernelExecution | None = None
 
     async def __aenter__(self) -> Self:
         """See the port."""
         self._execution = self._make()
-        await self._crossing.call(self._execution.__aenter__)
+        await self._proxy.call(self._execution.__aenter__)
         return self
 
     async def __aexit__(self, *details: object) -> None:
         """See the port."""
-        await self._crossing.call(lambda: self._entered.__aexit__(*details))
+        await self._proxy.call(lambda: self._entered.__aexit__(*details))
 
     async def write(self, data: bytes) -> None:
         """See the port."""
-        await self._crossing.call(lambda: self._entered.write(data))
+        await self._proxy.call(lambda: self._entered.write(data))
 
     async def resize(self, *, rows: int, columns: int) -> None:
         """See the port."""
-        await self._crossing.call(lambda: self._entered.resize(rows=rows, columns=columns))
+        await self._proxy.call(lambda: self._entered.resize(rows=rows, columns=columns))
 
     async def output(self) -> AsyncIterator[bytes]:
         """See the port."""
@@ -198,12 +198,12 @@ class ExecutionProxy:
         async def next_piece() -> bytes | None:
             return await anext(pieces, None)
 
-        while (piece := await self._crossing.call(next_piece)) is not None:
+        while (piece := await self._proxy.call(next_piece)) is not None:
             yield piece
 
     async def wait(self) -> int:
         """See the port."""
-        return await self._crossing.call(self._entered.wait)
+        return await self._proxy.call(self._entered.wait)
 
     @property
     def _entered(self) -> KernelExecution:
@@ -213,36 +213,36 @@ class ExecutionProxy:
 
 
 class GatewayProxy:
-    """The AgentGateway port of another loop."""
+    """Proxy of the AgentGateway port."""
 
-    def __init__(self, crossing: LoopProxy, gateway: AgentGateway) -> None:
-        self._crossing, self._gateway = crossing, gateway
+    def __init__(self, proxy: LoopProxy, gateway: AgentGateway) -> None:
+        self._proxy, self._gateway = proxy, gateway
 
     async def prepare_image(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport:
         """See the port."""
-        return await self._crossing.call(lambda: self._gateway.prepare_image(agent_id, incarnation, image))
+        return await self._proxy.call(lambda: self._gateway.prepare_image(agent_id, incarnation, image))
 
     async def create_kernel(self, agent_id: AgentId, incarnation: int, launch: CreateKernel) -> None:
         """See the port."""
-        await self._crossing.call(lambda: self._gateway.create_kernel(agent_id, incarnation, launch))
+        await self._proxy.call(lambda: self._gateway.create_kernel(agent_id, incarnation, launch))
 
     async def stop_kernel(
         self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int, *, grace_s: float
     ) -> GoneProof:
         """See the port."""
-        return await self._crossing.call(
+        return await self._proxy.call(
             lambda: self._gateway.stop_kernel(agent_id, incarnation, kernel_id, attempt, grace_s=grace_s)
         )
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
         """See the port."""
-        await self._crossing.call(lambda: self._gateway.forget_kernel(agent_id, incarnation, kernel_id, attempt))
+        await self._proxy.call(lambda: self._gateway.forget_kernel(agent_id, incarnation, kernel_id, attempt))
 
     async def read_log(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, *, offset: int, limit: int
     ) -> LogPart:
         """See the port."""
-        return await self._crossing.call(
+        return await self._proxy.call(
             lambda: self._gateway.read_log(agent_id, kernel_id, attempt, offset=offset, limit=limit)
         )
 
@@ -251,9 +251,9 @@ class GatewayProxy:
     ) -> KernelExecution:
         """See the port."""
         return ExecutionProxy(
-            self._crossing, lambda: self._gateway.execute(agent_id, kernel_id, attempt, command, terminal=terminal)
+            self._proxy, lambda: self._gateway.execute(agent_id, kernel_id, attempt, command, terminal=terminal)
         )
 
     def connected(self, agent_id: AgentId) -> bool:
-        """See the port. Reads a dictionary, which needs no crossing."""
+        """See the port. Reads a dictionary, which is safe from any thread."""
         return self._gateway.connected(agent_id)

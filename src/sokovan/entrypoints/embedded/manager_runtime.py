@@ -1,4 +1,4 @@
-"""Everything that works in the manager's event loop, put together."""
+"""Builds and starts all components of the manager's event loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sokovan.agent.fake.shape import FleetShape
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.allocators import allocator_named
 from sokovan.entrypoints.embedded.agent_links import admission, known_token
-from sokovan.entrypoints.embedded.background_tasks import tend, tend_agent
+from sokovan.entrypoints.embedded.background_tasks import start_agent, start_task
 from sokovan.entrypoints.embedded.event_publisher import EVENTS_HINT, Publisher
 from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, lose_leftovers
 from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
@@ -48,10 +48,10 @@ from sokovan.scheduling.snapshot import SystemSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerOptions:
-    """What the manager is to be made of.
+    """Options of the manager.
 
-    `agent` is the agent of this machine, without an address yet; `pretended` are agents
-    that only act as if.
+    `agent` gives the options of the local agent for an address to connect to;
+    `fake_agents` is the shape of the simulated fleet.
     """
 
     database: DatabaseSettings
@@ -60,15 +60,15 @@ class ManagerOptions:
     link_port: int
     link_tries: int = 50
     telemetry: Telemetry
-    tell: Callable[[str], None]
+    log: Callable[[str], None]
     agent: Callable[[str], AgentOptions] | None = None
-    pretended: FleetShape | None = None
+    fake_agents: FleetShape | None = None
     pace: Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerRuntime:
-    """The manager at work."""
+    """The running manager."""
 
     hints: InProcessHints
     events: InProcessEventBus
@@ -79,24 +79,24 @@ class ManagerRuntime:
     written: Callable[[], None]
 
 
-async def plant_at_work(wish: ManagerOptions, stack: AsyncExitStack) -> ManagerRuntime:
-    """Put the manager together and start it; `stack` takes it down again."""
+async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> ManagerRuntime:
+    """Build and start the manager; closing `stack` stops it."""
     clock = SystemClock()
     ids = SortableIds(clock)
-    database = Database(wish.database, clock=clock)
+    database = Database(options.database, clock=clock)
     stack.push_async_callback(database.close)
     store = SqlStore(database, ids=ids)
     hints, events, states = InProcessHints(clock), InProcessEventBus(clock), InProcessAgentStates(clock)
-    written = _teller(hints)
-    telling = NotifyingStore(store, written)
-    await lose_leftovers(telling, wish.pretended)
-    registry = AgentRegistry(telling, states, hints=hints, clock=clock)
-    linked = LinkedAgents(clock, admit=admission(registry, wish.agent_token), heard=registry.heard, tell=wish.tell)
-    enrolment = FakeEnrolment(registry, telling, wish.pretended) if wish.pretended else None
-    gateway = _with_pretended(wish, stack, linked, enrolment)
-    listener = await _listen(wish, stack, linked)
+    written = _event_hint(hints)
+    notifying = NotifyingStore(store, written)
+    await lose_leftovers(notifying, options.fake_agents)
+    registry = AgentRegistry(notifying, states, hints=hints, clock=clock)
+    linked = LinkedAgents(clock, admit=admission(registry, options.agent_token), heard=registry.heard, tell=options.log)
+    enrolment = FakeEnrolment(registry, notifying, options.fake_agents) if options.fake_agents else None
+    gateway = _gateway(options, stack, linked, enrolment)
+    listener = await _listen(options, stack, linked)
     parts = Dependencies(
-        store=telling,
+        store=notifying,
         leases=SqlLeases(store),
         hints=hints,
         snapshots=SqlSnapshots(store),
@@ -105,15 +105,15 @@ async def plant_at_work(wish: ManagerOptions, stack: AsyncExitStack) -> ManagerR
         gateway=gateway,
         clock=clock,
         ids=ids,
-        telemetry=wish.telemetry,
+        telemetry=options.telemetry,
         images=registry.images,
-        decide=partial(decide_aside, installed_plugins()),
-        failed=lambda name, error: wish.tell(f"handler {name}: {error!r}"),
+        decide=partial(decide_in_thread, installed_plugins()),
+        failed=lambda name, error: options.log(f"handler {name}: {error!r}"),
     )
-    coordinator = ScheduleCoordinator(parts, holder=ids.new("manager"), pace=wish.pace)
-    coordinators = (coordinator, Publisher(store.outbox, events), StoreAuditor(store, wish.telemetry, wish.tell))
-    await _start_orchestrator(wish, stack, coordinators, clock=clock, hints=hints)
-    agent = await _start_agent(wish, stack, linked, listener.port)
+    coordinator = ScheduleCoordinator(parts, holder=ids.new("manager"), pace=options.pace)
+    coordinators = (coordinator, Publisher(store.outbox, events), StoreAuditor(store, options.telemetry, options.log))
+    await _start_orchestrator(options, stack, coordinators, clock=clock, hints=hints)
+    agent = await _start_agent(options, stack, linked, listener.port)
     return ManagerRuntime(
         hints=hints,
         events=events,
@@ -125,37 +125,37 @@ async def plant_at_work(wish: ManagerOptions, stack: AsyncExitStack) -> ManagerR
     )
 
 
-async def decide_aside(
+async def decide_in_thread(
     registry: PluginRegistry, snapshot: SystemSnapshot, profile: SchedulingProfile
 ) -> SchedulingPlan:
-    """Decide with every plugin that is installed, in a thread beside the event loop."""
+    """Run the scheduling core in a thread, with the plugins of `registry`."""
     return await asyncio.to_thread(schedule, snapshot, profile, registry)
 
 
-async def _listen(wish: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents) -> LinkListener:
-    """Open the door for agents at the wished port, or at the next one. Raises OSError."""
-    door = partial(serve_links, linked, host=wish.link_host, known=known_token(wish.agent_token))
-    for port in range(wish.link_port, wish.link_port + wish.link_tries - 1 if wish.link_port else 0):
+async def _listen(options: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents) -> LinkListener:
+    """Listen for agents on the configured port, or on the next free one. Raises OSError."""
+    serve = partial(serve_links, linked, host=options.link_host, known=known_token(options.agent_token))
+    for port in range(options.link_port, options.link_port + options.link_tries - 1 if options.link_port else 0):
         with contextlib.suppress(OSError):
-            return await stack.enter_async_context(door(port=port))
-    last = wish.link_port + wish.link_tries - 1 if wish.link_port else 0
-    return await stack.enter_async_context(door(port=last))
+            return await stack.enter_async_context(serve(port=port))
+    last = options.link_port + options.link_tries - 1 if options.link_port else 0
+    return await stack.enter_async_context(serve(port=last))
 
 
-def _teller(hints: InProcessHints) -> Callable[[], None]:
-    """A word after every commit, for whoever publishes events."""
-    under_way: set[asyncio.Task[None]] = set()
+def _event_hint(hints: InProcessHints) -> Callable[[], None]:
+    """A function to call after each commit, which sets the hint for the publisher."""
+    tasks: set[asyncio.Task[None]] = set()
 
     def written() -> None:
         task = asyncio.ensure_future(hints.set(EVENTS_HINT))
-        under_way.add(task)
-        task.add_done_callback(under_way.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     return written
 
 
 async def _start_orchestrator(
-    wish: ManagerOptions,
+    options: ManagerOptions,
     stack: AsyncExitStack,
     coordinators: tuple[Coordinator, ...],
     *,
@@ -163,28 +163,28 @@ async def _start_orchestrator(
     hints: InProcessHints,
 ) -> None:
     def failed(failure: TaskFailure) -> None:
-        wish.telemetry.count("task_failures_total", task=failure.task)
-        wish.tell(f"task {failure.task}, {failure.in_a_row} in a row: {failure.error!r}")
+        options.telemetry.count("task_failures_total", task=failure.task)
+        options.log(f"task {failure.task}, {failure.in_a_row} in a row: {failure.error!r}")
 
     orchestrator = SokovanOrchestrator(coordinators, clock=clock, hints=hints, failed=failed)
     await orchestrator.start()
     stack.push_async_callback(orchestrator.stop)
 
 
-def _with_pretended(
-    wish: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents, enrolment: FakeEnrolment | None
+def _gateway(
+    options: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents, enrolment: FakeEnrolment | None
 ) -> AgentGateway:
-    """The way to agents, with the pretended ones beside the real ones."""
+    """The gateway to agents, including the fake ones."""
     if enrolment is None:
         return linked
     fleet = enrolment.fleet(SystemClock())
-    tend(stack, fleet.run(), name="the pretended fleet", tell=wish.tell)
+    start_task(stack, fleet.run(), name="the fake agents", log=options.log)
     return GatewaySwitch(linked, fleet)
 
 
-async def _start_agent(wish: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents, port: int) -> str:
-    """Run the agent of this machine, if there is to be one; what there is to say about it."""
-    if wish.agent is None:
+async def _start_agent(options: ManagerOptions, stack: AsyncExitStack, linked: LinkedAgents, port: int) -> str:
+    """Start the local agent if configured; returns a summary of it."""
+    if options.agent is None:
         return ""
-    options = wish.agent(f"ws://{wish.link_host}:{port}")
-    return await tend_agent(options, stack, connected=linked.connected, tell=wish.tell)
+    agent = options.agent(f"ws://{options.link_host}:{port}")
+    return await start_agent(agent, stack, connected=linked.connected, log=options.log)

@@ -1,4 +1,4 @@
-"""A store that lets it be known when something was written to it."""
+"""Wraps a store and calls back after each write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 class NotifyingStore:
-    """The Store port, with a word after every commit: events may wait in the outbox."""
+    """The Store port, with a callback after each commit: the outbox may have events."""
 
     def __init__(self, store: Store, written: Callable[[], None]) -> None:
         self._store, self._written = store, written
@@ -22,7 +22,7 @@ class NotifyingStore:
         try:
             return await self._store.run(work, fence=fence)
         finally:
-            # Also where it failed: the commit may have happened without our hearing of it.
+            # Also after a failure: the commit may have happened although its response was lost.
             self._written()
 
     async def run_batched(self, work: BatchedWork[T, R], item: T) -> R:

@@ -1,4 +1,4 @@
-"""Checks the laws of the store while the server runs, and tells what it finds."""
+"""Checks the invariants of the store while the server runs, and logs violations."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ EVERY_S = 300.0
 
 
 class StoreAuditor:
-    """A coordinator without a lease: looking twice does no harm."""
+    """A coordinator without a lease, because checking twice is harmless."""
 
-    def __init__(self, store: SqlStore, telemetry: Telemetry, tell: Callable[[str], None]) -> None:
-        self._store, self._telemetry, self._tell = store, telemetry, tell
+    def __init__(self, store: SqlStore, telemetry: Telemetry, log: Callable[[str], None]) -> None:
+        self._store, self._telemetry, self._log = store, telemetry, log
 
     def tasks(self) -> Sequence[TaskSpec]:
-        """Now and then; the work is the database's, in one reading transaction."""
-        return (TaskSpec("audit", self.look, long_cycle_s=EVERY_S),)
+        """Runs at intervals, in one read transaction."""
+        return (TaskSpec("audit", self.check, long_cycle_s=EVERY_S),)
 
-    async def look(self) -> bool:
-        """Check every law; there is never more to do at once."""
+    async def check(self) -> bool:
+        """Check all invariants; returns False, because there is never more to do at once."""
         for finding in await audit(self._store):
             self._telemetry.gauge("invariant_violations", finding.count, invariant=finding.invariant.id)
             if not finding.holds:
-                self._tell(f"law {finding.invariant.id} is broken; see: sokovan audit --only {finding.invariant.id}")
+                self._log(
+                    f"invariant {finding.invariant.id} is violated; see: sokovan audit --only {finding.invariant.id}"
+                )
         return False
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing; there are no resources."""

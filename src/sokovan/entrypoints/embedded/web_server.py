@@ -1,4 +1,4 @@
-"""The API on a socket of its own choice, until it is told to stop."""
+"""Serves the API with uvicorn on a bound socket."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from sokovan.domain.errors import SokovanError
 
-# How many ports after the wished one are tried.
+# Number of consecutive ports to try.
 PORTS_TRIED = 50
 STREAMS_END_S = 2
 
 
 class NoFreePort(SokovanError):
-    """Neither the wished port nor one of those after it is free."""
+    """Neither the requested port nor the ones after it are free."""
 
     code = "no-free-port"
-    hint = "name a free one with --port"
+    hint = "choose a free port with --port"
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A listening socket on the wished port, or on the next one that is free.
+    """A listening socket on the requested port, or on the next free one.
 
-    Port 0 takes any. Raises NoFreePort.
+    Port 0 means any. Raises NoFreePort.
     """
-    wished = (0,) if port == 0 else range(port, min(port + PORTS_TRIED, 65_536))
-    for candidate in wished:
+    ports = (0,) if port == 0 else range(port, min(port + PORTS_TRIED, 65_536))
+    for candidate in ports:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # Said in full: asyncio lets small answers go at once only on sockets that say they are TCP, and otherwise each
-        # one that is written in two parts waits 40 ms for the client's acknowledgement of the first.
+        # The protocol is explicit: asyncio sets TCP_NODELAY only on sockets with IPPROTO_TCP, and without it a response
+        # that is written in two parts waits 40 ms for the client's acknowledgement of the first.
         found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        # A server that was stopped a moment ago leaves connections behind that must not keep its port from us.
+        # Connections of a server that was just stopped must not block the port.
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((host, candidate))
@@ -53,26 +53,26 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, with signals left to whoever runs it."""
+    """uvicorn without signal handlers; the caller handles signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave them alone."""
+        """Install no handlers."""
         yield
 
 
 class _Sockets(WebSocketsSansIOProtocol):
-    """uvicorn's WebSockets, which know that an answer in place of a socket is an end too."""
+    """uvicorn's WebSockets, with an HTTP response to the handshake counted as its end."""
 
     async def send(self, message: Any) -> None:
-        """Send it; without this, a socket that was refused is logged as one that was forgotten."""
+        """Send a message; without this, uvicorn logs a refused handshake as incomplete."""
         await super().send(message)
         self.handshake_complete = self.handshake_complete or self.close_sent
 
 
 @contextlib.asynccontextmanager
 async def served(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
-    """Serve the app for as long as the context is open; streams are ended with it."""
+    """Serve the app while the context is open; then end its streams."""
     config = uvicorn.Config(
         app,
         log_config=None,

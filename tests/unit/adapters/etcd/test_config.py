@@ -35,14 +35,14 @@ async def put(link: EtcdConnection, key: str, value: str) -> None:
     async def question(store: Any) -> Any:
         return await store.put(key, value)
 
-    await link.ask(question, doing="write to")
+    await link.call(question, doing="write to")
 
 
 async def keys(link: EtcdConnection) -> dict[str, str]:
     async def question(store: Any) -> Any:
         return await store.get(PREFIX, range_end=PREFIX[:-1] + "0")
 
-    answer = await link.ask(question, doing="read")
+    answer = await link.call(question, doing="read")
     return {pair.key.decode(): pair.value.decode() for pair in answer.kvs}
 
 
@@ -189,7 +189,7 @@ async def test_a_write_that_nobody_answers_says_that_its_outcome_is_not_known(
         raise TimeoutError
 
     monkeypatch.setattr(store, "_transaction", losing)
-    with pytest.raises(ConfigUnavailable, match="whether the change was made is not known"):
+    with pytest.raises(ConfigUnavailable, match="the outcome of the change is unknown"):
         await store.write({"a": 1}, expected=tree.revision)
     await store.close()
 
@@ -204,6 +204,6 @@ async def test_a_section_larger_than_the_server_takes_is_refused_in_its_words(st
 
 async def test_a_store_that_was_closed_says_so(store: EtcdConfig) -> None:
     await store.close()
-    with pytest.raises(ConfigUnavailable, match="was closed"):
+    with pytest.raises(ConfigUnavailable, match="is closed"):
         await store.read()
     assert [state async for state in store.watch()] == []

@@ -40,15 +40,15 @@ async def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
     port = free_port()
     link = EtcdConnection(EtcdAccess((f"127.0.0.1:{port}",)))
     with pytest.raises(ConfigUnavailable, match=f"cannot read etcd at 127.0.0.1:{port}: .*refused"):
-        await link.ask(get, doing="read")
+        await link.call(get, doing="read")
     await link.close()
 
 
-@pytest.mark.parametrize("call", ["ask", "insist"])
+@pytest.mark.parametrize("call", ["call", "call_with_retry"])
 async def test_a_server_that_never_answers_is_given_up_at_the_deadline(silent_port: int, call: str) -> None:
     link = EtcdConnection(EtcdAccess((f"127.0.0.1:{silent_port}",), deadline_s=0.3))
     async with asyncio.timeout(20):
-        with pytest.raises(ConfigUnavailable, match="no answer in time"):
+        with pytest.raises(ConfigUnavailable, match="no response in time"):
             await getattr(link, call)(get, doing="read")
     await link.close()
 
@@ -59,7 +59,7 @@ async def test_a_host_that_has_no_address_is_unavailable(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(connection, "_resolved", nowhere)
     with pytest.raises(ConfigUnavailable, match="Name or service not known"):
-        await EtcdConnection(EtcdAccess(("nowhere.invalid",))).ask(get, doing="read")
+        await EtcdConnection(EtcdAccess(("nowhere.invalid",))).call(get, doing="read")
 
 
 async def test_after_a_failure_the_name_is_looked_up_again(etcd_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +72,8 @@ async def test_after_a_failure_the_name_is_looked_up_again(etcd_url: str, monkey
     monkeypatch.setattr(connection, "_resolved", moving)
     link = EtcdConnection(EtcdAccess(("moves.example",)))
     with pytest.raises(ConfigUnavailable):
-        await link.ask(get, doing="read")
-    assert (await link.ask(get, doing="read")).header.revision >= 1
+        await link.call(get, doing="read")
+    assert (await link.call(get, doing="read")).header.revision >= 1
     assert answers == []
     await link.close()
 
@@ -81,7 +81,7 @@ async def test_after_a_failure_the_name_is_looked_up_again(etcd_url: str, monkey
 async def test_names_are_resolved_because_the_library_takes_addresses_only(etcd_url: str) -> None:
     _, port = EtcdAccess((etcd_url,)).hosts()[0]
     link = EtcdConnection(EtcdAccess((f"http://localhost:{port}",)))
-    assert (await link.ask(get, doing="read")).header.revision >= 1
+    assert (await link.call(get, doing="read")).header.revision >= 1
     await link.close()
 
 
@@ -95,7 +95,7 @@ async def test_a_refusal_of_the_server_is_not_tried_again(etcd_url: str) -> None
 
     link = EtcdConnection(EtcdAccess((etcd_url,)))
     with pytest.raises(ConfigUnavailable, match="future revision"):
-        await link.insist(too_old, doing="read")
+        await link.call_with_retry(too_old, doing="read")
     assert calls == 1
     await link.close()
 
@@ -111,14 +111,14 @@ async def test_a_call_whose_answer_is_lost_is_made_again(etcd_url: str) -> None:
         return await get(store)
 
     link = EtcdConnection(EtcdAccess((etcd_url,)))
-    assert (await link.insist(lost_at_first, doing="write to")).header.revision >= 1
+    assert (await link.call_with_retry(lost_at_first, doing="write to")).header.revision >= 1
     assert calls == 3
     await link.close()
 
 
 async def test_closing_during_a_call_is_told_in_our_words(silent_port: int) -> None:
     link = EtcdConnection(EtcdAccess((f"127.0.0.1:{silent_port}",)))
-    asking = asyncio.ensure_future(link.ask(get, doing="read"))
+    asking = asyncio.ensure_future(link.call(get, doing="read"))
     async with asyncio.timeout(20):
         while link._services is None:
             await asyncio.wait([asking], timeout=0.01)
@@ -132,5 +132,5 @@ async def test_a_caller_who_gives_up_is_simply_cancelled(silent_port: int) -> No
     link = EtcdConnection(EtcdAccess((f"127.0.0.1:{silent_port}",)))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await link.ask(get, doing="read")
+            await link.call(get, doing="read")
     await link.close()

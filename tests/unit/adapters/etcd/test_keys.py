@@ -20,7 +20,7 @@ from sokovan.adapters.etcd.keys import (
     decoded,
     encoded,
     guard_with,
-    steps,
+    key_changes,
     tokens,
 )
 from sokovan.domain.errors import InvalidName
@@ -72,7 +72,7 @@ def test_the_revision_is_that_of_our_keys_and_not_of_the_server() -> None:
         ({"a": b"9223372036854775808"}, "a", "9223372036854775808 has more than 64 bits"),
         ({"a": b"5", "a/x": b"1"}, "a/x", "is an entry, but a is a single value"),
         ({"a": b"[" * 40 + b"]" * 40}, "a" + "[0]" * 32, "is nested more than 32 deep"),
-        ({"a": b"[" * 100_000}, "a", "is not JSON that can be read"),
+        ({"a": b"[" * 100_000}, "a", "cannot be decoded as JSON"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_its_key(pairs: dict[str, bytes], path: str, problem: str) -> None:
@@ -123,7 +123,7 @@ def test_the_steps_of_any_changes_lead_to_what_was_asked(rounds: list[dict[str, 
     for changes in rounds:
         before = Stored(tuple(Pair(key, value.encode(), 1) for key, value in keys.items()), 1)
         try:
-            plan = steps(before, changes)
+            plan = key_changes(before, changes)
         except UnreadableConfig:
             continue
         wanted = _asked(wanted, changes)
@@ -170,37 +170,37 @@ def _no_key_twice(plan: list[KeyChange]) -> None:
 
 
 def test_one_entry_is_written_by_itself() -> None:
-    assert steps(stored({"a": {"x": 1}}), {"a.y": [1]}) == [KeyChange("a/y", "[1]")]
+    assert key_changes(stored({"a": {"x": 1}}), {"a.y": [1]}) == [KeyChange("a/y", "[1]")]
 
 
 def test_an_entry_is_removed_from_wherever_it_is_written() -> None:
-    assert steps(stored({"a": {"x": 1, "y": 2}}), {"a.y": None}) == [KeyChange("a", '{"x": 1}')]
-    assert steps(stored({"a/x": 1, "a/y": 2}), {"a.y": None}) == [
+    assert key_changes(stored({"a": {"x": 1, "y": 2}}), {"a.y": None}) == [KeyChange("a", '{"x": 1}')]
+    assert key_changes(stored({"a/x": 1, "a/y": 2}), {"a.y": None}) == [
         KeyChange("a", '{"x": 1}'),
         KeyChange("a/", is_below=True),
     ]
-    assert steps(stored({"a/y": 2}), {"a.y": None}) == [KeyChange("a"), KeyChange("a/", is_below=True)]
+    assert key_changes(stored({"a/y": 2}), {"a.y": None}) == [KeyChange("a"), KeyChange("a/", is_below=True)]
 
 
 def test_changes_that_change_nothing_need_no_step() -> None:
-    assert steps(stored({"a": {"x": 1}}), {"a.x": 1, "b": None, "c.d": None}) == []
-    assert steps(stored({"a": {"x": 1}}), {"a.x": True}) == [KeyChange("a/x", "true")]
+    assert key_changes(stored({"a": {"x": 1}}), {"a.x": 1, "b": None, "c.d": None}) == []
+    assert key_changes(stored({"a": {"x": 1}}), {"a.x": True}) == [KeyChange("a/x", "true")]
 
 
 def test_many_entries_of_one_section_are_few_steps() -> None:
     changes: dict[str, ConfigValue | None] = {f"a.e{number}": number for number in range(500)}
-    assert len(steps(stored({"a/e1": 0}), changes)) == 2
+    assert len(key_changes(stored({"a/e1": 0}), changes)) == 2
 
 
 def test_a_single_value_has_no_entries() -> None:
     with pytest.raises(UnreadableConfig, match="a: is a single value"):
-        steps(stored({"a": 1}), {"a.x": 1})
+        key_changes(stored({"a": 1}), {"a.x": 1})
 
 
 @pytest.mark.parametrize("name", ["", ".", "a.", ".a", ".guard", "a b", "a/b", "ä"])
 def test_what_is_no_name_of_a_section_is_refused(name: str) -> None:
     with pytest.raises(InvalidName):
-        steps(stored({}), {"good": 1, name: 1})
+        key_changes(stored({}), {"good": 1, name: 1})
 
 
 def test_an_entry_may_have_dots_and_slashes() -> None:

@@ -36,8 +36,8 @@ def state(value: bytes, at: int = 1) -> Stored:
     return Stored((Pair("a", value, at),), at)
 
 
-def watch(source: Script, *, told: str = "", clock: QuickClock | None = None) -> EtcdWatch:
-    return EtcdWatch(source, clock=clock or QuickClock(), closed=asyncio.Event(), told=told)
+def watch(source: Script, *, seen: str = "", clock: QuickClock | None = None) -> EtcdWatch:
+    return EtcdWatch(source, clock=clock or QuickClock(), closed=asyncio.Event(), seen=seen)
 
 
 async def following(watch: EtcdWatch) -> ConfigTree | UnreadableConfig:
@@ -45,19 +45,19 @@ async def following(watch: EtcdWatch) -> ConfigTree | UnreadableConfig:
         return await anext(watch)
 
 
-async def test_a_state_that_was_not_told_is_told_at_once() -> None:
+async def test_an_unseen_state_is_returned_at_once() -> None:
     source = Script(state(b"1"))
     assert await following(watch(source)) == state(b"1").tree()
     assert source.asked_after == []
 
 
-async def test_a_state_that_was_told_is_waited_on_from_its_revision() -> None:
+async def test_a_seen_state_is_watched_from_its_revision() -> None:
     source = Script(state(b"1", at=7), state(b"2", at=8))
-    assert await following(watch(source, told=state(b"1", at=7).revision)) == state(b"2", at=8).tree()
+    assert await following(watch(source, seen=state(b"1", at=7).revision)) == state(b"2", at=8).tree()
     assert source.asked_after == [7]
 
 
-async def test_a_server_that_is_away_is_asked_again_and_less_and_less_often() -> None:
+async def test_an_unavailable_server_is_retried_with_backoff() -> None:
     clock = QuickClock()
     source = Script(*[ConfigUnavailable("away") for _ in range(9)], state(b"1"))
     assert await following(watch(source, clock=clock)) == state(b"1").tree()
@@ -69,15 +69,15 @@ async def test_a_server_that_is_away_is_asked_again_and_less_and_less_often() ->
 async def test_a_stream_that_ends_at_once_does_not_make_it_ask_in_a_circle() -> None:
     clock = QuickClock()
     source = Script(*[state(b"1") for _ in range(6)], state(b"2"))
-    await following(watch(source, told=state(b"1").revision, clock=clock))
+    await following(watch(source, seen=state(b"1").revision, clock=clock))
     assert len(clock.waits) == 6
     assert clock.waits == sorted(clock.waits)
 
 
 async def test_a_quiet_stream_is_not_trusted_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "TRUST_S", 0.01)
+    monkeypatch.setattr(watching, "STREAM_TIMEOUT_S", 0.01)
     source = Script(state(b"1"), state(b"1"), state(b"2"), waits=True)
-    assert await following(watch(source, told=state(b"1").revision)) == state(b"2").tree()
+    assert await following(watch(source, seen=state(b"1").revision)) == state(b"2").tree()
 
 
 async def test_a_state_that_cannot_be_read_is_told_once_and_the_watch_goes_on() -> None:
@@ -88,7 +88,7 @@ async def test_a_state_that_cannot_be_read_is_told_once_and_the_watch_goes_on() 
 
 async def test_a_wait_that_was_given_up_can_be_taken_up_again() -> None:
     source = Script(state(b"1"), waits=True)
-    told = watch(source, told=state(b"1").revision)
+    told = watch(source, seen=state(b"1").revision)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await anext(told)
@@ -98,7 +98,7 @@ async def test_a_wait_that_was_given_up_can_be_taken_up_again() -> None:
 
 async def test_closing_ends_the_watch() -> None:
     closed = asyncio.Event()
-    told = EtcdWatch(Script(state(b"1"), waits=True), clock=QuickClock(), closed=closed, told=state(b"1").revision)
+    told = EtcdWatch(Script(state(b"1"), waits=True), clock=QuickClock(), closed=closed, seen=state(b"1").revision)
     waiting = asyncio.ensure_future(anext(told, "over"))
     closed.set()
     async with asyncio.timeout(20):

@@ -13,11 +13,11 @@ from sokovan.testing.contracts.events import notices
 def test_a_backlog_holds_at_most_its_bound_whatever_happens_to_it() -> None:
     backlog = Backlog(size_max=3)
     backlog.add(notices(2))
-    held = backlog.hand_out("m1", limit=2, due_ms=10)
+    held = backlog.deliver("m1", limit=2, due_ms=10)
     backlog.add(notices(2, first=2))
-    backlog.give_up_on("m1")
+    backlog.release_consumer("m1")
     assert list(held.values()) == notices(2)
-    assert list(backlog.hand_out("m2", limit=10, due_ms=10).values()) == notices(3, first=1)
+    assert list(backlog.deliver("m2", limit=10, due_ms=10).values()) == notices(3, first=1)
     assert backlog.losses == 1
 
 
@@ -25,27 +25,27 @@ def test_one_publication_beyond_the_bound_is_one_loss() -> None:
     backlog = Backlog(size_max=3)
     backlog.add(notices(10))
     assert backlog.losses == 1
-    assert list(backlog.hand_out("m1", limit=10, due_ms=10).values()) == notices(3, first=7)
+    assert list(backlog.deliver("m1", limit=10, due_ms=10).values()) == notices(3, first=7)
 
 
 def test_what_comes_back_comes_in_its_old_order_and_first() -> None:
     backlog = Backlog(size_max=10)
     backlog.add(notices(5))
-    backlog.hand_out("m1", limit=1, due_ms=10)
-    backlog.hand_out("m2", limit=1, due_ms=20)
-    backlog.hand_out("m1", limit=1, due_ms=30)
-    backlog.give_up_on("m1")
-    assert list(backlog.hand_out("m3", limit=3, due_ms=40).values()) == [notices(5)[at] for at in (0, 2, 3)]
+    backlog.deliver("m1", limit=1, due_ms=10)
+    backlog.deliver("m2", limit=1, due_ms=20)
+    backlog.deliver("m1", limit=1, due_ms=30)
+    backlog.release_consumer("m1")
+    assert list(backlog.deliver("m3", limit=3, due_ms=40).values()) == [notices(5)[at] for at in (0, 2, 3)]
 
 
 def test_only_what_is_due_comes_back() -> None:
     backlog = Backlog(size_max=10)
     backlog.add(notices(2))
-    backlog.hand_out("m1", limit=1, due_ms=10)
-    backlog.hand_out("m1", limit=1, due_ms=20)
+    backlog.deliver("m1", limit=1, due_ms=10)
+    backlog.deliver("m1", limit=1, due_ms=20)
     assert backlog.next_due_ms() == 10
-    backlog.give_up_before(19)
-    assert list(backlog.hand_out("m2", limit=9, due_ms=90).values()) == notices(1)
+    backlog.release_overdue(19)
+    assert list(backlog.deliver("m2", limit=9, due_ms=90).values()) == notices(1)
 
 
 async def test_a_silent_consumer_is_given_up_at_its_time_while_another_waits() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from sokovan.adapters.local import toml_config
 from sokovan.adapters.local.toml_config import TomlConfig
-from sokovan.adapters.local.toml_files import OverriddenSetting, TomlFiles, look
+from sokovan.adapters.local.toml_files import OverriddenSetting, TomlFiles, read_files
 from sokovan.ports.config import ConfigConflict, ConfigTree, ConfigUnavailable, ConfigValue, UnreadableConfig
 from tests.unit.adapters.local.little_files import (
     make_folder,
@@ -45,7 +45,7 @@ async def following(watch: AsyncIterator[State]) -> State:
 async def test_a_written_file_says_who_wrote_it_and_is_private(store: TomlConfig, path: Path) -> None:
     await store.write({"scheduler": {"short_cycle_ms": 5}}, expected=(await store.read()).revision)
     assert text_of(path) == (
-        "# Written by sokovan. Comments are not kept; the file as it was before lies beside it with the ending .bak.\n"
+        "# Written by sokovan. Comments are not kept; the previous version of the file has the suffix .bak.\n"
         "\n[scheduler]\nshort_cycle_ms = 5\n"
     )
     assert mode_of(path) == 0o600
@@ -111,7 +111,7 @@ async def test_a_writer_waits_for_the_lock_and_gives_up_in_the_end(
     revision = (await store.read()).revision
     handle = os.open(path.with_name(".sokovan.toml.lock"), os.O_RDWR | os.O_CREAT)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    with pytest.raises(ConfigUnavailable, match="somebody else has been writing"):
+    with pytest.raises(ConfigUnavailable, match="another process has been writing"):
         await store.write({"a": {"x": 1}}, expected=revision)
     os.close(handle)
     assert (await store.write({"a": {"x": 1}}, expected=revision)).values == {"a": {"x": 1}}
@@ -169,7 +169,7 @@ async def test_a_file_that_vanishes_under_a_watch_is_an_error_and_not_an_empty_c
     remove(path)
     gone = await following(watch)
     assert isinstance(gone, UnreadableConfig)
-    assert gone.problem == "is gone"
+    assert gone.problem == "was removed"
     put(path, "a = 1\n")
     assert await following(watch) == tree
 
@@ -192,7 +192,7 @@ async def test_a_file_that_is_emptied_under_a_watch_is_an_error_unless_a_comment
 
 async def test_a_state_that_lasts_for_one_look_only_is_not_told(path: Path) -> None:
     class SavingEditor(QuickClock):
-        """Finishes saving the file while the watch waits for its second look."""
+        """Finishes saving the file while the watch waits for its second read_files."""
 
         async def sleep(self, seconds: float) -> None:
             if seconds == toml_config.SETTLE_S:
@@ -249,15 +249,15 @@ async def test_an_old_file_is_not_read_again_and_again(path: Path, monkeypatch: 
 
     def counted(main: Path, drop_ins: Path | None) -> TomlFiles:
         looks.append(main)
-        return look(main, drop_ins)
+        return read_files(main, drop_ins)
 
-    monkeypatch.setattr(toml_config, "look", counted)
+    monkeypatch.setattr(toml_config, "read_files", counted)
     waiting = asyncio.ensure_future(anext(store.watch()))
     async with asyncio.timeout(20):
         while clock.waits.count(7) < 5:
             await clock.sleep(0)
     waiting.cancel()
-    assert len(looks) == 1, "the first look; none of the later ones"
+    assert len(looks) == 1, "the first read_files; none of the later ones"
 
 
 async def test_a_wait_that_was_given_up_can_be_taken_up_again(store: TomlConfig, path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sokovan.adapters.local import toml_files
-from sokovan.adapters.local.toml_files import applied, look, merged, signature, value_at
+from sokovan.adapters.local.toml_files import applied, merged, read_files, signature, value_at
 from sokovan.domain.errors import InvalidName
 from sokovan.ports.config import ConfigUnavailable, UnreadableConfig, section_and_entry
 
@@ -25,7 +25,7 @@ def drop_ins(tmp_path: Path) -> Path:
 
 
 def test_files_that_are_not_there_are_an_empty_configuration(main: Path) -> None:
-    files = look(main, main.parent / "conf.d")
+    files = read_files(main, main.parent / "conf.d")
     assert (files.content, files.drop_ins, files.tree().values) == (None, (), {})
 
 
@@ -35,7 +35,7 @@ def test_drop_ins_come_after_the_main_file_in_the_order_of_their_names(main: Pat
     (drop_ins / "10-first.toml").write_text("[scheduler]\nshort_cycle_ms = 2\nlong_cycle_s = 2\n")
     (drop_ins / ".hidden.toml").write_text("[scheduler]\nshort_cycle_ms = 9\n")
     (drop_ins / "notes.txt").write_text("not TOML at all")
-    assert look(main, drop_ins).tree().values == {
+    assert read_files(main, drop_ins).tree().values == {
         "scheduler": {"short_cycle_ms": 3, "long_cycle_s": 2, "allocator": "main"}
     }
 
@@ -43,35 +43,35 @@ def test_drop_ins_come_after_the_main_file_in_the_order_of_their_names(main: Pat
 def test_a_mistake_in_a_drop_in_names_the_drop_in(main: Path, drop_ins: Path) -> None:
     (drop_ins / "a.toml").write_text("x = \n")
     with pytest.raises(UnreadableConfig, match=r"conf\.d/a\.toml:1:5: "):
-        look(main, drop_ins).tree()
+        read_files(main, drop_ins).tree()
 
 
 def test_the_revision_is_that_of_the_contents_alone(main: Path, drop_ins: Path) -> None:
     main.write_text("a = 1")
-    first = look(main, drop_ins).revision
+    first = read_files(main, drop_ins).revision
     main.write_text("a = 2")
-    second = look(main, drop_ins).revision
+    second = read_files(main, drop_ins).revision
     (drop_ins / "x.toml").write_text("b = 1")
-    third = look(main, drop_ins).revision
+    third = read_files(main, drop_ins).revision
     (drop_ins / "x.toml").rename(drop_ins / "y.toml")
-    fourth = look(main, drop_ins).revision
+    fourth = read_files(main, drop_ins).revision
     assert len({first, second, third, fourth}) == 4
     (drop_ins / "y.toml").unlink()
     main.write_text("a = 1")
-    assert look(main, drop_ins).revision == first
+    assert read_files(main, drop_ins).revision == first
 
 
 def test_a_file_that_may_not_be_read_is_unavailable(main: Path) -> None:
     main.mkdir()
     with pytest.raises(ConfigUnavailable, match="Is a directory"):
-        look(main, None)
+        read_files(main, None)
 
 
 def test_a_file_that_is_too_large_is_refused(main: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toml_files, "SIZE_MAX", 10)
     main.write_text("a = 1234567")
     with pytest.raises(UnreadableConfig, match="larger than 10 bytes"):
-        look(main, None)
+        read_files(main, None)
 
 
 def test_the_signature_changes_with_every_kind_of_change(main: Path, drop_ins: Path) -> None:
@@ -154,7 +154,7 @@ def test_the_drop_in_that_overrides_is_the_last_that_speaks_of_it(main: Path, dr
     main.write_text("[a]\nx = 1\n")
     (drop_ins / "1.toml").write_text("[a]\nx = 2\n")
     (drop_ins / "2.toml").write_text("[a]\ny = 3\n")
-    files = look(main, drop_ins)
+    files = read_files(main, drop_ins)
     assert files.overriding("a", "x") == str(drop_ins / "1.toml")
     assert files.overriding("a", None) == str(drop_ins / "2.toml")
     assert files.overriding("c", None) == str(main)

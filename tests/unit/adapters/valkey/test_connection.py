@@ -69,10 +69,10 @@ async def test_a_script_runs_whether_the_server_knows_it_or_not(valkey_url: str)
 
 async def test_a_server_that_is_not_there_fails_at_once_and_then_without_trying() -> None:
     link = Link(f"valkey://127.0.0.1:{free_port()}/0")
-    with pytest.raises(BusUnavailable, match="does not answer"):
+    with pytest.raises(BusUnavailable, match="does not respond"):
         await link.call("PING")
     assert 0 < link.retry_in_s <= RETRY_S_MIN
-    with pytest.raises(BusUnavailable, match="a moment ago"):
+    with pytest.raises(BusUnavailable, match="retrying soon"):
         await link.call("PING")
 
 

@@ -57,7 +57,7 @@ async def test_prefixes_keep_two_installations_apart(valkey_url: str) -> None:
 
 
 async def test_an_event_ends_the_wait_without_looking_again(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sokovan.adapters.valkey.events.LOOK_AGAIN_S", 1000)
+    monkeypatch.setattr("sokovan.adapters.valkey.events.POLL_S", 1000)
     bus = ValkeyEventBus(valkey_url)
     place = await bus.subscribe(group="schedulers", consumer="m1")
     waiting = asyncio.create_task(place.receive(limit=1, wait_s=1000))

@@ -23,7 +23,7 @@ async def test_a_hint_without_its_message_is_found_by_looking(valkey_url: str) -
 
 
 async def test_a_message_ends_the_wait_without_looking_again(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sokovan.adapters.valkey.hints.LOOK_AGAIN_S", 1000)
+    monkeypatch.setattr("sokovan.adapters.valkey.hints.POLL_S", 1000)
     hints, other = ValkeyHints(valkey_url), ValkeyHints(valkey_url)
     waiting = asyncio.create_task(hints.wait(["schedule"], timeout_s=1000))
     await listening(valkey_url, 1)
@@ -36,7 +36,7 @@ async def test_a_message_ends_the_wait_without_looking_again(valkey_url: str, mo
 async def test_a_hint_set_before_the_channel_is_open_is_not_overlooked(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sokovan.adapters.valkey.hints.LOOK_AGAIN_S", 1000)
+    monkeypatch.setattr("sokovan.adapters.valkey.hints.POLL_S", 1000)
     other = ValkeyHints(valkey_url)
     for passes in range(30):
         hints = ValkeyHints(valkey_url)
@@ -51,8 +51,8 @@ async def test_a_hint_set_before_the_channel_is_open_is_not_overlooked(
 
 
 async def test_a_silent_channel_is_asked_whether_it_is_there(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sokovan.adapters.valkey.hints.SILENCE_S", 0.01)
-    monkeypatch.setattr("sokovan.adapters.valkey.hints.LOOK_AGAIN_S", 1000)
+    monkeypatch.setattr("sokovan.adapters.valkey.hints.PING_AFTER_S", 0.01)
+    monkeypatch.setattr("sokovan.adapters.valkey.hints.POLL_S", 1000)
     hints = ValkeyHints(valkey_url)
     waiting = asyncio.create_task(hints.wait(["schedule"], timeout_s=1000))
     async with Valkey.from_url(valkey_url) as client:

@@ -42,7 +42,7 @@ def test_a_broken_law_names_its_rows(file: Path, capsys: pytest.CaptureFixture[s
     out, err = capsys.readouterr()
     assert out.splitlines()[:3] == [
         "I1   FAIL  1 row: slot conservation",
-        "     what an agent has in use is not what kernels hold of it: agent_id=a1 slot=cpu kept=1007 counted=1000",
+        "     the usage of an agent is not the sum of the slots that kernels hold: agent_id=a1 slot=cpu kept=1007 counted=1000",
         "I2   pass  no logical overcommit",
     ]
     assert err.endswith("17 pass, 1 fail\n")
@@ -92,7 +92,7 @@ def test_with_json_standard_output_is_one_document(file: Path, capsys: pytest.Ca
     assert (first["id"], first["title"], first["ok"], first["count"]) == ("I1", "slot conservation", False, 1)
     assert first["rows"] == [
         {
-            "problem": "what an agent has in use is not what kernels hold of it",
+            "problem": "the usage of an agent is not the sum of the slots that kernels hold",
             "agent_id": "a1",
             "slot": "cpu",
             "kept": 1007,

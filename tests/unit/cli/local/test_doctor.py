@@ -16,7 +16,7 @@ LACK = DoctorFinding("disk", ok=False, detail="0.1 GiB free", hint="make room")
 
 def found(monkeypatch: pytest.MonkeyPatch, *findings: DoctorFinding) -> None:
     """What the examination finds."""
-    monkeypatch.setattr("sokovan.entrypoints.doctor.examine", lambda: list(findings))
+    monkeypatch.setattr("sokovan.entrypoints.doctor.run_checks", lambda: list(findings))
 
 
 def test_every_answer_is_a_line_and_hints_are_talk(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[UpOptions]:
     """What `run_up` would be asked for."""
     found: list[UpOptions] = []
 
-    def up(options: UpOptions, *, say: Callable[[str], None]) -> int:
+    def up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
         found.append(options)
-        say("ready")
+        echo("ready")
         return 0
 
     monkeypatch.setattr("sokovan.entrypoints.up.run_up", up)
@@ -30,13 +30,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[UpOptions]:
 
 def test_without_options_it_is_the_usual_port_and_an_agent(sokovan: Sokovan, asked: list[UpOptions]) -> None:
     assert sokovan("up") == (0, "", "ready\n")
-    assert asked == [UpOptions(port=7646, data=None, pretended=None, fake_gpus=0, agent=True)]
+    assert asked == [UpOptions(port=7646, data=None, fake_agents=None, fake_gpus=0, agent=True)]
 
 
 def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[UpOptions]) -> None:
     words = ("--port", "0", "--data", "d", "--fake", "64x8", "--fake-gpus", "4", "--no-agent", "--name", "n1")
     assert sokovan("up", *words)[0] == 0
-    assert asked == [UpOptions(port=0, data=Path("d"), pretended=(64, 8), fake_gpus=4, agent=False, name="n1")]
+    assert asked == [UpOptions(port=0, data=Path("d"), fake_agents=(64, 8), fake_gpus=4, agent=False, name="n1")]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_where_one_is_up_already_what_was_not_applied_is_told(
     sokovan: Sokovan, asked: list[UpOptions], tmp_path: Path, *, words: tuple[str, ...], left: str
 ) -> None:
     folder = DataFolder(tmp_path)
-    with folder.held():
+    with folder.locked():
         folder.write_private("up.json", json.dumps({"url": "http://127.0.0.1:7700", "pid": os.getpid()}))
         status, _, err = sokovan("up", "--data", str(tmp_path), *words)
     assert (status, asked) == (0, [])

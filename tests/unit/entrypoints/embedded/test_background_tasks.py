@@ -10,7 +10,7 @@ import pytest
 
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded import background_tasks
-from sokovan.entrypoints.embedded.background_tasks import tend, tend_agent
+from sokovan.entrypoints.embedded.background_tasks import start_agent, start_task
 
 
 def options(root: Path) -> AgentOptions:
@@ -25,30 +25,30 @@ async def test_an_early_end_is_told_with_its_reason_and_does_no_more_harm() -> N
         raise ZeroDivisionError("inside")
 
     async with AsyncExitStack() as stack:
-        # The callback of `tend` is there before that of whoever waits.
-        await asyncio.wait([tend(stack, fail(), name="the fleet", tell=told.append)])
+        # The callback of `start_task` is there before that of whoever waits.
+        await asyncio.wait([start_task(stack, fail(), name="the fleet", log=told.append)])
         assert told == ["the fleet has ended: ZeroDivisionError('inside')"]
 
 
 async def test_who_works_to_the_end_is_let_go_without_a_word() -> None:
     told: list[str] = []
     async with AsyncExitStack() as stack:
-        task = tend(stack, asyncio.Event().wait(), name="the fleet", tell=told.append)  # type: ignore[arg-type]  # what it gives does not matter
+        task = start_task(stack, asyncio.Event().wait(), name="the fleet", log=told.append)  # type: ignore[arg-type]  # what it gives does not matter
     assert task.cancelled()
     assert told == []
 
 
 async def test_an_agent_that_has_a_link_is_said_without_more(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
-        words = await tend_agent(options(tmp_path), stack, connected=lambda _id: True, tell=lambda _line: None)
+        words = await start_agent(options(tmp_path), stack, connected=lambda _id: True, log=lambda _line: None)
     assert words.startswith("here: ")
     assert "NOT LINKED" not in words
 
 
 async def test_an_agent_without_a_link_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_tasks, "LINK_S", 1.0)
+    monkeypatch.setattr(background_tasks, "LINK_TIMEOUT_S", 1.0)
     told: list[str] = []
     async with AsyncExitStack() as stack:
-        words = await tend_agent(options(tmp_path), stack, connected=lambda _id: False, tell=told.append)
+        words = await start_agent(options(tmp_path), stack, connected=lambda _id: False, log=told.append)
     assert "NOT LINKED: ws://127.0.0.1:1: " in words
     assert any("127.0.0.1:1" in line for line in told)

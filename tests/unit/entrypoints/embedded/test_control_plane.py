@@ -18,19 +18,19 @@ from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.entrypoints.agent import AgentOptions
 from sokovan.entrypoints.embedded import control_plane
 from sokovan.entrypoints.embedded.control_plane import ControlPlane
-from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, ManagerRuntime, plant_at_work
+from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, ManagerRuntime, start_manager
 from sokovan.orchestrator.sessions.config import Timing
 from sokovan.testing.stored_cluster import StoredCluster
 
 
-def wish(url: str, **changes: object) -> ManagerOptions:
+def manager_options(url: str, **changes: object) -> ManagerOptions:
     given: dict[str, object] = {
         "database": DatabaseSettings(url),
         "agent_token": "an-agent-key",
         "link_host": "127.0.0.1",
         "link_port": 0,
         "telemetry": PrometheusTelemetry(),
-        "tell": lambda _line: None,
+        "log": lambda _line: None,
         "pace": Timing(),
         **changes,
     }
@@ -46,8 +46,8 @@ async def url(tmp_path: Path) -> str:
     return found
 
 
-async def test_a_session_submitted_here_runs_on_a_pretended_agent_there(url: str) -> None:
-    plane = ControlPlane(wish(url, pretended=FleetShape(count=2, gpus=1)))
+async def test_a_session_submitted_here_runs_on_a_fake_agent_there(url: str) -> None:
+    plane = ControlPlane(manager_options(url, fake_agents=FleetShape(count=2, gpus=1)))
     try:
         ports = await asyncio.wrap_future(plane.start())
         subscription = await ports.events.subscribe(group="test", consumer="one")
@@ -64,8 +64,8 @@ async def test_a_session_submitted_here_runs_on_a_pretended_agent_there(url: str
         await asyncio.to_thread(plane.stop)
 
 
-async def test_agents_dial_the_port_that_it_says(url: str) -> None:
-    plane = ControlPlane(wish(url))
+async def test_agents_connect_to_the_reported_port(url: str) -> None:
+    plane = ControlPlane(manager_options(url))
     try:
         ports = await asyncio.wrap_future(plane.start())
         _, writer = await asyncio.open_connection("127.0.0.1", ports.link_port)
@@ -76,11 +76,11 @@ async def test_agents_dial_the_port_that_it_says(url: str) -> None:
         await asyncio.to_thread(plane.stop)
 
 
-async def test_why_it_could_not_start_reaches_whoever_waits_for_it(url: str) -> None:
+async def test_the_reason_of_a_failed_start_reaches_the_caller(url: str) -> None:
     async with asyncio.timeout(30):
         listener = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
         taken = listener.sockets[0].getsockname()[1]
-        plane = ControlPlane(wish(url, link_port=taken, link_tries=1))
+        plane = ControlPlane(manager_options(url, link_port=taken, link_tries=1))
         with pytest.raises(OSError, match="address already in use"):
             await asyncio.wrap_future(plane.start())
         listener.close()
@@ -94,7 +94,7 @@ async def test_the_agent_of_this_machine_is_linked_when_the_manager_is_ready(url
 
     async with StoredCluster.open(url) as cluster:
         await cluster.put(ScalingGroup(ScalingGroupName("default")))
-    plane = ControlPlane(wish(url, agent=agent))
+    plane = ControlPlane(manager_options(url, agent=agent))
     try:
         ports = await asyncio.wrap_future(plane.start())
         assert ports.gateway.connected(AgentId("here"))
@@ -106,12 +106,12 @@ async def test_the_agent_of_this_machine_is_linked_when_the_manager_is_ready(url
 async def test_an_agent_that_is_refused_says_why_when_the_manager_is_ready(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sokovan.entrypoints.embedded.background_tasks.LINK_S", 1.0)
+    monkeypatch.setattr("sokovan.entrypoints.embedded.background_tasks.LINK_TIMEOUT_S", 1.0)
 
     def agent(manager: str) -> AgentOptions:
         return AgentOptions(manager, "another-key", root=tmp_path / "agent", name="here")
 
-    plane = ControlPlane(wish(url, agent=agent))
+    plane = ControlPlane(manager_options(url, agent=agent))
     try:
         ports = await asyncio.wrap_future(plane.start())
         assert "NOT LINKED" in ports.agent
@@ -120,9 +120,9 @@ async def test_an_agent_that_is_refused_says_why_when_the_manager_is_ready(
         await asyncio.to_thread(plane.stop)
 
 
-async def test_the_end_of_a_manager_that_had_begun_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_end_of_a_started_manager_is_logged(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    real = plant_at_work
+    real = start_manager
 
     async def fail() -> None:
         raise ZeroDivisionError("inside")
@@ -131,8 +131,8 @@ async def test_the_end_of_a_manager_that_had_begun_is_told(url: str, monkeypatch
         stack.push_async_callback(fail)
         return await real(wanted, stack)
 
-    monkeypatch.setattr(control_plane, "plant_at_work", frail)
-    plane = ControlPlane(wish(url, tell=told.append))
+    monkeypatch.setattr(control_plane, "start_manager", frail)
+    plane = ControlPlane(manager_options(url, log=told.append))
     ports = await asyncio.wrap_future(plane.start())
     assert told == []
     await asyncio.to_thread(plane.stop)

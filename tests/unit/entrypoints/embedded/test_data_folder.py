@@ -58,12 +58,12 @@ def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
 
 def test_a_second_server_is_told_of_the_first(tmp_path: Path) -> None:
     first, second = DataFolder(tmp_path), DataFolder(tmp_path)
-    with first.held():
+    with first.locked():
         first.write_private("up.json", '{"url": "http://127.0.0.1:7646"}')
-        with pytest.raises(AlreadyUp) as caught, second.held():
+        with pytest.raises(AlreadyUp) as caught, second.locked():
             pass
     assert caught.value.about["url"] == "http://127.0.0.1:7646"
-    with second.held():
+    with second.locked():
         pass
 
 
@@ -96,7 +96,7 @@ def test_who_asks_before_loading_a_server_hears_of_the_one_that_is_up(tmp_path: 
     folder = DataFolder(tmp_path)
     about = {"url": "http://127.0.0.1:7646", "pid": os.getpid()}
     assert server_of(tmp_path) is None
-    with folder.held():
+    with folder.locked():
         folder.write_private("up.json", json.dumps(about))
         assert server_of(tmp_path) == about
     assert server_of(tmp_path) is None  # it left word, but nobody holds the folder
@@ -105,7 +105,7 @@ def test_who_asks_before_loading_a_server_hears_of_the_one_that_is_up(tmp_path: 
 @pytest.mark.parametrize("left", ["", "{", "[]", '{"pid": 0}', '{"pid": "x"}', '{"pid": 999999999999999999999}'])
 def test_a_word_that_says_nothing_is_not_a_server(tmp_path: Path, left: str) -> None:
     folder = DataFolder(tmp_path)
-    with folder.held():
+    with folder.locked():
         folder.write_private("up.json", left)
         assert server_of(tmp_path) is None
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "state.db").touch()
     # An administrator may write everywhere, so that the mode of the file would not do.
     monkeypatch.setattr("os.access", lambda path, _mode: path != tmp_path / name)
-    with pytest.raises(DataFolderUnusable, match="cannot be written") as refused, folder.held():
+    with pytest.raises(DataFolderUnusable, match="is not writable") as refused, folder.locked():
         pass
     assert str(tmp_path / name) in refused.value.message
     assert "--data" in refused.value.hint
@@ -125,7 +125,7 @@ def test_what_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_lock_that_cannot_be_made_is_told_as_such(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
     (tmp_path / "up.lock").mkdir()
-    with pytest.raises(DataFolderUnusable, match=r"up\.lock"), folder.held():
+    with pytest.raises(DataFolderUnusable, match=r"up\.lock"), folder.locked():
         pass
 
 
@@ -133,7 +133,7 @@ def test_a_lock_that_cannot_be_made_is_told_as_such(tmp_path: Path) -> None:
 def test_a_store_that_is_none_is_told_as_broken(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "state.db").write_bytes(content)
     tmp_path.chmod(0o700)
-    with pytest.raises(StoreBroken, match=r"state\.db is broken"):
+    with pytest.raises(StoreBroken, match=r"state\.db is corrupt"):
         DataFolder(tmp_path).check_store()
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from sokovan.entrypoints.embedded import manager_runtime
-from sokovan.entrypoints.embedded.manager_runtime import decide_aside
+from sokovan.entrypoints.embedded.manager_runtime import decide_in_thread
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
@@ -30,6 +30,6 @@ async def test_the_core_decides_in_another_thread(monkeypatch: pytest.MonkeyPatc
         await cluster.submit("s1")
         await cluster.snapshots.refresh()
         snapshot = await cluster.snapshots.snapshot(DEFAULT_GROUP)
-        plan = await decide_aside(BUILT_IN, snapshot, SchedulingProfile())
+        plan = await decide_in_thread(BUILT_IN, snapshot, SchedulingProfile())
     assert [placement.agent_id for placement in plan.placements] == ["a1"]
     assert where != [threading.get_ident()]

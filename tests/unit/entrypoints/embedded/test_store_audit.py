@@ -15,7 +15,7 @@ async def test_a_store_that_keeps_its_laws_gives_zeros_and_no_word() -> None:
         await cluster.agent("a1")
         telemetry, told = PrometheusTelemetry(), list[str]()
         watchman = StoreAuditor(cluster.store, telemetry, told.append)
-        assert await watchman.look() is False
+        assert await watchman.check() is False
         assert told == []
         assert b'sokovan_invariant_violations{invariant="I1"} 0.0' in telemetry.exposition()
         await watchman.close()
@@ -32,6 +32,6 @@ async def test_a_broken_law_is_counted_and_told() -> None:
 
         await cluster.store.run_sql(corrupt)
         telemetry, told = PrometheusTelemetry(), list[str]()
-        await StoreAuditor(cluster.store, telemetry, told.append).look()
+        await StoreAuditor(cluster.store, telemetry, told.append).check()
         assert b'sokovan_invariant_violations{invariant="I1"} 1.0' in telemetry.exposition()
         assert any("I1" in line for line in told)

@@ -121,8 +121,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I11",
         "history once",
-        "Every history is numbered 1 to n without gaps, each row begins with the status in which the previous one ended,"
-        " and the last one has the object's status.",
+        "Every history is numbered 1 to n without gaps, each row begins with the status in which the last one ended,"
+        " and the final row has the object's status.",
         history_invariants.HISTORY_ONCE,
     ),
     Invariant(
