@@ -62,7 +62,7 @@ def test_the_session_is_told_which_plugin_failed_where_and_the_next_is_served(po
     broken = type("Broken", (_Broken,), {point: _failing(answer)})
     registry = PluginRegistry(BUILT_IN.validators, BUILT_IN.sequencers, BUILT_IN.selectors, {"broken": broken})
     plan = _plan(registry, SchedulingProfile(plugins=("broken",)))
-    verdict = plan.by_session[SessionId("first")]
+    verdict = plan.trace[SessionId("first")]
 
     assert verdict.code is Code.PLUGIN_FAILED
     assert f"plugin broken failed in {point}: AssertionError: not this one" in verdict.summary
@@ -81,8 +81,8 @@ def test_a_selector_that_raises_is_named(registry: PluginRegistry) -> None:
     several = PluginRegistry(BUILT_IN.validators, BUILT_IN.sequencers, {"picky": picky})
     plan = _plan(several, SchedulingProfile(selector="picky"))
 
-    assert plan.by_session[SessionId("first")].code is Code.PLUGIN_FAILED
-    assert "picky" in plan.by_session[SessionId("first")].summary
+    assert plan.trace[SessionId("first")].code is Code.PLUGIN_FAILED
+    assert "picky" in plan.trace[SessionId("first")].summary
     assert [placement.session_id for placement in plan.placements] == ["second"]
 
 
@@ -91,7 +91,7 @@ def test_a_validator_that_raises_is_named() -> None:
     rule = type("Rule", (ValidatorRule,), {"name": "rule", "validate": lambda self, session, _: check(self, session)})
     registry = PluginRegistry({"rule": rule}, BUILT_IN.sequencers, BUILT_IN.selectors)
     plan = _plan(registry, SchedulingProfile(validators=("rule",)))
-    verdict = plan.by_session[SessionId("first")]
+    verdict = plan.trace[SessionId("first")]
 
     assert verdict.code is Code.PLUGIN_FAILED
     assert [check.name for check in verdict.checks if check.result == "no"] == ["rule"]

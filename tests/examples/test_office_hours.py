@@ -31,7 +31,7 @@ def _verdict(registry: PluginRegistry, *, hours: int, kind: SessionType, running
         kernel_count=int(running),
     )
     snapshot = SystemSnapshot((agent,), (session,), now_ms=MONDAY_MS + hours * HOUR_MS)
-    return schedule(snapshot, PROFILE, registry).by_session[SessionId("s")]
+    return schedule(snapshot, PROFILE, registry).trace[SessionId("s")]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_image_affinity_chooses_among_agents_whose_room_is_being_released(regist
     )
     plan = schedule(SystemSnapshot(agents, (_session("s"),)), SchedulingProfile(selector="image-affinity"), registry)
 
-    assert plan.by_session[SessionId("s")].code is Code.RESERVED
+    assert plan.trace[SessionId("s")].code is Code.RESERVED
     assert [reservation.agents for reservation in plan.reservations] == [("a2",)]
 
 

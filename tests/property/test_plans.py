@@ -156,8 +156,8 @@ def test_every_session_that_waits_for_something_has_one_verdict_that_says_why(ca
     plan = case.plan
     placed = Counter(placement.session_id for placement in plan.placements)
     waits = {s.session_id for s in case.snapshot.sessions if any(k.agent is None for k in s.kernels)}
-    assert [verdict.session_id for verdict in plan.verdicts] == list(plan.by_session)
-    assert set(plan.by_session) == waits
+    assert [verdict.session_id for verdict in plan.verdicts] == list(plan.trace)
+    assert set(plan.trace) == waits
     for verdict in plan.verdicts:
         assert verdict.summary
         assert verdict.kernels_placed == placed[verdict.session_id]
@@ -183,7 +183,7 @@ def test_no_kernel_waits_alone_beside_an_agent_that_has_room_for_it(case: Case) 
 def test_a_reason_that_speaks_of_room_is_true_of_every_agent(case: Case) -> None:
     plan = case.plan
     for session in case.snapshot.sessions:
-        verdict = plan.by_session.get(session.session_id)
+        verdict = plan.trace.get(session.session_id)
         bound = session.topology or session.group_minimums or session.partitions
         if verdict is not None and verdict.code in ROOM and len(session.kernels) == 1 and not bound:
             assert case.homes(session.kernels[0]) == []

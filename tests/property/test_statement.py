@@ -1,4 +1,4 @@
-"""A Statement that goes back leaves every number as it was, whatever was tried in between."""
+"""A rolled back Statement leaves every number of the workspace as it was."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from sokovan.domain.ids import KernelId
 from sokovan.domain.slots import ResourceSlot
-from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.agent_choice import KeyedChoice
+from sokovan.scheduling.engine.pending_session import KernelBatch
+from sokovan.scheduling.engine.shapes import ShapeTable
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
@@ -50,34 +52,46 @@ def numbers(workspace: Workspace) -> tuple[Any, ...]:
     )
 
 
-def take(statement: Statement, kind: str, shape: Shape, agent: int, *, count: int, agents: int) -> None:
+def statement_on(table: ShapeTable) -> Statement:
+    ranks = table.workspace.id_rank
+    return Statement(table.workspace, KeyedChoice(table, rank=ranks, weight=lambda occupancy: occupancy, fills=False))
+
+
+def batch_of(table: ShapeTable, which: int, count: int = 1) -> KernelBatch:
+    return KernelBatch(table.of(SHAPES[which]), [SHAPES[which]] * count)
+
+
+def apply(statement: Statement, kind: str, table: ShapeTable, which: int, agent: int, count: int) -> None:
     if kind == "place":
-        statement.place(shape, agent, count)
+        batch = batch_of(table, which, count)
+        statement.place(batch, batch.kernels, agent)
     elif kind == "place_many":
-        several = np.arange(agent, agents, dtype=np.int64)
-        statement.place_many(shape, several, np.full(len(several), count, np.int64))
+        several = np.arange(agent, len(table.workspace.ids), dtype=np.int64)
+        batch = batch_of(table, which, count * len(several))
+        statement.place_many(batch, batch.kernels, several, np.full(len(several), count, np.int64))
     elif kind == "reserve":
-        statement.reserve(shape, agent)
+        batch = batch_of(table, which)
+        statement.reserve(batch, batch.kernels[0], agent)
     else:
-        statement.evict(shape, agent)
+        statement.evict(table.of(SHAPES[which]), agent)
 
 
 @given(cases(RUNNING), STEPS)
 def test_a_rollback_to_any_checkpoint_restores_every_number(case: Case, steps: list[tuple[str, int, int, int]]) -> None:
     workspace = workspace_of(case.snapshot)
-    table, statement = ShapeTable(workspace), Statement(workspace)
-    before, agents = numbers(workspace), len(workspace.ids)
-    marks: list[tuple[int, tuple[Any, ...]]] = []
+    table = ShapeTable(workspace)
+    statement, before, agents = statement_on(table), numbers(workspace), len(workspace.ids)
+    checkpoints: list[tuple[int, tuple[Any, ...]]] = []
     for kind, which, where, count in steps:
         if kind == "checkpoint":
-            marks.append((statement.checkpoint(), numbers(workspace)))
-        elif kind == "rollback" and marks:
-            checkpoint, then = marks.pop(where % len(marks))
-            del marks[where % (len(marks) + 1) :]
+            checkpoints.append((statement.checkpoint(), numbers(workspace)))
+        elif kind == "rollback" and checkpoints:
+            checkpoint, then = checkpoints.pop(where % len(checkpoints))
+            del checkpoints[where % (len(checkpoints) + 1) :]
             statement.rollback(checkpoint)
             assert numbers(workspace) == then
         elif kind != "rollback":
-            take(statement, kind, table.of(SHAPES[which]), where % agents, count=count, agents=agents)
+            apply(statement, kind, table, which, where % agents, count)
     statement.rollback()
     assert numbers(workspace) == before
 
@@ -85,11 +99,11 @@ def test_a_rollback_to_any_checkpoint_restores_every_number(case: Case, steps: l
 @given(cases(RUNNING), STEPS)
 def test_what_was_kept_is_not_undone_by_a_late_rollback(case: Case, steps: list[tuple[str, int, int, int]]) -> None:
     workspace = workspace_of(case.snapshot)
-    table, statement = ShapeTable(workspace), Statement(workspace)
+    table = ShapeTable(workspace)
+    statement = statement_on(table)
     for kind, which, where, count in steps:
         if kind not in {"checkpoint", "rollback"}:
-            agents = len(workspace.ids)
-            take(statement, kind, table.of(SHAPES[which]), where % agents, count=count, agents=agents)
+            apply(statement, kind, table, which, where % len(workspace.ids), count)
     after = numbers(workspace)
     kept = statement.commit()
     assert len(kept) == sum(kind not in {"checkpoint", "rollback"} for kind, *_ in steps)
@@ -101,13 +115,15 @@ def test_what_was_kept_is_not_undone_by_a_late_rollback(case: Case, steps: list[
 @given(cases(RUNNING), st.integers(1, 3), st.integers(0, 2))
 def test_many_at_once_and_one_by_one_come_to_the_same(case: Case, count: int, which: int) -> None:
     one, many = workspace_of(case.snapshot), workspace_of(case.snapshot)
-    singly, together = Statement(one), Statement(many)
-    shape_one, shape_many = ShapeTable(one).of(SHAPES[which]), ShapeTable(many).of(SHAPES[which])
+    table_one, table_many = ShapeTable(one), ShapeTable(many)
+    singly, together = statement_on(table_one), statement_on(table_many)
     agents = len(one.ids)
+    batch = batch_of(table_one, which)
     for agent in range(agents):
         for _ in range(count):
-            singly.place(shape_one, agent)
-    together.place_many(shape_many, np.arange(agents), np.full(agents, count, np.int64))
+            singly.place(batch, batch.kernels, agent)
+    batch = batch_of(table_many, which, agents * count)
+    together.place_many(batch, batch.kernels, np.arange(agents), np.full(agents, count, np.int64))
     assert numbers(one) == numbers(many)
 
 
@@ -128,11 +144,12 @@ def test_a_workspace_begins_with_what_the_snapshot_says(case: Case) -> None:
 def test_a_kernel_that_comes_and_goes_leaves_the_choice_of_agents_as_it_was(case: Case) -> None:
     quiet = replace(case.snapshot, sessions=case.snapshot.sessions[:1])
     workspace = workspace_of(quiet)
-    shape = ShapeTable(workspace).of(SHAPES[0])
+    table = ShapeTable(workspace)
+    shape, batch = table.of(SHAPES[0]), batch_of(table, 0)
     counts = shape.fit_counts(workspace).tolist(), shape.future_counts(workspace).tolist()
-    statement = Statement(workspace)
+    statement = statement_on(table)
     for agent in range(len(workspace.ids)):
-        statement.reserve(shape, agent)
-        statement.place(shape, agent)
+        statement.reserve(batch, batch.kernels[0], agent)
+        statement.place(batch, batch.kernels, agent)
     statement.rollback()
     assert (shape.fit_counts(workspace).tolist(), shape.future_counts(workspace).tolist()) == counts

@@ -73,7 +73,7 @@ class Queues:
         return Code.QUEUE_CLOSED if closed else None
 
     def overused(self, name: str) -> bool:
-        """Whether a queue or one above it has all that it deserves by weight."""
+        """Whether a queue or one above it has all of its deserved share by weight."""
         if self._profile.queue_policy != "proportion":
             return False
         return any(self._has_all(above) for above in self._bounded(name))

@@ -196,7 +196,7 @@ def test_a_queue_under_a_parent_that_is_not_there_stops_nobody_else(policy: str)
     assert [placement.session_id for placement in plan.placements] == ["good"]
     bad = plan.verdicts[1]
     assert (bad.code, bad.advice) == (Code.QUEUE_INVALID, Advice.BROKEN)
-    assert bad.summary == "queue bad has a parent ghost that is not there"
+    assert bad.summary == "queue bad has a parent ghost that does not exist"
 
 
 @pytest.mark.parametrize("policy", ["capacity", "proportion"])
@@ -205,4 +205,4 @@ def test_a_queue_under_itself_stops_nobody_else(policy: str) -> None:
     plan = plan_with(Queue(bad, parent=loop), Queue(loop, parent=bad), Queue(QueueName("good")), policy=policy)
     assert [placement.session_id for placement in plan.placements] == ["good"]
     assert plan.verdicts[1].code is Code.QUEUE_INVALID
-    assert "bad is under itself" in plan.verdicts[1].summary
+    assert "bad is its own ancestor" in plan.verdicts[1].summary

@@ -61,5 +61,5 @@ def test_nothing_waits_for_eviction_any_more_once_the_core_evicts() -> None:
 
 @pytest.mark.parametrize("scenario", WAITING, ids=lambda scenario: scenario.name)
 def test_a_scenario_that_waits_for_eviction_is_refused_rather_than_answered_in_part(scenario: Scenario) -> None:
-    with pytest.raises(UnsupportedAction, match="is not there yet"):
+    with pytest.raises(UnsupportedAction, match="is not implemented yet"):
         schedule(initial_state(scenario).snapshot(), scenario.profile)

@@ -1,7 +1,6 @@
-"""Snapshots, plans and verdicts as JSON and back, without loss.
+"""JSON encoding of snapshots, plans and verdicts, without loss.
 
-A decision can be replayed from a file: every scheduling question begins with a
-snapshot, and the same snapshot gives the same plan.
+A decision can be replayed from a file: the same snapshot gives the same plan.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ T = TypeVar("T")
 
 
 class InvalidSnapshot(InvalidInput):
-    """A text that is not a snapshot, plan or verdict of this version."""
+    """A document that is not a snapshot, plan or verdict of this version."""
 
     code = "invalid-snapshot"
     hint = "write the file with the same version of sokovan that reads it"
@@ -32,40 +31,40 @@ class InvalidSnapshot(InvalidInput):
 
 
 def snapshot_to_json(snapshot: SystemSnapshot, *, indent: int | None = None) -> str:
-    """A snapshot as text."""
-    return _written("snapshot", snapshot, indent)
+    """Encode a snapshot as JSON."""
+    return _encode("snapshot", snapshot, indent)
 
 
 def snapshot_from_json(text: str) -> SystemSnapshot:
-    """The snapshot of a text. Raises InvalidSnapshot."""
-    return _read("snapshot", SystemSnapshot, text)
+    """Decode a snapshot. Raises InvalidSnapshot."""
+    return _decode("snapshot", SystemSnapshot, text)
 
 
 def plan_to_json(plan: SchedulingPlan, *, indent: int | None = None) -> str:
-    """A plan as text."""
-    return _written("plan", plan, indent)
+    """Encode a plan as JSON."""
+    return _encode("plan", plan, indent)
 
 
 def plan_from_json(text: str) -> SchedulingPlan:
-    """The plan of a text. Raises InvalidSnapshot."""
-    return _read("plan", SchedulingPlan, text)
+    """Decode a plan. Raises InvalidSnapshot."""
+    return _decode("plan", SchedulingPlan, text)
 
 
 def verdict_to_json(verdict: Verdict) -> str:
-    """A verdict as text."""
-    return _written("verdict", verdict, None)
+    """Encode a verdict as JSON."""
+    return _encode("verdict", verdict, None)
 
 
 def verdict_from_json(text: str) -> Verdict:
-    """The verdict of a text. Raises InvalidSnapshot."""
-    return _read("verdict", Verdict, text)
+    """Decode a verdict. Raises InvalidSnapshot."""
+    return _decode("verdict", Verdict, text)
 
 
-def _written(kind: str, value: object, indent: int | None) -> str:
+def _encode(kind: str, value: object, indent: int | None) -> str:
     return json.dumps({"sokovan": kind, "version": VERSION, kind: to_plain(value)}, indent=indent, ensure_ascii=False)
 
 
-def _read(kind: str, target: type[T], text: str) -> T:
+def _decode(kind: str, target: type[T], text: str) -> T:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -73,7 +72,7 @@ def _read(kind: str, target: type[T], text: str) -> T:
     if not isinstance(document, dict) or document.get("sokovan") != kind:
         raise InvalidSnapshot(key="sokovan", problem=f"this is not a {kind}")
     if document.get("version") != VERSION:
-        raise InvalidSnapshot(key="version", problem=f"is {quoted(document.get('version'))}, known is {VERSION}")
+        raise InvalidSnapshot(key="version", problem=f"is {quoted(document.get('version'))}, supported is {VERSION}")
     try:
         return from_plain(target, document.get(kind), key=kind)
     except InvalidDocument as error:

@@ -1,4 +1,4 @@
-"""The validators of one cycle, as the engine asks them."""
+"""CycleValidators: the validators of a profile, as the engine calls them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.engine.pending_session import PendingSession
-from sokovan.scheduling.engine.usage.owner_ledger import Entry
+from sokovan.scheduling.engine.usage.owner_ledger import LedgerEntry
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Check, Code
 from sokovan.scheduling.validators.base import (
@@ -19,7 +19,7 @@ from sokovan.scheduling.validators.concurrency import ConcurrencyValidator
 
 
 class CycleValidators:
-    """Asks every rule that concerns a session, and collects all objections."""
+    """Runs every rule that applies to a session, and collects all objections."""
 
     def __init__(self, rules: Sequence[ValidatorRule], context: ValidationContext) -> None:
         self._context = context
@@ -30,48 +30,45 @@ class CycleValidators:
         self._by_session = [rule for rule in others if not rule.looks_at]
         self.passed = tuple(Check(_name(rule), "ok") for rule in rules)
 
-    def concerned(self, session: SessionWorkload, entry: Entry) -> tuple[ValidatorRule, ...]:
-        """The rules that have something to say of this session."""
+    def applicable(self, session: SessionWorkload, entry: LedgerEntry) -> tuple[ValidatorRule, ...]:
+        """The rules that apply to this session."""
         if entry.rules is None:
-            entry.rules = tuple(rule for rule in self._by_owner if self._asks(rule, session))
+            entry.rules = tuple(rule for rule in self._by_owner if self._applies(rule, session))
             entry.plain = all(isinstance(rule, ResourceLimitRule | ConcurrencyValidator) for rule in entry.rules)
         more = [rule for rule, name in self._by_field if getattr(session, name, True)]
-        more += [rule for rule in self._by_session if self._asks(rule, session)]
+        more += [rule for rule in self._by_session if self._applies(rule, session)]
         if not more:
             return entry.rules
         # In the order of the profile: the first objection gives the verdict its code.
         return tuple(sorted((*entry.rules, *more), key=self._order.__getitem__))
 
-    def objections(self, job: PendingSession, request: ResourceSlot) -> list[tuple[Code, Check]]:
-        """All that the rules object to; a rule that fails objects in its own name."""
-        context, session = self._context, job.session
-        context.request, context.starts = request, job.starts and not job.placed
-        if (
-            job.entry is not None
-            and job.rules is job.entry.rules
-            and _all_clear(job.entry, request, starts=context.starts)
-        ):
+    def objections(self, pending: PendingSession, request: ResourceSlot) -> list[tuple[Code, Check]]:
+        """All objections of the rules; a rule that raises counts as an objection."""
+        context, session = self._context, pending.session
+        context.request, context.starts = request, pending.starts and not pending.placed
+        entry = pending.ledger_entry
+        if entry is not None and pending.rules is entry.rules and _all_clear(entry, request, starts=context.starts):
             return []
         found = []
-        for rule in job.rules:
+        for rule in pending.rules:
             try:
                 rule.validate(session, context)
             except SchedulingValidationError as error:
                 found.append((error.verdict_code, Check(_name(rule), "no", error.message)))
-            except Exception as error:  # noqa: BLE001  # a rule that fails must not stop the cycle
+            except Exception as error:  # noqa: BLE001  # a failing rule must not stop the cycle
                 text = f"validator {_name(rule)} failed: {type(error).__name__}: {error}"
                 found.append((Code.PLUGIN_FAILED, Check(_name(rule), "no", text)))
         return found
 
-    def _asks(self, rule: ValidatorRule, session: SessionWorkload) -> bool:
+    def _applies(self, rule: ValidatorRule, session: SessionWorkload) -> bool:
         try:
             return rule.concerns(session, self._context)
-        except Exception:  # noqa: BLE001  # then let it be asked, and fail where it is named
+        except Exception:  # noqa: BLE001  # then `validate` is called and its error is reported
             return True
 
 
-def _all_clear(entry: Entry, request: ResourceSlot, *, starts: bool) -> bool:
-    """Whether no limit on slots or sessions is near; the common case, without asking each rule in turn."""
+def _all_clear(entry: LedgerEntry, request: ResourceSlot, *, starts: bool) -> bool:
+    """Whether no limit on slots or sessions is exceeded; the common case, without calling each rule."""
     if not entry.plain:
         return False
     for used, slot, limit in entry.bounds:

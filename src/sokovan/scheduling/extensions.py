@@ -1,10 +1,9 @@
-"""The twenty points at which a plugin may take part in a cycle.
+"""The twenty extension points of a scheduling cycle.
 
-A plugin subclasses SchedulingPlugin and overrides the points it cares for; all
-others keep the engine's own behaviour. `POINTS` maps each to the name that it has
-in Volcano, and says how the answers of several plugins are combined. A plugin that
-raises is isolated: the session at hand gets a verdict that names the plugin, and
-the cycle goes on.
+A plugin subclasses SchedulingPlugin and overrides the points it needs; all others
+keep the engine's behaviour. `POINTS` maps each to its name in Volcano, and says how
+the answers of several plugins are combined. A plugin that raises is isolated: the
+session at hand gets a verdict that names the plugin, and the cycle continues.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class QueueView(NamedTuple):
 
 
 class GangView(NamedTuple):
-    """How far a session (or one kernel group of it) has come in a trial."""
+    """The progress of a session (or one kernel group of it) in a placement attempt."""
 
     session: SessionWorkload
     group: str
@@ -39,7 +38,7 @@ class GangView(NamedTuple):
 
 
 class Point(NamedTuple):
-    """One extension point: its name elsewhere, and how answers combine."""
+    """One extension point: its Volcano name, and how answers are combined."""
 
     volcano: str
     combines: str
@@ -51,19 +50,19 @@ POINTS: dict[str, Point] = {
     "session_order": Point("JobOrderFn", "compared in turn", "which session of a queue goes first"),
     "kernel_order": Point("TaskOrderFn", "compared in turn", "which kernel of a session goes first"),
     "group_order": Point("SubJobOrderFn", "compared in turn", "which kernel group of a session goes first"),
-    "overused": Point("Overused", "any", "whether a queue gets nothing more in this cycle"),
+    "overused": Point("Overused", "any", "whether a queue gets no more kernels in this cycle"),
     "allocatable": Point("Allocatable", "all", "whether a queue may take one more kernel"),
     "session_valid": Point("JobValid", "first objection", "why a session cannot be considered at all"),
-    "pre_predicate": Point("PrePredicateFn", "first objection", "why a kernel can go nowhere at all"),
-    "predicate": Point("PredicateForAllocateAction", "all", "whether a kernel may go to an agent"),
+    "pre_predicate": Point("PrePredicateFn", "first objection", "why a kernel cannot be placed on any agent"),
+    "predicate": Point("PredicateForAllocateAction", "all", "whether a kernel may run on an agent"),
     "batch_agent_order": Point("BatchNodeOrderFn", "added", "a score for each candidate, all at once"),
     "agent_order_map": Point("NodeOrderMapFn", "reduced, then added", "a score for one candidate"),
-    "agent_order_reduce": Point("NodeOrderReduceFn", "per plugin", "brings one plugin's scores to a common scale"),
-    "best_agent": Point("BestNodeFn", "first answer", "the candidate to take, whatever the scores"),
+    "agent_order_reduce": Point("NodeOrderReduceFn", "per plugin", "scales one plugin's scores to a common range"),
+    "best_agent": Point("BestNodeFn", "first answer", "the candidate to take, regardless of scores"),
     "session_ready": Point("JobReady", "all", "whether a session may start with what is placed"),
-    "session_pipelined": Point("JobPipelined", "all", "whether a session may wait with what is reserved"),
+    "session_pipelined": Point("JobPipelined", "all", "whether a session may hold its reservations"),
     "group_ready": Point("SubJobReady", "all", "whether a kernel group may start with what is placed"),
-    "group_pipelined": Point("SubJobPipelined", "all", "whether a kernel group may wait with what is reserved"),
+    "group_pipelined": Point("SubJobPipelined", "all", "whether a kernel group may hold its reservations"),
     "domains_for_session": Point("HyperNodeGradientForJobFn", "filtered in turn", "which HyperNodes a session may use"),
     "domains_for_group": Point(
         "HyperNodeGradientForSubJobFn", "filtered in turn", "which HyperNodes a kernel group may use"
@@ -93,12 +92,12 @@ class SchedulingPlugin:
         return ()
 
     def group_order(self, session: SessionWorkload, group: str) -> tuple[int, ...]:
-        """A key that orders kernel groups that are equally wanted."""
+        """A key that orders kernel groups of equal urgency."""
         del session, group
         return ()
 
     def overused(self, queue: QueueView) -> bool:
-        """True ends the queue's turn in this cycle."""
+        """True ends the cycle for the queue."""
         del queue
         return False
 
@@ -108,17 +107,17 @@ class SchedulingPlugin:
         return True
 
     def session_valid(self, session: SessionWorkload) -> str | None:
-        """A sentence that says why the session cannot be considered."""
+        """Why the session cannot be considered, as a sentence; None if it can."""
         del session
         return None
 
     def pre_predicate(self, session: SessionWorkload, kernel: KernelWorkload) -> str | None:
-        """A sentence that says why the kernel can go nowhere."""
+        """Why the kernel cannot be placed, as a sentence; None if it can."""
         del session, kernel
         return None
 
     def predicate(self, kernel: KernelWorkload, agent: AgentInfo) -> bool:
-        """Whether the kernel may go to the agent."""
+        """Whether the kernel may run on the agent."""
         del kernel, agent
         return True
 
@@ -133,7 +132,7 @@ class SchedulingPlugin:
         return None
 
     def agent_order_reduce(self, kernel: KernelWorkload, scores: Mapping[str, int]) -> Mapping[str, int]:
-        """The raw scores of this plugin on a common scale."""
+        """This plugin's raw scores, scaled to a common range."""
         del kernel
         return scores
 
@@ -158,17 +157,17 @@ class SchedulingPlugin:
         return True
 
     def group_pipelined(self, gang: GangView) -> bool:
-        """False keeps a kernel group from waiting for what is released."""
+        """False keeps a kernel group from holding a reservation."""
         del gang
         return True
 
     def domains_for_session(self, session: SessionWorkload, domains: Sequence[str]) -> Sequence[str]:
-        """Those of the HyperNodes of one tier that the session may use."""
+        """The HyperNodes of one tier that the session may use."""
         del session
         return domains
 
     def domains_for_group(self, session: SessionWorkload, group: str, domains: Sequence[str]) -> Sequence[str]:
-        """Those of the HyperNodes of one tier that the kernel group may use."""
+        """The HyperNodes of one tier that the kernel group may use."""
         del session, group
         return domains
 
@@ -179,7 +178,7 @@ class SchedulingPlugin:
 
 
 class PluginFailed(Exception):
-    """A plugin raised; becomes a verdict and never leaves the cycle."""
+    """A plugin raised; turned into a verdict inside the cycle."""
 
     def __init__(self, plugin: str, point: str, error: Exception) -> None:
         self.plugin, self.point, self.error = plugin, point, error
@@ -201,18 +200,18 @@ class Extensions:
         return self._at[point]
 
     def ask(self, point: str, *arguments: Any) -> list[Any]:
-        """What each of them answers. Raises PluginFailed."""
+        """The answers of all plugins at a point. Raises PluginFailed."""
         return [self.call(plugin, point, *arguments) for plugin in self._at[point]]
 
     def objector(self, point: str, *arguments: Any) -> str | None:
-        """The first plugin that answers unusually, by name. Raises PluginFailed."""
+        """The name of the first plugin that objects. Raises PluginFailed."""
         for plugin in self._at[point]:
-            if self.call(plugin, point, *arguments) is _UNUSUAL[point]:
+            if self.call(plugin, point, *arguments) is _OBJECTION[point]:
                 return name_of(plugin)
         return None
 
     def call(self, plugin: SchedulingPlugin, point: str, *arguments: Any) -> Any:
-        """One answer, of the kind that the point asks for. Raises PluginFailed."""
+        """One answer, converted to the type of the point. Raises PluginFailed."""
         try:
             return _ANSWERS[point](getattr(plugin, point)(*arguments), arguments)
         except Exception as error:
@@ -220,7 +219,7 @@ class Extensions:
 
 
 def name_of(plugin: SchedulingPlugin) -> str:
-    """What a plugin is called in a verdict."""
+    """The name of a plugin in verdicts."""
     return plugin.name or type(plugin).__name__
 
 
@@ -237,7 +236,7 @@ def _sentence(answer: Any, _: tuple[Any, ...]) -> str | None:
 
 
 def _scores(answer: Any, arguments: tuple[Any, ...]) -> list[int] | None:
-    """One number for each of what was asked about, which is the last argument."""
+    """One score per item of the last argument."""
     if answer is None:
         return None
     scores = [int(number) for number in answer]
@@ -259,7 +258,7 @@ def _agent(answer: Any, _: tuple[Any, ...]) -> str | None:
 
 
 def _names(answer: Any, arguments: tuple[Any, ...]) -> list[str]:
-    """Those of the names asked about that were kept, in their order."""
+    """The names of the last argument that the answer keeps, in their order."""
     kept = set(answer)
     return [name for name in arguments[-1] if name in kept]
 
@@ -286,4 +285,4 @@ _ANSWERS: dict[str, Callable[[Any, tuple[Any, ...]], Any]] = {
     "domains_for_group": _names,
     "domain_order": _scores,
 }
-_UNUSUAL = {"overused": True, "allocatable": False}
+_OBJECTION = {"overused": True, "allocatable": False}

@@ -1,4 +1,4 @@
-"""One scheduling cycle: `schedule(snapshot, profile)` gives a plan."""
+"""One scheduling cycle: `schedule(snapshot, profile)` returns a plan."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sokovan.scheduling.engine.allocate import Allocate, AllocateOutcome
 from sokovan.scheduling.engine.backfill import Backfill
 from sokovan.scheduling.engine.enqueue import Enqueue
 from sokovan.scheduling.engine.explain import Explainer
-from sokovan.scheduling.engine.pending_session import Failure, Outlook, PendingSession
-from sokovan.scheduling.engine.placement import CycleContext
+from sokovan.scheduling.engine.gang import CycleContext
+from sokovan.scheduling.engine.pending_session import BatchingContext, PendingReason, PendingSession
 from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
-from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger, PendingLines
+from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, OwnerLedger
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions, PluginFailed
@@ -37,27 +37,26 @@ from sokovan.scheduling.validators.base import ValidationContext
 def schedule(
     snapshot: SystemSnapshot, profile: SchedulingProfile, registry: PluginRegistry = BUILT_IN
 ) -> SchedulingPlan:
-    """Decide where the waiting sessions of a snapshot go.
+    """Choose agents for the waiting sessions of a snapshot.
 
     Pure and deterministic: the same snapshot and profile give the same plan on any
     machine. Raises UnknownPlugin for a name that the registry does not have,
-    UnsupportedAction for an action that is not there yet, and InvalidTopology for
-    HyperNodes that are no tree.
+    UnsupportedAction for an action that is not implemented yet, and InvalidTopology for
+    HyperNodes that do not form a tree.
     """
     for action in profile.actions:
         if action not in ACTIONS:
-            raise UnsupportedAction(f"the action {action} is not there yet")
-    with _collector_at_rest():
-        return Cycle(snapshot, profile, registry).plan()
+            raise UnsupportedAction(f"the action {action} is not implemented yet")
+    with _gc_paused():
+        return SchedulingCycle(snapshot, profile, registry).plan()
 
 
 @contextmanager
-def _collector_at_rest() -> Iterator[None]:
-    """Let the garbage collector rest for the length of a cycle.
+def _gc_paused() -> Iterator[None]:
+    """Pause the garbage collector during a cycle.
 
-    A cycle makes many small objects beside a snapshot of very many, and hardly any
-    reference cycles; walking the snapshot again and again costs up to a third of the
-    time, and decides nothing.
+    A cycle creates many small objects next to a large snapshot, and hardly any
+    reference cycles; traversing the snapshot repeatedly costs up to a third of the time.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -68,26 +67,26 @@ def _collector_at_rest() -> Iterator[None]:
             gc.enable()
 
 
-class Cycle:
-    """Everything that one cycle sets up once, in the order of the story it tells."""
+class SchedulingCycle:
+    """The objects of one cycle, and its steps in order."""
 
     def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile, registry: PluginRegistry) -> None:
         self._snapshot, self._profile = snapshot, profile
         self._sequencer = registry.sequencer(profile.sequencer)
         self._extensions = Extensions(registry.plugin(name) for name in profile.plugins)
-        _refuse_doubles(snapshot)
-        self._workspace = Workspace(snapshot.agents, snapshot.tree, _asked_slots(snapshot.sessions))
-        self._table = _shapes(self._workspace, profile)
-        own = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
-        moves = type(self._sequencer).lane is not WorkloadSequencer.lane
-        self._ledger = OwnerLedger(snapshot, watch_all=not own, watch_users=moves)
-        self._pending = PendingLines(snapshot)
+        _refuse_duplicates(snapshot)
+        self._workspace = Workspace(snapshot.agents, snapshot.tree, _requested_slots(snapshot.sessions))
+        self._table = _shape_table(self._workspace, profile)
+        built_in = set(profile.validators) <= set(BUILT_IN.validators) and profile.sequencer in BUILT_IN.sequencers
+        self._has_fairness_keys = type(self._sequencer).fairness_key is not WorkloadSequencer.fairness_key
+        self._ledger = OwnerLedger(snapshot, watch_all=not built_in, watch_users=self._has_fairness_keys)
+        backlogs = KeypairBacklogs(snapshot)
         rules = CycleValidators(
             [registry.validator(name) for name in profile.validators],
-            ValidationContext(snapshot, self._ledger, self._pending),
+            ValidationContext(snapshot, self._ledger, backlogs),
         )
-        self._admission = SessionAdmission(rules, self._ledger, self._pending, self._extensions)
-        self._book = QueueUsage(
+        self._admission = SessionAdmission(rules, self._ledger, backlogs, self._extensions)
+        self._queue_usage = QueueUsage(
             snapshot.queues,
             policy=profile.queue_policy,
             hierarchy=profile.hierarchy,
@@ -101,147 +100,150 @@ class Cycle:
         choice = choice_for(
             selector, self._table, self._extensions, slot_priority=group.slot_priority, cursor=self._cursor
         )
-        self._floor = CycleContext(self._workspace, choice, self._book, self._extensions)
-        self._floor.plugged = bool(profile.plugins) or profile.selector not in BUILT_IN.selectors
+        self._context = CycleContext(self._workspace, choice, self._queue_usage, self._extensions)
+        self._context.custom_plugins = bool(profile.plugins) or profile.selector not in BUILT_IN.selectors
         if not profile.fit_error_cache or not choice.by_shape:
-            self._floor.misfits = None
-        self._context = SequencingContext(snapshot, self._capacity(), self._ledger)
+            self._context.fit_error_cache = None
+        self._sequencing = SequencingContext(snapshot, self._capacity(), self._ledger)
         self._notes: tuple[Check, ...] = ()
-        self._unfit: dict[str, Failure | None] = {}
+        self._unfit_queues: dict[str, PendingReason | None] = {}
 
     def plan(self) -> SchedulingPlan:
-        """Run the actions of the profile, and explain what came of it."""
-        outlook = Outlook(self._table, _nominations(self._snapshot.reservations), self._kernel_key(), self._alike())
-        jobs = self._jobs(outlook)
+        """Run the actions of the profile, and explain the outcome."""
+        sessions = self._pending_sessions()
         outcome = AllocateOutcome()
         for action in self._profile.actions:
             if action == "enqueue":
-                Enqueue(self._book, self._workspace.slots).run(jobs)
+                Enqueue(self._workspace.slots).run(sessions)
             elif action == "allocate":
-                self._allocate(jobs, outcome)
+                self._allocate(sessions, outcome)
             else:
-                Backfill(self._floor, self._admission, outcome).run(jobs)
-        for job in jobs:
-            self._admission.examine(job)
-        verdicts = Explainer(self._workspace, self._book, self._floor).verdicts(jobs, notes=self._notes)
-        cursor = self._floor.choice.cursor
+                Backfill(self._context, self._admission, outcome).run(sessions)
+        for pending in sessions:
+            self._admission.examine(pending)
+        trace = Explainer(self._context).trace(sessions, notes=self._notes)
+        cursor = self._context.choice.cursor
         moved = self._rotates and cursor is not None and cursor != self._cursor
         return SchedulingPlan(
             placements=tuple(outcome.placements),
-            reservations=tuple(_reservation(name, seats) for name, seats in outcome.reserved.items()),
+            reservations=tuple(_reservation(name, kernels) for name, kernels in outcome.reserved.items()),
             cursors={self._snapshot.scaling_group.name: AgentId(str(cursor))} if moved else {},
             domains={SessionId(name): domain for name, domain in outcome.domains.items()},
-            verdicts=tuple(verdicts),
+            verdicts=tuple(trace.values()),
         )
 
-    def _allocate(self, jobs: Sequence[PendingSession], outcome: AllocateOutcome) -> None:
-        promised = {reservation.session_id for reservation in self._snapshot.reservations}
-        able = [job for job in jobs if job.failure is None and job.runs]
-        first = [job for job in able if job.session.session_id in promised]
-        first.sort(key=lambda job: (-job.session.priority, job.rank))
-        rest = [job for job in able if job.session.session_id not in promised]
-        Allocate(self._floor, self._admission, outcome, self._lanes).run(rest, first=first)
+    def _allocate(self, sessions: Sequence[PendingSession], outcome: AllocateOutcome) -> None:
+        reserved = {reservation.session_id for reservation in self._snapshot.reservations}
+        candidates = [pending for pending in sessions if pending.reason is None and pending.batches]
+        first = [pending for pending in candidates if pending.session.session_id in reserved]
+        first.sort(key=lambda pending: (-pending.session.priority, pending.rank))
+        rest = [pending for pending in candidates if pending.session.session_id not in reserved]
+        Allocate(self._context, self._admission, outcome, self._new_queue).run(rest, first=first)
 
-    def _jobs(self, outlook: Outlook) -> list[PendingSession]:
-        """The sessions that wait for something, in the sequencer's order, with their queues settled."""
-        asked: Counter[tuple[str, Shape]] = Counter()
+    def _pending_sessions(self) -> list[PendingSession]:
+        """The sessions with waiting kernels, in the sequencer's order; computes the shares of their queues."""
+        nominations = _nominations(self._snapshot.reservations)
+        batching = BatchingContext(self._table, nominations, self._kernel_key(), self._batch_equal())
+        requested: Counter[tuple[str, Shape]] = Counter()
         used: Counter[tuple[str, Shape]] = Counter()
-        jobs = {}
+        sessions = {}
         for session in self._snapshot.sessions:
             waits = False
             for kernel in session.kernels:
                 if kernel.agent is None:
                     waits = True
                 elif not kernel.releasing:
-                    # What is on its way out is no longer its queue's; others may count on it.
+                    # A kernel being released no longer counts as usage of its queue.
                     used[session.queue, self._table.of(kernel)] += 1
             if waits:
-                job = self._job(session, outlook)
-                jobs[session.session_id] = job
-                # Work that cannot run claims no share of the cluster.
-                if job.failure is None:
-                    for run in job.runs:
-                        asked[session.queue, run.shape] += len(run.kernels)
-        self._settle(asked, used)
-        ranked = self._sequenced([job.session for job in jobs.values()])
+                pending = self._pending_session(session, batching)
+                sessions[session.session_id] = pending
+                # Sessions that cannot run request no share of the cluster.
+                if pending.reason is None:
+                    for batch in pending.batches:
+                        requested[session.queue, batch.shape] += len(batch.kernels)
+        self._settle_queues(requested, used)
+        ranked = self._sequenced([pending.session for pending in sessions.values()])
         for rank, session in enumerate(ranked):
-            jobs[session.session_id].rank = rank
-        self._order_by_plugins(jobs.values())
-        return [jobs[session.session_id] for session in ranked]
+            sessions[session.session_id].rank = rank
+        self._order_by_plugins(sessions.values())
+        return [sessions[session.session_id] for session in ranked]
 
-    def _order_by_plugins(self, jobs: Iterable[PendingSession]) -> None:
+    def _order_by_plugins(self, sessions: Iterable[PendingSession]) -> None:
         if not self._extensions.at("session_order"):
             return
-        for job in jobs:
+        for pending in sessions:
             try:
-                job.order = tuple(n for key in self._extensions.ask("session_order", job.session) for n in key)
+                answers = self._extensions.ask("session_order", pending.session)
+                pending.order = tuple(number for answer in answers for number in answer)
             except PluginFailed as failed:
-                job.failure = job.failure or Failure(Code.PLUGIN_FAILED, str(failed))
+                pending.reason = pending.reason or PendingReason(Code.PLUGIN_FAILED, str(failed))
 
-    def _job(self, session: SessionWorkload, outlook: Outlook) -> PendingSession:
+    def _pending_session(self, session: SessionWorkload, batching: BatchingContext) -> PendingSession:
+        node = self._queue_usage.node(session.queue)
         try:
-            job = PendingSession(session, self._book.node(session.queue), outlook)
+            pending = PendingSession(session, node, batching)
         except PluginFailed as failed:
-            job = PendingSession(session, self._book.node(session.queue), Outlook(outlook.table))
-            job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
-            return job
-        node = job.node
-        if node.name not in self._unfit:
-            unfit = self._book.unfit(node)
-            self._unfit[node.name] = None if unfit is None else Failure(*unfit)
-        job.failure = self._unfit[node.name] or self._admission.hopeless(job)
-        return job
+            pending = PendingSession(session, node, BatchingContext(batching.table))
+            pending.reason = PendingReason(Code.PLUGIN_FAILED, str(failed))
+            return pending
+        if node.name not in self._unfit_queues:
+            unfit = self._queue_usage.unfit(node)
+            self._unfit_queues[node.name] = None if unfit is None else PendingReason(*unfit)
+        pending.reason = self._unfit_queues[node.name] or self._admission.unschedulable(pending)
+        return pending
 
-    def _settle(self, asked: Mapping[tuple[str, Shape], int], used: Mapping[tuple[str, Shape], int]) -> None:
+    def _settle_queues(self, requested: Mapping[tuple[str, Shape], int], used: Mapping[tuple[str, Shape], int]) -> None:
         for (queue, shape), times in used.items():
-            self._book.use(queue, shape.slot_pairs, times)
-            self._book.ask(queue, shape.slot_pairs, times)
-        for (queue, shape), times in asked.items():
-            self._book.ask(queue, shape.slot_pairs, times)
+            self._queue_usage.add_running(queue, shape.slot_pairs, times)
+            self._queue_usage.add_request(queue, shape.slot_pairs, times)
+        for (queue, shape), times in requested.items():
+            self._queue_usage.add_request(queue, shape.slot_pairs, times)
         if self._extensions.at("queue_order"):
-            self._book.order_key = self._queue_key
-        self._book.settle()
+            self._queue_usage.order_key = self._queue_key
+        self._queue_usage.settle()
 
     def _sequenced(self, sessions: list[SessionWorkload]) -> list[SessionWorkload]:
         try:
-            ordered = list(self._sequencer.sequence(sessions, self._context))
-            given, got = ([s.session_id for s in some] for some in (sessions, ordered))
-            if sorted(given) == sorted(got):
+            ordered = list(self._sequencer.sequence(sessions, self._sequencing))
+            before, after = ([session.session_id for session in some] for some in (sessions, ordered))
+            if sorted(before) == sorted(after):
                 return ordered
-            problem = f"sequencer {self._sequencer.name} lost or doubled sessions"
-        except Exception as error:  # noqa: BLE001  # a plugin that fails must not stop the cycle
+            problem = f"sequencer {self._sequencer.name} lost or duplicated sessions"
+        except Exception as error:  # noqa: BLE001  # a failing plugin must not stop the cycle
             problem = f"sequencer {self._sequencer.name} failed: {type(error).__name__}: {error}"
         self._note("sequencer", f"{problem}; sessions go by age")
         return by_age(sessions)
 
     def _note(self, name: str, text: str) -> None:
-        """Something that went wrong for all sessions; every verdict says so."""
+        """Record a problem that concerns all sessions; every verdict includes it."""
         note = Check(name, "no", text)
         if note not in self._notes:
             self._notes = (*self._notes, note)
 
-    def _lanes(self) -> SessionHeap | QueueOrder:
-        if type(self._sequencer).lane is WorkloadSequencer.lane:
-            return SessionHeap()
-        return QueueOrder(self._lane, self._standing)
+    def _new_queue(self) -> SessionHeap | QueueOrder:
+        return QueueOrder(self._fairness_key, self._share) if self._has_fairness_keys else SessionHeap()
 
-    def _lane(self, job: PendingSession) -> str:
+    def _fairness_key(self, pending: PendingSession) -> str:
         try:
-            return str(self._sequencer.lane(job.session))
-        except Exception as error:  # noqa: BLE001  # a plugin that fails must not stop the cycle
-            self._note("sequencer", f"sequencer {self._sequencer.name} failed in lane: {type(error).__name__}: {error}")
+            return str(self._sequencer.fairness_key(pending.session))
+        except Exception as error:  # noqa: BLE001  # a failing plugin must not stop the cycle
+            self._note_sequencer_error("fairness_key", error)
             return ""
 
-    def _standing(self, job: PendingSession) -> int:
+    def _share(self, pending: PendingSession) -> int:
         try:
-            return int(self._sequencer.standing(job.session, self._context))
-        except Exception as error:  # noqa: BLE001  # a plugin that fails must not stop the cycle
-            text = f"sequencer {self._sequencer.name} failed in standing: {type(error).__name__}: {error}"
-            self._note("sequencer", text)
+            return int(self._sequencer.share(pending.session, self._sequencing))
+        except Exception as error:  # noqa: BLE001  # a failing plugin must not stop the cycle
+            self._note_sequencer_error("share", error)
             return 0
 
-    def _alike(self) -> bool:
-        """Whether kernels of one shape are alike to everybody."""
+    def _note_sequencer_error(self, method: str, error: Exception) -> None:
+        text = f"sequencer {self._sequencer.name} failed in {method}: {type(error).__name__}: {error}"
+        self._note("sequencer", text)
+
+    def _batch_equal(self) -> bool:
+        """Whether no plugin can treat kernels of one shape differently."""
         points = ("predicate", "pre_predicate", "allocatable", "batch_agent_order", "agent_order_map", "best_agent")
         return not any(self._extensions.at(point) for point in points)
 
@@ -252,7 +254,7 @@ class Cycle:
 
     def _queue_key(self, node: QueueNode) -> tuple[int, ...]:
         try:
-            answers = self._extensions.ask("queue_order", self._book.view(node))
+            answers = self._extensions.ask("queue_order", self._queue_usage.view(node))
         except PluginFailed as failed:
             self._note("plugin", str(failed))
             return ()
@@ -263,24 +265,24 @@ class Cycle:
         return ResourceSlot(dict(zip(workspace.slots, workspace.total(), strict=True)))
 
 
-def _refuse_doubles(snapshot: SystemSnapshot) -> None:
-    """Two agents or sessions of one id would silently be one."""
+def _refuse_duplicates(snapshot: SystemSnapshot) -> None:
+    """Raise InvalidSpec if two agents or two sessions have the same id."""
     for field, ids in (
         ("agents", [agent.agent_id for agent in snapshot.agents]),
         ("sessions", [session.session_id for session in snapshot.sessions]),
     ):
         if len(set(ids)) != len(ids):
-            twice = next(name for name, times in Counter[str](ids).items() if times > 1)
-            raise InvalidSpec(what="snapshot", field=field, value=twice, problem="is there twice")
+            duplicate = next(name for name, times in Counter[str](ids).items() if times > 1)
+            raise InvalidSpec(what="snapshot", field=field, value=duplicate, problem="occurs more than once")
 
 
-def _shapes(workspace: Workspace, profile: SchedulingProfile) -> ShapeTable:
+def _shape_table(workspace: Workspace, profile: SchedulingProfile) -> ShapeTable:
     if profile.shard_mode == "none":
         return ShapeTable(workspace)
     return ShapeTable(workspace, own_shard=profile.shard, hard_shards=profile.shard_mode == "hard")
 
 
-def _asked_slots(sessions: Sequence[SessionWorkload]) -> set[str]:
+def _requested_slots(sessions: Sequence[SessionWorkload]) -> set[str]:
     distinct = {kernel.slots for session in sessions for kernel in session.kernels}
     return {slot for slots in distinct for slot in slots}
 
@@ -289,5 +291,5 @@ def _nominations(reservations: Sequence[Reservation]) -> dict[str, str]:
     return {kernel: agent for reservation in reservations for kernel, agent in reservation.kernels}
 
 
-def _reservation(name: str, seats: Sequence[tuple[str, str]]) -> Reservation:
-    return Reservation(SessionId(name), tuple((KernelId(kernel), AgentId(agent)) for kernel, agent in seats))
+def _reservation(name: str, kernels: Sequence[tuple[str, str]]) -> Reservation:
+    return Reservation(SessionId(name), tuple((KernelId(kernel), AgentId(agent)) for kernel, agent in kernels))

@@ -1,4 +1,7 @@
-"""What a cycle decided. One port applies it; nothing here has happened yet."""
+"""SchedulingPlan: the decisions of a cycle, not yet applied.
+
+The allocation port applies it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from typing import NamedTuple
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.scheduling.snapshot import Reservation
-from sokovan.scheduling.trace import Verdict
+from sokovan.scheduling.trace import DecisionTrace, Verdict
 
 
 class Placement(NamedTuple):
-    """A kernel goes to an agent."""
+    """A kernel to start on an agent."""
 
     kernel_id: KernelId
     session_id: SessionId
@@ -21,7 +24,7 @@ class Placement(NamedTuple):
 
 
 class Eviction(NamedTuple):
-    """A running kernel makes room for another session."""
+    """A running kernel to stop, to make room for another session."""
 
     kernel_id: KernelId
     session_id: SessionId
@@ -31,9 +34,9 @@ class Eviction(NamedTuple):
 
 @dataclass(frozen=True)
 class SchedulingPlan:
-    """The outcome of one cycle: what to do, and a verdict for all who waited.
+    """The outcome of one cycle: what to do, and a verdict for every waiting session.
 
-    `domains` is the HyperNode that each placed session with a closeness now lies in.
+    `domains` is the HyperNode that each placed session with a topology constraint is in.
     """
 
     placements: tuple[Placement, ...] = ()
@@ -44,6 +47,6 @@ class SchedulingPlan:
     verdicts: tuple[Verdict, ...] = ()
 
     @cached_property
-    def by_session(self) -> dict[SessionId, Verdict]:
+    def trace(self) -> DecisionTrace:
         """The verdicts by session."""
-        return {verdict.session_id: verdict for verdict in self.verdicts}
+        return DecisionTrace(self.verdicts)

@@ -1,4 +1,7 @@
-"""How one scaling group is scheduled: the names of its plugins and a few switches."""
+"""SchedulingProfile: the scheduling policy of one scaling group.
+
+It names the plugins and sets a few options.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from sokovan.domain.ids import ScalingGroupName
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
-# They may be named, but the core refuses to run them: it does not evict yet.
+# Accepted in a profile, but refused by `schedule`: eviction is not implemented yet.
 ACTIONS_TO_COME = ("preempt", "reclaim")
 SHARD_MODES = ("none", "soft", "hard")
 
@@ -32,16 +35,16 @@ class UnsupportedAction(InvalidInput):
     """A profile names an action that this version cannot run."""
 
     code = "unsupported-action"
-    hint = f"leave it out; this version runs {listed(ACTIONS)}"
+    hint = f"remove it; this version supports {listed(ACTIONS)}"
 
 
 @dataclass(frozen=True)
 class SchedulingProfile:
     """The policy of a scaling group.
 
-    `shard` is the shard that this scheduler calls its own; `shard_mode` says whether
-    agents of other shards come second (soft), not at all (hard), or make no
-    difference (none). `options` keeps further keys as they were written.
+    `shard` is the scheduler's own shard; `shard_mode` says whether agents of other
+    shards come second (soft), not at all (hard), or are equal (none). `options` keeps
+    unknown keys as they are.
     """
 
     sequencer: str = "fifo"
@@ -57,10 +60,10 @@ class SchedulingProfile:
     options: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _among("queue_policy", self.queue_policy, POLICIES)
-        _among("shard_mode", self.shard_mode, SHARD_MODES)
+        _require_one_of("queue_policy", self.queue_policy, POLICIES)
+        _require_one_of("shard_mode", self.shard_mode, SHARD_MODES)
         for action in self.actions:
-            _among("actions", action, (*ACTIONS, *ACTIONS_TO_COME))
+            _require_one_of("actions", action, (*ACTIONS, *ACTIONS_TO_COME))
         if self.shard_mode != "none" and self.shard is None:
             raise InvalidSpec(
                 what="profile", field="shard", value=None, problem=f"is needed for shard_mode {self.shard_mode}"
@@ -68,7 +71,7 @@ class SchedulingProfile:
 
 
 def profile_of(group: ScalingGroup) -> SchedulingProfile:
-    """The profile that a scaling group's configuration describes.
+    """The profile of a scaling group's configuration.
 
     `scheduler` names the sequencer and `scheduler_opts.agent_selector` the selector;
     further options are fields of the profile.
@@ -77,7 +80,7 @@ def profile_of(group: ScalingGroup) -> SchedulingProfile:
 
 
 def group_of(profile: SchedulingProfile) -> ScalingGroup:
-    """A scaling group that describes this profile; the way back from `profile_of`."""
+    """A scaling group with this profile; the inverse of `profile_of`."""
     options: dict[str, object] = {"agent_selector": profile.selector}
     default = SchedulingProfile()
     for name in (
@@ -98,31 +101,31 @@ def group_of(profile: SchedulingProfile) -> ScalingGroup:
     )
 
 
-def profile_from(given: Mapping[str, object]) -> SchedulingProfile:
-    """A profile from plain keys, as they stand in configuration and scenarios."""
+def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
+    """A profile from plain keys, as in configuration files and scenarios."""
     known = {f.name for f in fields(SchedulingProfile)} - {"options"}
-    values = {"selector" if key == "agent_selector" else key: value for key, value in given.items()}
+    values = {"selector" if key == "agent_selector" else key: value for key, value in options.items()}
     settings: dict[str, object] = {key: value for key, value in values.items() if key in known}
     for name in ("actions", "validators", "plugins"):
         if name in settings:
-            settings[name] = _texts(name, settings[name])
+            settings[name] = _strings(name, settings[name])
     for name in ("hierarchy", "fit_error_cache"):
         if not isinstance(settings.get(name, False), bool):
             raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be true or false")
     for name in ("sequencer", "selector", "queue_policy", "shard_mode", "shard"):
         if not isinstance(settings.get(name, ""), str):
-            raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be a text")
+            raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be a string")
     rest = {key: value for key, value in values.items() if key not in known}
     return SchedulingProfile(**settings, options=rest)  # type: ignore[arg-type]  # each was checked above
 
 
-def _texts(name: str, value: object) -> tuple[str, ...]:
+def _strings(name: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise InvalidSpec(what="profile", field=name, value=value, problem="must be a list of names")
     return tuple(value)
 
 
-def _among(name: str, value: object, known: tuple[str, ...]) -> None:
+def _require_one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         raise InvalidSpec(
             what="profile", field=name, value=value, problem="is not known", hint=f"known are {listed(known)}"

@@ -1,7 +1,7 @@
-"""The plugins there are, by kind and name.
+"""PluginRegistry: all plugins by kind and name.
 
-The registry holds names and factories only. Who finds installed plugins (by entry
-point) is a composition root; see `sokovan.entrypoints.plugins`.
+The registry holds names and factories only. Installed plugins are discovered by entry
+point in `sokovan.entrypoints.plugins`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class UnknownPlugin(InvalidInput):
     """No plugin of this kind has this name."""
 
     code = "unknown-plugin"
-    hint = "use one of the names listed above, or install the package that brings the plugin"
+    hint = "use one of the names listed above, or install the package that provides the plugin"
 
     def __init__(self, *, kind: str, name: object, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(sorted(known))
@@ -47,23 +47,23 @@ class DuplicatePlugin(InvalidInput):
 
     def __init__(self, *, kind: str, name: str) -> None:
         self.kind, self.name = kind, name
-        super().__init__(f"two {kind}s are called {quoted(name)}")
+        super().__init__(f"two {kind}s are named {quoted(name)}")
 
 
 class UnusablePlugin(InvalidInput):
-    """A plugin that a profile names raises when it is made."""
+    """A plugin named in a profile raises when it is created."""
 
     code = "unusable-plugin"
-    hint = "mend the plugin, or take its name out of the profile"
+    hint = "fix the plugin, or remove its name from the profile"
 
     def __init__(self, *, kind: str, name: str, error: Exception) -> None:
         self.kind, self.name = kind, name
-        super().__init__(f"the {kind} {quoted(name)} cannot be made: {type(error).__name__}: {error}")
+        super().__init__(f"the {kind} {quoted(name)} cannot be created: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)
 class PluginRegistry:
-    """Every plugin that may be named in a profile."""
+    """All plugins that a profile may name."""
 
     validators: dict[str, Callable[[], ValidatorRule]] = field(default_factory=dict)
     sequencers: dict[str, Callable[[], WorkloadSequencer]] = field(default_factory=dict)
@@ -72,22 +72,22 @@ class PluginRegistry:
 
     def validator(self, name: str) -> ValidatorRule:
         """The validator of this name. Raises UnknownPlugin."""
-        return _made("validator", name, self.validators)
+        return _create("validator", name, self.validators)
 
     def sequencer(self, name: str) -> WorkloadSequencer:
         """The sequencer of this name. Raises UnknownPlugin."""
-        return _made("sequencer", name, self.sequencers)
+        return _create("sequencer", name, self.sequencers)
 
     def selector(self, name: str) -> AgentSelector:
         """The selector of this name. Raises UnknownPlugin."""
-        return _made("selector", name, self.selectors)
+        return _create("selector", name, self.selectors)
 
     def plugin(self, name: str) -> SchedulingPlugin:
         """The engine plugin of this name. Raises UnknownPlugin."""
-        return _made("plugin", name, self.plugins)
+        return _create("plugin", name, self.plugins)
 
 
-def _made(kind: str, name: str, known: dict[str, Callable[[], P]]) -> P:
+def _create(kind: str, name: str, known: dict[str, Callable[[], P]]) -> P:
     if name not in known:
         raise UnknownPlugin(kind=kind, name=name, known=known)
     try:
@@ -98,12 +98,12 @@ def _made(kind: str, name: str, known: dict[str, Callable[[], P]]) -> P:
         raise UnusablePlugin(kind=kind, name=name, error=error) from error
 
 
-def _named(*plugins: type[P]) -> dict[str, Callable[[], P]]:
+def _by_name(*plugins: type[P]) -> dict[str, Callable[[], P]]:
     return {plugin.name: plugin for plugin in plugins}  # type: ignore[attr-defined]  # every plugin class has a name
 
 
 BUILT_IN = PluginRegistry(
-    validators=_named(*BUILT_IN_VALIDATORS),
-    sequencers=_named(FIFOSequencer, LIFOSequencer, DRFSequencer, FairShareSequencer),
-    selectors=_named(ConcentratedSelector, DispersedSelector, RoundRobinSelector, LegacySelector),
+    validators=_by_name(*BUILT_IN_VALIDATORS),
+    sequencers=_by_name(FIFOSequencer, LIFOSequencer, DRFSequencer, FairShareSequencer),
+    selectors=_by_name(ConcentratedSelector, DispersedSelector, RoundRobinSelector, LegacySelector),
 )

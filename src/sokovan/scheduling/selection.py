@@ -1,4 +1,7 @@
-"""How the engine asks a selector: by keys, by a vector score, or agent by agent."""
+"""SelectorChoice: adapts a selector and the plugins to the engine's AgentChoice.
+
+A selector is called by keys, by a vector score, or with agents as objects.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def choice_for(
     slot_priority: tuple[str, ...],
     cursor: str | None,
 ) -> AgentChoice:
-    """The choice that a selector and the plugins make together."""
+    """The AgentChoice for a selector together with the plugins."""
     rank = _rank(selector, table)
     keyed = None
     if rank is not None:
@@ -50,43 +53,43 @@ def choice_for(
 
 
 def _rank(selector: AgentSelector, table: ShapeTable) -> Ints | None:
-    """The fixed rank of a keyed selector; one that fails is asked in its plain form, and named if that fails too."""
+    """The fixed rank of a keyed selector; None if it raises, so that its plain form is used."""
     try:
         rank = selector.static_rank(table.workspace)
-    except Exception:  # noqa: BLE001  # a plugin that fails must not stop the cycle
+    except Exception:  # noqa: BLE001  # a failing plugin must not stop the cycle
         return None
     return None if rank is None or len(rank) != len(table.workspace.ids) else np.asarray(rank, np.int64)
 
 
 class AgentTracker:
-    """Agents as objects, as they are by now; for selectors that look at objects."""
+    """The current agents as objects, for selectors in the plain form."""
 
     def __init__(self, table: ShapeTable) -> None:
         self._workspace = table.workspace
-        self._infos: dict[int, AgentInfo] = {}
+        self._cache: dict[int, AgentInfo] = {}
         self._seen = 0
 
     def agents(self, indices: Ints, *, later: bool = False) -> list[AgentInfo]:
-        """These agents as they are by now, or once all on its way out has gone."""
+        """These agents as they are now, or (`later`) once room is released."""
         if later:
-            return [self._made(int(index), self._workspace.future) for index in indices]
+            return [self._build(int(index), self._workspace.future) for index in indices]
         for agent in self._workspace.log[self._seen :]:
-            self._infos.pop(agent, None)
+            self._cache.pop(agent, None)
         self._seen = len(self._workspace.log)
         return [self._info(int(index)) for index in indices]
 
     def index(self, agent_id: str) -> int:
         """The row of an agent. Raises TrackerCompatibilityError."""
         if agent_id not in self._workspace.position:
-            raise TrackerCompatibilityError(f"the selector chose {agent_id!r}, which is none of the agents")
+            raise TrackerCompatibilityError(f"the selector chose {agent_id!r}, which is not an agent of this cycle")
         return self._workspace.position[agent_id]
 
     def _info(self, index: int) -> AgentInfo:
-        if index not in self._infos:
-            self._infos[index] = self._made(index, self._workspace.idle)
-        return self._infos[index]
+        if index not in self._cache:
+            self._cache[index] = self._build(index, self._workspace.idle)
+        return self._cache[index]
 
-    def _made(self, index: int, free: Ints) -> AgentInfo:
+    def _build(self, index: int, free: Ints) -> AgentInfo:
         workspace = self._workspace
         used = np.maximum(workspace.capacity[index] - free[index], 0).tolist()
         return replace(
@@ -131,18 +134,18 @@ class SelectorChoice:
         return self._pick(shape, np.flatnonzero(fits) + low, kernel, later=True)
 
     def keys(self, shape: Shape) -> Ints:
-        """Not asked: this choice does not fill by array."""
+        """Not used: this choice does not fill by array."""
         return shape.fit_counts(self._workspace)
 
     def allows(self, kernel: KernelWorkload, agent: int) -> bool:
-        """Whether no plugin speaks against the kernel on the agent."""
+        """Whether every plugin's predicate allows the kernel on the agent."""
         if not self._extensions.at("predicate"):
             return True
         info = self._tracker.agents(np.array([agent]))[0]
         return all(self._extensions.ask("predicate", kernel, info))
 
     def chosen(self, agent: int) -> None:
-        """Remember the agent for the rotation."""
+        """Move the round-robin cursor."""
         self.cursor = self._workspace.ids[agent]
 
     def _pick(self, shape: Shape, agents: Ints, kernel: KernelWorkload, *, later: bool) -> int:
@@ -162,7 +165,7 @@ class SelectorChoice:
         return agents[[all(self._extensions.ask("predicate", kernel, info)) for info in infos]]
 
     def _preferred(self, shape: Shape, agents: Ints) -> Ints:
-        """Our own shard before others, then agents without accelerators that the kernel has no use for."""
+        """The own shard before others, then agents without unused accelerators."""
         own = self._table.own
         if own is not None and own[agents].any():
             agents = agents[own[agents]]
@@ -172,7 +175,7 @@ class SelectorChoice:
         return agents
 
     def _best_scored(self, agents: Ints, kernel: KernelWorkload) -> Ints:
-        """The agents with the highest sum of the plugins' scores; all of them if no plugin scores."""
+        """The agents with the highest sum of plugin scores; all of them if no plugin scores."""
         extensions = self._extensions
         if not any(extensions.at(point) for point in _POINTS[1:]):
             return agents

@@ -1,4 +1,4 @@
-"""What one scheduling cycle sees: the system at one instant, as plain values."""
+"""SystemSnapshot: the input of one scheduling cycle, as plain values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sokovan.domain.tenancy import Owner
 
 @dataclass(frozen=True, slots=True)
 class KernelWorkload:
-    """One kernel as the scheduler sees it; `agent` says where it runs already."""
+    """One kernel as the scheduler sees it; `agent` is set if it runs already."""
 
     kernel_id: KernelId
     slots: ResourceSlot
@@ -39,9 +39,9 @@ class KernelWorkload:
 
 @dataclass(frozen=True, slots=True)
 class SessionWorkload:
-    """One session as the scheduler sees it, whether it waits, runs or grows.
+    """One session as the scheduler sees it: waiting, running or growing.
 
-    `submitted` orders sessions by age: a time stamp or a running number.
+    `submitted` orders sessions by age: a timestamp or a sequence number.
     """
 
     session_id: SessionId
@@ -63,13 +63,13 @@ class SessionWorkload:
 
     @property
     def gang_size(self) -> int:
-        """How many kernels must be there for the session to run."""
+        """How many kernels the session needs to run."""
         return len(self.kernels) if self.min_kernels is None else max(1, self.min_kernels)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerUsage:
-    """What an owner uses at this instant, in the whole system."""
+    """The current usage of an owner, in the whole system."""
 
     slots: ResourceSlot = NO_SLOTS
     sessions: int = 0
@@ -77,7 +77,7 @@ class OwnerUsage:
 
 @dataclass(frozen=True, slots=True)
 class UsageRecord:
-    """What a user used in the past: an amount (weighted slot seconds) at a time."""
+    """Past usage of a user: an amount (weighted slot seconds) at a time."""
 
     user: str
     at_ms: int
@@ -86,7 +86,7 @@ class UsageRecord:
 
 @dataclass(frozen=True, slots=True)
 class FairSharePolicy:
-    """How quickly past usage is forgotten, and who is entitled to more of it."""
+    """The half-life of past usage, and the weight of each user."""
 
     half_life_s: int = 7 * 24 * 3600
     weights: Mapping[str, int] = field(default_factory=dict)
@@ -103,23 +103,23 @@ class FairSharePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A session that waits for what is being released, and where it will go."""
+    """A session that waits for room that is being released, and its agents."""
 
     session_id: SessionId
     kernels: tuple[tuple[KernelId, AgentId], ...]
 
     @property
     def agents(self) -> tuple[AgentId, ...]:
-        """The agents that are held, each once, by name."""
+        """The agents with reserved room, each once, sorted."""
         return tuple(sorted({agent for _, agent in self.kernels}))
 
 
 @dataclass(frozen=True)
 class SystemSnapshot:
-    """Everything a cycle of one scaling group may look at.
+    """The whole input of a cycle of one scaling group.
 
-    `outcomes` says of sessions that have ended whether they succeeded. `usage`
-    and `limits` are kept per scope (keypair, user, group, domain) and name.
+    `outcomes` says of ended sessions whether they succeeded. `usage` and `limits`
+    are per scope (keypair, user, group, domain) and name.
     `pending_elsewhere` counts a keypair's waiting sessions in other scaling groups.
     """
 
@@ -140,7 +140,7 @@ class SystemSnapshot:
 
     @cached_property
     def tree(self) -> HyperNodeTree:
-        """The HyperNodes as a tree over the agents; raises InvalidTopology."""
+        """The HyperNodes as a tree over the agents. Raises InvalidTopology."""
         return HyperNodeTree((agent.agent_id for agent in self.agents), self.hypernodes)
 
 

@@ -1,7 +1,11 @@
-"""Why a session got what it got: the verdict, in codes, numbers and a sentence."""
+"""DecisionTrace: why each session of a cycle was placed or waits.
+
+A verdict has a stable code, the checks that were made, numbers and a sentence.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -10,7 +14,7 @@ from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
 
 class Advice(StrEnum):
-    """What the human should do about it."""
+    """The action that a verdict suggests to the user."""
 
     NOTHING = "NOTHING"
     WAIT = "WAIT"
@@ -20,7 +24,7 @@ class Advice(StrEnum):
 
 
 class Code(StrEnum):
-    """The stable name of a reason. Programs key on it; the sentence may improve."""
+    """The stable name of a reason. Programs depend on it; the sentence may change."""
 
     PLACED = "PLACED"
     RESERVED = "RESERVED"
@@ -55,44 +59,50 @@ class Code(StrEnum):
     NOT_TRIED = "NOT_TRIED"
 
 
-# What each code asks of the reader, and what it means; the reference page is made from this table.
+# The advice and meaning of each code; the reference page is generated from this table.
 MEANING: dict[Code, tuple[Advice, str]] = {
     Code.PLACED: (Advice.NOTHING, "kernels were placed in this cycle"),
-    Code.RESERVED: (Advice.WAIT, "everything it needs is being released; the places are held for it"),
-    Code.QUOTA_KEYPAIR: (Advice.WAIT, "the keypair would pass a resource limit"),
-    Code.QUOTA_USER: (Advice.WAIT, "the user would pass a resource limit"),
-    Code.QUOTA_GROUP: (Advice.WAIT, "the group would pass a resource limit"),
-    Code.QUOTA_DOMAIN: (Advice.WAIT, "the domain would pass a resource limit"),
-    Code.CONCURRENCY_LIMIT: (Advice.WAIT, "the keypair has as many sessions as it may have at a time"),
-    Code.PENDING_LIMIT: (Advice.WAIT, "earlier waiting sessions of the keypair fill its pending limit"),
-    Code.DEPENDENCY: (Advice.WAIT, "a session it depends on has not ended well, or not ended"),
-    Code.NOT_YET_BEGIN: (Advice.WAIT, "it asked to start later"),
-    Code.REFUSED_BY_PLUGIN: (Advice.CHANGE, "a plugin or validator that was added to this system refuses it"),
+    Code.RESERVED: (Advice.WAIT, "all the room it needs is being released and is reserved for it"),
+    Code.QUOTA_KEYPAIR: (Advice.WAIT, "the keypair would exceed a resource limit"),
+    Code.QUOTA_USER: (Advice.WAIT, "the user would exceed a resource limit"),
+    Code.QUOTA_GROUP: (Advice.WAIT, "the group would exceed a resource limit"),
+    Code.QUOTA_DOMAIN: (Advice.WAIT, "the domain would exceed a resource limit"),
+    Code.CONCURRENCY_LIMIT: (Advice.WAIT, "the keypair has reached its limit of concurrent sessions"),
+    Code.PENDING_LIMIT: (Advice.WAIT, "earlier waiting sessions of the keypair reach its pending limit"),
+    Code.DEPENDENCY: (Advice.WAIT, "a session it depends on has failed or has not ended yet"),
+    Code.NOT_YET_BEGIN: (Advice.WAIT, "its start time has not come yet"),
+    Code.REFUSED_BY_PLUGIN: (Advice.CHANGE, "an installed plugin or validator refuses it"),
     Code.PLUGIN_FAILED: (Advice.BROKEN, "a plugin raised an error on this session"),
-    Code.QUEUE_OVER_SHARE: (Advice.WAIT, "the queue has its share in use: others want the rest, or there is no more"),
-    Code.QUEUE_LIMIT: (Advice.WAIT, "the queue, or one above it, would pass its capability"),
-    Code.QUEUE_CLOSED: (Advice.ASK_ADMIN, "the queue takes no new work"),
-    Code.QUEUE_NOT_LEAF: (Advice.CHANGE, "the queue has queues below it; only those run sessions"),
-    Code.QUEUE_INVALID: (Advice.BROKEN, "the queue has no valid place in the tree of queues"),
-    Code.RESERVED_FOR_GANG: (Advice.WAIT, "the room there is is held for a session that goes first"),
+    Code.QUEUE_OVER_SHARE: (
+        Advice.WAIT,
+        "the queue uses its whole share; other queues use or request the rest",
+    ),
+    Code.QUEUE_LIMIT: (Advice.WAIT, "the queue, or one above it, would exceed its capability"),
+    Code.QUEUE_CLOSED: (Advice.ASK_ADMIN, "the queue is closed to new work"),
+    Code.QUEUE_NOT_LEAF: (Advice.CHANGE, "the queue has queues below it; only leaf queues run sessions"),
+    Code.QUEUE_INVALID: (Advice.BROKEN, "the queue has an invalid parent"),
+    Code.RESERVED_FOR_GANG: (Advice.WAIT, "the free room is reserved for a session ahead"),
     Code.NO_NODES: (Advice.ASK_ADMIN, "the scaling group has no agents"),
-    Code.NODES_DRAINING: (Advice.WAIT, "too few that could hold it take work: agents are drained, or not reachable"),
-    Code.NO_ARCH_MATCH: (Advice.CHANGE, "no agent has the architecture it asks for"),
-    Code.NO_LABEL_MATCH: (Advice.CHANGE, "no agent has the labels it asks for"),
+    Code.NODES_DRAINING: (Advice.WAIT, "agents that could hold it are draining or not reachable"),
+    Code.NO_ARCH_MATCH: (Advice.CHANGE, "no agent has the requested architecture"),
+    Code.NO_LABEL_MATCH: (Advice.CHANGE, "no agent has the required labels"),
     Code.NEVER_FITS: (Advice.CHANGE, "even an empty cluster could not hold it"),
-    Code.NOT_ENOUGH_FREE: (Advice.WAIT, "no agent has enough free for a kernel of it"),
+    Code.NOT_ENOUGH_FREE: (Advice.WAIT, "no agent has enough free resources for one of its kernels"),
     Code.FRAGMENTED: (Advice.WAIT, "some kernels would fit, but not as many as must start together"),
-    Code.TOPOLOGY_NO_ROOM: (Advice.WAIT, "no part of the network that is close enough has room for it"),
-    Code.TOPOLOGY_IMPOSSIBLE: (Advice.CHANGE, "its closeness cannot be met by the network there is"),
-    Code.NOT_ENOUGH_KERNELS: (Advice.CHANGE, "it demands more kernels to start together than it has"),
-    Code.BEST_EFFORT: (Advice.WAIT, "kernels that ask for nothing are placed by backfill, where there is a place"),
+    Code.TOPOLOGY_NO_ROOM: (Advice.WAIT, "no HyperNode of an allowed tier has room for it"),
+    Code.TOPOLOGY_IMPOSSIBLE: (Advice.CHANGE, "its topology constraint cannot be met by this cluster"),
+    Code.NOT_ENOUGH_KERNELS: (Advice.CHANGE, "it requires more kernels to start together than it has"),
+    Code.BEST_EFFORT: (
+        Advice.WAIT,
+        "backfill places best-effort kernels (no slots requested) when an agent has room",
+    ),
     Code.OTHER_SHARD: (Advice.ASK_ADMIN, "only agents of another shard could hold it, and shards are hard"),
-    Code.NOT_TRIED: (Advice.ASK_ADMIN, "no action of the profile places kernels that ask for something"),
+    Code.NOT_TRIED: (Advice.ASK_ADMIN, "no action of the profile places kernels that request slots"),
 }
 
 
 class Check(NamedTuple):
-    """One question that was asked, and the answer: ok, no, or short (of something)."""
+    """One check and its result: ok, no, or short (of something)."""
 
     name: str
     result: str
@@ -100,7 +110,7 @@ class Check(NamedTuple):
 
 
 class Funnel(NamedTuple):
-    """How many agents are left after each question, for a kernel that found none."""
+    """How many agents are left after each predicate, for a kernel that fits none."""
 
     all: int
     alive: int
@@ -111,17 +121,17 @@ class Funnel(NamedTuple):
     topology: int
 
     def sentence(self) -> str:
-        """`agents 128 → alive 121 → …`, as it is shown to people."""
+        """`agents 128 → alive 121 → …`, as it is shown to users."""
         names = ("agents", "alive", "architecture", "labels", "could ever fit", "fits now", "topology")
         return " → ".join(f"{name} {count}" for name, count in zip(names, self, strict=True))
 
 
 class Verdict(NamedTuple):
-    """What became of one session in one cycle, and why.
+    """The decision about one session in one cycle, and the reason.
 
-    `kernels_fit` of `kernels_needed` kernels would fit at this instant; `shortfall`
-    is against `best_agent`, the candidate that lacks least. `ahead` names the next
-    few sessions that go first; `position` counts all of them.
+    `kernels_fit` of `kernels_needed` kernels would fit at this moment; `shortfall`
+    is against `best_agent`, the candidate that lacks least. `ahead` names the first
+    few sessions ahead in the queue; `position` counts all of them.
     """
 
     session_id: SessionId
@@ -139,5 +149,21 @@ class Verdict(NamedTuple):
 
     @property
     def advice(self) -> Advice:
-        """What the reader should do."""
+        """The action that the code suggests."""
         return MEANING[self.code][0]
+
+
+class DecisionTrace(Mapping[SessionId, Verdict]):
+    """The decisions of one cycle: a verdict per session, in the order considered."""
+
+    def __init__(self, verdicts: Iterable[Verdict] = ()) -> None:
+        self._verdicts = {verdict.session_id: verdict for verdict in verdicts}
+
+    def __getitem__(self, session_id: SessionId) -> Verdict:
+        return self._verdicts[session_id]
+
+    def __iter__(self) -> Iterator[SessionId]:
+        return iter(self._verdicts)
+
+    def __len__(self) -> int:
+        return len(self._verdicts)

@@ -89,7 +89,7 @@ def _reasons(state: SimulationState, expected: Mapping[str, str] | None) -> Iter
 
 
 def _reason(state: SimulationState, session: str) -> str:
-    verdict = state.plan.by_session.get(SessionId(session))
+    verdict = state.plan.trace.get(SessionId(session))
     if verdict is None:
         return ""
     return " ".join([verdict.code, verdict.summary, *(f"{check.name} {check.detail}" for check in verdict.checks)])

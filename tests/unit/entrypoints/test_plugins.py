@@ -93,7 +93,7 @@ def test_a_plugin_cannot_replace_a_built_in_one() -> None:
 
 def test_two_plugins_of_one_kind_cannot_share_a_name_even_across_groups() -> None:
     registry = registry_of([point("predicates", "not-a", "NotOnA"), point("plugins", "not-a", "NotOnA")])
-    with pytest.raises(DuplicatePlugin, match="two plugins are called 'not-a'"):
+    with pytest.raises(DuplicatePlugin, match="two plugins are named 'not-a'"):
         registry.plugin("not-a")
 
 

@@ -54,14 +54,14 @@ def test_a_group_is_read_with_all_that_can_be_said_of_it() -> None:
     ("given", "problem"),
     [
         ({"queue_policy": "x"}, "queue_policy: 'x' is not known; known are capacity, proportion"),
-        ({"queue_policy": 1}, "queue_policy: 1 must be a text"),
+        ({"queue_policy": 1}, "queue_policy: 1 must be a string"),
         ({"shard_mode": "loud", "shard": "a"}, "shard_mode: 'loud' is not known; known are hard, none, soft"),
         ({"shard_mode": "soft"}, "shard: is needed for shard_mode soft"),
         ({"hierarchy": "yes"}, "hierarchy: 'yes' must be true or false"),
         ({"fit_error_cache": 1}, "fit_error_cache: 1 must be true or false"),
         ({"actions": "allocate"}, "actions: 'allocate' must be a list of names"),
         ({"actions": ["dance"]}, "actions: 'dance' is not known; known are allocate,"),
-        ({"agent_selector": 1}, "agent_selector: 1 must be a text"),
+        ({"agent_selector": 1}, "agent_selector: 1 must be a string"),
         ({"queue_polcy": "capacity"}, "queue_polcy: is not known; did you mean queue_policy?"),
         ({"selector": "legacy"}, "selector: is set as agent_selector"),
         ({"sequencer": "drf"}, "sequencer: is set as `scheduler`, next to scheduler_opts"),
@@ -139,7 +139,7 @@ def test_a_plugin_that_cannot_be_made_is_named_with_its_reason() -> None:
 
     registry = PluginRegistry(**{**vars(BUILT_IN), "selectors": {**BUILT_IN.selectors, "broken": broken}})
     _, [problem] = groups_of({"default": {"scheduler_opts": {"agent_selector": "broken"}}}, registry)
-    assert "agent_selector: the selector 'broken' cannot be made: RuntimeError: out of order" in problem
+    assert "agent_selector: the selector 'broken' cannot be created: RuntimeError: out of order" in problem
 
 
 def test_the_tables_name_every_field_of_a_group_and_of_a_profile() -> None:

@@ -62,7 +62,7 @@ def test_a_scenario_that_cannot_be_run_keeps_no_other_from_it(tmp_path: Path) ->
     text = f"scenario: odd\nprofile: {{actions: [preempt]}}\n---\n{GOOD}"
     odd, good = simulated(read_all([written(tmp_path, "f.yaml", text)]))
     [difference] = odd.differences
-    assert "not run: the action preempt is not there yet [unsupported-action]" in difference
+    assert "not run: the action preempt is not implemented yet [unsupported-action]" in difference
     assert odd.state.placements == []
     assert (good.differences, len(good.state.placements)) == ([], 1)
 

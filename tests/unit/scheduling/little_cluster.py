@@ -68,9 +68,9 @@ def started(plan: SchedulingPlan) -> list[str]:
     return list(dict.fromkeys(str(placement.session_id) for placement in plan.placements))
 
 
-def told(plan: SchedulingPlan, name: str) -> Verdict:
+def verdict_of(plan: SchedulingPlan, name: str) -> Verdict:
     """What a session is told."""
-    return plan.by_session[SessionId(name)]
+    return plan.trace[SessionId(name)]
 
 
 def limits(scope: Scope, name: str, slots: str | None = None, **more: Any) -> Limits:

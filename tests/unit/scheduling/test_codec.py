@@ -194,8 +194,8 @@ def broken(path: str, value: Any) -> str:
         ("snapshot.fair_share.half_life_s", 0, "snapshot.fair_share", "must be 1 or more"),
         ("snapshot.reservations.0.kernels.0", ["k"], "snapshot.reservations[0].kernels[0]", "has 1 items, expected 2"),
         ("snapshot", None, "snapshot", "expected a mapping"),
-        ("version", 2, "version", "is 2, known is 1"),
-        ("version", KeyError, "version", "is None, known is 1"),
+        ("version", 2, "version", "is 2, supported is 1"),
+        ("version", KeyError, "version", "is None, supported is 1"),
         ("sokovan", "plan", "sokovan", "this is not a snapshot"),
     ],
 )

@@ -17,7 +17,7 @@ from tests.unit.scheduling.little_cluster import (
     session,
     snapshot,
     started,
-    told,
+    verdict_of,
 )
 
 
@@ -35,14 +35,16 @@ def test_a_rule_that_fails_objects_in_its_own_name_and_other_sessions_go_on() ->
     registry = registry_with(validators={"broken": Broken})
     plan = decide(snapshot([agent("a")], [session("bad"), session("good")]), registry, validators=("broken",))
     assert started(plan) == ["good"]
-    assert told(plan, "bad").code is Code.PLUGIN_FAILED
-    assert told(plan, "bad").summary == "validator broken failed: KeyError: 'no 1000'"
+    assert verdict_of(plan, "bad").code is Code.PLUGIN_FAILED
+    assert verdict_of(plan, "bad").summary == "validator broken failed: KeyError: 'no 1000'"
 
 
 def test_the_objections_of_other_rules_stand_beside_one_that_failed() -> None:
     registry = registry_with(validators={"broken": Broken})
     waits = session("bad", dependencies=(SessionId("p"),))
-    verdict = told(decide(snapshot([agent("a")], [waits]), registry, validators=("dependencies", "broken")), "bad")
+    verdict = verdict_of(
+        decide(snapshot([agent("a")], [waits]), registry, validators=("dependencies", "broken")), "bad"
+    )
     assert {check.name for check in verdict.checks if check.result == "no"} == {"dependencies", "broken"}
 
 
@@ -60,7 +62,7 @@ def test_a_rule_that_cannot_say_whom_it_concerns_is_asked_all_the_same() -> None
         snapshot([agent("a")], [session("s")]), registry_with(validators={"unsure": Unsure}), validators=("unsure",)
     )
     assert started(plan) == []
-    assert told(plan, "s").code is Code.REFUSED_BY_PLUGIN
+    assert verdict_of(plan, "s").code is Code.REFUSED_BY_PLUGIN
 
 
 def test_a_rule_is_not_asked_about_sessions_that_it_does_not_concern() -> None:
@@ -119,14 +121,14 @@ def test_a_rule_that_looks_at_one_field_is_asked_only_where_the_field_is_set() -
 
 def test_rules_are_listed_as_passed_in_the_order_of_the_profile() -> None:
     profile = SchedulingProfile(validators=("dependencies", "concurrency"))
-    verdict = told(schedule(snapshot([agent("a")], [session("s")]), profile), "s")
+    verdict = verdict_of(schedule(snapshot([agent("a")], [session("s")]), profile), "s")
     assert [(check.name, check.result) for check in verdict.checks] == [("dependencies", "ok"), ("concurrency", "ok")]
 
 
 def test_a_profile_without_validators_asks_nobody() -> None:
     plan = decide(snapshot([agent("a")], [session("s", dependencies=(SessionId("p"),))]), validators=())
     assert started(plan) == ["s"]
-    assert told(plan, "s").checks == ()
+    assert verdict_of(plan, "s").checks == ()
 
 
 def test_rules_are_asked_about_kernels_that_ask_for_nothing_too() -> None:
@@ -139,6 +141,6 @@ def test_rules_are_asked_about_kernels_that_ask_for_nothing_too() -> None:
     bounds = limits(Scope.KEYPAIR, "alice", sessions_max=1)
     plan = decide(snapshot([agent("a")], sessions, limits=bounds))
     assert started(plan) == ["one"]
-    assert [told(plan, name).code for name in ("late", "waits", "two")] == [
+    assert [verdict_of(plan, name).code for name in ("late", "waits", "two")] == [
         Code.NOT_YET_BEGIN, Code.DEPENDENCY, Code.CONCURRENCY_LIMIT,
     ]  # fmt: skip

@@ -22,7 +22,7 @@ from tests.unit.scheduling.little_cluster import (
     session,
     snapshot,
     started,
-    told,
+    verdict_of,
     where,
 )
 
@@ -108,8 +108,8 @@ def test_overused_ends_the_turn_of_a_queue_and_of_no_other() -> None:
     seen = two_agents(session("s", queue="a"), session("t", queue="b"))
     plan = with_plugin(seen, overused=lambda queue: queue.name == "a")
     assert started(plan) == ["t"]
-    assert told(plan, "s").code is Code.REFUSED_BY_PLUGIN
-    assert told(plan, "s").summary == "plugin tester lets queue a have nothing more"
+    assert verdict_of(plan, "s").code is Code.REFUSED_BY_PLUGIN
+    assert verdict_of(plan, "s").summary == "plugin tester marks queue a as overused"
 
 
 def test_allocatable_keeps_a_kernel_out_of_its_queue() -> None:
@@ -118,8 +118,8 @@ def test_allocatable_keeps_a_kernel_out_of_its_queue() -> None:
 
     plan = with_plugin(two_agents(session("large", "cpu=2"), session("small", "cpu=1")), allocatable=small_only)
     assert started(plan) == ["small"]
-    assert told(plan, "large").code is Code.REFUSED_BY_PLUGIN
-    assert told(plan, "large").summary == "plugin tester keeps kernel large.0 out of queue default"
+    assert verdict_of(plan, "large").code is Code.REFUSED_BY_PLUGIN
+    assert verdict_of(plan, "large").summary == "plugin tester keeps kernel large.0 out of queue default"
 
 
 def test_session_valid_refuses_a_session_in_the_plugins_own_words() -> None:
@@ -128,7 +128,7 @@ def test_session_valid_refuses_a_session_in_the_plugins_own_words() -> None:
 
     plan = with_plugin(two_agents(session("s"), session("t")), session_valid=not_today)
     assert started(plan) == ["t"]
-    assert (told(plan, "s").code, told(plan, "s").summary) == (Code.REFUSED_BY_PLUGIN, "not on a Tuesday")
+    assert (verdict_of(plan, "s").code, verdict_of(plan, "s").summary) == (Code.REFUSED_BY_PLUGIN, "not on a Tuesday")
 
 
 def test_pre_predicate_refuses_a_kernel_everywhere_in_the_plugins_own_words() -> None:
@@ -137,7 +137,7 @@ def test_pre_predicate_refuses_a_kernel_everywhere_in_the_plugins_own_words() ->
 
     plan = with_plugin(two_agents(session("s"), session("t")), pre_predicate=no_licence)
     assert started(plan) == ["t"]
-    assert (told(plan, "s").code, told(plan, "s").summary) == (Code.REFUSED_BY_PLUGIN, "no licence for s.0")
+    assert (verdict_of(plan, "s").code, verdict_of(plan, "s").summary) == (Code.REFUSED_BY_PLUGIN, "no licence for s.0")
 
 
 def test_predicate_keeps_a_kernel_from_an_agent() -> None:
@@ -194,7 +194,7 @@ def test_session_pipelined_keeps_a_session_from_holding_a_reservation() -> None:
     assert [held.agents for held in without(seen).reservations] == [("a",)]
     plan = with_plugin(seen, session_pipelined=lambda gang: gang.reserved > 1)
     assert plan.reservations == ()
-    assert told(plan, "s").code is not Code.RESERVED
+    assert verdict_of(plan, "s").code is not Code.RESERVED
 
 
 def test_group_ready_keeps_a_kernel_group_from_counting() -> None:
@@ -244,7 +244,7 @@ def test_session_ready_keeps_a_session_from_starting() -> None:
         two_agents(session("s"), session("t")), session_ready=lambda gang: gang.session.session_id != "s"
     )
     assert started(plan) == ["t"]
-    assert told(plan, "s").code is not Code.PLACED
+    assert verdict_of(plan, "s").code is not Code.PLACED
 
 
 def test_a_gang_view_counts_what_runs_what_is_placed_and_what_must_be_there() -> None:
@@ -313,7 +313,7 @@ def test_a_plugin_that_raises_hurts_the_session_at_hand_and_no_other(point: str)
     plan = with_plugin(make(), **raising_at(point))
     assert "good" in started(plan)
     assert "bad" not in started(plan)
-    verdict = told(plan, "bad")
+    verdict = verdict_of(plan, "bad")
     assert verdict.code is Code.PLUGIN_FAILED
     assert verdict.summary == f"plugin tester failed in {point}: RuntimeError: out of cheese"
 
@@ -323,7 +323,7 @@ def test_a_failing_order_of_queues_leaves_the_engines_own_order_and_is_named_in_
     plan = with_plugin(seen, **raising_at("queue_order"))
     assert started(plan) == started(without(seen))
     for name in ("bad", "good"):
-        details = [check.detail for check in told(plan, name).checks if check.result == "no"]
+        details = [check.detail for check in verdict_of(plan, name).checks if check.result == "no"]
         assert details == ["plugin tester failed in queue_order: RuntimeError: out of cheese"]
 
 
@@ -345,7 +345,7 @@ WRONG_ANSWERS: dict[str, object] = {
 def test_an_answer_of_the_wrong_kind_is_a_failure_of_the_plugin(point: str, answer: object) -> None:
     points = {**raising_at(point), point: lambda *_arguments: answer}
     make = GATHERED.get(point, lambda: two_agents(session("bad")))
-    verdict = told(with_plugin(make(), **points), "bad")
+    verdict = verdict_of(with_plugin(make(), **points), "bad")
     assert verdict.code is Code.PLUGIN_FAILED
     assert verdict.summary.startswith(f"plugin tester failed in {point}: ")
 

@@ -32,7 +32,7 @@ from tests.unit.scheduling.little_cluster import (
     session,
     snapshot,
     started,
-    told,
+    verdict_of,
     where,
 )
 
@@ -55,20 +55,20 @@ def test_what_fits_is_placed_and_what_does_not_is_told_why() -> None:
     sessions = [session("s", "cpu=1.5"), session("t", "cpu=1.5"), session("u", "cpu=1"), session("v", "cpu=3")]
     plan = decide(snapshot(agents, sessions))
     assert where(plan) == {"s.0": "a", "t.0": "b"}
-    codes = [told(plan, name).code for name in "stuv"]
+    codes = [verdict_of(plan, name).code for name in "stuv"]
     assert codes == [Code.PLACED, Code.PLACED, Code.NOT_ENOUGH_FREE, Code.NEVER_FITS]
 
 
 def test_a_gang_waits_whole_rather_than_starting_in_part() -> None:
     plan = decide(snapshot([agent("a", "cpu=3")], [session("gang", *["cpu=1"] * 4), session("small", "cpu=3")]))
     assert started(plan) == ["small"]
-    assert told(plan, "gang").code is Code.NEVER_FITS
+    assert verdict_of(plan, "gang").code is Code.NEVER_FITS
 
 
 def test_an_empty_cluster_and_an_empty_line_are_no_trouble() -> None:
     assert decide(snapshot([])).verdicts == ()
     assert decide(snapshot([agent("a")])).placements == ()
-    assert told(decide(snapshot([], [session("s")])), "s").code is Code.NO_NODES
+    assert verdict_of(decide(snapshot([], [session("s")])), "s").code is Code.NO_NODES
 
 
 def test_a_session_that_runs_in_full_has_no_verdict() -> None:
@@ -128,7 +128,7 @@ def test_the_plan_does_not_depend_on_the_hash_seed_of_the_process(tmp_path: Path
 
 @pytest.mark.parametrize("action", ACTIONS_TO_COME)
 def test_an_action_to_come_is_refused_rather_than_passed_over(action: str) -> None:
-    with pytest.raises(UnsupportedAction, match=f"the action {action} is not there yet") as refused:
+    with pytest.raises(UnsupportedAction, match=f"the action {action} is not implemented yet") as refused:
         schedule(snapshot([agent("a")]), SchedulingProfile(actions=("allocate", action)))
     assert refused.value.code == "unsupported-action"
     assert "allocate, backfill, enqueue" in refused.value.hint
@@ -152,7 +152,7 @@ def test_a_closed_queue_runs_nothing_and_stops_no_other() -> None:
     closed = Queue(QueueName("shut"), state=QueueState.CLOSED)
     plan = decide(snapshot([agent("a")], [session("s", queue="shut"), session("t")], queues=(closed,)))
     assert started(plan) == ["t"]
-    assert told(plan, "s").code is Code.QUEUE_CLOSED
+    assert verdict_of(plan, "s").code is Code.QUEUE_CLOSED
 
 
 def test_a_session_with_a_reservation_goes_before_even_more_urgent_work() -> None:
@@ -170,7 +170,7 @@ def test_room_that_is_being_released_is_reserved_and_kept_from_others() -> None:
     plan = decide(snapshot([leaving, *too_small], [session("wide", "cpu=2"), session("narrow", "cpu=1")]))
     assert where(plan) == {}
     assert [(held.session_id, held.agents) for held in plan.reservations] == [("wide", ("a",))]
-    assert (told(plan, "wide").code, told(plan, "narrow").code) == (Code.RESERVED, Code.RESERVED_FOR_GANG)
+    assert (verdict_of(plan, "wide").code, verdict_of(plan, "narrow").code) == (Code.RESERVED, Code.RESERVED_FOR_GANG)
 
 
 def test_remembering_what_does_not_fit_changes_no_decision() -> None:

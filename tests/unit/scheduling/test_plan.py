@@ -15,7 +15,7 @@ from tests.unit.scheduling.little_cluster import agent, decide, session, snapsho
 def test_an_empty_plan_does_nothing() -> None:
     plan = SchedulingPlan()
     assert not any(getattr(plan, field.name) for field in dataclasses.fields(plan))
-    assert plan.by_session == {}
+    assert plan.trace == {}
 
 
 def test_a_placement_names_kernel_session_and_agent() -> None:
@@ -25,7 +25,7 @@ def test_a_placement_names_kernel_session_and_agent() -> None:
 
 def test_verdicts_are_found_by_session() -> None:
     first, second = (Verdict(SessionId(name), Code.PLACED, "placed") for name in "st")
-    assert SchedulingPlan(verdicts=(first, second)).by_session == {"s": first, "t": second}
+    assert SchedulingPlan(verdicts=(first, second)).trace == {"s": first, "t": second}
 
 
 def test_every_session_that_waited_has_exactly_one_verdict() -> None:

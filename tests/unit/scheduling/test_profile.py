@@ -75,10 +75,10 @@ def test_nothing_given_is_the_default() -> None:
         ({"plugins": {"a": 1}}, "plugins", "must be a list of names"),
         ({"hierarchy": "yes"}, "hierarchy", "must be true or false"),
         ({"fit_error_cache": 1}, "fit_error_cache", "must be true or false"),
-        ({"sequencer": 5}, "sequencer", "must be a text"),
-        ({"selector": None}, "selector", "must be a text"),
-        ({"agent_selector": ["x"]}, "selector", "must be a text"),
-        ({"queue_policy": []}, "queue_policy", "must be a text"),
+        ({"sequencer": 5}, "sequencer", "must be a string"),
+        ({"selector": None}, "selector", "must be a string"),
+        ({"agent_selector": ["x"]}, "selector", "must be a string"),
+        ({"queue_policy": []}, "queue_policy", "must be a string"),
     ],
 )
 def test_a_wrong_value_is_refused_with_the_key_and_what_is_known(given: dict[str, Any], field: str, said: str) -> None:

@@ -73,7 +73,7 @@ def test_an_empty_registry_knows_nothing() -> None:
 
 def test_a_duplicate_is_told_by_kind_and_name() -> None:
     error = DuplicatePlugin(kind="selector", name="mine")
-    assert (error.message, error.code) == ("two selectors are called 'mine'", "duplicate-plugin")
+    assert (error.message, error.code) == ("two selectors are named 'mine'", "duplicate-plugin")
 
 
 def test_a_plugin_that_cannot_be_made_is_told_by_kind_and_name() -> None:

@@ -36,7 +36,7 @@ from tests.unit.scheduling.little_cluster import (
     session,
     snapshot,
     started,
-    told,
+    verdict_of,
     where,
 )
 
@@ -111,8 +111,8 @@ def test_a_selector_that_raises_fails_the_session_in_its_own_name_and_others_go_
 
     plan = plan_by(Picky, session("bad", "cpu=2"), session("good", "cpu=1"))
     assert started(plan) == ["good"]
-    assert told(plan, "bad").code is Code.PLUGIN_FAILED
-    assert told(plan, "bad").summary == "plugin custom failed in select: ZeroDivisionError: two"
+    assert verdict_of(plan, "bad").code is Code.PLUGIN_FAILED
+    assert verdict_of(plan, "bad").summary == "plugin custom failed in select: ZeroDivisionError: two"
 
 
 def test_a_selector_that_says_nobody_leaves_the_session_waiting_and_others_go_on() -> None:
@@ -126,7 +126,7 @@ def test_a_selector_that_says_nobody_leaves_the_session_waiting_and_others_go_on
 
     plan = plan_by(Choosy, session("waits", "cpu=2"), session("goes", "cpu=1"))
     assert started(plan) == ["goes"]
-    assert told(plan, "waits").code not in {Code.PLACED, Code.PLUGIN_FAILED}
+    assert verdict_of(plan, "waits").code not in {Code.PLACED, Code.PLUGIN_FAILED}
 
 
 def test_a_selector_may_refuse_even_the_only_agent_that_fits() -> None:
@@ -163,7 +163,7 @@ def test_a_selector_whose_fixed_rank_fails_is_asked_in_its_plain_form() -> None:
 
 @pytest.mark.parametrize(
     ("chosen", "said"),
-    [("nobody", "which is none of the agents"), ("full", "on which the kernel does not fit")],
+    [("nobody", "which is not an agent of this cycle"), ("full", "on which the kernel does not fit")],
 )
 def test_a_selector_that_chooses_what_it_was_not_offered_fails(chosen: str, said: str) -> None:
     class Stubborn(FirstListed):
@@ -177,9 +177,9 @@ def test_a_selector_that_chooses_what_it_was_not_offered_fails(chosen: str, said
     agents = [agent("a"), agent("b"), agent("full", used="cpu=4")]
     registry = registry_with(selectors={"custom": Stubborn})
     plan = decide(snapshot(agents, [session("s")]), registry, selector="custom")
-    assert told(plan, "s").code is Code.PLUGIN_FAILED
-    assert "TrackerCompatibilityError" in told(plan, "s").summary
-    assert said in told(plan, "s").summary
+    assert verdict_of(plan, "s").code is Code.PLUGIN_FAILED
+    assert "TrackerCompatibilityError" in verdict_of(plan, "s").summary
+    assert said in verdict_of(plan, "s").summary
 
 
 def test_scores_of_a_wrong_length_fail_the_session_and_not_the_cycle() -> None:
@@ -187,7 +187,7 @@ def test_scores_of_a_wrong_length_fail_the_session_and_not_the_cycle() -> None:
         def score(self, candidates: Candidates) -> Ints:
             return np.zeros(len(candidates.ids) - 1, np.int64)
 
-    assert told(plan_by(Short, session("s")), "s").code is Code.PLUGIN_FAILED
+    assert verdict_of(plan_by(Short, session("s")), "s").code is Code.PLUGIN_FAILED
 
 
 def test_a_selector_is_told_the_slot_priority_the_largest_agent_and_the_agent_before() -> None:

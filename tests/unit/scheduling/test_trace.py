@@ -6,7 +6,7 @@ import pytest
 
 from sokovan.domain.ids import SessionId
 from sokovan.scheduling.trace import MEANING, Advice, Check, Code, Funnel, Verdict
-from tests.unit.scheduling.little_cluster import agent, decide, session, snapshot, told
+from tests.unit.scheduling.little_cluster import agent, decide, session, snapshot, verdict_of
 
 
 @pytest.mark.parametrize("code", Code)
@@ -51,7 +51,7 @@ def test_a_check_needs_no_detail_and_a_verdict_no_numbers() -> None:
 def test_a_session_that_waits_is_told_the_funnel_the_shortfall_and_who_is_ahead() -> None:
     agents = [agent("a", "cpu=4", used="cpu=3"), agent("b", "cpu=1"), agent("c", "cpu=4", architecture="aarch64")]
     plan = decide(snapshot(agents, [session("first", "cpu=3"), session("second", "cpu=2")]))
-    verdict = told(plan, "second")
+    verdict = verdict_of(plan, "second")
     assert verdict.code is Code.NOT_ENOUGH_FREE
     assert verdict.funnel == Funnel(all=3, alive=3, architecture=2, labels=2, could_ever_fit=1, fits_now=0, topology=0)
     assert (verdict.best_agent, dict(verdict.shortfall)) == ("a", {"cpu": 1000})

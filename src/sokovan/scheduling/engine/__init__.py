@@ -1,1 +1,1 @@
-"""The allocation engine: columns of agents, statements, queues, gangs, domains."""
+"""The allocation engine: workspace, statements, queues, gangs, topology."""

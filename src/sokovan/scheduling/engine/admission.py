@@ -1,7 +1,9 @@
-"""Whether a session may be considered: its gang, its size, its owner's limits.
+"""SessionAdmission: decides whether a session may be considered in this cycle.
 
-All objections are collected, not only the first. Rules see the running usage, so
-that two sessions of one owner cannot pass one limit together.
+Takes a PendingSession. Gives a PendingReason, or None if it may be tried: its gang
+has enough kernels, the cluster could hold it, and no validator or plugin objects.
+All objections are collected, not only the first. Validators see the running usage,
+so that two sessions of one owner cannot exceed one limit together.
 """
 
 from __future__ import annotations
@@ -11,131 +13,138 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from sokovan.domain.slots import ResourceSlot
-from sokovan.scheduling.engine.pending_session import Failure, PendingSession
+from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.engine.usage.owner_ledger import Entry, OwnerLedger, PendingLines
+from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, LedgerEntry, OwnerLedger
 from sokovan.scheduling.extensions import Extensions, PluginFailed
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Check, Code
 
 
 class Rules(Protocol):
-    """The validators of a cycle, as the engine asks them."""
+    """The validators of a cycle, as the engine calls them."""
 
-    passed: tuple[Check, ...]  # the checks of a session that nobody objects to
+    passed: tuple[Check, ...]  # the checks of a session without objections
 
-    def concerned(self, session: SessionWorkload, entry: Entry) -> tuple[Any, ...]:
-        """The rules that have something to say of this session."""
+    def applicable(self, session: SessionWorkload, entry: LedgerEntry) -> tuple[Any, ...]:
+        """The rules that apply to this session."""
 
-    def objections(self, job: PendingSession, request: ResourceSlot) -> list[tuple[Code, Check]]:
-        """What they object to the session taking this; nothing if they agree."""
+    def objections(self, pending: PendingSession, request: ResourceSlot) -> list[tuple[Code, Check]]:
+        """The objections to the session taking these slots."""
 
 
 class SessionAdmission:
-    """Says no to sessions that may not be considered, and why."""
+    """Refuses sessions that may not be considered, with the reason."""
 
-    def __init__(self, rules: Rules, ledger: OwnerLedger, pending: PendingLines, extensions: Extensions) -> None:
-        self._rules, self._ledger, self._pending, self._extensions = rules, ledger, pending, extensions
-        self._asks_plugins = bool(extensions.at("session_valid"))
+    def __init__(self, rules: Rules, ledger: OwnerLedger, backlogs: KeypairBacklogs, extensions: Extensions) -> None:
+        self._rules, self._ledger, self._backlogs, self._extensions = rules, ledger, backlogs, extensions
+        self._has_plugins = bool(extensions.at("session_valid"))
 
-    def hopeless(self, job: PendingSession) -> Failure | None:
+    def unschedulable(self, pending: PendingSession) -> PendingReason | None:
         """Why a session could not run even if the cluster were empty."""
-        if job.single and job.runs[0].shape.ever_total and job.minimum == 1:
+        if pending.single and pending.batches[0].shape.ever_total and pending.minimum == 1:
             return None
-        lacking = _too_few_kernels(job)
-        if lacking:
-            return Failure(Code.NOT_ENOUGH_KERNELS, lacking)
+        problem = _too_few_kernels(pending)
+        if problem:
+            return PendingReason(Code.NOT_ENOUGH_KERNELS, problem)
         waiting: Counter[Shape] = Counter()
-        for run in job.runs:
-            waiting[run.shape] += len(run.kernels)
-        need = job.minimum - job.have
+        for batch in pending.batches:
+            waiting[batch.shape] += len(batch.kernels)
+        need = pending.minimum - pending.have
         if sum(min(count, shape.ever_total) for shape, count in waiting.items()) >= need:
             return None
-        # Kernels are enough in number (that was asked first), so some shape is short of room.
+        # There are enough kernels (checked above), so some shape lacks room.
         short = min(waiting, key=lambda shape: shape.ever_total - waiting[shape])
-        return Failure(_why_never(waiting, need), shape=short)
+        return PendingReason(_unschedulable_code(waiting, need), shape=short)
 
-    def objection(self, job: PendingSession) -> Failure | None:
-        """What validators and plugins have against the session's next turn."""
-        session = job.session
-        if self._asks_plugins:
+    def objection(self, pending: PendingSession) -> PendingReason | None:
+        """The objections of validators and plugins to the session's next attempt."""
+        session = pending.session
+        if self._has_plugins:
             for answer in self._extensions.ask("session_valid", session):
                 if answer is not None:
-                    return Failure(Code.REFUSED_BY_PLUGIN, str(answer))
-        if job.entry is None:
-            job.entry = self._ledger.entry(session.owner)
-            job.rules = self._rules.concerned(session, job.entry)
-            job.checks = self._rules.passed
-        job.barred = None
-        if not job.rules:
+                    return PendingReason(Code.REFUSED_BY_PLUGIN, str(answer))
+        if pending.ledger_entry is None:
+            pending.ledger_entry = self._ledger.entry(session.owner)
+            pending.rules = self._rules.applicable(session, pending.ledger_entry)
+            pending.checks = self._rules.passed
+        pending.excluded_shapes = None
+        if not pending.rules:
             return None
-        found = self._rules.objections(job, job.next_slots())
-        job.objection = _refused(found) if found else None
-        return None if found and self._bar(job) else job.objection
+        found = self._rules.objections(pending, pending.next_slots())
+        pending.limit_reason = _reason_of(found) if found else None
+        return None if found and self._exclude_shapes(pending) else pending.limit_reason
 
-    def examine(self, job: PendingSession) -> None:
-        """Ask the rules about a session that was never tried, for its verdict."""
-        if job.entry is not None:
+    def examine(self, pending: PendingSession) -> None:
+        """Run the validators on a session that was never tried, for its verdict."""
+        if pending.ledger_entry is not None:
             return
         try:
-            objection = self.objection(job)
+            objection = self.objection(pending)
         except PluginFailed as failed:
-            objection = Failure(Code.PLUGIN_FAILED, checks=(Check("plugin", "no", str(failed)),))
+            objection = PendingReason(Code.PLUGIN_FAILED, checks=(Check("plugin", "no", str(failed)),))
         if objection is not None:
-            said = {check.name: check for check in objection.checks}
-            job.checks = tuple(said.pop(check.name, check) for check in job.checks) + tuple(said.values())
+            failed_checks = {check.name: check for check in objection.checks}
+            checks = tuple(failed_checks.pop(check.name, check) for check in pending.checks)
+            pending.checks = checks + tuple(failed_checks.values())
 
-    def _bar(self, job: PendingSession) -> bool:
-        """Keep out of a growing or elastic session the kernels that alone pass a limit; True if some are left."""
-        need = job.need()
-        if need >= job.waiting:
+    def _exclude_shapes(self, pending: PendingSession) -> bool:
+        """Exclude the shapes of an elastic session that alone exceed a limit; True if enough kernels are left."""
+        need = pending.need()
+        if need >= pending.waiting:
             return False
-        barred = {
-            run.shape for run in job.runs if self._rules.objections(job, run.shape.slots * min(need, len(run.kernels)))
+        excluded = {
+            batch.shape
+            for batch in pending.batches
+            if self._rules.objections(pending, batch.shape.slots * min(need, len(batch.kernels)))
         }
-        job.barred = frozenset(barred)
-        return sum(len(run.kernels) for run in job.runs if run.shape not in barred) >= need
+        pending.excluded_shapes = frozenset(excluded)
+        return sum(len(batch.kernels) for batch in pending.batches if batch.shape not in excluded) >= need
 
-    def over_limit(self, job: PendingSession, slots: ResourceSlot) -> Failure | None:
-        """What the rules say of the very slots that a turn would take."""
-        if not job.rules:
+    def over_limit(self, pending: PendingSession, slots: ResourceSlot) -> PendingReason | None:
+        """The objections to exactly the slots that an attempt would take."""
+        if not pending.rules:
             return None
-        found = self._rules.objections(job, slots)
-        return _refused(found) if found else None
+        found = self._rules.objections(pending, slots)
+        return _reason_of(found) if found else None
 
-    def count(self, job: PendingSession, slots: Sequence[tuple[ResourceSlot, int]]) -> None:
-        """Count what a session takes from now on against its owner."""
-        first = job.starts and not job.placed and not job.reserved
-        entry = job.entry if job.entry is not None else self._ledger.entry(job.session.owner)
+    def count(self, pending: PendingSession, slots: Sequence[tuple[ResourceSlot, int]]) -> None:
+        """Charge the owner for what a session takes from now on."""
+        first = pending.starts and not pending.placed and not pending.reserved
+        entry = pending.ledger_entry
+        if entry is None:
+            entry = self._ledger.entry(pending.session.owner)
         entry.charge(slots, sessions=int(first))
         if first:
-            self._pending.leave(job.session)
+            self._backlogs.remove(pending.session)
 
 
-def _too_few_kernels(job: PendingSession) -> str:
-    """Where a session demands more kernels to start together than it has, if so."""
-    session = job.session
-    there = job.have + job.waiting
-    if job.minimum > there:
-        return f"{job.minimum} kernels must start together, but the session has {there}"
+def _too_few_kernels(pending: PendingSession) -> str:
+    """Why a session has too few kernels for its own minimums, if so."""
+    session = pending.session
+    count = pending.have + pending.waiting
+    if pending.minimum > count:
+        return f"{pending.minimum} kernels must start together, but the session has {count}"
     sizes = Counter(kernel.group for kernel in session.kernels)
     for group, least in session.group_minimums.items():
         if least > sizes[group]:
             return f"{least} kernels of group {group!r} must start together, but there are {sizes[group]}"
     for number, partition in enumerate(session.partitions):
-        parts = [index for index, part in enumerate(job.parts) if part.partition == number]
-        whole = sum(1 for index in parts if job.part_size(index) >= partition.size)
-        if whole < partition.min_groups:
-            return f"{partition.min_groups} groups of {partition.size} by {partition.by} are needed, there are {whole}"
-    small = {index for index, part in enumerate(job.parts) if job.part_size(index) < part.size}
-    stuck = sum(len(run.kernels) for run in job.runs if run.part in small)
-    if job.minimum > there - stuck:
-        return f"{job.minimum} kernels must start together, but {stuck} of {there} are in groups that are too small"
+        members = [index for index, group in enumerate(pending.kernel_groups) if group.partition == number]
+        complete = sum(1 for index in members if pending.kernel_group_size(index) >= partition.size)
+        if complete < partition.min_groups:
+            needed = f"{partition.min_groups} groups of {partition.size} by {partition.by} are needed"
+            return f"{needed}, there are {complete}"
+    small = {i for i, group in enumerate(pending.kernel_groups) if pending.kernel_group_size(i) < group.size}
+    stuck = sum(len(batch.kernels) for batch in pending.batches if batch.kernel_group in small)
+    if pending.minimum > count - stuck:
+        needed = f"{pending.minimum} kernels must start together"
+        return f"{needed}, but {stuck} of {count} are in groups that are too small"
     return ""
 
 
-def _why_never(waiting: Counter[Shape], need: int) -> Code:
-    """Whether nothing could ever hold it, or only agents that take no work, or those of another shard."""
+def _unschedulable_code(waiting: Counter[Shape], need: int) -> Code:
+    """The code by the agents that could hold it: none, only unavailable ones, or those of another shard."""
     if sum(min(count, shape.possible_total) for shape, count in waiting.items()) < need:
         return Code.NEVER_FITS
     if sum(min(count, shape.alive_total) for shape, count in waiting.items()) < need:
@@ -143,6 +152,6 @@ def _why_never(waiting: Counter[Shape], need: int) -> Code:
     return Code.OTHER_SHARD
 
 
-def _refused(found: list[tuple[Code, Check]]) -> Failure:
+def _reason_of(found: list[tuple[Code, Check]]) -> PendingReason:
     text = "; ".join(check.detail for _, check in found)
-    return Failure(found[0][0], text, checks=tuple(check for _, check in found))
+    return PendingReason(found[0][0], text, checks=tuple(check for _, check in found))

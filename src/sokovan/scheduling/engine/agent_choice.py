@@ -1,10 +1,11 @@
-"""The best agent for a shape, among those that fit now or later.
+"""AgentChoice: the best agent for a shape, among those that fit now or later.
 
-The keyed choice keeps one number per agent and shape, the higher the better and -1
-for "not here". It is brought up to date from the log of changed agents: the cost
-of a choice follows what changed, not how many agents there are. From the top, the
-number holds: own shard, few unused accelerators, the weight of the occupancy, and
-a fixed rank that no two agents share.
+Takes a shape and a range of agent rows. Gives the row of the best agent, or -1.
+KeyedChoice keeps one key per agent and shape, higher is better and -1 means that the
+shape does not fit. Keys are updated from the workspace's log of changed agents, so
+that a choice costs as much as has changed, not as many agents as there are. From the
+high bits down, a key has: own shard, few unused accelerators, the weight of the
+occupancy, and a rank that is unique per agent.
 """
 
 from __future__ import annotations
@@ -23,38 +24,38 @@ _WEIGHT_BITS = 21
 _PENALTY_MAX = 255
 _PENALTY_SHIFT = RANK_BITS + _WEIGHT_BITS
 _OWN_SHARD = 1 << (_PENALTY_SHIFT + 9)
-# Up to this many changed agents are refreshed one by one, which is quicker than by array.
+# Up to this many changed agents are updated one by one, which is faster than by array.
 _FEW = 6
 
 
 class AgentChoice(Protocol):
-    """How the engine asks for an agent; -1 means that there is none."""
+    """Chooses an agent for the engine; -1 means that none fits."""
 
-    fills: bool  # choosing an agent makes it no less attractive: equal kernels fill one after another
-    by_shape: bool  # kernels of one shape are alike to it
+    fills: bool  # choosing an agent does not lower its key: equal kernels fill it
+    by_shape: bool  # treats all kernels of one shape alike
     cursor: str | None
 
     def now(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
-        """The best agent in the span that can take the shape now."""
+        """The best agent in the range that can take the shape now."""
 
     def later(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
-        """The best agent in the span that can take the shape once room is released."""
+        """The best agent in the range that can take the shape once room is released."""
 
     def keys(self, shape: Shape) -> Ints:
-        """For a choice that fills: every agent, the best highest, -1 for no room."""
+        """For a choice with `fills`: a key per agent, the best highest, -1 for no room."""
 
     def allows(self, kernel: KernelWorkload, agent: int) -> bool:
-        """Whether anything but room speaks against this kernel on this agent."""
+        """Whether this kernel may run on this agent, room aside."""
 
     def chosen(self, agent: int) -> None:
-        """An agent was used."""
+        """Record that an agent was used."""
 
 
 class KeyedChoice:
     """Choice by a fixed rank and a weight by occupancy.
 
-    `weight` turns an occupancy into 0..ONE, the higher the better; it is applied to
-    arrays and to single numbers alike.
+    `weight` maps an occupancy to 0..ONE, higher is better; it is applied to arrays and
+    to single numbers.
     """
 
     def __init__(self, table: ShapeTable, *, rank: Ints, weight: Callable[[Ints], Ints], fills: bool) -> None:
@@ -79,12 +80,12 @@ class KeyedChoice:
         return low + best if best >= 0 and keys[best] >= 0 else -1
 
     def allows(self, kernel: KernelWorkload, agent: int) -> bool:
-        """Nothing does."""
+        """Always: there are no predicates besides the shape."""
         del kernel, agent
         return True
 
     def chosen(self, agent: int) -> None:
-        """Nothing to remember."""
+        """Does nothing: keys depend on the workspace only."""
 
     def keys(self, shape: Shape) -> Ints:
         """The current key of every agent for this shape; -1 where it does not fit now."""
@@ -110,7 +111,7 @@ class KeyedChoice:
         return self._weighed(shape, np.ones(len(agents), bool), agents)
 
     def _base(self, shape: Shape) -> Ints:
-        """The part of the key that does not change; -1 where the shape can never go."""
+        """The constant part of the key; -1 for agents that can never hold the shape."""
         if shape.base is None:
             penalty = np.minimum(self._table.penalty(shape), _PENALTY_MAX)
             base = ((_PENALTY_MAX - penalty) << _PENALTY_SHIFT) + (len(self._rank) - 1 - self._rank)

@@ -1,43 +1,45 @@
-"""The action *allocate*: queues in turn, one session a turn.
+"""The action *allocate*: places sessions queue by queue.
 
-Pop the best queue; pass over it if it has its share. Pop its best session; ask the
-rules; take a turn. What fits is kept and counted at once, so that the next session
-sees it. What fits only on room that is being released becomes a reservation and
-holds that room. What does not fit leaves no trace, and never stands in the way of
-another. A session that has its minimum comes back for one more kernel at a time.
+Takes pending sessions and the CycleContext. Gives placements, reservations and
+HyperNodes in an AllocateOutcome. The best queue is popped and skipped if it is
+overused; its best session is popped, validated and tried. Kernels that fit are
+charged at once, so that the next session sees them. Kernels that fit only on room
+that is being released become a reservation, which holds that room. A session that
+does not fit is rolled back and blocks no other. A session that has its minimum is
+pushed again, for one more kernel at a time.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sokovan.domain.slots import ResourceSlot, total
+from sokovan.domain.slots import total
 from sokovan.scheduling.engine.admission import SessionAdmission
-from sokovan.scheduling.engine.gang import Trial
-from sokovan.scheduling.engine.pending_session import NOBODY, Failure, PendingSession
-from sokovan.scheduling.engine.placement import CycleContext, PlacementAttempt
+from sokovan.scheduling.engine.gang import CycleContext
+from sokovan.scheduling.engine.pending_session import NO_GROUP, PendingReason, PendingSession
+from sokovan.scheduling.engine.placement import PlacementAttempt
 from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap
 from sokovan.scheduling.engine.shapes import Shape
+from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.trace import Code
 
-Seat = tuple[str, str]
-Waiting = SessionHeap | QueueOrder
+KernelOnAgent = tuple[str, str]
+WaitingSessions = SessionHeap | QueueOrder
 
-# The points at which a plugin may have a say in the turn of a session of one kernel.
-_TURN_POINTS = ("allocatable", "pre_predicate", "session_ready", "session_pipelined")
+# The extension points that the single-kernel path does not call.
+_GENERAL_PATH_POINTS = ("allocatable", "pre_predicate", "session_ready", "session_pipelined")
 
 
 @dataclass(slots=True)
 class AllocateOutcome:
-    """What a cycle has decided so far."""
+    """The decisions of the actions of a cycle so far."""
 
     placements: list[Placement] = field(default_factory=list)
-    reserved: dict[str, list[Seat]] = field(default_factory=dict)
+    reserved: dict[str, list[KernelOnAgent]] = field(default_factory=dict)
     domains: dict[str, str] = field(default_factory=dict)
 
 
@@ -45,220 +47,237 @@ class Allocate:
     """Serves the queues of one cycle."""
 
     def __init__(
-        self, floor: CycleContext, admission: SessionAdmission, outcome: AllocateOutcome, lanes: Callable[[], Waiting]
+        self,
+        context: CycleContext,
+        admission: SessionAdmission,
+        outcome: AllocateOutcome,
+        new_queue: Callable[[], WaitingSessions],
     ) -> None:
-        self._floor, self._admission, self._outcome = floor, admission, outcome
-        self._make_lanes = lanes
-        self._asks_overused = bool(floor.extensions.at("overused"))
-        self._roomy: dict[Shape, bool] = {}
-        self._asks_nobody = not any(floor.extensions.at(point) for point in _TURN_POINTS)
+        self._context, self._admission, self._outcome = context, admission, outcome
+        self._new_queue = new_queue
+        self._has_overused_plugin = bool(context.extensions.at("overused"))
+        self._has_room: dict[Shape, bool] = {}
+        self._single_kernel_path = not any(context.extensions.at(point) for point in _GENERAL_PATH_POINTS)
 
-    def run(self, jobs: Sequence[PendingSession], *, first: Sequence[PendingSession] = ()) -> None:
+    def run(self, sessions: Sequence[PendingSession], *, first: Sequence[PendingSession] = ()) -> None:
         """Serve sessions that hold a reservation first, then all others by queue."""
-        # An earlier cycle promised them room, so they do not wait for their queue's turn; their limits still hold.
-        growing = [job for job in first if not self._refused(job) and self._turn(job) and job.runs]
-        self._serve([*growing, *jobs])
-        self._lend([*first, *jobs])
+        # An earlier cycle reserved room for them, so they do not wait for their queue; their limits still hold.
+        growing = [pending for pending in first if self._serve_session(pending)]
+        self._serve([*growing, *sessions])
+        self._lend([*first, *sessions])
 
-    def _lend(self, jobs: Iterable[PendingSession]) -> None:
-        """Where room would stand idle, let a queue pass what it deserves by its last session.
+    def _lend(self, sessions: Iterable[PendingSession]) -> None:
+        """Let queues exceed their deserved share by one session each, if agents would stay idle otherwise.
 
-        Otherwise two queues whose sessions are larger than their shares would keep each
-        other waiting for ever.
+        Otherwise two queues whose sessions are larger than their shares would block each
+        other for ever.
         """
-        over = [job for job in jobs if job.failure is not None and job.failure.code is Code.QUEUE_OVER_SHARE]
-        self._floor.book.lends = True
-        self._serve([job for job in over if not (job.placed or job.reserved) and not self._short_of_room(job)])
-        self._floor.book.lends = False
+        over_share = [
+            pending
+            for pending in sessions
+            if pending.reason is not None and pending.reason.code is Code.QUEUE_OVER_SHARE
+        ]
+        self._context.queue_usage.lends = True
+        self._serve(
+            pending
+            for pending in over_share
+            if not (pending.placed or pending.reserved) and not self._lending_is_useless(pending)
+        )
+        self._context.queue_usage.lends = False
 
-    def _short_of_room(self, job: PendingSession) -> bool:
-        """Whether lending cannot help: a session of one kernel that its queue still refuses, or that fits nowhere.
+    def _lending_is_useless(self, pending: PendingSession) -> bool:
+        """Whether a session of one kernel is still refused by its queue, or fits no agent.
 
-        Whoever waits with thousands of its like is not given a turn to find that out.
+        Checked per shape, because thousands of equal sessions may wait.
         """
-        floor, shape = self._floor, job.runs[0].shape
-        if not job.single or floor.workspace.releases:
+        context, shape = self._context, pending.batches[0].shape
+        if not pending.single or context.workspace.releases:
             return False
-        if floor.book.refusal(job.node, shape.slot_pairs) is not None:
+        if context.queue_usage.refusal(pending.node, shape.slot_pairs) is not None:
             return True
-        if shape not in self._roomy:
-            self._roomy[shape] = bool(shape.fit_counts(floor.workspace).any())
-        if not self._roomy[shape]:
-            job.failure = Failure(None, shape=shape)
-        return not self._roomy[shape]
+        if shape not in self._has_room:
+            self._has_room[shape] = bool(shape.fit_counts(context.workspace).any())
+        if not self._has_room[shape]:
+            pending.reason = PendingReason(None, shape=shape)
+        return not self._has_room[shape]
 
-    def _serve(self, jobs: Iterable[PendingSession]) -> None:
-        """Give the sessions of each queue their turns, queue by queue."""
-        lanes: dict[str, Waiting] = {}
+    def _serve(self, sessions: Iterable[PendingSession]) -> None:
+        """Try the sessions of all queues, the best queue first each time."""
+        waiting: dict[str, WaitingSessions] = {}
         nodes: dict[str, QueueNode] = {}
-        for job in jobs:
-            name = job.node.name
-            if name not in lanes:
-                lanes[name], nodes[name] = self._make_lanes(), job.node
-            lanes[name].push(job)
-        walk = self._floor.book.walk(nodes.values())
+        for pending in sessions:
+            name = pending.node.name
+            if name not in waiting:
+                waiting[name], nodes[name] = self._new_queue(), pending.node
+            waiting[name].push(pending)
+        walk = self._context.queue_usage.walk(nodes.values())
         node = next(walk, None)
         while node is not None:
             try:
-                node = walk.send(self._serve_one(node, lanes[node.name]))
+                node = walk.send(self._serve_queue(node, waiting[node.name]))
             except StopIteration:
                 return
 
-    def _serve_one(self, node: QueueNode, lanes: Waiting) -> bool:
-        """Give one session of a queue its turn; False when the queue is done for this cycle."""
-        refusal = self._queue_refusal(node)
-        if refusal is not None:
-            while (job := lanes.pop()) is not None:
-                # What the rules object to is said too, and first: a share may come back, a limit stays.
-                if not self._refused(job):
-                    job.failure = refusal._replace(shape=job.runs[0].shape)
+    def _serve_queue(self, node: QueueNode, waiting: WaitingSessions) -> bool:
+        """Try the next session of a queue; False when the queue is done for this cycle."""
+        reason = self._queue_reason(node)
+        if reason is not None:
+            while (pending := waiting.pop()) is not None:
+                # An objection of a validator comes first: a share may come back, a limit stays.
+                if not self._refused(pending):
+                    pending.reason = reason._replace(shape=pending.batches[0].shape)
             return False
-        job = lanes.pop()
-        if job is None:
+        pending = waiting.pop()
+        if pending is None:
             return False
-        if not self._refused(job) and self._turn(job) and job.runs:
-            lanes.push(job)
+        if self._serve_session(pending):
+            waiting.push(pending)
         return True
 
-    def _queue_refusal(self, node: QueueNode) -> Failure | None:
-        book = self._floor.book
+    def _queue_reason(self, node: QueueNode) -> PendingReason | None:
+        """Why a queue gets no more kernels in this cycle, if so."""
+        queue_usage = self._context.queue_usage
         try:
-            if book.overused(node):
-                return Failure(Code.QUEUE_OVER_SHARE, f"queue {node.name} has all that it deserves")
-            if self._asks_overused:
-                name = self._floor.extensions.objector("overused", book.view(node))
+            if queue_usage.overused(node):
+                return PendingReason(Code.QUEUE_OVER_SHARE, f"queue {node.name} has all of its deserved share")
+            if self._has_overused_plugin:
+                name = self._context.extensions.objector("overused", queue_usage.view(node))
                 if name is not None:
-                    return Failure(Code.REFUSED_BY_PLUGIN, f"plugin {name} lets queue {node.name} have nothing more")
+                    text = f"plugin {name} marks queue {node.name} as overused"
+                    return PendingReason(Code.REFUSED_BY_PLUGIN, text)
         except PluginFailed as failed:
-            return Failure(Code.PLUGIN_FAILED, str(failed))
+            return PendingReason(Code.PLUGIN_FAILED, str(failed))
         return None
 
-    def _refused(self, job: PendingSession) -> bool:
+    def _refused(self, pending: PendingSession) -> bool:
         try:
-            job.failure = self._admission.objection(job)
+            pending.reason = self._admission.objection(pending)
         except PluginFailed as failed:
-            job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
-        return job.failure is not None
+            pending.reason = PendingReason(Code.PLUGIN_FAILED, str(failed))
+        return pending.reason is not None
 
-    def _turn(self, job: PendingSession) -> bool:
-        """One turn; True if the session got something and may come back for more."""
-        turn = None
+    def _serve_session(self, pending: PendingSession) -> bool:
+        """Validate and try one session; True if kernels were placed and more are waiting."""
+        return not self._refused(pending) and self._try_session(pending) and bool(pending.batches)
+
+    def _try_session(self, pending: PendingSession) -> bool:
+        """One attempt for one session, on one of two paths; True if it starts with what was placed."""
         try:
-            if job.single and self._asks_nobody and self._take_one(job):
-                return False
-            turn = PlacementAttempt(job, self._floor)
-            found = turn.take()
+            if pending.single and self._single_kernel_path and not self._context.workspace.releases:
+                return self._place_single_kernel(pending)
+            return self._place_kernels(pending)
         except PluginFailed as failed:
-            if turn is not None:
-                turn.abandon()
-            job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
+            pending.reason = PendingReason(Code.PLUGIN_FAILED, str(failed))
             return False
-        if not found:
-            # Without the kernels that a limit keeps out it could not be done: the limit is the reason.
-            job.failure = job.objection if job.barred else turn.failure
-            return False
-        trial = turn.trial
-        shapes = Counter(run.shape for run, _, _ in (*trial.placed, *trial.reserved))
-        taken = _sum(shapes)
-        if job.rules and (job.barred is not None or taken != job.next_slots()):
-            # The rules were asked about the next kernels in the order; others were taken, or more of them.
-            job.failure = self._admission.over_limit(job, taken)
-            if job.failure is not None:
-                turn.abandon()
-                return False
-        return self._keep(job, trial, shapes)
 
-    def _take_one(self, job: PendingSession) -> bool:
-        """The turn of a session of one kernel, with nothing tentative built for it: most turns are such.
+    def _place_single_kernel(self, pending: PendingSession) -> bool:
+        """The fast path: one kernel, no topology, no room being released. False: it cannot grow.
 
-        False leaves it to the general way, which also looks at room that is being
-        released; the outcome is the same.
+        Most attempts are of this kind, so no Statement is built. The outcome is that of
+        `_place_kernels`.
         """
-        floor, shape = self._floor, job.runs[0].shape
-        workspace, kernel = floor.workspace, job.runs[0].kernels[0]
-        if workspace.releases:
-            return False
-        refusal = floor.book.refusal(job.node, shape.slot_pairs)
+        context, batch = self._context, pending.batches[0]
+        workspace, shape, kernel = context.workspace, batch.shape, batch.kernels[0]
+        refusal = context.queue_usage.refusal(pending.node, shape.slot_pairs)
         if refusal is not None:
-            job.failure = Failure(refusal.code, shape=shape, refusal=refusal)
-            return True
-        known = floor.misfits is not None and shape in floor.misfits
-        agent = -1 if known else floor.choice.now(shape, 0, len(workspace.ids), kernel)
+            pending.reason = PendingReason(refusal.code, shape=shape, refusal=refusal)
+            return False
+        cache = context.fit_error_cache
+        misfit = cache is not None and shape in cache
+        agent = -1 if misfit else context.choice.now(shape, 0, len(workspace.ids), kernel)
         if agent < 0:
-            if floor.misfits is not None:
-                floor.misfits.add(shape)
-            job.failure = Failure(None, shape=shape)
-            return True
+            if cache is not None:
+                cache.add(shape)
+            pending.reason = PendingReason(None, shape=shape)
+            return False
         workspace.take(agent, shape.both)
-        floor.choice.chosen(agent)
-        self._admission.count(job, ((shape.slots, 1),))
-        floor.book.charge(job.node, shape.slot_pairs)
+        context.choice.chosen(agent)
+        self._admission.count(pending, ((shape.slots, 1),))
+        context.queue_usage.charge(pending.node, shape.slot_pairs)
         agent_id = workspace.ids[agent]
-        self._outcome.placements.append(Placement(kernel.kernel_id, job.session.session_id, agent_id))  # type: ignore[arg-type]  # ids are plain text
-        job.placed = job.have = 1
-        job.agents.append(agent)
-        job.runs = []
-        return True
+        self._outcome.placements.append(Placement(kernel.kernel_id, pending.session.session_id, agent_id))  # type: ignore[arg-type]  # ids are plain text
+        pending.placed = pending.have = 1
+        pending.agents.append(agent)
+        pending.batches = []
+        return False
 
-    def _keep(self, job: PendingSession, trial: Trial, shapes: Counter[Shape]) -> bool:
-        """Count what was found against owner, queue and session; True if it starts now."""
-        self._admission.count(job, [(shape.slots, count) for shape, count in shapes.items()])
+    def _place_kernels(self, pending: PendingSession) -> bool:
+        """The general path: one attempt on a Statement, committed or rolled back."""
+        statement = Statement(self._context.workspace, self._context.choice)
+        if statement.attempt(lambda: self._fits(pending, statement)):
+            return self._commit(pending, statement)
+        return False
+
+    def _fits(self, pending: PendingSession, statement: Statement) -> bool:
+        """Find agents within all limits; False with the reason on the session."""
+        attempt = PlacementAttempt(pending, self._context, statement)
+        if not attempt.run():
+            # If the session lacks the kernels that a limit excludes, the limit is the reason.
+            pending.reason = pending.limit_reason if pending.excluded_shapes else attempt.reason
+            return False
+        if pending.rules:
+            # The rules have validated the next kernels in the order; others may have been taken, or more of them.
+            slots = total(shape.slots * count for shape, count in statement.shape_counts().items())
+            if pending.excluded_shapes is not None or slots != pending.next_slots():
+                pending.reason = self._admission.over_limit(pending, slots)
+        return pending.reason is None
+
+    def _commit(self, pending: PendingSession, statement: Statement) -> bool:
+        """Charge owner and queue, record the outcome; True if the session starts now."""
+        shapes = statement.shape_counts()
+        self._admission.count(pending, [(shape.slots, count) for shape, count in shapes.items()])
         for shape, count in shapes.items():
-            self._floor.book.charge(job.node, shape.slot_pairs, count)
-        ready = trial.ready()
-        trial.statement.commit()
-        self._count(job, trial, ready=ready)
-        job.failure = None
-        if ready and job.session.topology is not None:
-            self._record_domain(job)
+            self._context.queue_usage.charge(pending.node, shape.slot_pairs, count)
+        ready = pending.ready_with(statement.placed)
+        statement.commit()
+        self._record(pending, statement, ready=ready)
+        _advance(pending, statement)
+        pending.reason = None
+        if ready and pending.session.topology is not None:
+            self._record_domain(pending)
         return ready
 
-    def _count(self, job: PendingSession, trial: Trial, *, ready: bool) -> None:
-        ids, session_id = self._floor.workspace.ids, job.session.session_id
+    def _record(self, pending: PendingSession, statement: Statement, *, ready: bool) -> None:
+        ids, session_id = self._context.workspace.ids, pending.session.session_id
+        held = statement.reserved if ready else statement.kernels
         if ready:
-            # What is placed starts; what is reserved beside it waits for its room.
+            # The placed kernels start; those reserved beside them wait for their room.
             self._outcome.placements.extend(
                 Placement(kernel.kernel_id, session_id, ids[agent])  # type: ignore[arg-type]  # ids are plain text
-                for _, kernel, agent in trial.placed
+                for _, kernel, agent in statement.placed
             )
-            job.placed += len(trial.placed)
-            held = trial.reserved
-        else:
-            held = [*trial.placed, *trial.reserved]
+            pending.placed += len(statement.placed)
         if held:
-            seats = self._outcome.reserved.setdefault(session_id, [])
-            seats.extend((kernel.kernel_id, ids[agent]) for _, kernel, agent in held)
-            job.reserved += len(held)
-        self._advance(job, trial)
+            reserved = self._outcome.reserved.setdefault(session_id, [])
+            reserved.extend((kernel.kernel_id, ids[agent]) for _, kernel, agent in held)
+            pending.reserved += len(held)
 
-    def _advance(self, job: PendingSession, trial: Trial) -> None:
-        """Kernels that have a place are no longer waiting, and count from now on."""
-        for run, _, agent in trial.placed:
-            job.agents.append(agent)
-            if run.part != NOBODY:
-                job.parts[run.part].agents.append(agent)
-            if run.best_effort:
-                # It was counted from the beginning; now it has its place.
-                job.best_effort.remove(run)
-                continue
-            job.have += 1
-            job.group_have[run.group] += 1
-            if run.part != NOBODY:
-                job.parts[run.part].have += 1
-        if len(job.runs) == 1 and sum(not run.best_effort for run, _, _ in trial.placed) == len(job.runs[0].kernels):
-            job.runs = []
-            return
-        gone = {kernel.kernel_id for _, kernel, _ in (*trial.placed, *trial.reserved)}
-        for run in job.runs:
-            run.kernels = [kernel for kernel in run.kernels if kernel.kernel_id not in gone]
-        job.runs = [run for run in job.runs if run.kernels]
-
-    def _record_domain(self, job: PendingSession) -> None:
-        workspace = self._floor.workspace
-        domain = workspace.tree.domain_of(workspace.ids[agent] for agent in job.agents if agent >= 0)
+    def _record_domain(self, pending: PendingSession) -> None:
+        workspace = self._context.workspace
+        domain = workspace.tree.domain_of(workspace.ids[agent] for agent in pending.agents if agent >= 0)
         if domain is not None:
-            self._outcome.domains[job.session.session_id] = domain
+            self._outcome.domains[pending.session.session_id] = domain
 
 
-def _sum(shapes: Counter[Shape]) -> ResourceSlot:
-    return total(shape.slots * count for shape, count in shapes.items())
+def _advance(pending: PendingSession, statement: Statement) -> None:
+    """Move committed kernels from waiting to counted."""
+    for batch, _, agent in statement.placed:
+        pending.agents.append(agent)
+        if batch.kernel_group != NO_GROUP:
+            pending.kernel_groups[batch.kernel_group].agents.append(agent)
+        if batch.best_effort:
+            # It was counted from the start; now it has an agent.
+            pending.best_effort.remove(batch)
+            continue
+        pending.have += 1
+        pending.group_have[batch.group] += 1
+        if batch.kernel_group != NO_GROUP:
+            pending.kernel_groups[batch.kernel_group].have += 1
+    placed = sum(not batch.best_effort for batch, _, _ in statement.placed)
+    if len(pending.batches) == 1 and placed == len(pending.batches[0].kernels):
+        pending.batches = []
+        return
+    gone = {kernel.kernel_id for _, kernel, _ in statement.kernels}
+    for batch in pending.batches:
+        batch.kernels = [kernel for kernel in batch.kernels if kernel.kernel_id not in gone]
+    pending.batches = [batch for batch in pending.batches if batch.kernels]

@@ -1,9 +1,9 @@
-"""The action *backfill*: kernels that ask for nothing go where there is a place.
+"""The action *backfill*: places best-effort kernels (no slots requested).
 
-Only status, architecture, labels and the kernel limit of an agent speak for or
-against it. Sessions go by priority and order, kernels by priority; one that finds
-no place does not stop the next. The rules of owners, gangs and closeness hold as
-they do for every kernel.
+Takes pending sessions and the CycleContext. Gives placements in an AllocateOutcome.
+Only status, architecture, labels and the kernel limit of an agent count. Sessions go
+by priority and rank, kernels by priority; one that does not fit does not stop the
+next. Owner limits, gang minimums and topology hold as for every kernel.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.session import TopologyMode
 from sokovan.scheduling.engine.admission import SessionAdmission
 from sokovan.scheduling.engine.allocate import AllocateOutcome
-from sokovan.scheduling.engine.gang import Span, Trial
-from sokovan.scheduling.engine.pending_session import Failure, PendingSession
-from sokovan.scheduling.engine.placement import CycleContext, place_best_effort
+from sokovan.scheduling.engine.gang import CycleContext, KernelPlacer
+from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
+from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Placement
 from sokovan.scheduling.trace import Code
@@ -25,73 +25,70 @@ from sokovan.scheduling.trace import Code
 class Backfill:
     """Places best-effort kernels."""
 
-    def __init__(self, floor: CycleContext, admission: SessionAdmission, outcome: AllocateOutcome) -> None:
-        self._floor, self._admission, self._outcome = floor, admission, outcome
+    def __init__(self, context: CycleContext, admission: SessionAdmission, outcome: AllocateOutcome) -> None:
+        self._context, self._admission, self._outcome = context, admission, outcome
 
-    def run(self, jobs: Iterable[PendingSession]) -> None:
-        """Serve the best-effort kernels of every session that is not refused."""
-        able = [job for job in jobs if job.best_effort]
-        for job in sorted(able, key=lambda job: (-job.session.priority, job.rank)):
-            if job.failure is not None and job.failure.code is not None and not job.placed:
+    def run(self, sessions: Iterable[PendingSession]) -> None:
+        """Place the best-effort kernels of every session that is not refused."""
+        candidates = [pending for pending in sessions if pending.best_effort]
+        for pending in sorted(candidates, key=lambda pending: (-pending.session.priority, pending.rank)):
+            if pending.reason is not None and pending.reason.code is not None and not pending.placed:
                 continue
             try:
-                refused = None if job.placed or job.reserved else self._admission.objection(job)
+                refused = None if pending.placed or pending.reserved else self._admission.objection(pending)
                 if refused is None:
-                    self._serve(job)
+                    self._serve(pending)
                 else:
-                    job.failure = refused
+                    pending.reason = refused
             except PluginFailed as failed:
-                job.failure = Failure(Code.PLUGIN_FAILED, str(failed))
+                pending.reason = PendingReason(Code.PLUGIN_FAILED, str(failed))
 
-    def _serve(self, job: PendingSession) -> None:
-        trial = Trial(job, self._floor.workspace, self._floor.choice, self._floor.book)
-        start = trial.mark()
-        try:
-            self._search(job, trial)
-        except PluginFailed:
-            trial.back(start)
-            raise
-
-    def _search(self, job: PendingSession, trial: Trial) -> None:
-        start = trial.mark()
-        runs = sorted(job.best_effort, key=lambda run: -run.kernels[0].priority)
+    def _serve(self, pending: PendingSession) -> None:
+        """Try one range of agents after another, until the session is ready with what was placed."""
+        statement = Statement(self._context.workspace, self._context.choice)
+        placer = KernelPlacer(pending, self._context, statement)
+        batches = sorted(pending.best_effort, key=lambda batch: -batch.kernels[0].priority)
         most = 0
-        for span in self._spans(job):
-            for run in runs:
-                place_best_effort(run, trial, self._floor, span)
-            most = max(most, len(trial.placed))
-            placed = [run for run, _, _ in trial.placed]
-            lacking = [run for run in job.best_effort if all(run is not other for other in placed)]
-            if placed and job.stands((), lacking):
-                self._keep(job, trial)
+
+        def fill(agents: range) -> bool:
+            nonlocal most
+            for batch in batches:
+                placer.place_best_effort(batch, agents)
+            most = max(most, len(statement.placed))
+            placed = {id(batch) for batch, _, _ in statement.placed}
+            lacking = [batch for batch in pending.best_effort if id(batch) not in placed]
+            return bool(placed) and pending.ready_without((), lacking)
+
+        for agents in self._agent_ranges(pending):
+            if statement.attempt(lambda agents=agents: fill(agents)):  # type: ignore[misc]  # bound to this range
+                self._commit(pending, statement)
                 return
-            trial.back(start)
-        if job.failure is None:
-            job.failure = self._why(job, most)
+        if pending.reason is None:
+            pending.reason = _reason(pending, most)
 
-    def _spans(self, job: PendingSession) -> list[Span]:
-        """Where the kernels may go: anywhere, or for a hard session the domains that are close enough."""
-        topology = job.session.topology
-        if topology is None or topology.mode is TopologyMode.SOFT:
-            return [Span(0, len(self._floor.workspace.ids))]
-        domains = self._floor.close()
-        tiers = domains.tiers(domains.bounds(topology), inside=ROOT, agents=job.agents)
-        return [domains.span(name) for tier in tiers for name in tier.names]
+    def _agent_ranges(self, pending: PendingSession) -> list[range]:
+        """All agents, or for a hard topology the HyperNodes that it allows."""
+        constraint = pending.session.topology
+        if constraint is None or constraint.mode is TopologyMode.SOFT:
+            return [self._context.all_agents]
+        topology = self._context.topology
+        tiers = topology.tiers(topology.tier_limit(constraint), inside=ROOT, agents=pending.agents)
+        return [topology.agents(name) for tier in tiers for name in tier.names]
 
-    @staticmethod
-    def _why(job: PendingSession, most: int) -> Failure:
-        if not most and job.session.topology is None:
-            return Failure(None, shape=job.best_effort[0].shape)
-        close = " close together" if job.session.topology is not None else ""
-        text = f"{most} of {len(job.best_effort)} kernels that ask for nothing find a place{close}"
-        return Failure(Code.BEST_EFFORT, f"{text}, {job.minimum} must run")
+    def _commit(self, pending: PendingSession, statement: Statement) -> None:
+        self._admission.count(pending, ())
+        statement.commit()
+        for batch, kernel, agent in statement.placed:
+            pending.agents.append(agent)
+            pending.best_effort.remove(batch)
+            agent_id = self._context.workspace.ids[agent]
+            self._outcome.placements.append(Placement(kernel.kernel_id, pending.session.session_id, agent_id))  # type: ignore[arg-type]  # ids are plain text
+        pending.placed += len(statement.placed)
 
-    def _keep(self, job: PendingSession, trial: Trial) -> None:
-        self._admission.count(job, ())
-        trial.statement.commit()
-        for run, kernel, agent in trial.placed:
-            job.agents.append(agent)
-            job.best_effort.remove(run)
-            agent_id = self._floor.workspace.ids[agent]
-            self._outcome.placements.append(Placement(kernel.kernel_id, job.session.session_id, agent_id))  # type: ignore[arg-type]  # ids are plain text
-        job.placed += len(trial.placed)
+
+def _reason(pending: PendingSession, most: int) -> PendingReason:
+    if not most and pending.session.topology is None:
+        return PendingReason(None, shape=pending.best_effort[0].shape)
+    close = " close together" if pending.session.topology is not None else ""
+    text = f"{most} of {len(pending.best_effort)} best-effort kernels fit{close}"
+    return PendingReason(Code.BEST_EFFORT, f"{text}, {pending.minimum} kernels must run")

@@ -1,60 +1,60 @@
-"""The action *enqueue*: who may be considered, as far as the limits of queues go.
+"""The action *enqueue*: admits sessions within the capability of their queues.
 
-Sessions are looked at in the order of their queue. One is let in if its minimum,
-what its queue uses and what was let in before it stay within the capability of the
-queue and of every queue above it. One that is kept out does not keep out the next.
+Takes pending sessions. Gives a PendingReason to every one that is not admitted.
+Sessions are checked by priority and rank. One is admitted if its minimum, the usage
+of its queue and the sessions admitted before it stay within the capability of the
+queue and of every queue above it. A refused session does not block the next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sokovan.scheduling.engine.pending_session import Failure, PendingSession
-from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueRefusal, QueueUsage
+from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
+from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueRefusal
 from sokovan.scheduling.trace import Code
 
 
 class Enqueue:
-    """Lets sessions in as far as capability allows."""
+    """Admits sessions as far as capability allows."""
 
-    def __init__(self, book: QueueUsage, slots: tuple[str, ...]) -> None:
-        self._book, self._slots = book, slots
-        self._let_in: dict[str, list[int]] = {}
+    def __init__(self, slots: tuple[str, ...]) -> None:
+        self._slots = slots
+        self._admitted: dict[str, list[int]] = {}
 
-    def run(self, jobs: Iterable[PendingSession]) -> None:
-        """Look at every session that has not begun; the others are in already."""
-        for job in sorted(jobs, key=lambda job: (-job.session.priority, job.rank)):
-            if job.failure is not None or job.agents:
+    def run(self, sessions: Iterable[PendingSession]) -> None:
+        """Check every session that has no running kernel; the others are admitted already."""
+        for pending in sorted(sessions, key=lambda pending: (-pending.session.priority, pending.rank)):
+            if pending.reason is not None or pending.agents:
                 continue
-            asked = self._minimum(job)
-            refusal = self._refusal(job.node, asked)
+            request = self._minimum(pending)
+            refusal = self._refusal(pending.node, request)
             if refusal is None:
-                self._count(job.node, asked)
+                self._admit(pending.node, request)
             else:
-                job.failure = Failure(Code.QUEUE_LIMIT, f"not let in: {refusal.sentence()}")
+                pending.reason = PendingReason(Code.QUEUE_LIMIT, f"not enqueued: {refusal.sentence()}")
 
-    def _minimum(self, job: PendingSession) -> list[int]:
-        row, need = [0] * len(self._slots), max(0, job.minimum - job.have)
-        for run in job.runs:
-            count = min(need, len(run.kernels))
+    def _minimum(self, pending: PendingSession) -> list[int]:
+        row, need = [0] * len(self._slots), max(0, pending.minimum - pending.have)
+        for batch in pending.batches:
+            count = min(need, len(batch.kernels))
             need -= count
-            for column, amount in run.shape.slot_pairs:
+            for column, amount in batch.shape.slot_pairs:
                 row[column] += amount * count
         return row
 
-    def _refusal(self, node: QueueNode, asked: list[int]) -> QueueRefusal | None:
-        for above in node.chain():
-            waiting = self._let_in.get(above.name, [0] * len(self._slots))
-            for column, amount in enumerate(asked):
-                used = above.allocated[column] + waiting[column]
-                if amount and used + amount > above.limit[column]:
-                    return QueueRefusal(
-                        Code.QUEUE_LIMIT, above.name, self._slots[column], amount, used, above.limit[column]
-                    )
+    def _refusal(self, node: QueueNode, request: list[int]) -> QueueRefusal | None:
+        for queue in node.limiting_queues():
+            admitted = self._admitted.get(queue.name, [0] * len(self._slots))
+            for column, amount in enumerate(request):
+                used = queue.allocated[column] + admitted[column]
+                if amount and used + amount > queue.limit[column]:
+                    slot, limit = self._slots[column], queue.limit[column]
+                    return QueueRefusal(Code.QUEUE_LIMIT, queue.name, slot, amount, used, limit)
         return None
 
-    def _count(self, node: QueueNode, asked: list[int]) -> None:
-        for above in node.chain():
-            row = self._let_in.setdefault(above.name, [0] * len(self._slots))
-            for column, amount in enumerate(asked):
+    def _admit(self, node: QueueNode, request: list[int]) -> None:
+        for queue in node.limiting_queues():
+            row = self._admitted.setdefault(queue.name, [0] * len(self._slots))
+            for column, amount in enumerate(request):
                 row[column] += amount

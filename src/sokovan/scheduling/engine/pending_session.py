@@ -1,4 +1,9 @@
-"""A session as the engine works on it: what it needs, and what is enough."""
+"""PendingSession: a waiting session as one cycle works on it.
+
+Takes a SessionWorkload, its queue and a BatchingContext. Gives the kernels still to
+be placed as batches of equal kernels in placement order, and answers whether a set
+of placed kernels is enough for the session to run.
+"""
 
 from __future__ import annotations
 
@@ -10,72 +15,80 @@ from typing import Any, NamedTuple
 from sokovan.domain.session import TopologyConstraint
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
-from sokovan.scheduling.engine.usage.owner_ledger import Entry
+from sokovan.scheduling.engine.usage.owner_ledger import LedgerEntry
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueRefusal
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 from sokovan.scheduling.trace import Check, Code
 
-NOBODY = -1
-# Shared by all sessions of one kernel without group minimums; nobody asks for its counts.
+NO_AGENT = -1  # not nominated, or an agent that is not in the snapshot
+NO_GROUP = -1  # in no kernel group of a partition
+# Shared by all sessions of one kernel without group minimums; its counts are never read.
 _NO_GROUPS: Counter[str] = Counter()
 
 
-class Failure(NamedTuple):
-    """Why a session got nothing (more) in its last turn.
+class PendingReason(NamedTuple):
+    """Why a session got no (more) kernels in its last placement attempt.
 
-    `code` is None where the cause is room: what to say of it is worked out at the
-    end of the cycle, when it is known who took the room.
+    `code` is None if no agent has room: the Explainer picks the code at the end of the
+    cycle, from the FitError of `shape`.
     """
 
     code: Code | None
     text: str = ""
     shape: Shape | None = None
-    closeness: bool = False
+    topology: bool = False
     checks: tuple[Check, ...] = ()
-    refusal: QueueRefusal | None = None  # what a queue said; put into words only if somebody reads it
+    refusal: QueueRefusal | None = None  # formatted only if the verdict needs it
 
 
 class KernelBatch:
-    """Kernels of one shape and group that stand next to each other in the order."""
+    """Consecutive kernels of one shape and group in the placement order.
 
-    __slots__ = ("best_effort", "group", "kernels", "nominated", "part", "shape")
+    `group` is the kernels' own group name; `kernel_group` is the index of the
+    KernelGroupState that a partition puts them in.
+    """
+
+    __slots__ = ("best_effort", "group", "kernel_group", "kernels", "nominated", "shape")
 
     def __init__(
-        self, shape: Shape, kernels: list[KernelWorkload], *, nominated: int = NOBODY, part: int = NOBODY
+        self, shape: Shape, kernels: list[KernelWorkload], *, nominated: int = NO_AGENT, kernel_group: int = NO_GROUP
     ) -> None:
         self.shape, self.group, self.kernels = shape, kernels[0].group, kernels
-        self.nominated, self.part = nominated, part
+        self.nominated, self.kernel_group = nominated, kernel_group
         self.best_effort = not shape.slots
 
-    def takes(self, kernel: KernelWorkload, shape: Shape, *, part: int, nominated: int) -> bool:
-        """Whether a kernel may join: everything that decides where it goes is the same."""
-        alike = self.shape is shape and self.group == kernel.group and self.part == part
-        return alike and self.nominated == nominated == NOBODY
+    def accepts(self, kernel: KernelWorkload, shape: Shape, *, kernel_group: int, nominated: int) -> bool:
+        """Whether a kernel may join: everything that decides its placement is equal."""
+        equal = self.shape is shape and self.group == kernel.group and self.kernel_group == kernel_group
+        return equal and self.nominated == nominated == NO_AGENT
+
+
+TentativeKernel = tuple[KernelBatch, KernelWorkload, int]  # the last is the row of the agent
 
 
 @dataclass(slots=True)
-class Outlook:
-    """What is needed to look at a session: shapes, nominations, kernel order.
+class BatchingContext:
+    """The inputs for building batches: shapes, nominations, kernel order.
 
-    `alike` is False where a plugin may tell kernels of one shape apart; each kernel
-    is then asked about alone.
+    With `batch_equal` False (a plugin may treat kernels of one shape differently)
+    every kernel is a batch of its own.
     """
 
     table: ShapeTable
     nominations: Mapping[str, str] = field(default_factory=dict)
     kernel_key: Callable[[KernelWorkload], tuple[object, ...]] | None = None
-    alike: bool = True
+    batch_equal: bool = True
 
     def nominated(self, kernel: KernelWorkload) -> int:
-        """Where the kernel is nominated to, by itself or by an earlier cycle."""
+        """The agent that the kernel itself or an earlier cycle nominates."""
         agent = kernel.nominated or self.nominations.get(kernel.kernel_id)
-        return NOBODY if agent is None else self.table.workspace.position.get(agent, NOBODY)
+        return NO_AGENT if agent is None else self.table.workspace.position.get(agent, NO_AGENT)
 
 
 @dataclass(slots=True)
 class KernelGroupState:
-    """A kernel group of a partition: ready with `size` kernels, close by its own rule."""
+    """A kernel group of a partition: ready with `size` kernels, with its own topology."""
 
     partition: int
     value: str
@@ -86,70 +99,70 @@ class KernelGroupState:
 
 
 class PendingSession:
-    """A session in the running cycle; `have` counts what runs or is placed."""
+    """A session in the running cycle; `have` counts kernels that run or are placed."""
 
-    # Defaults of the class: there are many sessions, and most of them never change these.
+    # Class attributes as defaults: there are many sessions, and most of them never change these.
     rank = 0
     order: tuple[int, ...] = ()
     placed = 0
     reserved = 0
-    fitted = 0
-    failure: Failure | None = None
-    entry: Entry | None = None
+    kernels_fit = 0
+    reason: PendingReason | None = None
+    ledger_entry: LedgerEntry | None = None
     rules: tuple[Any, ...] = ()
     checks: tuple[Check, ...] = ()
     single = False
-    barred: frozenset[Shape] | None = None  # shapes that a limit keeps out of this turn
-    objection: Failure | None = None  # why they are kept out
+    excluded_shapes: frozenset[Shape] | None = None  # shapes that an owner's limit excludes from this attempt
+    limit_reason: PendingReason | None = None  # why they are excluded
 
-    def __init__(self, session: SessionWorkload, node: QueueNode, outlook: Outlook) -> None:
+    def __init__(self, session: SessionWorkload, node: QueueNode, batching: BatchingContext) -> None:
         self.session, self.node = session, node
         self.minimum = session.gang_size
         self.agents: list[int] = []
-        self.parts: list[KernelGroupState] = []
-        kernels, table = session.kernels, outlook.table
+        self.kernel_groups: list[KernelGroupState] = []
+        kernels, table = session.kernels, batching.table
         if len(kernels) == 1 and not session.partitions and kernels[0].agent is None and kernels[0].slots:
-            # The common case, spelt out: most sessions are one kernel that waits.
+            # Most sessions are one waiting kernel; set up without the loops of `_set_up`.
             kernel = kernels[0]
-            self.runs = [KernelBatch(table.of(kernel), [kernel], nominated=outlook.nominated(kernel))]
+            self.batches = [KernelBatch(table.of(kernel), [kernel], nominated=batching.nominated(kernel))]
             self.have = 0
             self.best_effort: list[KernelBatch] = []
             self.group_have = Counter[str]() if session.group_minimums else _NO_GROUPS
-            bound = session.topology is not None or session.group_minimums or self.runs[0].nominated != NOBODY
+            bound = session.topology is not None or session.group_minimums or self.batches[0].nominated != NO_AGENT
             self.single = not bound
         else:
-            self._set_up(outlook)
+            self._set_up(batching)
         self.starts = not self.agents
 
     @property
     def waiting(self) -> int:
         """How many kernels are still to be placed."""
-        return sum(len(run.kernels) for run in self.runs)
+        return sum(len(batch.kernels) for batch in self.batches)
 
     def need(self) -> int:
-        """How many kernels this turn must place: up to the minimum, then one at a time."""
+        """How many kernels the next attempt must place: the minimum, then one."""
         return max(1, self.minimum - self.have)
 
     def grows(self) -> bool:
-        """Whether the session has all it must have, and only grows from here."""
+        """Whether the session has its minimum and only adds kernels."""
         if self.have < self.minimum:
             return False
-        return not (self.session.group_minimums or self.parts) or self.ready(0, {}, {})
+        return not (self.session.group_minimums or self.kernel_groups) or self.ready(0, {}, {})
 
     def next_slots(self) -> ResourceSlot:
-        """What the next kernels in the order ask for, as many as this turn must place."""
+        """The slots of the kernels that the next attempt must place."""
         if self.single:
-            return self.runs[0].shape.slots
+            return self.batches[0].shape.slots
         need, slots = self.need(), []
-        for run in self.runs:
-            count = min(need, len(run.kernels))
-            slots.append(run.shape.slots if count == 1 else run.shape.slots * count)
+        for batch in self.batches:
+            count = min(need, len(batch.kernels))
+            slots.append(batch.shape.slots if count == 1 else batch.shape.slots * count)
             need -= count
             if not need:
                 break
         return slots[0] if len(slots) == 1 else total(slots)
 
-    def ready(self, more: int, more_by_group: Mapping[str, int], more_by_part: Mapping[int, int]) -> bool:
+    def ready(self, more: int, more_by_group: Mapping[str, int], more_by_kernel_group: Mapping[int, int]) -> bool:
         """Whether the session would run with so many more kernels."""
         if self.have + more < self.minimum:
             return False
@@ -158,92 +171,102 @@ class PendingSession:
             return False
         return all(
             sum(
-                self._part_ready(index, more_by_part)
-                for index, part in enumerate(self.parts)
-                if part.partition == number
+                group.have + more_by_kernel_group.get(index, 0) >= group.size
+                for index, group in enumerate(self.kernel_groups)
+                if group.partition == number
             )
             >= partition.min_groups
             for number, partition in enumerate(self.session.partitions)
         )
 
-    def stands(self, found: Sequence[KernelBatch], lacking: Sequence[KernelBatch]) -> bool:
-        """Whether the session would run with what is found and without what is lacking.
+    def ready_with(self, kernels: Sequence[TentativeKernel]) -> bool:
+        """Whether the session would run with these kernels as well."""
+        if self.best_effort:
+            # Best-effort kernels are in `have` from the start.
+            kernels = [entry for entry in kernels if not entry[0].best_effort]
+        if self.have + len(kernels) < self.minimum:
+            return False
+        if not self.session.group_minimums and not self.kernel_groups:
+            return True
+        groups = Counter(batch.group for batch, _, _ in kernels)
+        return self.ready(len(kernels), groups, Counter(batch.kernel_group for batch, _, _ in kernels))
 
-        Kernels that ask for nothing count from the beginning; the ones that have found
-        no place must not be counted on.
+    def ready_without(self, found: Sequence[KernelBatch], lacking: Sequence[KernelBatch]) -> bool:
+        """Whether the session would run with `found` but without `lacking`.
+
+        Best-effort kernels are in `have` from the start; `lacking` are those without an
+        agent.
         """
-        solid = [run for run in found if not run.best_effort]
-        groups, parts = (Counter(getattr(run, name) for run in solid) for name in ("group", "part"))
-        groups.subtract(run.group for run in lacking)
-        parts.subtract(run.part for run in lacking)
-        return self.ready(len(solid) - len(lacking), groups, parts)
+        solid = [batch for batch in found if not batch.best_effort]
+        groups, kernel_groups = (Counter(getattr(batch, name) for batch in solid) for name in ("group", "kernel_group"))
+        groups.subtract(batch.group for batch in lacking)
+        kernel_groups.subtract(batch.kernel_group for batch in lacking)
+        return self.ready(len(solid) - len(lacking), groups, kernel_groups)
 
-    def part_size(self, index: int) -> int:
+    def kernel_group_size(self, index: int) -> int:
         """How many kernels a kernel group has, running or waiting."""
-        return self.parts[index].have + sum(len(run.kernels) for run in self.runs if run.part == index)
+        waiting = sum(len(batch.kernels) for batch in self.batches if batch.kernel_group == index)
+        return self.kernel_groups[index].have + waiting
 
-    def _part_ready(self, index: int, more: Mapping[int, int]) -> bool:
-        part = self.parts[index]
-        return part.have + more.get(index, 0) >= part.size
-
-    def _set_up(self, outlook: Outlook) -> None:
-        """Sort the kernels into those that count already, those that wait and those that ask for nothing."""
+    def _set_up(self, batching: BatchingContext) -> None:
+        """Sort the kernels into running, waiting and best-effort ones."""
         by_value: dict[tuple[int, str], int] = {}
         waiting: list[tuple[int, KernelWorkload, int]] = []
         self.best_effort = []
         self.group_have = Counter()
         for index, kernel in enumerate(self.session.kernels):
-            part = self._part_of(kernel, by_value)
+            group = self._kernel_group_of(kernel, by_value)
             if kernel.agent is None and kernel.slots:
-                waiting.append((index, kernel, part))
+                waiting.append((index, kernel, group))
                 continue
             if kernel.agent is not None and not kernel.releasing:
-                self._count(kernel, part, outlook.table.workspace)
+                self._count_running(kernel, group, batching.table.workspace)
             elif kernel.agent is None:
-                # It asks for nothing, so it counts as being there; whoever relies on it finds it a place.
-                run = KernelBatch(outlook.table.of(kernel), [kernel], nominated=outlook.nominated(kernel), part=part)
-                self.best_effort.append(run)
-                self._count_in(run)
+                # A best-effort kernel counts towards the minimum before it has an agent.
+                nominated = batching.nominated(kernel)
+                batch = KernelBatch(batching.table.of(kernel), [kernel], nominated=nominated, kernel_group=group)
+                self.best_effort.append(batch)
+                self._count_best_effort(batch)
         self.have = len(self.agents) + len(self.best_effort)
-        self.runs = _runs(waiting, outlook)
+        self.batches = _batches(waiting, batching)
 
-    def _count(self, kernel: KernelWorkload, part: int, workspace: Workspace) -> None:
-        agent = workspace.position.get(str(kernel.agent), NOBODY)
+    def _count_running(self, kernel: KernelWorkload, group: int, workspace: Workspace) -> None:
+        agent = workspace.position.get(str(kernel.agent), NO_AGENT)
         self.agents.append(agent)
         self.group_have[kernel.group] += 1
-        if part != NOBODY:
-            self.parts[part].have += 1
-            self.parts[part].agents.append(agent)
+        if group != NO_GROUP:
+            self.kernel_groups[group].have += 1
+            self.kernel_groups[group].agents.append(agent)
 
-    def _count_in(self, run: KernelBatch) -> None:
-        self.group_have[run.group] += 1
-        if run.part != NOBODY:
-            self.parts[run.part].have += 1
+    def _count_best_effort(self, batch: KernelBatch) -> None:
+        self.group_have[batch.group] += 1
+        if batch.kernel_group != NO_GROUP:
+            self.kernel_groups[batch.kernel_group].have += 1
 
-    def _part_of(self, kernel: KernelWorkload, by_value: dict[tuple[int, str], int]) -> int:
-        """The kernel group by the first partition whose label the kernel carries."""
+    def _kernel_group_of(self, kernel: KernelWorkload, by_value: dict[tuple[int, str], int]) -> int:
+        """The kernel group by the first partition whose label the kernel has."""
         for number, partition in enumerate(self.session.partitions):
             value = kernel.labels.get(partition.by)
             if value is not None:
                 key = (number, value)
                 if key not in by_value:
-                    by_value[key] = len(self.parts)
-                    self.parts.append(KernelGroupState(number, value, partition.size, partition.topology))
+                    by_value[key] = len(self.kernel_groups)
+                    self.kernel_groups.append(KernelGroupState(number, value, partition.size, partition.topology))
                 return by_value[key]
-        return NOBODY
+        return NO_GROUP
 
 
-def _runs(waiting: Iterable[tuple[int, KernelWorkload, int]], outlook: Outlook) -> list[KernelBatch]:
-    """Kernels in the order in which they are placed: priority, then larger first, then as listed."""
-    shaped = [(kernel, outlook.table.of(kernel), part, index) for index, kernel, part in waiting]
-    extra = outlook.kernel_key
+def _batches(waiting: Iterable[tuple[int, KernelWorkload, int]], batching: BatchingContext) -> list[KernelBatch]:
+    """Kernels in placement order: priority, then larger first, then as listed."""
+    shaped = [(kernel, batching.table.of(kernel), group, index) for index, kernel, group in waiting]
+    extra = batching.kernel_key
     shaped.sort(key=lambda item: (extra(item[0]) if extra else (), -item[0].priority, -item[1].size, item[3]))
-    runs: list[KernelBatch] = []
-    for kernel, shape, part, _ in shaped:
-        place = outlook.nominated(kernel)
-        last = runs[-1] if runs else None
-        if last is not None and outlook.alike and last.takes(kernel, shape, part=part, nominated=place):
+    batches: list[KernelBatch] = []
+    for kernel, shape, group, _ in shaped:
+        nominated = batching.nominated(kernel)
+        last = batches[-1] if batches and batching.batch_equal else None
+        if last is not None and last.accepts(kernel, shape, kernel_group=group, nominated=nominated):
             last.kernels.append(kernel)
         else:
-            runs.append(KernelBatch(shape, [kernel], nominated=place, part=part))
-    return runs
+            batches.append(KernelBatch(shape, [kernel], nominated=nominated, kernel_group=group))
+    return batches

@@ -1,325 +1,286 @@
-"""One turn of one session: find a place for what it needs now, or leave no trace."""
+"""PlacementAttempt: finds agents for the kernels that one session needs now.
+
+Takes a PendingSession, the CycleContext and a Statement. Gives True with the kernels
+placed or reserved on the Statement, or False with the Statement unchanged and
+`reason` set. Without a topology constraint all agents are tried at once; with one,
+HyperNodes are tried tier by tier, and kernel groups inside each HyperNode.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.session import TopologyMode
-from sokovan.scheduling.engine.agent_choice import AgentChoice
-from sokovan.scheduling.engine.gang import Span, Trial
-from sokovan.scheduling.engine.pending_session import NOBODY, Failure, KernelBatch, PendingSession
+from sokovan.scheduling.engine.gang import CycleContext, KernelPlacer
+from sokovan.scheduling.engine.pending_session import NO_AGENT, NO_GROUP, KernelBatch, PendingReason, PendingSession
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.engine.topology_search import Demand, Tier, TopologySearch
-from sokovan.scheduling.engine.usage.queue_usage import QueueUsage
-from sokovan.scheduling.engine.workspace import Workspace
-from sokovan.scheduling.extensions import Extensions, GangView
+from sokovan.scheduling.engine.statement import Statement
+from sokovan.scheduling.engine.topology_search import Demand, Tier
+from sokovan.scheduling.extensions import GangView
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Code
 
 
-@dataclass(slots=True)
-class CycleContext:
-    """Where turns take place: workspace, choice of agents, queues, plugins."""
-
-    workspace: Workspace
-    choice: AgentChoice
-    book: QueueUsage
-    extensions: Extensions
-    domains: TopologySearch | None = None
-    misfits: set[Shape] | None = field(default_factory=set)
-    plugged: bool = False  # whether a plugin or a selector of others may keep kernels from agents
-
-    def close(self) -> TopologySearch:
-        """The HyperNodes, looked at when the first session asks for closeness."""
-        if self.domains is None:
-            self.domains = TopologySearch(self.workspace)
-        return self.domains
-
-
 class PlacementAttempt:
-    """One attempt for one session; afterwards `trial` holds what was found."""
+    """One attempt to place one session; the Statement holds the result."""
 
-    def __init__(self, job: PendingSession, floor: CycleContext) -> None:
-        self._job, self._floor = job, floor
-        self._grows = job.grows()
-        self.trial = Trial(job, floor.workspace, floor.choice, floor.book)
-        self.trial.misfits = floor.misfits
-        self._start = self.trial.mark()
-        self.failure: Failure | None = None
-        self._runs = job.runs
+    def __init__(self, pending: PendingSession, context: CycleContext, statement: Statement) -> None:
+        self._pending, self._context, self._statement = pending, context, statement
+        self._placer = KernelPlacer(pending, context, statement)
+        self._grows = pending.grows()
+        self._batches = pending.batches
+        self.reason: PendingReason | None = None
 
-    def take(self) -> bool:
-        """Place or reserve what the session needs now; False if there is no way."""
-        job = self._job
-        self._runs = self._unopposed()
-        if job.session.topology is not None or job.parts:
-            found = self._in_domains()
+    def run(self) -> bool:
+        """Place or reserve what the session needs now; False if it does not fit."""
+        self._batches = self._allowed_batches()
+        if self._pending.session.topology is not None or self._pending.kernel_groups:
+            found = self._search_hypernodes()
         else:
-            span = Span(0, len(self._floor.workspace.ids))
-            self.trial.fill(self._runs, span)
-            found = self._enough(later=True) and self._with_best_effort(span)
+            found = self._try_agents(self._context.all_agents, later=True)
         if not found:
-            job.fitted = max(job.fitted, len(self.trial.placed))
-            self.trial.back(self._start)
-            self.failure = self.failure or self._why()
+            self.reason = self.reason or self._room_reason()
         return found
 
-    def _unopposed(self) -> list[KernelBatch]:
-        """The kernels that neither a limit of the owner nor a plugin keeps out of this turn."""
-        extensions, job = self._floor.extensions, self._job
-        runs = [run for run in job.runs if run.shape not in job.barred] if job.barred else job.runs
-        if extensions.at("allocatable"):
-            self.trial.opposed = self._opposed
-        if not extensions.at("pre_predicate"):
-            return runs
-        kept = []
-        for run in runs:
-            said = next(
-                (s for s in extensions.ask("pre_predicate", job.session, run.kernels[0]) if s is not None), None
-            )
-            if said is None:
-                kept.append(run)
+    def _try_agents(self, agents: range, *, later: bool, hypernode: str = ROOT) -> bool:
+        """Try the session on a range of agents; rolled back if it does not become ready there."""
+
+        def fill() -> bool:
+            if self._pending.kernel_groups:
+                self._fill_kernel_groups(hypernode, later=later)
             else:
-                self.failure = self.failure or Failure(Code.REFUSED_BY_PLUGIN, said)
+                self._placer.fill(self._batches, agents)
+            if self._enough(later=later) and self._place_best_effort(agents):
+                return True
+            self._pending.kernels_fit = max(self._pending.kernels_fit, len(self._statement.placed))
+            return False
+
+        return self._statement.attempt(fill)
+
+    def _allowed_batches(self) -> list[KernelBatch]:
+        """The kernels that neither an owner's limit nor a plugin excludes from this attempt."""
+        extensions, pending = self._context.extensions, self._pending
+        batches = pending.batches
+        if pending.excluded_shapes:
+            batches = [batch for batch in batches if batch.shape not in pending.excluded_shapes]
+        if extensions.at("allocatable"):
+            self._placer.refused_by_plugin = self._refused_by_plugin
+        if not extensions.at("pre_predicate"):
+            return batches
+        kept = []
+        for batch in batches:
+            answers = extensions.ask("pre_predicate", pending.session, batch.kernels[0])
+            objection = next((answer for answer in answers if answer is not None), None)
+            if objection is None:
+                kept.append(batch)
+            else:
+                self.reason = self.reason or PendingReason(Code.REFUSED_BY_PLUGIN, objection)
         return kept
 
-    def _opposed(self, kernel: KernelWorkload, extra: list[int] | None) -> bool:
-        """Whether a plugin keeps a kernel out of its queue, what the trial holds counted in."""
-        view = self._floor.book.view(self._job.node, extra=extra)
-        name = self._floor.extensions.objector("allocatable", view, kernel)
+    def _refused_by_plugin(self, kernel: KernelWorkload, extra: list[int] | None) -> bool:
+        """Whether a plugin keeps a kernel out of its queue, given what the statement holds."""
+        node = self._pending.node
+        view = self._context.queue_usage.view(node, extra=extra)
+        name = self._context.extensions.objector("allocatable", view, kernel)
         if name is not None:
-            text = f"plugin {name} keeps kernel {kernel.kernel_id} out of queue {self._job.node.name}"
-            self.failure = self.failure or Failure(Code.REFUSED_BY_PLUGIN, text)
+            text = f"plugin {name} keeps kernel {kernel.kernel_id} out of queue {node.name}"
+            self.reason = self.reason or PendingReason(Code.REFUSED_BY_PLUGIN, text)
         return name is not None
 
-    def _with_best_effort(self, span: Span) -> bool:
-        """Find a place for the kernels that ask for nothing, where the minimum relies on them."""
-        job, trial = self._job, self.trial
-        found = [run for run, _, _ in (*trial.placed, *trial.reserved)]
-        if not job.best_effort or job.stands(found, job.best_effort):
+    def _place_best_effort(self, agents: range) -> bool:
+        """Place the best-effort kernels that the session's minimum depends on."""
+        pending = self._pending
+        found = [batch for batch, _, _ in self._statement.kernels]
+        if not pending.best_effort or pending.ready_without(found, pending.best_effort):
             return True
-        lacking = [run for run in job.best_effort if not place_best_effort(run, trial, self._floor, span)]
-        return job.stands(found, lacking)
-
-    def abandon(self) -> None:
-        """Undo the turn, whatever it has come to."""
-        self.trial.back(self._start)
+        lacking = [batch for batch in pending.best_effort if not self._placer.place_best_effort(batch, agents)]
+        return pending.ready_without(found, lacking)
 
     def _enough(self, *, later: bool) -> bool:
-        trial = self.trial
-        if not trial.placed and not trial.reserved:
+        """Whether the session may start with what is placed, or (`later`) wait for what is reserved."""
+        pending, statement = self._pending, self._statement
+        if not statement.placed and not statement.reserved:
             return False
-        if trial.ready():
-            return self._agreed("session_ready", self._view())
-        return later and trial.hoped() and self._agreed("session_pipelined", self._view())
+        if pending.ready_with(statement.placed):
+            return self._plugins_agree("session_ready", self._view())
+        return (
+            later and pending.ready_with(statement.kernels) and self._plugins_agree("session_pipelined", self._view())
+        )
 
-    def _agreed(self, point: str, view: GangView) -> bool:
-        return all(self._floor.extensions.ask(point, view))
+    def _plugins_agree(self, point: str, view: GangView) -> bool:
+        return all(self._context.extensions.ask(point, view))
 
-    def _view(self, index: int = NOBODY) -> GangView:
-        """How far the session has come, or one kernel group of it."""
-        job, placed, reserved = self._job, self.trial.placed, self.trial.reserved
-        if index == NOBODY:
-            return GangView(job.session, "", job.minimum, job.have, len(placed), len(reserved))
-        part = job.parts[index]
-        mine = [sum(1 for run, _, _ in kernels if run.part == index) for kernels in (placed, reserved)]
-        return GangView(job.session, part.value, part.size, part.have, *mine)
+    def _view(self, index: int = NO_GROUP) -> GangView:
+        """The progress of the session, or of one kernel group of it."""
+        pending, placed, reserved = self._pending, self._statement.placed, self._statement.reserved
+        if index == NO_GROUP:
+            return GangView(pending.session, "", pending.minimum, pending.have, len(placed), len(reserved))
+        group = pending.kernel_groups[index]
+        counts = [sum(1 for batch, _, _ in kernels if batch.kernel_group == index) for kernels in (placed, reserved)]
+        return GangView(pending.session, group.value, group.size, group.have, *counts)
 
-    def _why(self) -> Failure:
-        trial = self.trial
-        if trial.refusal is not None and trial.short is None:
-            shape = self._job.runs[0].shape
-            return Failure(trial.refusal.code, shape=shape, closeness=self._closeness(), refusal=trial.refusal)
-        closeness = self._closeness()
-        return Failure(None, shape=trial.short or self._job.runs[0].shape, closeness=closeness)
+    def _room_reason(self) -> PendingReason:
+        pending, refusal = self._pending, self._placer.refusal
+        topology = pending.session.topology is not None or any(group.topology for group in pending.kernel_groups)
+        if refusal is not None and self._placer.misfit is None:
+            return PendingReason(refusal.code, shape=pending.batches[0].shape, topology=topology, refusal=refusal)
+        return PendingReason(None, shape=self._placer.misfit or pending.batches[0].shape, topology=topology)
 
-    def _closeness(self) -> bool:
-        return self._job.session.topology is not None or any(part.topology for part in self._job.parts)
-
-    def _in_domains(self) -> bool:
-        """Search the HyperNodes: first for room that is free now, then for room that is being released."""
-        job, domains = self._job, self._floor.close()
-        tiers = [domains.root()]
-        if job.session.topology is not None:
-            bounds = domains.bounds(job.session.topology)
-            tiers = domains.tiers(bounds, inside=ROOT, agents=job.agents)
-            problem = bounds.problem
-            if NOBODY in job.agents and job.session.topology.mode is TopologyMode.HARD:
-                problem = "a kernel of it runs on an agent that is not there, so nobody knows what is close to it"
+    def _search_hypernodes(self) -> bool:
+        """Try HyperNodes: first with room that is free now, then with room that is being released."""
+        pending, topology = self._pending, self._context.topology
+        tiers = [topology.root()]
+        if pending.session.topology is not None:
+            limit = topology.tier_limit(pending.session.topology)
+            tiers = topology.tiers(limit, inside=ROOT, agents=pending.agents)
+            problem = limit.problem
+            if NO_AGENT in pending.agents and pending.session.topology.mode is TopologyMode.HARD:
+                problem = "a running kernel is on an agent that no longer exists, so its HyperNode is unknown"
             if problem:
-                self.failure = Failure(Code.TOPOLOGY_IMPOSSIBLE, problem)
+                self.reason = PendingReason(Code.TOPOLOGY_IMPOSSIBLE, problem)
                 return False
         demand, whole = self._demand()
-        for later in (False, True) if self._floor.workspace.releases else (False,):
-            self.trial.may_reserve = later
+        for later in (False, True) if self._context.workspace.releases else (False,):
+            self._placer.may_reserve = later
             for tier in tiers:
-                for name in self._allowed(tier, demand, whole=whole, later=later):
-                    if self._holds(name, later=later):
+                for name in self._candidates(tier, demand, whole=whole, later=later):
+                    if self._try_agents(topology.agents(name), later=later, hypernode=name):
                         return True
         return False
 
-    def _allowed(self, tier: Tier, demand: Demand, *, whole: bool, later: bool, group: str | None = None) -> list[str]:
-        """The domains of a tier to try, in order, after plugins had their say."""
-        names = self._floor.close().candidates(tier, demand, whole=whole, later=later)
-        extensions, session = self._floor.extensions, self._job.session
+    def _candidates(
+        self, tier: Tier, demand: Demand, *, whole: bool, later: bool, group: str | None = None
+    ) -> list[str]:
+        """The HyperNodes of a tier to try, in order, after the plugins' filters and scores."""
+        names = self._context.topology.candidates(tier, demand, whole=whole, later=later)
+        extensions, session = self._context.extensions, self._pending.session
         point = "domains_for_session" if group is None else "domains_for_group"
         for plugin in extensions.at(point):
-            given = (session, names) if group is None else (session, group, names)
-            names = extensions.call(plugin, point, *given)
+            arguments = (session, names) if group is None else (session, group, names)
+            names = extensions.call(plugin, point, *arguments)
         scores: Counter[str] = Counter()
         for answer in extensions.ask("domain_order", session, names):
             if answer is not None:
                 scores.update(dict(zip(names, answer, strict=True)))
         return sorted(names, key=lambda name: -scores[name]) if scores else names
 
-    def _holds(self, name: str, *, later: bool) -> bool:
-        """Whether the session fits into one domain; if not, nothing is left of the attempt."""
-        mark = self.trial.mark()
-        if self._job.parts:
-            self._fill_parts(name, later=later)
-        else:
-            self.trial.fill(self._runs, self._floor.close().span(name))
-        if self._enough(later=later) and self._with_best_effort(self._floor.close().span(name)):
-            return True
-        self._job.fitted = max(self._job.fitted, len(self.trial.placed))
-        self.trial.back(mark)
-        return False
-
     def _demand(self) -> tuple[list[tuple[Shape, int]], bool]:
-        """What must go into one domain in this turn, and whether all of it must."""
-        job, need = self._job, self._job.need()
-        if self._grows:
-            need = 1
-        shapes: Counter[Shape] = Counter()
-        left = need
-        for run in job.runs:
-            count = min(left, len(run.kernels))
-            shapes[run.shape] += count
-            left -= count
-        kinds = {run.shape for run in job.runs}
-        whole = not job.session.group_minimums and (len(kinds) == 1 or need >= job.waiting) and not self._grows
-        return [(shape, count) for shape, count in shapes.items() if count], whole or len(kinds) == 1
+        """The kernels that one HyperNode must hold in this attempt, and whether it must hold all of them."""
+        pending = self._pending
+        need = 1 if self._grows else pending.need()
+        kinds = {batch.shape for batch in pending.batches}
+        whole = not pending.session.group_minimums and need >= pending.waiting and not self._grows
+        return _first_shapes(pending.batches, need), whole or len(kinds) == 1
 
-    def _fill_parts(self, inside: str, *, later: bool) -> None:
-        """Place kernel groups one after another, each close by its own rule, until the session is ready."""
+    def _fill_kernel_groups(self, hypernode: str, *, later: bool) -> None:
+        """Place kernel groups one after another until the session is ready."""
         failed: set[int] = set()
-        while True:
-            part = self._next_part(failed)
-            if part is None:
-                return
-            if not self._fill_part(part, inside, later=later):
-                failed.add(part)
-            elif self._grows or self.trial.ready():
+        while (index := self._next_kernel_group(failed)) is not None:
+            if not self._fill_kernel_group(index, hypernode, later=later):
+                failed.add(index)
+            elif self._grows or self._pending.ready_with(self._statement.placed):
                 return
 
-    def _next_part(self, failed: set[int]) -> int | None:
-        """Groups that are demanded first, then other unready ones, then those that can grow."""
-        job = self._job
-        have = Counter(run.part for run, _, _ in (*self.trial.placed, *self.trial.reserved))
-        left = self._left()
-        ready = [part.have + have[index] >= part.size for index, part in enumerate(job.parts)]
-        demanded: set[int] = set()
-        for number, partition in enumerate(job.session.partitions):
-            mine = [index for index, part in enumerate(job.parts) if part.partition == number]
-            mine.sort(key=lambda index: (self._group_key(index), index))
-            lacking = partition.min_groups - sum(ready[index] for index in mine)
-            demanded.update([index for index in mine if not ready[index]][: max(0, lacking)])
-        open_parts = [index for index in (*range(len(job.parts)), NOBODY) if index not in failed and left[index]]
+    def _next_kernel_group(self, failed: set[int]) -> int | None:
+        """Required groups first, then other unready ones, then ready ones with kernels left."""
+        pending = self._pending
+        have = Counter(batch.kernel_group for batch, _, _ in self._statement.kernels)
+        left = self._kernels_left()
+        ready = [group.have + have[index] >= group.size for index, group in enumerate(pending.kernel_groups)]
+        required: set[int] = set()
+        for number, partition in enumerate(pending.session.partitions):
+            members = [index for index, group in enumerate(pending.kernel_groups) if group.partition == number]
+            members.sort(key=lambda index: (self._group_key(index), index))
+            lacking = partition.min_groups - sum(ready[index] for index in members)
+            required.update([index for index in members if not ready[index]][: max(0, lacking)])
+        indices = (*range(len(pending.kernel_groups)), NO_GROUP)
         return min(
-            open_parts,
+            (index for index in indices if index not in failed and left[index]),
             key=lambda index: (
-                index not in demanded, index == NOBODY or ready[index], self._group_key(index), index == NOBODY, index
+                index not in required, index == NO_GROUP or ready[index], self._group_key(index), index == NO_GROUP,
+                index,
             ),
             default=None,
         )  # fmt: skip
 
     def _group_key(self, index: int) -> tuple[object, ...]:
-        if index == NOBODY or not self._floor.extensions.at("group_order"):
+        if index == NO_GROUP or not self._context.extensions.at("group_order"):
             return ()
-        return tuple(self._floor.extensions.ask("group_order", self._job.session, self._job.parts[index].value))
+        value = self._pending.kernel_groups[index].value
+        return tuple(self._context.extensions.ask("group_order", self._pending.session, value))
 
-    def _left(self) -> Counter[int]:
-        """How many kernels of each group this trial has not used yet."""
-        left = Counter({run.part: 0 for run in self._runs})
-        for run in self._runs:
-            left[run.part] += len(run.kernels)
-        for run, _, _ in (*self.trial.placed, *self.trial.reserved):
-            left[run.part] -= 1
+    def _kernels_left(self) -> Counter[int]:
+        """How many kernels of each kernel group are not on the statement yet."""
+        left = Counter({batch.kernel_group: 0 for batch in self._batches})
+        for batch in self._batches:
+            left[batch.kernel_group] += len(batch.kernels)
+        for batch, _, _ in self._statement.kernels:
+            left[batch.kernel_group] -= 1
         return left
 
-    def _fill_part(self, index: int, inside: str, *, later: bool) -> bool:
-        job, trial, domains = self._job, self.trial, self._floor.close()
-        runs = self._rest_of(index)
-        part = None if index == NOBODY else job.parts[index]
-        placed = [agent for run, _, agent in (*trial.placed, *trial.reserved) if run.part == index]
-        count = max(1, self._owed(index), 0 if part is None else part.size - part.have - len(placed))
-        if sum(len(run.kernels) for run in runs) < count:
+    def _fill_kernel_group(self, index: int, hypernode: str, *, later: bool) -> bool:
+        """Place one kernel group inside a HyperNode, by the group's own topology."""
+        topology, batches = self._context.topology, self._remaining(index)
+        group = None if index == NO_GROUP else self._pending.kernel_groups[index]
+        used = [agent for batch, _, agent in self._statement.kernels if batch.kernel_group == index]
+        count = max(1, self._required_from(index), 0 if group is None else group.size - group.have - len(used))
+        if sum(len(batch.kernels) for batch in batches) < count:
             return False
-        if part is None or part.topology is None:
-            return self._fill_exactly(runs, count, domains.span(inside), part=index)
-        bounds = domains.bounds(part.topology)
-        if bounds.problem:
-            self.failure = Failure(Code.TOPOLOGY_IMPOSSIBLE, bounds.problem)
+        if group is None or group.topology is None:
+            return self._try_kernel_group(batches, count, topology.agents(hypernode), index=index)
+        limit = topology.tier_limit(group.topology)
+        if limit.problem:
+            self.reason = PendingReason(Code.TOPOLOGY_IMPOSSIBLE, limit.problem)
             return False
-        demand, whole = _first(runs, count), len({run.shape for run in runs}) == 1
-        for tier in domains.tiers(bounds, inside=inside, agents=[*part.agents, *placed]):
-            for name in self._allowed(tier, demand, whole=whole, later=later, group=part.value):
-                if self._fill_exactly(runs, count, domains.span(name), part=index):
+        demand, whole = _first_shapes(batches, count), len({batch.shape for batch in batches}) == 1
+        for tier in topology.tiers(limit, inside=hypernode, agents=[*group.agents, *used]):
+            for name in self._candidates(tier, demand, whole=whole, later=later, group=group.value):
+                if self._try_kernel_group(batches, count, topology.agents(name), index=index):
                     return True
         return False
 
-    def _owed(self, index: int) -> int:
-        """How many kernels must come from this group, as all the others together are too few for the minimum.
+    def _try_kernel_group(self, batches: Sequence[KernelBatch], count: int, agents: range, *, index: int) -> bool:
+        """Try `count` kernels of one group on a range of agents; rolled back if they do not fit."""
+        reserved = len(self._statement.reserved)
 
-        They are placed in one go: a group that is close by its own rule could not
-        grow out of the domain that its first kernel happened to take.
+        def fill() -> bool:
+            if not self._placer.fill_exactly(batches, count, agents):
+                return False
+            point = "group_pipelined" if len(self._statement.reserved) > reserved else "group_ready"
+            return index == NO_GROUP or self._plugins_agree(point, self._view(index))
+
+        return self._statement.attempt(fill)
+
+    def _required_from(self, index: int) -> int:
+        """How many kernels must come from this group because the others are too few for the minimum.
+
+        They are placed together: a group with a topology of its own could not grow out
+        of the HyperNode that its first kernel took.
         """
-        missing = self._job.minimum - self._job.have - len(self.trial.placed) - len(self.trial.reserved)
-        others = sum(count for part, count in self._left().items() if part != index)
+        missing = self._pending.minimum - self._pending.have - len(self._statement.kernels)
+        others = sum(count for group, count in self._kernels_left().items() if group != index)
         return missing - others
 
-    def _fill_exactly(self, runs: list[KernelBatch], count: int, span: Span, *, part: int) -> bool:
-        mark = self.trial.mark()
-        if self.trial.fill_exactly(runs, count, span):
-            point = "group_pipelined" if len(self.trial.reserved) > mark.reserved else "group_ready"
-            if part == NOBODY or self._agreed(point, self._view(part)):
-                return True
-        self.trial.back(mark)
-        return False
-
-    def _rest_of(self, index: int) -> list[KernelBatch]:
-        used = {kernel.kernel_id for _, kernel, _ in (*self.trial.placed, *self.trial.reserved)}
+    def _remaining(self, index: int) -> list[KernelBatch]:
+        """The batches of one kernel group without the kernels that are on the statement."""
+        used = {kernel.kernel_id for _, kernel, _ in self._statement.kernels}
         rest = []
-        for run in self._runs:
-            kernels = [kernel for kernel in run.kernels if kernel.kernel_id not in used] if run.part == index else []
+        for batch in self._batches:
+            if batch.kernel_group != index:
+                continue
+            kernels = [kernel for kernel in batch.kernels if kernel.kernel_id not in used]
             if kernels:
-                rest.append(KernelBatch(run.shape, kernels, nominated=run.nominated, part=run.part))
+                rest.append(KernelBatch(batch.shape, kernels, nominated=batch.nominated, kernel_group=index))
         return rest
 
 
-def place_best_effort(run: KernelBatch, trial: Trial, floor: CycleContext, span: Span) -> int:
-    """Place a kernel that asks for nothing, close to its group by a hard rule."""
-    part = None if run.part == NOBODY else trial.job.parts[run.part]
-    if part is None or part.topology is None or part.topology.mode is TopologyMode.SOFT:
-        return trial.place(run, run.kernels, span)
-    domains = floor.close()
-    seats = (*trial.placed, *trial.reserved)
-    mine = [*part.agents, *(agent for other, _, agent in seats if other.part == run.part)]
-    for tier in domains.tiers(domains.bounds(part.topology), inside=ROOT, agents=mine):
-        for inner in map(domains.span, tier.names):
-            if span.low <= inner.low and inner.high <= span.high and trial.place(run, run.kernels, inner):
-                return 1
-    return 0
-
-
-def _first(runs: Sequence[KernelBatch], count: int) -> list[tuple[Shape, int]]:
-    """The shapes of the first `count` kernels of these runs."""
+def _first_shapes(batches: Sequence[KernelBatch], count: int) -> list[tuple[Shape, int]]:
+    """The shapes of the first `count` kernels of these batches."""
     shapes: Counter[Shape] = Counter()
-    for run in runs:
-        taken = min(count, len(run.kernels))
-        shapes[run.shape] += taken
+    for batch in batches:
+        taken = min(count, len(batch.kernels))
+        shapes[batch.shape] += taken
         count -= taken
     return [(shape, taken) for shape, taken in shapes.items() if taken]

@@ -1,9 +1,10 @@
-"""Which session of a queue goes next.
+"""The order of the waiting sessions of one queue.
 
-Priority comes first; of equal priority a session that still lacks its minimum goes
-before one that only grows; then a plugin's order and the sequencer's. Lanes (one per user under
-DRF) compete by their standing, which is asked again each time: it may have moved
-by a placement in another queue.
+Takes pending sessions (`push`). Gives the next one to try (`pop`). Priority comes
+first; of equal priority a session below its minimum goes before one that only grows;
+then a plugin's order and the sequencer's. With fairness keys (one per user under DRF)
+the keys compete by their current share, which is computed again for each pop: a
+placement in another queue may have changed it.
 """
 
 from __future__ import annotations
@@ -13,73 +14,73 @@ from heapq import heappop, heappush
 
 from sokovan.scheduling.engine.pending_session import PendingSession
 
-Head = tuple[int, bool, tuple[int, ...], int]
-Entry = tuple[int, bool, tuple[int, ...], int, int, str]
+SessionKey = tuple[int, bool, tuple[int, ...], int]
+HeapEntry = tuple[int, bool, tuple[int, ...], int, int, str]
 
 
 class SessionHeap:
-    """The waiting sessions of one queue under an order that does not move."""
+    """The waiting sessions of one queue under a fixed order."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Head, PendingSession]] = []
+        self._heap: list[tuple[SessionKey, PendingSession]] = []
 
-    def push(self, job: PendingSession) -> None:
-        """Put a session in line (again)."""
-        heappush(self._heap, (_head(job), job))
+    def push(self, pending: PendingSession) -> None:
+        """Add a session."""
+        heappush(self._heap, (_session_key(pending), pending))
 
     def pop(self) -> PendingSession | None:
-        """The session that goes next; None if nobody waits."""
+        """The next session; None if there is none."""
         return heappop(self._heap)[1] if self._heap else None
 
 
 class QueueOrder:
-    """The waiting sessions of one queue in lanes that compete."""
+    """The waiting sessions of one queue by fairness key; keys compete by share."""
 
-    def __init__(self, lane_of: Callable[[PendingSession], str], standing: Callable[[PendingSession], int]) -> None:
-        self._lane_of, self._standing = lane_of, standing
-        self._lanes: dict[str, list[tuple[Head, PendingSession]]] = {}
-        self._order: list[Entry] = []
-        self._current: dict[str, Entry] = {}  # of a lane's entries in the heap, the one that counts
+    def __init__(self, key_of: Callable[[PendingSession], str], share_of: Callable[[PendingSession], int]) -> None:
+        self._key_of, self._share_of = key_of, share_of
+        self._sessions: dict[str, list[tuple[SessionKey, PendingSession]]] = {}
+        self._heap: list[HeapEntry] = []
+        self._current: dict[str, HeapEntry] = {}  # the valid entry of each key; older ones in the heap are stale
 
-    def push(self, job: PendingSession) -> None:
-        """Put a session in line (again)."""
-        lane = self._lane_of(job)
-        line = self._lanes.setdefault(lane, [])
-        heappush(line, (_head(job), job))
-        if line[0][1] is job:
-            self._enter(lane)
+    def push(self, pending: PendingSession) -> None:
+        """Add a session."""
+        key = self._key_of(pending)
+        sessions = self._sessions.setdefault(key, [])
+        heappush(sessions, (_session_key(pending), pending))
+        if sessions[0][1] is pending:
+            self._push_key(key)
 
     def pop(self) -> PendingSession | None:
-        """The session that goes next; None if nobody waits."""
+        """The next session; None if there is none."""
         moved: set[str] = set()
-        while self._order:
-            entry = heappop(self._order)
-            lane = entry[-1]
-            if self._current.get(lane) != entry:
+        while self._heap:
+            entry = heappop(self._heap)
+            key = entry[-1]
+            if self._current.get(key) != entry:
                 continue
-            if lane not in moved and self._entry(lane) != entry:
-                # The standing has moved since: the lane takes its new place. Once in a call, as the standing of a
-                # plugin may be another one each time.
-                moved.add(lane)
-                self._enter(lane)
+            if key not in moved and self._entry(key) != entry:
+                # The share has changed since: push the key again. Once per call, because a plugin may return
+                # another share each time.
+                moved.add(key)
+                self._push_key(key)
                 continue
-            job = heappop(self._lanes[lane])[1]
-            if self._lanes[lane]:
-                self._enter(lane)
+            pending = heappop(self._sessions[key])[1]
+            if self._sessions[key]:
+                self._push_key(key)
             else:
-                del self._current[lane]
-            return job
+                del self._current[key]
+            return pending
         return None
 
-    def _enter(self, lane: str) -> None:
-        self._current[lane] = self._entry(lane)
-        heappush(self._order, self._current[lane])
+    def _push_key(self, key: str) -> None:
+        self._current[key] = self._entry(key)
+        heappush(self._heap, self._current[key])
 
-    def _entry(self, lane: str) -> Entry:
-        (priority, grows, order, rank), job = self._lanes[lane][0]
-        return (priority, grows, order, self._standing(job), rank, lane)
+    def _entry(self, key: str) -> HeapEntry:
+        (priority, grows, order, rank), pending = self._sessions[key][0]
+        return (priority, grows, order, self._share_of(pending), rank, key)
 
 
-def _head(job: PendingSession) -> Head:
+def _session_key(pending: PendingSession) -> SessionKey:
     # Ranks are unique, so that two sessions are never compared beyond them.
-    return (-job.session.priority, job.grows(), job.order, job.rank)
+    return (-pending.session.priority, pending.grows(), pending.order, pending.rank)

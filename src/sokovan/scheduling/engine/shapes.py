@@ -1,26 +1,48 @@
-"""Shapes: equal requests, evaluated once for all agents.
+"""Shapes: equal kernel requests, evaluated once against all agents.
 
-A shape is everything that decides where a kernel may go: its slots, architecture
-and required labels. What does not change in a cycle (which agents could ever take
-it) is worked out once; how agents rank for it is kept by `choice`.
+Takes kernels and the workspace. Gives one Shape per distinct request (slots,
+architecture, required labels), with the agents that could ever hold it, how many
+kernels each agent can take, and the FitError of a shape that does not fit.
+`agent_choice` stores its keys on the shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
-from sokovan.domain.slots import ResourceSlot
-from sokovan.scheduling.engine.workspace import Flags, Ints, Workspace
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Funnel
+
+_KERNELS = "kernels"  # stands for the column that counts kernels
 
 ShapeKey = tuple[ResourceSlot, str, tuple[tuple[str, str], ...]]
 
 
+class FitError(NamedTuple):
+    """Why kernels of one shape do not fit on the agents.
+
+    `funnel` counts the agents left after each predicate. `best_agent` is the eligible
+    agent that lacks least now, `largest_agent` the one that lacks least even if empty;
+    the shortfalls say what each lacks. `held` means that an agent has the room, but it
+    is held for a reservation.
+    """
+
+    funnel: Funnel
+    kernels_fit: int
+    held: bool
+    best_agent: str | None
+    shortfall: ResourceSlot
+    largest_agent: str | None
+    largest_shortfall: ResourceSlot
+
+
 class Shape:
-    """One kind of request against all agents."""
+    """One distinct kernel request, evaluated against all agents."""
 
     def __init__(
         self, key: ShapeKey, workspace: Workspace, *, eligible: Flags, alive: Flags, possible: Flags, funnel: Funnel
@@ -34,13 +56,13 @@ class Shape:
         self.amounts: Ints = request[self.columns]
         self.pairs = list(zip(self.columns.tolist(), self.amounts.tolist(), strict=True))
         self.pairs_held = [*self.pairs, *((column + workspace.width, amount) for column, amount in self.pairs)]
-        self.slot_pairs = self.pairs[:-1]  # without the place for the kernel itself
+        self.slot_pairs = self.pairs[:-1]  # without the column that counts kernels
         counts = self._counts(workspace.capacity)
-        self.ever_total = int(counts[eligible].sum())  # kernels that agents of today could hold if they were empty
+        self.ever_total = int(counts[eligible].sum())  # kernels that the eligible agents could hold if they were empty
         self.alive_total = int(counts[alive].sum())  # the same, with agents of other shards
-        self.possible_total = int(counts[possible].sum())  # the same, with agents that take no work at the moment
+        self.possible_total = int(counts[possible].sum())  # the same, with agents that accept no work now
         self.size = workspace.size_of(request)
-        # Kept by choice.KeyedChoice: one number per agent, and how much of the log it has seen.
+        # Written by agent_choice.KeyedChoice: one key per agent, and how much of the log it has applied.
         self.base: Ints | None = None
         self.keys: Ints | None = None
         self.seen = 0
@@ -53,19 +75,47 @@ class Shape:
         return np.asarray(np.where(self.eligible[agents], counts, 0), np.int64)
 
     def future_counts(self, workspace: Workspace, agents: Ints | slice = slice(None)) -> Ints:
-        """How many kernels each agent could take once everything on its way out has gone."""
+        """How many kernels each agent could take once everything being released is free."""
         return np.asarray(np.where(self.eligible[agents], self._counts(workspace.future[agents]), 0), np.int64)
 
     def ever_counts(self, workspace: Workspace) -> Ints:
         """How many kernels each agent could take if it were empty."""
         return np.asarray(np.where(self.eligible, self._counts(workspace.capacity), 0), np.int64)
 
+    def fit_error(self, workspace: Workspace) -> FitError:
+        """Why (more) kernels of this shape do not fit now."""
+        counts = self.fit_counts(workspace)
+        fits = int((counts > 0).sum())
+        idle = (workspace.idle[:, self.columns] >= self.amounts).all(axis=1)
+        held = bool(workspace.held and (idle & self.eligible & (counts == 0)).any())
+        free = np.minimum(workspace.idle, workspace.future)
+        best, shortfall = self._least_shortfall(workspace, free, self.eligible)
+        everywhere = np.ones(len(workspace.ids), bool)
+        largest, largest_shortfall = self._least_shortfall(workspace, workspace.capacity, everywhere)
+        funnel = self.funnel._replace(fits_now=fits, topology=fits)
+        return FitError(funnel, int(counts.sum()), held, best, shortfall, largest, largest_shortfall)
+
+    def _least_shortfall(self, workspace: Workspace, amounts: Ints, among: Flags) -> tuple[str | None, ResourceSlot]:
+        """The agent that lacks least of this shape, and the slots that it lacks."""
+        chosen = np.flatnonzero(among)
+        if not len(chosen):
+            return None, NO_SLOTS
+        lacking = np.maximum(self.amounts - amounts[chosen][:, self.columns], 0)
+        # Both sides are shifted alike, so that the product with ONE stays inside 63 bits.
+        shift = max(0, int(self.amounts.max()).bit_length() - 42)
+        weighed = ((lacking >> shift) << ONE_BITS) // np.maximum(self.amounts >> shift, 1)
+        best = int(np.lexsort((workspace.id_rank[chosen], weighed.sum(axis=1)))[0])
+        names = [*workspace.slots, _KERNELS]
+        slots = {names[column]: int(amount) for column, amount in zip(self.columns, lacking[best], strict=True)}
+        slots.pop(_KERNELS, None)
+        return workspace.ids[int(chosen[best])], ResourceSlot(slots)
+
     def _counts(self, rows: Ints) -> Ints:
         return np.asarray(np.maximum((rows[:, self.columns] // self.amounts).min(axis=1), 0), np.int64)
 
 
 class ShapeTable:
-    """All shapes of a cycle, and what about agents does not change in it.
+    """All shapes of a cycle, and the agents' labels, architectures and shards.
 
     With `own_shard`, agents of other shards come second (soft) or not at all (hard).
     """
@@ -90,16 +140,16 @@ class ShapeTable:
         key = (kernel.slots, kernel.architecture, require)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = self._made(key)
+            shape = self._shapes[key] = self._evaluate(key)
         return shape
 
     def penalty(self, shape: Shape) -> Ints:
-        """How many kinds of accelerators an agent has that the shape has no use for."""
+        """How many kinds of accelerators each agent has that the shape does not request."""
         unused = [column for column in self._accelerators if not shape.both[column]]
         return np.asarray((self.workspace.capacity[:, unused] > 0).sum(axis=1), np.int64)
 
     def has_labels(self, require: Iterable[tuple[str, str]]) -> Flags:
-        """The agents that carry every one of these labels."""
+        """The agents that have all of these labels."""
         flags = np.ones(len(self.workspace.agents), bool)
         for pair in require:
             if pair not in self._labels:
@@ -108,7 +158,7 @@ class ShapeTable:
             flags = flags & self._labels[pair]
         return flags
 
-    def _made(self, key: ShapeKey) -> Shape:
+    def _evaluate(self, key: ShapeKey) -> Shape:
         workspace = self.workspace
         slots, architecture, require = key
         request = np.array(workspace.row_of(slots), np.int64)
@@ -126,5 +176,5 @@ class ShapeTable:
 
 
 def is_accelerator(slot: str) -> bool:
-    """Whether a slot is a device, or a share of one, to be left to those who ask."""
+    """Whether a slot is an accelerator device or a share of one."""
     return slot.endswith((".device", ".shares"))

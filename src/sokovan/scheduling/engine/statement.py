@@ -1,69 +1,124 @@
-"""A run of tentative steps: keep it whole, or leave no trace."""
+"""Statement: tentative placements on the workspace, committed or rolled back.
+
+Takes kernels and the agents chosen for them. Gives the lists `placed` and
+`reserved`, with the room they need taken from the workspace. `attempt` is the only
+place in the engine that checkpoints, tries and rolls back.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from sokovan.scheduling.engine.agent_choice import AgentChoice
+from sokovan.scheduling.engine.pending_session import KernelBatch, TentativeKernel
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.workspace import Ints, Workspace
+from sokovan.scheduling.snapshot import KernelWorkload
 
 
-class Operation(NamedTuple):
-    """One change: `kind` of `count` kernels of a shape on one agent or on many."""
+class StatementOperation(NamedTuple):
+    """One change: `kind` of `count` kernels of a shape on one agent or on many.
+
+    `cursor` is the round-robin cursor before the change.
+    """
 
     kind: str
     shape: Shape
     agents: int | Ints
     counts: int | Ints
+    cursor: str | None
 
 
 class Statement:
-    """Steps on a workspace that can be taken back, exactly, to any checkpoint."""
+    """Tentative changes to a workspace that can be undone to any checkpoint."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-        self._steps: list[Operation] = []
+    def __init__(self, workspace: Workspace, choice: AgentChoice) -> None:
+        self._workspace, self._choice = workspace, choice
+        self._operations: list[StatementOperation] = []
+        self.placed: list[TentativeKernel] = []
+        self.reserved: list[TentativeKernel] = []
 
-    def place(self, shape: Shape, agent: int, count: int = 1) -> None:
-        """Take room for `count` equal kernels on one agent."""
+    @property
+    def kernels(self) -> list[TentativeKernel]:
+        """The kernels placed or reserved so far."""
+        return [*self.placed, *self.reserved]
+
+    def shape_counts(self) -> Counter[Shape]:
+        """How many kernels of each shape are placed or reserved."""
+        shapes: Counter[Shape] = Counter()
+        for kind, shape, _, counts, _ in self._operations:
+            if kind != "evict":
+                shapes[shape] += int(np.sum(counts)) if isinstance(counts, np.ndarray) else counts
+        return shapes
+
+    def attempt(self, step: Callable[[], bool]) -> bool:
+        """Checkpoint, run `step`, and roll back unless it returns True.
+
+        Attempts nest: a session, a HyperNode inside it, a kernel group inside that.
+        An exception rolls back as well.
+        """
+        checkpoint = self.checkpoint()
+        kept = False
+        try:
+            kept = step()
+        finally:
+            if not kept:
+                self.rollback(checkpoint)
+        return kept
+
+    def place(self, batch: KernelBatch, kernels: Sequence[KernelWorkload], agent: int) -> None:
+        """Take room for equal kernels on one agent."""
+        shape, count = batch.shape, len(kernels)
         self._workspace.take(agent, shape.both if count == 1 else shape.both * count)
-        self._steps.append(Operation("place", shape, agent, count))
+        self._operations.append(StatementOperation("place", shape, agent, count, self._choice.cursor))
+        self._choice.chosen(agent)
+        self.placed.extend([(batch, kernel, agent) for kernel in kernels])
 
-    def place_many(self, shape: Shape, agents: Ints, counts: Ints) -> None:
-        """Take room for equal kernels on many agents at once."""
-        self._workspace.take_many(agents, shape.both, counts)
-        self._steps.append(Operation("place", shape, agents, counts))
+    def place_many(self, batch: KernelBatch, kernels: Sequence[KernelWorkload], agents: Ints, counts: Ints) -> None:
+        """Take room for equal kernels on many agents at once, `counts` on each."""
+        self._workspace.take_many(agents, batch.shape.both, counts)
+        self._operations.append(StatementOperation("place", batch.shape, agents, counts, self._choice.cursor))
+        spread = np.repeat(agents, counts).tolist()
+        self.placed.extend([(batch, kernel, agent) for kernel, agent in zip(kernels, spread, strict=True)])
 
-    def reserve(self, shape: Shape, agent: int) -> None:
-        """Hold what is being released on an agent; nothing starts yet."""
-        self._workspace.hold(agent, shape.later, 1)
-        self._steps.append(Operation("reserve", shape, agent, 1))
+    def reserve(self, batch: KernelBatch, kernel: KernelWorkload, agent: int) -> None:
+        """Hold room that is being released on an agent; the kernel does not start yet."""
+        self._workspace.hold(agent, batch.shape.later, 1)
+        self._operations.append(StatementOperation("reserve", batch.shape, agent, 1, self._choice.cursor))
+        self._choice.chosen(agent)
+        self.reserved.append((batch, kernel, agent))
 
     def evict(self, shape: Shape, agent: int) -> None:
-        """Count a running kernel as being on its way out."""
+        """Count a running kernel as being released."""
         self._workspace.free_soon(agent, shape.later)
-        self._steps.append(Operation("evict", shape, agent, 1))
+        self._operations.append(StatementOperation("evict", shape, agent, 1, self._choice.cursor))
 
     def checkpoint(self) -> int:
-        """A point to come back to."""
-        return len(self._steps)
+        """The number of operations so far; 0 if nothing is tentative."""
+        return len(self._operations)
 
     def rollback(self, checkpoint: int = 0) -> None:
-        """Undo every step since the checkpoint, last one first."""
-        while len(self._steps) > checkpoint:
-            kind, shape, agents, counts = self._steps.pop()
+        """Undo every operation since the checkpoint, last one first."""
+        while len(self._operations) > checkpoint:
+            kind, shape, agents, counts, cursor = self._operations.pop()
             if isinstance(agents, np.ndarray):
                 self._workspace.take_many(agents, -shape.both, np.asarray(counts))
+                del self.placed[len(self.placed) - int(np.sum(counts)) :]
             elif kind == "place":
                 self._workspace.take(agents, shape.both * -counts)
+                del self.placed[len(self.placed) - int(counts) :]
             elif kind == "reserve":
                 self._workspace.hold(agents, -shape.later, -1)
+                self.reserved.pop()
             else:
                 self._workspace.free_soon(agents, -shape.later)
+            self._choice.cursor = cursor
 
-    def commit(self) -> tuple[Operation, ...]:
-        """Keep everything; a rollback afterwards does nothing."""
-        steps, self._steps = tuple(self._steps), []
-        return steps
+    def commit(self) -> tuple[StatementOperation, ...]:
+        """Keep everything; a later rollback undoes nothing."""
+        operations, self._operations = tuple(self._operations), []
+        return operations

@@ -1,13 +1,15 @@
-"""The agents as columns of whole numbers, and every change made to them.
+"""Workspace: free resources of all agents as integer columns.
 
-One row per agent, in depth-first HyperNode order, so that a HyperNode is a slice
-of rows. A row has the slots of the agent twice, side by side: what is idle now,
-and what will be idle once everything on its way out has gone (FutureIdle = Idle +
-Releasing - Pipelined). The last column of each half counts places for kernels, so
-that a limit on kernels is a slot like any other.
+Takes the agents of a snapshot and their HyperNode tree, then the changes of
+Statements. Gives idle and future amounts, occupancy and sizes as arrays, and a log of
+changed rows. There is one row per agent, in depth-first HyperNode order, so that a
+HyperNode is a slice of rows. A row has the slots of the agent twice, side by side:
+what is idle now, and what will be idle once everything being released is free
+(FutureIdle = Idle + Releasing - Pipelined). The last column of each half counts
+kernels, so that a kernel limit is a slot like any other.
 
 Amounts are exact. Occupancy and size are fixed point with `ONE` for 1, rounded
-down, so that they compare alike on every machine.
+down, so that they are equal on every machine.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ Flags = NDArray[np.bool_]
 
 ONE_BITS = 20
 ONE = 1 << ONE_BITS
-# A product with ONE must stay inside 63 bits; larger columns are scaled down before they are compared as shares.
+# A product with ONE must stay inside 63 bits; larger columns are shifted before they are compared as shares.
 _SHARE_BITS = 42
 NO_LIMIT = 1 << 40
 
 
 class Workspace:
-    """What is free on every agent as the cycle goes on."""
+    """The free resources of every agent during a cycle."""
 
     def __init__(self, agents: Iterable[AgentInfo], tree: HyperNodeTree, slot_names: Iterable[str]) -> None:
         by_id = {agent.agent_id: agent for agent in agents}
@@ -47,10 +49,10 @@ class Workspace:
         self.room = self._room()
         self.alive: Flags = np.fromiter((agent.schedulable for agent in self.agents), bool, len(self.agents))
         self.log: list[int] = []
-        self.held = 0  # kernels that wait on FutureIdle; 0 means that FutureIdle is nowhere below Idle
+        self.held = 0  # kernels reserved on FutureIdle; with 0, FutureIdle is nowhere below Idle
         self.releases = any(agent.releasing_slots or agent.releasing_count for agent in self.agents)
         self._shifts = self._share_shifts()
-        self._share_rows = self._shareable()
+        self._share_rows = self._share_columns()
         self.occupancy: Ints = self._occupancies()
         self.id_rank: Ints = _ranks(self.ids)
         self._largest = self._largest_agent()
@@ -58,20 +60,20 @@ class Workspace:
 
     @property
     def idle(self) -> Ints:
-        """What is free now; the last column counts places for kernels."""
+        """Free amounts now; the last column counts kernels."""
         return self.room[:, : self.width]
 
     @property
     def future(self) -> Ints:
-        """What will be free once all on its way out has gone, less what is promised."""
+        """Free amounts once everything being released is free, less reservations."""
         return self.room[:, self.width :]
 
     def row_of(self, slots: ResourceSlot, *, kernels: int = 1) -> list[int]:
-        """An amount in the order of the columns."""
+        """Slots as a row, in the order of the columns."""
         return [*(slots[name] for name in self.slots), kernels]
 
     def take(self, agent: int, both: Ints) -> None:
-        """Take from Idle and FutureIdle of one agent (or give back, if negative)."""
+        """Subtract from Idle and FutureIdle of one agent (negative amounts add)."""
         row = self.room[agent]
         row -= both
         occupancy, shifts = 0, self._shifts
@@ -83,36 +85,36 @@ class Workspace:
         self.log.append(agent)
 
     def take_many(self, agents: Ints, both: Ints, counts: Ints) -> None:
-        """Take `counts` times `both` from many agents at once; each agent is named once."""
+        """Subtract `counts` times `both` from many agents at once; each agent occurs once."""
         self.room[agents] -= np.outer(counts, both)
         self.occupancy[agents] = self._shares(agents)
         self.log.extend(agents.tolist())
 
     def hold(self, agent: int, later: Ints, kernels: int) -> None:
-        """Promise what will be free on one agent (or take the promise back, if negative)."""
+        """Reserve FutureIdle of one agent (negative amounts cancel the reservation)."""
         self.room[agent] -= later
         self.held += kernels
         self.log.append(agent)
 
     def free_soon(self, agent: int, soon: Ints) -> None:
-        """Count what a kernel that must go will leave behind (or no longer, if negative)."""
+        """Add the slots of an evicted kernel to FutureIdle (negative amounts subtract)."""
         self.room[agent] += soon
         self.releases = True
         self.log.append(agent)
 
     def total(self) -> list[int]:
-        """What can be shared out: agents that take work, and what runs on the others."""
+        """Slots of schedulable agents, plus the slots in use on all others."""
         others = ~self.alive
         used = np.maximum(self.capacity[others, :-1] - self.idle[others, :-1], 0)
         return [int(amount) for amount in self.capacity[self.alive, :-1].sum(axis=0) + used.sum(axis=0)]
 
     def size_of(self, request: Ints) -> int:
-        """How large a request is: the largest part of any slot of the largest agent."""
-        parts = [
+        """The size of a request: its largest share of any slot of the largest agent."""
+        shares = [
             ((amount >> shift) << ONE_BITS) // largest
             for amount, shift, largest in zip(request[:-1].tolist(), self._shifts, self._largest.tolist(), strict=True)
         ]
-        return max(parts, default=0)
+        return max(shares, default=0)
 
     def _capacity(self) -> Ints:
         cache: dict[ResourceSlot, list[int]] = {}
@@ -130,16 +132,16 @@ class Workspace:
             if agent.occupied_slots or agent.kernel_count:
                 used = self.row_of(agent.occupied_slots, kernels=agent.kernel_count)
                 idle[index] -= used
-                leaving = self.row_of(agent.releasing_slots, kernels=agent.releasing_count)
-                future[index] += np.array(leaving) - used
+                releasing = self.row_of(agent.releasing_slots, kernels=agent.releasing_count)
+                future[index] += np.array(releasing) - used
         return np.hstack((idle, future))
 
     def _share_shifts(self) -> list[int]:
         largest = self.capacity[:, :-1].max(axis=0, initial=0)
         return [max(0, int(amount).bit_length() - _SHARE_BITS) for amount in largest]
 
-    def _shareable(self) -> list[tuple[tuple[int, int, int], ...]]:
-        """Per agent: the columns it has, their capacity, and the capacity as it is divided by."""
+    def _share_columns(self) -> list[tuple[tuple[int, int, int], ...]]:
+        """Per agent: the columns it has, their capacity, and the capacity shifted for division."""
         cache: dict[tuple[int, ...], tuple[tuple[int, int, int], ...]] = {}
         rows = []
         for row in map(tuple, self.capacity[:, :-1].tolist()):
@@ -158,7 +160,7 @@ class Workspace:
     def _shares(self, agents: Ints) -> Ints:
         shifts = np.array(self._shifts, np.int64)
         capacity = self.capacity[agents, :-1]
-        # An agent that is over its capacity is as full as can be, not more.
+        # An agent that uses more than its capacity counts as full, not more.
         used = np.minimum(capacity - self.idle[agents, :-1], capacity) >> shifts
         shares = (used << ONE_BITS) // np.maximum(capacity >> shifts, 1)
         shares[capacity == 0] = 0
@@ -169,7 +171,7 @@ class Workspace:
         return np.asarray(scaled.max(axis=0, initial=1), np.int64)
 
     def _sizes(self) -> Ints:
-        """How large an agent is: its part of the largest agent, summed over the slots."""
+        """The size of each agent: its share of the largest agent, summed over the slots."""
         scaled = self.capacity[:, :-1] >> np.array(self._shifts, np.int64)
         return np.asarray(((scaled << ONE_BITS) // self._largest).sum(axis=1), np.int64)
 

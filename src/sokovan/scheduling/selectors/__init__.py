@@ -1,1 +1,1 @@
-"""Selectors choose the agent for a kernel among those that fit."""
+"""Selectors choose an agent for a kernel among those that fit."""

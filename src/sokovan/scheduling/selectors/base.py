@@ -1,10 +1,9 @@
-"""What a selector is, in its plain form and in its vector form.
+"""Base classes of selectors, which rank the agents that fit.
 
-A selector says only how it ranks agents that fit. Plain: `select(requirements,
-agents, criteria)`, over objects. Vector: either `keyed` (a fixed rank and a
-weight by occupancy, kept up to date agent by agent), or `score` over arrays of
-candidates. A plugin implements whichever it likes; the engine prefers the
-keyed form, then `score`, then `select`.
+A selector has a plain form, `select(requirements, agents, criteria)` over objects,
+and two vector forms: keyed (`static_rank` and `weight`, updated agent by agent), and
+`score` over arrays of candidates. A plugin implements any of them; the engine prefers
+the keyed form, then `score`, then `select`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from sokovan.scheduling.selectors.exceptions import (
 
 @dataclass(frozen=True, slots=True)
 class ResourceRequirements:
-    """What one kernel asks of an agent."""
+    """The requirements of one kernel."""
 
     requested_slots: ResourceSlot
     architecture: str | None = ARCHITECTURE_DEFAULT
@@ -46,10 +45,10 @@ class ResourceRequirements:
 
 @dataclass(frozen=True, slots=True)
 class AgentSelectionCriteria:
-    """How the scaling group wants agents to be chosen.
+    """The selection settings of the scaling group.
 
-    `largest` is the largest amount of each slot that any agent has; agents are
-    sized against it. `last_agent` is the agent that was chosen before.
+    `largest` is the largest amount of each slot that any agent has; agent sizes are
+    relative to it. `last_agent` is the agent that was chosen before.
     """
 
     slot_priority: tuple[str, ...] = SLOT_PRIORITY_DEFAULT
@@ -68,9 +67,9 @@ class AgentSelection:
 class Candidates:
     """The agents that fit, as arrays: row i of each belongs to `ids[i]`.
 
-    `id_rank` is the place of each among all agents by id; `last_rank` is the place
-    after the agent that was chosen before. `agents` are as they were when the cycle
-    began: for labels and images, not for what is free.
+    `id_rank` is the position of each among all agents by id; `last_rank` is the position
+    after the agent that was chosen before. `agents` are those of the snapshot: read
+    labels and images from them, not free amounts.
     """
 
     ids: tuple[str, ...]
@@ -90,17 +89,17 @@ class AgentSelector:
     """Chooses one agent for one kernel among those that fit."""
 
     name: ClassVar[str] = ""
-    # The engine may place equal kernels by array: choosing an agent makes it no less attractive.
+    # Choosing an agent does not make it less preferred, so the engine may place equal kernels by array.
     fills: ClassVar[bool] = False
-    # The plan carries the last agent on to the next cycle.
+    # The plan passes the last agent to the next cycle.
     rotates: ClassVar[bool] = False
 
     def select(
         self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
     ) -> AgentSelection:
-        """The agent for the kernel; by `score`, unless a subclass does it its own way.
+        """The agent for the kernel, by `score` unless overridden.
 
-        Raises an AgentSelectionError where there is none.
+        Raises AgentSelectionError if there is none.
         """
         left = sorted(candidates_of(requirements, agents), key=lambda agent: agent.agent_id)
         scores = self.score(as_candidates(left, agents, requirements, criteria))
@@ -110,26 +109,26 @@ class AgentSelector:
         return AgentSelection(left[best].agent_id)
 
     def score(self, candidates: Candidates) -> Ints | None:
-        """A number per candidate, the highest wins, ties by id; None for no such form."""
+        """A score per candidate, the highest wins, ties by id; None if not implemented."""
         del candidates
         return None
 
     def static_rank(self, workspace: Workspace) -> Ints | None:
-        """For the keyed form: the order of agents of equal weight; None for no such form."""
+        """For the keyed form: the order at equal weight; None if not implemented."""
         del workspace
         return None
 
     def weight(self, occupancy: Ints) -> Ints:
-        """For the keyed form: how attractive an occupancy is, from 0 to ONE."""
+        """For the keyed form: the preference for an occupancy, from 0 to ONE."""
         return occupancy
 
     def _filter_by_resources(self, agents: Sequence[AgentInfo], requirements: ResourceRequirements) -> list[AgentInfo]:
-        """The agents that can take the kernel now; what a custom selector begins with."""
+        """The agents that can take the kernel now, for custom selectors."""
         return [agent for agent in agents if fits_now(agent, requirements)]
 
 
 class RankedSelector(AgentSelector, ABC):
-    """A selector that is a sort key; the built-in ones are."""
+    """A selector defined by a sort key, as the built-in ones are."""
 
     def select(
         self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
@@ -145,14 +144,14 @@ class RankedSelector(AgentSelector, ABC):
 
     @abstractmethod
     def rank(self, agent: AgentInfo, criteria: AgentSelectionCriteria) -> tuple[object, ...]:
-        """Smallest wins. End with the id, so that a tie cannot wobble."""
+        """Smallest wins. End with the id, so that ties are deterministic."""
 
 
 def candidates_of(requirements: ResourceRequirements, agents: Sequence[AgentInfo]) -> list[AgentInfo]:
-    """The agents that can take the kernel; raises the reason why there are none."""
+    """The agents that can take the kernel. Raises AgentSelectionError if none can."""
     left = [agent for agent in agents if agent.schedulable]
     if not left:
-        raise NoAvailableAgentError(f"none of {len(agents)} agents takes new work")
+        raise NoAvailableAgentError(f"none of {len(agents)} agents accepts work")
     left = [agent for agent in left if requirements.architecture in {None, agent.architecture}]
     if not left:
         raise ArchitectureIncompatibleError(f"no agent has the architecture {requirements.architecture}")
@@ -174,7 +173,7 @@ def as_candidates(
     requirements: ResourceRequirements,
     criteria: AgentSelectionCriteria,
 ) -> Candidates:
-    """Agents as arrays, for selectors that score them."""
+    """Agents as arrays, for `score`."""
     slots = tuple(sorted({slot for agent in agents for slot in agent.available_slots}))
     ranked = sorted(agent.agent_id for agent in agents)
     capacity = np.array([[agent.available_slots[slot] for slot in slots] for agent in left], np.int64)
@@ -206,12 +205,12 @@ def fits_now(agent: AgentInfo, requirements: ResourceRequirements) -> bool:
 
 
 def has_labels(agent: AgentInfo, require: Mapping[str, str]) -> bool:
-    """Whether an agent carries every required label."""
+    """Whether an agent has every required label."""
     return all(agent.labels.get(name) == value for name, value in require.items())
 
 
 def has_room(agent: AgentInfo, slots: ResourceSlot) -> bool:
-    """Whether the free part of an agent holds the slots."""
+    """Whether an agent has the slots free."""
     return all(amount <= agent.available_slots[slot] - agent.occupied_slots[slot] for slot, amount in slots.items())
 
 
@@ -221,18 +220,18 @@ def has_place(agent: AgentInfo) -> bool:
 
 
 def unused_accelerators(agent: AgentInfo, requirements: ResourceRequirements) -> int:
-    """How many kinds of accelerators the agent has that the kernel has no use for."""
+    """How many kinds of accelerators the agent has that the kernel does not request."""
     return sum(1 for slot in agent.available_slots if is_accelerator(slot) and slot not in requirements.requested_slots)
 
 
 def occupancy_of(agent: AgentInfo) -> int:
-    """The largest used part of any slot, in fixed point."""
+    """The largest used share of any slot, in fixed point."""
     shares = ((agent.occupied_slots[slot] << ONE_BITS) // capacity for slot, capacity in agent.available_slots.items())
     return min(max(shares, default=0), ONE)
 
 
 def size_of(agent: AgentInfo, largest: ResourceSlot | None) -> int:
-    """How large an agent is against the largest, summed over slots, in fixed point."""
+    """The size of an agent relative to the largest, summed over slots, in fixed point."""
     known = largest if largest is not None else agent.available_slots
     return sum((amount * ONE) // known[slot] for slot, amount in agent.available_slots.items() if known[slot])
 

@@ -1,4 +1,4 @@
-"""Bin-packing: fill the busiest agent first, so that whole agents stay free."""
+"""Bin-packing: fills the busiest agent first, so that whole agents stay free."""
 
 from __future__ import annotations
 

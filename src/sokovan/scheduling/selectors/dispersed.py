@@ -1,4 +1,4 @@
-"""Spreading: use the idlest agent first, so that one failure hurts least."""
+"""Spreading: uses the idlest agent first, to limit the effect of one failure."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ class DispersedSelector(RankedSelector):
         return ranks
 
     def weight(self, occupancy: Ints) -> Ints:
-        """The idler the better. An agent that is over its capacity weighs nothing."""
+        """Lower occupancy is better. An agent over its capacity has weight 0."""
         return np.maximum(ONE - occupancy, 0)

@@ -1,12 +1,12 @@
-"""Why no agent could be selected.
+"""Errors of agent selection.
 
 AgentSelectionError
-├── NoAvailableAgentError          no agent is there, or none takes new work
-├── NoCompatibleAgentError         no agent has what the kernel requires
+├── NoAvailableAgentError          there is no agent, or none accepts work
+├── NoCompatibleAgentError         no agent has the required labels
 ├── ArchitectureIncompatibleError  no agent has the architecture
-├── InsufficientResourcesError     no agent has enough free
+├── InsufficientResourcesError     no agent has enough free resources
 ├── ContainerLimitExceededError    every agent that has room is at its kernel limit
-└── TrackerCompatibilityError      a selection that does not belong to this tracker
+└── TrackerCompatibilityError      a selected agent is not among the candidates
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from sokovan.domain.errors import SokovanError
 
 
 class AgentSelectionError(SokovanError):
-    """Base of every reason why no agent was selected."""
+    """Base of all agent selection errors."""
 
     code = "agent-selection"
-    hint = "wait, or relax what the kernel asks for"
+    hint = "wait, or relax the requirements of the kernel"
 
 
 class NoAvailableAgentError(AgentSelectionError):
-    """No agent is there, or none takes new work."""
+    """There is no agent, or none accepts work."""
 
     code = "no-available-agent"
-    hint = "add agents to the scaling group, or end their draining"
+    hint = "add agents to the scaling group, or undrain one"
 
 
 class NoCompatibleAgentError(AgentSelectionError):
-    """No agent has what the kernel requires."""
+    """No agent has the required labels."""
 
     code = "no-compatible-agent"
     hint = "change the required labels, or label an agent"
 
 
 class ArchitectureIncompatibleError(AgentSelectionError):
-    """No agent has the architecture that the kernel asks for."""
+    """No agent has the requested architecture."""
 
     code = "architecture-incompatible"
     hint = "choose an image for an architecture that the scaling group has"
 
 
 class InsufficientResourcesError(AgentSelectionError):
-    """No agent has enough free."""
+    """No agent has enough free resources."""
 
     code = "insufficient-resources"
-    hint = "wait for sessions to end, or ask for less"
+    hint = "wait for sessions to end, or request less"
 
 
 class ContainerLimitExceededError(AgentSelectionError):
@@ -57,7 +57,7 @@ class ContainerLimitExceededError(AgentSelectionError):
 
 
 class TrackerCompatibilityError(AgentSelectionError):
-    """A selection names an agent that the tracker does not have."""
+    """A selector chose an agent that is not among the candidates."""
 
     code = "tracker-compatibility"
-    hint = "select among the agents that the tracker was made for"
+    hint = "fix the selector: it must return one of the agents it was given"

@@ -1,4 +1,4 @@
-"""Compatibility: most remaining resources first, in the group's slot priority."""
+"""Compatibility: most remaining resources first, by the group's slot priority."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sokovan.scheduling.selectors.base import AgentSelectionCriteria, Candidates
 class LegacySelector(RankedSelector):
     """The most of the first slot by priority wins, then of the next, then the id.
 
-    Slot names match exactly. Slots that the priority does not name do not count.
+    Slot names match exactly. Slots that are not in the priority list do not count.
     """
 
     name = "legacy"
@@ -23,14 +23,14 @@ class LegacySelector(RankedSelector):
         return (*(-amount for amount in remaining), agent.agent_id)
 
     def score(self, candidates: Candidates) -> Ints:
-        """The place of each candidate when all are sorted by what remains."""
+        """The position of each candidate when sorted by remaining amounts."""
         names = [name for name in candidates.slot_priority if name in candidates.slots]
         columns = [candidates.idle[:, candidates.slots.index(name)] for name in reversed(names)]
         scores = np.zeros(len(candidates.ids), np.int64)
         if columns:
             order = np.lexsort(columns)
             rows = np.stack(columns, axis=1)[order]
-            # Candidates with equal amounts share a place, so that the id decides between them.
+            # Candidates with equal amounts share a position, so that the id breaks the tie.
             steps = np.concatenate(([0], (rows[1:] != rows[:-1]).any(axis=1).cumsum()))
             scores[order] = steps
         return scores

@@ -1,1 +1,1 @@
-"""Sequencers say in which order sessions are considered."""
+"""Sequencers order the waiting sessions."""

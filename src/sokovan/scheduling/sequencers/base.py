@@ -1,7 +1,4 @@
-"""What a sequencer is: it puts waiting sessions in order.
-
-Priority bands come above every sequencer; it orders sessions of equal priority.
-"""
+"""Base class of sequencers, which order waiting sessions of equal priority."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 
 @dataclass(frozen=True, slots=True)
 class SequencingContext:
-    """What a sequencer may look at: snapshot, cluster size, running usage."""
+    """The inputs of a sequencer: snapshot, cluster size, current usage."""
 
     snapshot: SystemSnapshot
     capacity: ResourceSlot
@@ -31,19 +28,19 @@ class WorkloadSequencer(ABC):
 
     @abstractmethod
     def sequence(self, sessions: Sequence[SessionWorkload], context: SequencingContext) -> Sequence[SessionWorkload]:
-        """The sessions, first come first. Called once per cycle."""
+        """The sessions in order, first to last. Called once per cycle."""
 
-    def lane(self, session: SessionWorkload) -> str:
-        """Sessions of one lane keep their order; lanes compete by `standing`."""
+    def fairness_key(self, session: SessionWorkload) -> str:
+        """Sessions with one key keep their order; keys compete by `share`."""
         del session
         return ""
 
-    def standing(self, session: SessionWorkload, context: SequencingContext) -> int:
-        """Where a lane stands by now, smallest first; asked again after every placement."""
+    def share(self, session: SessionWorkload, context: SequencingContext) -> int:
+        """The current share of the session's key; the smallest goes first."""
         del session, context
         return 0
 
 
 def by_age(sessions: Sequence[SessionWorkload]) -> list[SessionWorkload]:
-    """Oldest first; sessions of one instant by id."""
+    """Oldest first; sessions of the same time by id."""
     return sorted(sessions, key=lambda session: (session.submitted, session.session_id))

@@ -1,7 +1,7 @@
 """Dominant resource fairness: the smallest dominant share goes first.
 
-Progressive: the share moves with every placement, so that two users who both have
-nothing take turns instead of one going all the way before the other.
+Progressive: the share changes with every placement, so that two users without usage
+alternate instead of one being served completely before the other.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from sokovan.scheduling.snapshot import SessionWorkload
 
 
 class DRFSequencer(WorkloadSequencer):
-    """One lane per user; lanes stand by dominant share."""
+    """One fairness key per user, ordered by dominant share."""
 
     name = "drf"
 
     def sequence(self, sessions: Sequence[SessionWorkload], context: SequencingContext) -> Sequence[SessionWorkload]:
-        """Inside a lane, oldest first."""
+        """Oldest first within a user."""
         del context
         return by_age(sessions)
 
-    def lane(self, session: SessionWorkload) -> str:
+    def fairness_key(self, session: SessionWorkload) -> str:
         """The user."""
         return session.owner.user
 
-    def standing(self, session: SessionWorkload, context: SequencingContext) -> int:
-        """The user's dominant share; a slot the cluster lacks counts as fully taken."""
+    def share(self, session: SessionWorkload, context: SequencingContext) -> int:
+        """The user's dominant share; a slot that the cluster lacks counts as fully used."""
         used = context.ledger.account(Scope.USER, session.owner.user).used
         capacity = context.capacity
         share = 0

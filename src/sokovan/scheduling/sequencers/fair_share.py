@@ -1,6 +1,6 @@
-"""Fair share over time: who used least, for what they are entitled to, goes first.
+"""Fair share over time: the user with the least past usage per weight goes first.
 
-Past usage fades with a half-life. The decay is computed on whole numbers (halvings
+Past usage decays with a half-life. The decay is computed on whole numbers (halvings
 and square roots of a half), so that it is the same on every machine.
 """
 
@@ -17,23 +17,23 @@ _ROOTS = 16
 
 
 class FairShareSequencer(WorkloadSequencer):
-    """Faded usage by weight, least first; who has no history goes first of all."""
+    """Decayed usage by weight, least first; users without history come first."""
 
     name = "fair-share"
 
     def sequence(self, sessions: Sequence[SessionWorkload], context: SequencingContext) -> Sequence[SessionWorkload]:
         """Least used first, then oldest."""
-        used = faded_usage(context.snapshot)
+        used = decayed_usage(context.snapshot)
         return sorted(sessions, key=lambda s: (used.get(s.owner.user, 0), s.submitted, s.session_id))
 
 
-def faded_usage(snapshot: SystemSnapshot) -> dict[str, int]:
-    """What is left of each user's past usage, per unit of weight, in fixed point."""
+def decayed_usage(snapshot: SystemSnapshot) -> dict[str, int]:
+    """Each user's decayed past usage per unit of weight, in fixed point."""
     policy, totals = snapshot.fair_share, dict[str, int]()
     for record in snapshot.history:
         age_ms = max(0, snapshot.now_ms - record.at_ms)
-        faded = record.amount * decay(age_ms, policy.half_life_s * 1000)
-        totals[record.user] = totals.get(record.user, 0) + faded
+        decayed = record.amount * decay(age_ms, policy.half_life_s * 1000)
+        totals[record.user] = totals.get(record.user, 0) + decayed
     return {user: amount // policy.weights.get(user, 1) for user, amount in totals.items()}
 
 

@@ -14,6 +14,6 @@ class LIFOSequencer(WorkloadSequencer):
     name = "lifo"
 
     def sequence(self, sessions: Sequence[SessionWorkload], context: SequencingContext) -> Sequence[SessionWorkload]:
-        """Youngest first; sessions of one instant by id."""
+        """Youngest first; sessions of the same time by id."""
         del context
         return sorted(sessions, key=lambda session: (-session.submitted, session.session_id))

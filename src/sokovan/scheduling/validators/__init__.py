@@ -1,4 +1,4 @@
-"""Validators say whether a session may be considered at all."""
+"""Validators refuse sessions that may not be scheduled now."""
 
 from sokovan.scheduling.validators.base import ValidatorRule
 from sokovan.scheduling.validators.concurrency import ConcurrencyValidator

@@ -1,11 +1,11 @@
-"""What a validator is: it sees a session and the running usage, and may object.
+"""Base class of validators, and the errors by which they refuse a session.
 
 SchedulingValidationError            a session may not be scheduled now
-├── ResourceLimitExceeded            an owner would pass a resource limit
-├── ConcurrencyLimitExceeded         a keypair has as many sessions as it may have
-├── PendingLimitExceeded             earlier waiting sessions fill the keypair's line
-├── DependencyUnmet                  a session it waits for has not ended well
-└── NotYetBegun                      it asked to start later
+├── ResourceLimitExceeded            an owner would exceed a resource limit
+├── ConcurrencyLimitExceeded         a keypair has reached its session limit
+├── PendingLimitExceeded             earlier waiting sessions reach the pending limit
+├── DependencyUnmet                  a dependency has failed or has not ended
+└── NotYetBegun                      the start time has not come yet
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.policy import Scope
 from sokovan.domain.slot_notation import format_amount
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.scheduling.engine.usage.owner_ledger import Account, OwnerLedger, PendingLines
+from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, OwnerAccount, OwnerLedger
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 
@@ -28,7 +28,7 @@ class SchedulingValidationError(SokovanError):
     """A session may not be scheduled now. Custom validators raise this one."""
 
     code = "scheduling-validation"
-    hint = "see the reason above; the session is tried again in the next cycle"
+    hint = "see the reason above; the session is retried in the next cycle"
     reason: ClassVar[Code] = Code.REFUSED_BY_PLUGIN
 
     def __init__(self, message: str, *, session_id: SessionId | None = None, hint: str = "") -> None:
@@ -37,20 +37,20 @@ class SchedulingValidationError(SokovanError):
 
     @property
     def verdict_code(self) -> Code:
-        """The code that the session's verdict carries."""
+        """The code of the session's verdict."""
         return self.reason
 
 
 class ResourceLimitExceeded(SchedulingValidationError):
-    """An owner would pass a resource limit."""
+    """An owner would exceed a resource limit."""
 
     code = "quota-exceeded"
-    hint = "wait for a session to end, ask for fewer slots, or have an admin raise the limit"
+    hint = "wait for a session to end, request fewer slots, or have an admin raise the limit"
 
     def __init__(self, *, scope: Scope, owner: str, excess: list[tuple[str, int, int, int]]) -> None:
         self.scope, self.owner, self.excess = scope, owner, excess
         parts = ", ".join(_excess_text(*row) for row in excess)
-        super().__init__(f"{scope} {owner} asks for {parts}")
+        super().__init__(f"{scope} {owner} requests {parts}")
 
     @property
     def verdict_code(self) -> Code:
@@ -59,28 +59,28 @@ class ResourceLimitExceeded(SchedulingValidationError):
 
 
 class ConcurrencyLimitExceeded(SchedulingValidationError):
-    """A keypair has as many sessions as it may have at a time."""
+    """A keypair has reached its limit of concurrent sessions."""
 
     code = "concurrency-limit"
     reason = Code.CONCURRENCY_LIMIT
 
 
 class PendingLimitExceeded(SchedulingValidationError):
-    """Earlier waiting sessions fill the keypair's line."""
+    """Earlier waiting sessions reach the keypair's pending limit."""
 
     code = "pending-limit"
     reason = Code.PENDING_LIMIT
 
 
 class DependencyUnmet(SchedulingValidationError):
-    """A session that this one waits for has not ended well, or not ended."""
+    """A session that this one depends on has failed or has not ended yet."""
 
     code = "dependency-unmet"
     reason = Code.DEPENDENCY
 
 
 class NotYetBegun(SchedulingValidationError):
-    """The session asked to start later."""
+    """The start time of the session has not come yet."""
 
     code = "not-yet-begun"
     reason = Code.NOT_YET_BEGIN
@@ -88,34 +88,34 @@ class NotYetBegun(SchedulingValidationError):
 
 @dataclass(slots=True)
 class ValidationContext:
-    """What a validator may look at: the snapshot, and the usage as it is by now.
+    """The inputs of a validator: the snapshot and the current usage.
 
-    `request` is what the session would take in this turn; `starts` says whether
-    the session would begin to run by it (a growing session counts already).
+    `request` is what the session would take in this attempt; `starts` says whether
+    it would start by it (a growing session is counted already).
     """
 
     snapshot: SystemSnapshot
     ledger: OwnerLedger
-    pending: PendingLines
+    pending: KeypairBacklogs
     request: ResourceSlot = NO_SLOTS
     starts: bool = True
 
-    def keypair(self, session: SessionWorkload) -> Account:
+    def keypair(self, session: SessionWorkload) -> OwnerAccount:
         """The account of the session's keypair."""
         return self.ledger.accounts(session.owner)[0]
 
 
 class ValidatorRule(ABC):
-    """One rule. A subclass names itself, says whom it concerns, and may object."""
+    """One rule. A subclass sets `name` and implements `validate`."""
 
     name: ClassVar[str] = ""
-    # Whether `concerns` depends on the owner alone; it is then asked once per owner.
+    # Whether `concerns` depends on the owner only; it is then called once per owner.
     by_owner: ClassVar[bool] = False
-    # The one field of a session that the rule looks at; it is asked only where that field is set.
+    # The one session field that the rule reads; it is skipped for sessions without it.
     looks_at: ClassVar[str] = ""
 
     def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
-        """Whether the rule has anything to say of this session; asked once per cycle."""
+        """Whether the rule applies to this session; called once per cycle."""
         del session, context
         return True
 
@@ -125,7 +125,7 @@ class ValidatorRule(ABC):
 
 
 class ResourceLimitRule(ValidatorRule):
-    """A resource limit in one scope; the four built-in ones differ in the scope only."""
+    """A resource limit in one scope; the four built-in ones differ only in the scope."""
 
     scope: ClassVar[Scope]
     by_owner = True
@@ -135,18 +135,18 @@ class ResourceLimitRule(ValidatorRule):
         return bool(self._account(session, context).limits)
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
-        """Object if usage and request together pass a limit."""
+        """Object if usage and request together exceed a limit."""
         account = self._account(session, context)
         excess = account.excess(context.request)
         if excess:
             raise ResourceLimitExceeded(scope=self.scope, owner=account.name, excess=excess)
 
-    def _account(self, session: SessionWorkload, context: ValidationContext) -> Account:
+    def _account(self, session: SessionWorkload, context: ValidationContext) -> OwnerAccount:
         return context.ledger.accounts(session.owner)[_POSITION[self.scope]]
 
 
-def _excess_text(slot: str, asked: int, used: int, limit: int) -> str:
-    amounts = [format_amount(slot, amount) for amount in (asked, used, limit)]
+def _excess_text(slot: str, request: int, used: int, limit: int) -> str:
+    amounts = [format_amount(slot, amount) for amount in (request, used, limit)]
     return f"{amounts[0]} {slot} with {amounts[1]} of {amounts[2]} in use"
 
 

@@ -1,4 +1,4 @@
-"""How many sessions a keypair may run at a time."""
+"""Validator of a keypair's limit of concurrent sessions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sokovan.scheduling.validators.base import ConcurrencyLimitExceeded, Validat
 
 
 class ConcurrencyValidator(ValidatorRule):
-    """One more session must not pass the limit; a growing one counts already."""
+    """Refuses a session beyond the limit; a growing one is counted already."""
 
     name = "concurrency"
     by_owner = True
@@ -18,7 +18,7 @@ class ConcurrencyValidator(ValidatorRule):
         return policy is not None and policy.sessions_max is not None
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
-        """Object if the keypair runs as many sessions as it may."""
+        """Object if the keypair has reached its limit."""
         account = context.keypair(session)
         limit = account.policy.sessions_max if account.policy is not None else None
         if limit is not None and context.starts and account.sessions >= limit:

@@ -1,4 +1,4 @@
-"""Sessions that wait for other sessions."""
+"""Validator of dependencies between sessions."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from sokovan.scheduling.validators.base import DependencyUnmet, ValidationContex
 
 
 class DependenciesValidator(ValidatorRule):
-    """Every session it depends on has ended with success."""
+    """Refuses a session until all its dependencies have succeeded."""
 
     name = "dependencies"
     looks_at = "dependencies"
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
-        """Object if one of them runs, waits or has failed."""
+        """Object if a dependency has failed or has not ended yet."""
         outcomes = context.snapshot.outcomes
         failed = [name for name in session.dependencies if outcomes.get(name) is False]
         if failed:
             raise DependencyUnmet(
                 f"{', '.join(failed)} failed, so this session will not start",
                 session_id=session.session_id,
-                hint="run the failed session again and submit anew, or drop the dependency",
+                hint="rerun the failed session and submit again, or remove the dependency",
             )
         waiting = [name for name in session.dependencies if name not in outcomes]
         if waiting:

@@ -1,4 +1,4 @@
-"""The resource limit of a domain."""
+"""Validator of a domain's resource limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sokovan.scheduling.validators.base import ResourceLimitRule
 
 
 class DomainResourceLimitValidator(ResourceLimitRule):
-    """What the domain uses and what is asked for stay within its slot limits."""
+    """Refuses sessions that would exceed the slot limits of their domain."""
 
     name = "domain-resource-limit"
     scope = Scope.DOMAIN

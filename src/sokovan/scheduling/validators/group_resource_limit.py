@@ -1,4 +1,4 @@
-"""The resource limit of a group (project)."""
+"""Validator of a group (project)'s resource limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sokovan.scheduling.validators.base import ResourceLimitRule
 
 
 class GroupResourceLimitValidator(ResourceLimitRule):
-    """What the group (project) uses and what is asked for stay within its slot limits."""
+    """Refuses sessions that would exceed the slot limits of their group (project)."""
 
     name = "group-resource-limit"
     scope = Scope.GROUP

@@ -1,4 +1,4 @@
-"""The resource limit of a keypair."""
+"""Validator of a keypair's resource limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sokovan.scheduling.validators.base import ResourceLimitRule
 
 
 class KeypairResourceLimitValidator(ResourceLimitRule):
-    """What the keypair uses and what is asked for stay within its slot limits."""
+    """Refuses sessions that would exceed the slot limits of their keypair."""
 
     name = "keypair-resource-limit"
     scope = Scope.KEYPAIR

@@ -1,4 +1,4 @@
-"""How many sessions a keypair may have waiting."""
+"""Validator of the number of a keypair's waiting sessions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from sokovan.scheduling.validators.base import PendingLimitExceeded, ValidationC
 
 
 class PendingSessionCountLimitValidator(ValidatorRule):
-    """Of a keypair's waiting sessions only so many, the oldest, are considered."""
+    """Considers only the oldest waiting sessions of a keypair, up to its limit."""
 
     name = "pending-session-count-limit"
     by_owner = True
 
     def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
-        """Only keypairs with more waiting than may wait; a line never grows."""
+        """Only keypairs over the limit at the start; a backlog only shrinks."""
         policy = context.keypair(session).policy
         limit = policy.pending_sessions_max if policy is not None else None
-        return limit is not None and context.pending.of(session.owner.access_key).longest > limit
+        return limit is not None and context.pending.of(session.owner.access_key).count_at_start > limit
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
-        """Object if as many older sessions still wait."""
+        """Object if older waiting sessions reach the limit."""
         policy = context.keypair(session).policy
         if policy is None or policy.pending_sessions_max is None or not context.starts:
             return

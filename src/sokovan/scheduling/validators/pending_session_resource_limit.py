@@ -1,4 +1,4 @@
-"""How much a keypair's waiting sessions may ask for together."""
+"""Validator of the slots that a keypair's waiting sessions request."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from sokovan.scheduling.validators.base import PendingLimitExceeded, ValidationC
 
 
 class PendingSessionResourceLimitValidator(ValidatorRule):
-    """A session is considered if it and the older waiting ones stay within the limit."""
+    """Considers a session if it and the older waiting ones stay within the limit."""
 
     name = "pending-session-resource-limit"
     by_owner = True
 
     def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
-        """Only keypairs whose line asks for more than may wait; it never grows."""
+        """Only keypairs over the limit at the start; a backlog only shrinks."""
         policy = context.keypair(session).policy
         if policy is None or not policy.pending_slots_max:
             return False
-        return bool(policy.pending_slots_max.exceeded_by(context.pending.of(session.owner.access_key).largest))
+        return bool(policy.pending_slots_max.exceeded_by(context.pending.of(session.owner.access_key).slots_at_start))
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
-        """Object if what waits ahead and the request together pass the limit."""
+        """Object if older waiting sessions and the request exceed the limit."""
         policy = context.keypair(session).policy
         if policy is None or not context.starts:
             return
@@ -29,7 +29,7 @@ class PendingSessionResourceLimitValidator(ValidatorRule):
         excess = policy.pending_slots_max.exceeded_by(slots + context.request)
         if excess:
             raise PendingLimitExceeded(
-                f"waiting sessions of keypair {session.owner.access_key} would pass their limit "
+                f"waiting sessions of keypair {session.owner.access_key} would exceed their limit "
                 f"by {format_slots(excess)}",
                 session_id=session.session_id,
             )

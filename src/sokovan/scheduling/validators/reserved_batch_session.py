@@ -1,4 +1,4 @@
-"""Batch sessions that asked to start at a later time."""
+"""Validator of the start time of batch sessions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from sokovan.scheduling.validators.base import NotYetBegun, ValidationContext, V
 
 
 class ReservedBatchSessionValidator(ValidatorRule):
-    """A batch session does not start before its time."""
+    """Refuses a batch session before its start time."""
 
     name = "reserved-batch-session"
     looks_at = "starts_at_ms"
 
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
-        """Object while its time has not come."""
+        """Object before the start time."""
         now, starts = context.snapshot.now_ms, session.starts_at_ms
         if starts is not None and starts > now:
             raise NotYetBegun(f"starts in {(starts - now + 999) // 1000} s", session_id=session.session_id, hint="wait")

@@ -1,4 +1,4 @@
-"""The resource limit of a user."""
+"""Validator of a user's resource limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sokovan.scheduling.validators.base import ResourceLimitRule
 
 
 class UserResourceLimitValidator(ResourceLimitRule):
-    """What the user uses and what is asked for stay within its slot limits."""
+    """Refuses sessions that would exceed the slot limits of their user."""
 
     name = "user-resource-limit"
     scope = Scope.USER

@@ -57,7 +57,7 @@ def test_an_unmet_expectation_ends_with_1_and_tells_the_difference(
 
 def test_a_scenario_that_cannot_be_run_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(written(tmp_path, "scenario: s\nprofile: {actions: [reclaim]}\n")) == 1
-    assert "the action reclaim is not there yet [unsupported-action]" in capsys.readouterr().out
+    assert "the action reclaim is not implemented yet [unsupported-action]" in capsys.readouterr().out
 
 
 def test_a_profile_that_names_no_plugin_there_is_ends_with_2(

@@ -1,4 +1,4 @@
-"""Small clusters and sessions for the tests of the engine, written as people write them."""
+"""Builders of small clusters and sessions for the tests of the engine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.domain.tenancy import Owner
 from sokovan.scheduling.engine.agent_choice import KeyedChoice
-from sokovan.scheduling.engine.pending_session import Outlook, PendingSession
-from sokovan.scheduling.engine.placement import CycleContext
+from sokovan.scheduling.engine.gang import CycleContext
+from sokovan.scheduling.engine.pending_session import BatchingContext, KernelBatch, PendingSession
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
+from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.usage.queue_usage import CAPACITY, QueueUsage
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.extensions import Extensions, SchedulingPlugin
@@ -45,7 +46,7 @@ def agent(name: str, slots: str, *, used: str = "", leaving: str = "", **more: A
 
 
 def agents(count: int, slots: str) -> tuple[AgentInfo, ...]:
-    """So many equal agents: a0, a1 and so on."""
+    """Equal agents: a0, a1 and so on."""
     return tuple(agent(f"a{index}", slots) for index in range(count))
 
 
@@ -55,7 +56,7 @@ def kernel(name: str, slots: str = "", *, at: str | None = None, **more: Any) ->
 
 
 def session(name: str, *kernels: KernelWorkload, **more: Any) -> SessionWorkload:
-    """A session of these kernels in queue `default`, unless told otherwise."""
+    """A session of these kernels in queue `default`, by default."""
     if "queue" in more:
         more["queue"] = QueueName(more["queue"])
     return SessionWorkload(SessionId(name), kernels, **more)
@@ -85,12 +86,12 @@ def rack(name: str, *members: str, tier: int = 1, tier_name: str | None = None) 
 
 
 def hard(highest: int | str | None = None) -> TopologyConstraint:
-    """Under one HyperNode of at most this tier, or not at all."""
+    """A hard topology: one HyperNode of at most this tier."""
     return TopologyConstraint(TopologyMode.HARD, highest)
 
 
 def soft() -> TopologyConstraint:
-    """As close together as there is room."""
+    """A soft topology."""
     return TopologyConstraint(TopologyMode.SOFT)
 
 
@@ -103,13 +104,13 @@ def limited(user: str, **limits: Any) -> dict[Scope, dict[str, ResourcePolicy]]:
 
 
 def using(user: str, slots: str, sessions: int = 0) -> dict[Scope, dict[str, OwnerUsage]]:
-    """What a user and its keypair use already."""
+    """The current usage of a user and its keypair."""
     usage = OwnerUsage(parse_slots(slots), sessions)
     return {Scope.KEYPAIR: {user: usage}, Scope.USER: {user: usage}}
 
 
-class Bench:
-    """The parts of an engine over some agents, to be tried one at a time."""
+class EngineParts:
+    """The objects of one cycle over some agents, for tests of single modules."""
 
     def __init__(
         self,
@@ -128,22 +129,46 @@ class Bench:
         self.choice = KeyedChoice(
             self.table, rank=selector.static_rank(self.workspace), weight=selector.weight, fills=True
         )
-        self.book = QueueUsage(
+        self.queue_usage = QueueUsage(
             queues, policy=policy, hierarchy=False, total=self.workspace.total(), slots=self.workspace.slots
         )
-        self.book.settle()
-        self.floor = CycleContext(self.workspace, self.choice, self.book, Extensions(plugins))
+        self.queue_usage.settle()
+        self.context = CycleContext(self.workspace, self.choice, self.queue_usage, Extensions(plugins))
+
+    @property
+    def all_agents(self) -> range:
+        """The rows of all agents."""
+        return self.context.all_agents
+
+    def statement(self) -> Statement:
+        """An empty statement."""
+        return Statement(self.workspace, self.choice)
+
+    def batch(self, slots: str, count: int = 1) -> KernelBatch:
+        """A batch of equal kernels, at least one."""
+        kernels = [kernel(f"k{index}", slots) for index in range(max(1, count))]
+        return KernelBatch(self.table.of(kernels[0]), kernels)
+
+    def place(self, slots: str, agent: str) -> None:
+        """Place one kernel on an agent."""
+        batch = self.batch(slots)
+        self.statement().place(batch, batch.kernels, self.row(agent))
+
+    def reserve(self, slots: str, agent: str) -> None:
+        """Reserve room for one kernel on an agent."""
+        batch = self.batch(slots)
+        self.statement().reserve(batch, batch.kernels[0], self.row(agent))
 
     def shape(self, slots: str, **more: Any) -> Shape:
-        """The shape of a kernel that asks for this."""
+        """The shape of a kernel with this request."""
         return self.table.of(kernel("any", slots, **more))
 
-    def job(self, work: SessionWorkload, nominations: Mapping[str, str] | None = None) -> PendingSession:
-        """A session as the engine works on it."""
-        return PendingSession(work, self.book.node(work.queue), Outlook(self.table, nominations or {}))
+    def pending(self, work: SessionWorkload, nominations: Mapping[str, str] | None = None) -> PendingSession:
+        """A pending session."""
+        return PendingSession(work, self.queue_usage.node(work.queue), BatchingContext(self.table, nominations or {}))
 
     def row(self, name: str) -> int:
-        """Where an agent stands in the columns."""
+        """The row of an agent."""
         return self.workspace.position[name]
 
     def idle(self, name: str) -> dict[str, int]:
@@ -164,7 +189,7 @@ def snapshot(machines: Iterable[AgentInfo], *sessions: SessionWorkload, **more: 
 def planned(
     given: SystemSnapshot, *plugins: SchedulingPlugin, registry: PluginRegistry = BUILT_IN, **profile: Any
 ) -> SchedulingPlan:
-    """The plan of one cycle; by capacity, so that queues without limits play no part unless a test wants them to."""
+    """The plan of one cycle; by capacity, so that queues without limits do not matter by default."""
     profile.setdefault("queue_policy", CAPACITY)
     added = {plugin.name: lambda plugin=plugin: plugin for plugin in plugins}
     known = PluginRegistry(registry.validators, registry.sequencers, registry.selectors, {**registry.plugins, **added})
@@ -172,7 +197,7 @@ def planned(
 
 
 def seats(plan: SchedulingPlan) -> dict[str, str]:
-    """Which kernel goes where."""
+    """The agent of each placed kernel."""
     return {placement.kernel_id: placement.agent_id for placement in plan.placements}
 
 
@@ -182,10 +207,10 @@ def placed(plan: SchedulingPlan) -> dict[str, int]:
 
 
 def promised(plan: SchedulingPlan) -> dict[str, list[tuple[str, str]]]:
-    """Which kernel of which session waits for room where."""
+    """The reserved kernels of each session, with their agents."""
     return {reservation.session_id: list(reservation.kernels) for reservation in plan.reservations}
 
 
 def code(plan: SchedulingPlan, name: str) -> str:
     """The code of one session's verdict."""
-    return plan.by_session[SessionId(name)].code.value
+    return plan.trace[SessionId(name)].code.value

@@ -12,8 +12,8 @@ from sokovan.domain.session import Partition
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.cycle_validators import CycleValidators
 from sokovan.scheduling.engine.admission import SessionAdmission
-from sokovan.scheduling.engine.pending_session import Failure
-from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger, PendingLines
+from sokovan.scheduling.engine.pending_session import PendingReason
+from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, OwnerLedger
 from sokovan.scheduling.extensions import Extensions, PluginFailed, SchedulingPlugin
 from sokovan.scheduling.profile import VALIDATORS_DEFAULT
 from sokovan.scheduling.registry import BUILT_IN
@@ -21,7 +21,7 @@ from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Check, Code
 from sokovan.scheduling.validators.base import ValidationContext
 from tests.unit.scheduling.engine.builders import (
-    Bench,
+    EngineParts,
     agent,
     agents,
     gang,
@@ -38,15 +38,15 @@ ALICE = owner("alice")
 
 
 def admission(given: SystemSnapshot, *plugins: SchedulingPlugin) -> tuple[SessionAdmission, OwnerLedger]:
-    ledger, pending = OwnerLedger(given), PendingLines(given)
+    ledger, pending = OwnerLedger(given), KeypairBacklogs(given)
     rules = CycleValidators(
         [BUILT_IN.validator(name) for name in VALIDATORS_DEFAULT], ValidationContext(given, ledger, pending)
     )
     return SessionAdmission(rules, ledger, pending, Extensions(plugins)), ledger
 
 
-def hopeless(machines: tuple[AgentInfo, ...], work: SessionWorkload) -> Failure | None:
-    return admission(snapshot(machines, work))[0].hopeless(Bench(*machines).job(work))
+def hopeless(machines: tuple[AgentInfo, ...], work: SessionWorkload) -> PendingReason | None:
+    return admission(snapshot(machines, work))[0].unschedulable(EngineParts(*machines).pending(work))
 
 
 def code(machines: tuple[AgentInfo, ...], work: SessionWorkload) -> Code | None:
@@ -74,11 +74,13 @@ def test_a_session_that_demands_more_kernels_than_it_has_is_told_the_numbers() -
 def test_a_group_or_partition_that_demands_more_than_there_is_is_told_the_numbers() -> None:
     failure = hopeless(agents(2, "cpu=8"), gang("s", 2, "cpu=1", group_minimums={"": 3}))
     assert failure is not None
-    assert failure == Failure(Code.NOT_ENOUGH_KERNELS, "3 kernels of group '' must start together, but there are 2")
+    assert failure == PendingReason(
+        Code.NOT_ENOUGH_KERNELS, "3 kernels of group '' must start together, but there are 2"
+    )
     pods = [kernel(f"k{index}", "cpu=1", labels={"pod": "x"}) for index in range(2)]
     wanted = Partition("pods", "pod", size=2, min_groups=2)
     failure = hopeless(agents(2, "cpu=8"), session("s", *pods, partitions=(wanted,)))
-    assert failure == Failure(Code.NOT_ENOUGH_KERNELS, "2 groups of 2 by pod are needed, there are 1")
+    assert failure == PendingReason(Code.NOT_ENOUGH_KERNELS, "2 groups of 2 by pod are needed, there are 1")
 
 
 def test_a_kernel_larger_than_any_agent_never_fits() -> None:
@@ -107,8 +109,8 @@ def test_what_only_draining_agents_could_hold_waits_for_them() -> None:
 
 def test_what_only_agents_of_another_shard_could_hold_is_told_so() -> None:
     machines = (agent("a0", "cpu=4", shard="mine"), agent("a1", "cpu=8", shard="yours"))
-    bench, work = Bench(*machines, own_shard="mine", hard_shards=True), gang("s", 1, "cpu=8")
-    failure = admission(snapshot(machines, work))[0].hopeless(bench.job(work))
+    engine, work = EngineParts(*machines, own_shard="mine", hard_shards=True), gang("s", 1, "cpu=8")
+    failure = admission(snapshot(machines, work))[0].unschedulable(engine.pending(work))
     assert failure is not None
     assert failure.code is Code.OTHER_SHARD
 
@@ -126,12 +128,12 @@ def test_a_gang_that_loses_a_kernel_and_has_too_few_left_is_told_so_instead_of_s
 def test_a_limit_is_checked_against_what_the_next_turn_would_take() -> None:
     given = snapshot([], usage=using("alice", "cpu=2"), limits=limited("alice", slots_max="cpu=4"))
     asked, _ = admission(given)
-    bench = Bench(*agents(1, "cpu=8"))
-    assert asked.objection(bench.job(gang("s", 9, "cpu=1", min_kernels=2, owner=ALICE))) is None
-    failure = asked.objection(bench.job(gang("s", 9, "cpu=1", min_kernels=3, owner=ALICE)))
+    engine = EngineParts(*agents(1, "cpu=8"))
+    assert asked.objection(engine.pending(gang("s", 9, "cpu=1", min_kernels=2, owner=ALICE))) is None
+    failure = asked.objection(engine.pending(gang("s", 9, "cpu=1", min_kernels=3, owner=ALICE)))
     assert failure is not None
     assert failure.code is Code.QUOTA_KEYPAIR
-    assert failure.text == "keypair alice asks for 3 cpu with 2 of 4 in use"
+    assert failure.text == "keypair alice requests 3 cpu with 2 of 4 in use"
 
 
 def test_all_objections_are_collected_and_the_first_gives_the_code() -> None:
@@ -139,8 +141,10 @@ def test_all_objections_are_collected_and_the_first_gives_the_code() -> None:
         [], usage=using("alice", "cpu=4", sessions=3), limits=limited("alice", slots_max="cpu=4", sessions_max=3)
     )
     asked, _ = admission(given)
-    job = Bench(*agents(1, "cpu=8")).job(gang("s", 1, "cpu=1", owner=ALICE, dependencies=(SessionId("other"),)))
-    failure = asked.objection(job)
+    pending = EngineParts(*agents(1, "cpu=8")).pending(
+        gang("s", 1, "cpu=1", owner=ALICE, dependencies=(SessionId("other"),))
+    )
+    failure = asked.objection(pending)
     assert failure is not None
     assert failure.code is Code.QUOTA_KEYPAIR
     assert [(check.name, check.result) for check in failure.checks] == [
@@ -153,16 +157,19 @@ def test_all_objections_are_collected_and_the_first_gives_the_code() -> None:
 
 def test_a_session_that_nobody_objects_to_carries_the_list_of_questions() -> None:
     asked, _ = admission(snapshot([]))
-    job = Bench(*agents(1, "cpu=8")).job(gang("s", 1, "cpu=1"))
-    assert asked.objection(job) is None
-    assert job.checks == tuple(Check(name, "ok") for name in VALIDATORS_DEFAULT)
+    pending = EngineParts(*agents(1, "cpu=8")).pending(gang("s", 1, "cpu=1"))
+    assert asked.objection(pending) is None
+    assert pending.checks == tuple(Check(name, "ok") for name in VALIDATORS_DEFAULT)
 
 
 def test_what_is_counted_is_seen_by_the_next_session_of_the_owner() -> None:
     given = snapshot([], limits=limited("alice", slots_max="cpu=4", sessions_max=1))
     asked, ledger = admission(given)
-    bench = Bench(*agents(1, "cpu=8"))
-    first, second = bench.job(gang("s", 1, "cpu=3", owner=ALICE)), bench.job(gang("t", 1, "cpu=3", owner=ALICE))
+    engine = EngineParts(*agents(1, "cpu=8"))
+    first, second = (
+        engine.pending(gang("s", 1, "cpu=3", owner=ALICE)),
+        engine.pending(gang("t", 1, "cpu=3", owner=ALICE)),
+    )
     assert asked.objection(first) is None
     asked.count(first, [(parse_slots("cpu=3"), 1)])
     assert ledger.account(Scope.KEYPAIR, "alice").sessions == 1
@@ -173,20 +180,20 @@ def test_what_is_counted_is_seen_by_the_next_session_of_the_owner() -> None:
 
 def test_a_session_that_grows_counts_as_one_session_once() -> None:
     asked, ledger = admission(snapshot([], limits=limited("alice", sessions_max=9)))
-    job = Bench(*agents(1, "cpu=8")).job(gang("s", 3, "cpu=1", min_kernels=1, owner=ALICE))
-    asked.count(job, [(parse_slots("cpu=1"), 1)])
-    job.placed = 1
-    asked.count(job, [(parse_slots("cpu=1"), 1)])
+    pending = EngineParts(*agents(1, "cpu=8")).pending(gang("s", 3, "cpu=1", min_kernels=1, owner=ALICE))
+    asked.count(pending, [(parse_slots("cpu=1"), 1)])
+    pending.placed = 1
+    asked.count(pending, [(parse_slots("cpu=1"), 1)])
     account = ledger.account(Scope.KEYPAIR, "alice")
     assert (account.sessions, account.used) == (1, {"cpu": 2000})
 
 
 def test_the_very_slots_of_a_turn_are_checked_where_they_differ_from_the_guess() -> None:
     asked, _ = admission(snapshot([], limits=limited("alice", slots_max="cpu=4")))
-    job = Bench(*agents(1, "cpu=8")).job(gang("s", 2, "cpu=1", owner=ALICE))
-    assert asked.objection(job) is None
-    assert asked.over_limit(job, parse_slots("cpu=4")) is None
-    failure = asked.over_limit(job, parse_slots("cpu=5"))
+    pending = EngineParts(*agents(1, "cpu=8")).pending(gang("s", 2, "cpu=1", owner=ALICE))
+    assert asked.objection(pending) is None
+    assert asked.over_limit(pending, parse_slots("cpu=4")) is None
+    failure = asked.over_limit(pending, parse_slots("cpu=5"))
     assert failure is not None
     assert failure.code is Code.QUOTA_KEYPAIR
 
@@ -202,11 +209,13 @@ class Strict(SchedulingPlugin):
 
 def test_a_plugin_may_refuse_a_session_in_its_own_words() -> None:
     asked, _ = admission(snapshot([]), Strict())
-    bench = Bench(*agents(1, "cpu=8"))
-    assert asked.objection(bench.job(gang("welcome", 1, "cpu=1"))) is None
-    assert asked.objection(bench.job(gang("refused", 1, "cpu=1"))) == Failure(Code.REFUSED_BY_PLUGIN, "not on a Sunday")
+    engine = EngineParts(*agents(1, "cpu=8"))
+    assert asked.objection(engine.pending(gang("welcome", 1, "cpu=1"))) is None
+    assert asked.objection(engine.pending(gang("refused", 1, "cpu=1"))) == PendingReason(
+        Code.REFUSED_BY_PLUGIN, "not on a Sunday"
+    )
     with pytest.raises(PluginFailed, match="plugin strict failed in session_valid: ZeroDivisionError: oh"):
-        asked.objection(bench.job(gang("breaks", 1, "cpu=1")))
+        asked.objection(engine.pending(gang("breaks", 1, "cpu=1")))
 
 
 def test_a_session_whose_last_kernel_leaves_may_start_anew_under_a_pending_limit() -> None:
@@ -214,4 +223,4 @@ def test_a_session_whose_last_kernel_leaves_may_start_anew_under_a_pending_limit
         "s", kernel("leaves", "cpu=1", at="a0", releasing=True), kernel("waits", "cpu=1"), min_kernels=1, owner=ALICE
     )
     plan = planned(snapshot(agents(1, "cpu=8"), work, limits=limited("alice", pending_sessions_max=3)))
-    assert plan.by_session[SessionId("s")].code is Code.PLACED
+    assert plan.trace[SessionId("s")].code is Code.PLACED

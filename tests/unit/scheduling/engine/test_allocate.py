@@ -37,7 +37,7 @@ def order(plan: SchedulingPlan) -> list[str]:
 
 
 def text(plan: SchedulingPlan, name: str) -> str:
-    return plan.by_session[SessionId(name)].summary
+    return plan.trace[SessionId(name)].summary
 
 
 # Gangs and growth
@@ -125,7 +125,7 @@ def test_an_overused_queue_gets_nothing_and_its_sessions_are_told() -> None:
     )
     plan = planned(given, queue_policy="proportion")
     assert placed(plan) == {"x": 2, "y": 2}
-    assert text(plan, "x").endswith("7 wait: queue x has all that it deserves")
+    assert text(plan, "x").endswith("7 wait: queue x has all of its deserved share")
 
 
 def test_a_closed_queue_takes_nothing_from_the_share_of_others() -> None:

@@ -75,7 +75,7 @@ def test_one_that_finds_no_place_does_not_stop_the_next() -> None:
 def test_a_session_is_whole_with_kernels_of_both_kinds() -> None:
     plan = planned(snapshot(agents(1, "cpu=4"), session("s", kernel("asks", "cpu=4"), kernel("asks-nothing"))))
     assert list(seats(plan)) == ["asks", "asks-nothing"]
-    assert plan.by_session[SessionId("s")].summary.startswith("2 of 2 kernels placed")
+    assert plan.trace[SessionId("s")].summary.startswith("2 of 2 kernels placed")
 
 
 def test_a_nominated_agent_is_tried_first() -> None:
@@ -103,7 +103,7 @@ class Broken(SchedulingPlugin):
 def test_a_plugin_that_fails_is_named_and_the_others_are_served() -> None:
     plan = planned(snapshot(agents(1, "cpu=1"), gang("s", 1, ""), gang("t", 1, "")), Broken())
     assert placed(plan) == {"t": 1}
-    assert plan.by_session[SessionId("s")].summary == "plugin broken failed in predicate: ValueError: oh"
+    assert plan.trace[SessionId("s")].summary == "plugin broken failed in predicate: ValueError: oh"
 
 
 def test_a_gang_whose_other_kernels_find_no_room_is_not_started_in_part() -> None:

@@ -33,8 +33,8 @@ from tests.unit.scheduling.engine.builders import (
 )
 
 
-def told(given: SystemSnapshot, name: str = "s", *plugins: SchedulingPlugin, **profile: Any) -> Verdict:
-    return planned(given, *plugins, **profile).by_session[SessionId(name)]
+def verdict_of(given: SystemSnapshot, name: str = "s", *plugins: SchedulingPlugin, **profile: Any) -> Verdict:
+    return planned(given, *plugins, **profile).trace[SessionId(name)]
 
 
 def said(verdict: Verdict) -> tuple[str, str]:
@@ -50,7 +50,7 @@ def busy(name: str, slots: str, used: str, **more: Any) -> AgentInfo:
 
 
 def test_a_placed_session_is_told_where() -> None:
-    verdict = told(snapshot(agents(1, "cpu=8"), gang("s", 1, "cpu=1")))
+    verdict = verdict_of(snapshot(agents(1, "cpu=8"), gang("s", 1, "cpu=1")))
     assert verdict.code is Code.PLACED
     assert verdict.summary.startswith("placed")
     assert (verdict.kernels_fit, verdict.kernels_needed, verdict.kernels_placed) == (1, 1, 1)
@@ -61,7 +61,7 @@ def test_a_placed_session_is_told_where() -> None:
 def test_an_elastic_session_is_told_how_many_were_placed_and_why_the_rest_waits() -> None:
     small = [kernel(f"s-{index}", "cpu=1", priority=1) for index in range(2)]
     work = session("s", *small, kernel("large", "cpu=8"), min_kernels=1)
-    verdict = told(snapshot([busy("a", "cpu=16", "cpu=10")], work))
+    verdict = verdict_of(snapshot([busy("a", "cpu=16", "cpu=10")], work))
     assert verdict.code is Code.PLACED
     assert verdict.summary.startswith("2 of 3 kernels placed")
     assert verdict.summary.endswith(
@@ -71,8 +71,8 @@ def test_an_elastic_session_is_told_how_many_were_placed_and_why_the_rest_waits(
 
 
 def test_a_session_that_waits_for_room_is_told_how_many_places_are_held() -> None:
-    verdict = told(snapshot([agent("a", "cpu=4", used="cpu=4", leaving="cpu=4")], gang("s", 3, "cpu=1")))
-    assert said(verdict) == ("RESERVED", "waits for room that is being released; 3 places are held for it")
+    verdict = verdict_of(snapshot([agent("a", "cpu=4", used="cpu=4", leaving="cpu=4")], gang("s", 3, "cpu=1")))
+    assert said(verdict) == ("RESERVED", "waits for room that is being released; 3 kernels have a reservation")
     assert (verdict.kernels_fit, verdict.kernels_needed, verdict.kernels_placed) == (3, 3, 0)
     assert verdict.advice is Advice.WAIT
     assert verdict.checks[-1] == Check("room", "short", verdict.summary)
@@ -82,7 +82,7 @@ def test_a_session_that_waits_for_room_is_told_how_many_places_are_held() -> Non
 
 
 def test_not_enough_free_names_the_candidate_that_lacks_least_and_what_it_lacks() -> None:
-    verdict = told(snapshot([busy("a", "cpu=8", "cpu=7"), busy("b", "cpu=8", "cpu=5")], gang("s", 1, "cpu=4")))
+    verdict = verdict_of(snapshot([busy("a", "cpu=8", "cpu=7"), busy("b", "cpu=8", "cpu=5")], gang("s", 1, "cpu=4")))
     text = "insufficient resources: cpu=4 fits no agent now; best candidate b lacks cpu=1"
     assert said(verdict) == ("NOT_ENOUGH_FREE", text)
     assert (verdict.best_agent, verdict.shortfall) == ("b", parse_slots("cpu=1"))
@@ -92,22 +92,22 @@ def test_not_enough_free_names_the_candidate_that_lacks_least_and_what_it_lacks(
 
 
 def test_where_only_the_kernel_limit_is_in_the_way_a_place_is_what_is_lacking() -> None:
-    verdict = told(snapshot([agent("a", "cpu=8", kernels_max=2, kernel_count=2)], gang("s", 1, "cpu=1")))
-    assert said(verdict)[1].endswith("best candidate a lacks a place for a kernel")
+    verdict = verdict_of(snapshot([agent("a", "cpu=8", kernels_max=2, kernel_count=2)], gang("s", 1, "cpu=1")))
+    assert said(verdict)[1].endswith("best candidate a lacks room for one more kernel")
     assert verdict.shortfall == NO_SLOTS
 
 
 def test_what_others_took_in_this_cycle_is_counted_in_the_funnel() -> None:
     machines = [agent("a", "cpu=8"), busy("b", "cpu=8", "cpu=8")]
     given = snapshot(machines, gang("first", 1, "cpu=8"), gang("s", 1, "cpu=1"))
-    funnel = told(given).funnel
+    funnel = verdict_of(given).funnel
     assert funnel is not None
     assert (funnel.could_ever_fit, funnel.fits_now) == (2, 0)
 
 
 def test_a_gang_of_which_some_would_fit_is_fragmented_and_told_how_many() -> None:
-    verdict = told(snapshot([busy("a", "cpu=4", "cpu=2"), busy("b", "cpu=4", "cpu=3")], gang("s", 4, "cpu=1")))
-    text = "insufficient resources: 3 of 4 kernels would fit, cpu=1 is what is short"
+    verdict = verdict_of(snapshot([busy("a", "cpu=4", "cpu=2"), busy("b", "cpu=4", "cpu=3")], gang("s", 4, "cpu=1")))
+    text = "insufficient resources: 3 of 4 kernels would fit, cpu=1 is short"
     assert said(verdict) == ("FRAGMENTED", text)
     assert (verdict.kernels_fit, verdict.kernels_needed) == (3, 4)
     assert verdict.funnel is not None
@@ -116,8 +116,8 @@ def test_a_gang_of_which_some_would_fit_is_fragmented_and_told_how_many() -> Non
 
 def test_a_gang_of_different_kernels_is_told_how_many_fitted_when_it_was_tried() -> None:
     work = session("s", kernel("large", "cpu=2"), *gang("k", 3, "cpu=1").kernels)
-    verdict = told(snapshot([busy("a", "cpu=8", "cpu=4")], work))
-    text = "insufficient resources: 3 of 4 kernels would fit, cpu=1 is what is short"
+    verdict = verdict_of(snapshot([busy("a", "cpu=8", "cpu=4")], work))
+    text = "insufficient resources: 3 of 4 kernels would fit, cpu=1 is short"
     assert said(verdict) == ("FRAGMENTED", text)
     assert (verdict.kernels_fit, verdict.kernels_needed) == (3, 4)
 
@@ -125,14 +125,14 @@ def test_a_gang_of_different_kernels_is_told_how_many_fitted_when_it_was_tried()
 def test_room_that_is_held_for_another_is_told_from_room_that_is_not_there() -> None:
     half = agent("a", "cpu=4", used="cpu=2", leaving="cpu=2")
     given = snapshot([half, busy("b", "cpu=4", "cpu=4")], gang("first", 1, "cpu=3"), gang("s", 1, "cpu=2"))
-    assert said(told(given)) == ("RESERVED_FOR_GANG", "the room for cpu=2 is held for a session that goes first")
+    assert said(verdict_of(given)) == ("RESERVED_FOR_GANG", "the room for cpu=2 is reserved for a session ahead")
 
 
 # What could never be
 
 
 def test_a_scaling_group_without_agents_is_told_so() -> None:
-    verdict = told(snapshot([], gang("s", 1, "cpu=1")))
+    verdict = verdict_of(snapshot([], gang("s", 1, "cpu=1")))
     assert said(verdict) == ("NO_NODES", "the scaling group has no agents")
     assert verdict.funnel == Funnel(0, 0, 0, 0, 0, 0, 0)
     assert (verdict.best_agent, verdict.advice) == (None, Advice.ASK_ADMIN)
@@ -140,31 +140,31 @@ def test_a_scaling_group_without_agents_is_told_so() -> None:
 
 def test_draining_agents_that_could_hold_it_are_waited_for() -> None:
     machines = [agent("a", "cpu=1"), agent("b", "cpu=8", status=AgentStatus.DRAINING)]
-    verdict = told(snapshot(machines, gang("s", 1, "cpu=4")))
-    assert said(verdict) == ("NODES_DRAINING", "no agent that could hold cpu=4 takes new work (1 are alive)")
+    verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=4")))
+    assert said(verdict) == ("NODES_DRAINING", "no agent that could hold cpu=4 accepts work (1 are alive)")
 
 
 def test_agents_that_do_not_answer_are_not_told_to_drain() -> None:
     machines = [agent("a", "cpu=1"), agent("b", "cpu=8", status=AgentStatus.SUSPECT)]
-    verdict = told(snapshot(machines, gang("s", 1, "cpu=4")))
-    text = "no agent that could hold cpu=4 takes new work: 1 of 2 agents are not reachable"
+    verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=4")))
+    text = "no agent that could hold cpu=4 accepts work: 1 of 2 agents are not reachable"
     assert said(verdict) == ("NODES_DRAINING", text)
 
 
 def test_a_gang_for_which_agents_are_missing_is_told_how_much_the_others_hold() -> None:
     machines = [agent("a", "cpu=2"), agent("b", "cpu=8", status=AgentStatus.LOST)]
-    text = "of the 2 kernels that must start together, agents that take new work could hold 1 of cpu=1.5; "
-    verdict = told(snapshot(machines, gang("s", 2, "cpu=1.5")))
+    text = "of the 2 kernels that must start together, agents that accept work could hold 1 of cpu=1.5; "
+    verdict = verdict_of(snapshot(machines, gang("s", 2, "cpu=1.5")))
     assert said(verdict) == ("NODES_DRAINING", f"{text}1 of 2 agents are not reachable")
 
 
 def test_an_architecture_that_no_agent_has_is_named() -> None:
-    verdict = told(snapshot(agents(2, "cpu=1"), session("s", kernel("k", "cpu=1", architecture="riscv64"))))
+    verdict = verdict_of(snapshot(agents(2, "cpu=1"), session("s", kernel("k", "cpu=1", architecture="riscv64"))))
     assert said(verdict) == ("NO_ARCH_MATCH", "none of 2 agents has the architecture riscv64")
 
 
 def test_labels_that_no_agent_has_are_named() -> None:
-    verdict = told(
+    verdict = verdict_of(
         snapshot(agents(2, "cpu=1"), session("s", kernel("k", "cpu=1", require={"zone": "east", "disk": "ssd"})))
     )
     assert said(verdict) == ("NO_LABEL_MATCH", "none of 2 agents has the labels disk=ssd, zone=east")
@@ -173,7 +173,7 @@ def test_labels_that_no_agent_has_are_named() -> None:
 
 def test_a_kernel_that_no_empty_agent_could_hold_is_told_what_the_largest_lacks() -> None:
     machines = [agent("a", "cpu=4 mem=8Gi"), agent("b", "cpu=8 mem=8Gi")]
-    verdict = told(snapshot(machines, gang("s", 1, "cpu=10 mem=1Gi")))
+    verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=10 mem=1Gi")))
     text = "no agent could ever hold cpu=10 mem=1Gi; the largest candidate b lacks cpu=2"
     assert said(verdict) == ("NEVER_FITS", text)
     assert (verdict.best_agent, verdict.shortfall) == ("b", parse_slots("cpu=2"))
@@ -181,12 +181,12 @@ def test_a_kernel_that_no_empty_agent_could_hold_is_told_what_the_largest_lacks(
 
 
 def test_a_gang_that_an_empty_cluster_could_not_hold_is_told_how_many_it_holds() -> None:
-    verdict = told(snapshot(agents(2, "cpu=8"), gang("s", 5, "cpu=4")))
+    verdict = verdict_of(snapshot(agents(2, "cpu=8"), gang("s", 5, "cpu=4")))
     assert said(verdict) == ("NEVER_FITS", "an empty cluster holds 4 kernels of cpu=4, 5 must start together")
 
 
 def test_more_kernels_together_than_there_are_is_told_with_the_numbers() -> None:
-    verdict = told(snapshot(agents(1, "cpu=8"), gang("s", 2, "cpu=1", min_kernels=3)))
+    verdict = verdict_of(snapshot(agents(1, "cpu=8"), gang("s", 2, "cpu=1", min_kernels=3)))
     assert said(verdict) == ("NOT_ENOUGH_KERNELS", "3 kernels must start together, but the session has 2")
     assert verdict.checks[-1].result == "no"
 
@@ -199,7 +199,7 @@ RACKS = (rack("r1", "a0", "a1"), rack("r2", "a2", "a3"))
 
 def test_no_room_close_together_names_the_best_domain_and_how_many_it_holds() -> None:
     machines = [busy("a0", "cpu=4", "cpu=3"), *agents(4, "cpu=4")[1:3], busy("a3", "cpu=4", "cpu=2")]
-    verdict = told(snapshot(machines, gang("s", 8, "cpu=1", topology=hard(1)), hypernodes=RACKS))
+    verdict = verdict_of(snapshot(machines, gang("s", 8, "cpu=1", topology=hard(1)), hypernodes=RACKS))
     text = "insufficient resources close together: 8 kernels of cpu=1; the best, r2, has room for 6"
     assert said(verdict) == ("TOPOLOGY_NO_ROOM", text)
     assert verdict.funnel is not None
@@ -215,41 +215,41 @@ def main_and_subs(count: int, main: str, sub: str, **more: Any) -> SessionWorklo
 def test_kernels_of_two_groups_share_the_room_of_a_domain() -> None:
     machines = [busy("a0", "cpu=4", "cpu=3"), *agents(4, "cpu=4")[1:3], busy("a3", "cpu=4", "cpu=2")]
     work = main_and_subs(8, "cpu=1", "cpu=1", topology=hard(1))
-    assert said(told(snapshot(machines, work, hypernodes=RACKS)))[1].endswith("the best, r2, has room for 6")
+    assert said(verdict_of(snapshot(machines, work, hypernodes=RACKS)))[1].endswith("the best, r2, has room for 6")
 
 
 def test_kernels_of_two_sizes_leave_the_room_of_a_domain_uncertain() -> None:
     machines = [busy(f"a{index}", "cpu=4", "cpu=2") for index in range(4)]
     work = main_and_subs(8, "cpu=1.5", "cpu=1", topology=hard(1))
-    assert said(told(snapshot(machines, work, hypernodes=RACKS)))[1].endswith("has room for at most 5")
+    assert said(verdict_of(snapshot(machines, work, hypernodes=RACKS)))[1].endswith("has room for at most 5")
 
 
 def test_no_room_at_all_close_together_is_told_so() -> None:
     machines = [busy(f"a{index}", "cpu=4", "cpu=4") for index in range(4)]
-    verdict = told(snapshot(machines, gang("s", 2, "cpu=1", topology=hard(1)), hypernodes=RACKS))
+    verdict = verdict_of(snapshot(machines, gang("s", 2, "cpu=1", topology=hard(1)), hypernodes=RACKS))
     assert said(verdict)[1].endswith("none has room for any")
 
 
 @pytest.mark.parametrize(
     ("work", "racks", "text"),
     [
-        (hard(1), RACKS, "no HyperNode that is allowed could hold 9 kernels even if it were empty"),
-        (hard("pod"), RACKS, "no tier is called pod"),
-        (hard(1), (), "a hard topology needs HyperNodes, and there are none"),
+        (hard(1), RACKS, "no allowed HyperNode could hold 9 kernels even if it were empty"),
+        (hard("pod"), RACKS, "there is no tier named pod"),
+        (hard(1), (), "a hard topology needs HyperNodes, and the cluster has none"),
     ],
     ids=["too large for any", "unknown tier", "no HyperNodes"],
 )
 def test_a_closeness_that_the_network_cannot_give_is_impossible(
     work: object, racks: tuple[object, ...], text: str
 ) -> None:
-    verdict = told(snapshot(agents(4, "cpu=4"), gang("s", 9, "cpu=1", topology=work), hypernodes=racks))
+    verdict = verdict_of(snapshot(agents(4, "cpu=4"), gang("s", 9, "cpu=1", topology=work), hypernodes=racks))
     assert said(verdict) == ("TOPOLOGY_IMPOSSIBLE", text)
     assert verdict.advice is Advice.CHANGE
 
 
 def test_a_soft_closeness_without_room_is_no_matter_of_topology_alone() -> None:
     machines = [busy(f"a{index}", "cpu=4", "cpu=3") for index in range(4)]
-    verdict = told(snapshot(machines, gang("s", 5, "cpu=1", topology=soft()), hypernodes=RACKS))
+    verdict = verdict_of(snapshot(machines, gang("s", 5, "cpu=1", topology=soft()), hypernodes=RACKS))
     assert verdict.code is Code.TOPOLOGY_NO_ROOM
     assert verdict.kernels_needed == 5
 
@@ -264,8 +264,8 @@ def test_a_queue_at_its_capability_is_told_with_the_numbers() -> None:
         gang("s", 1, "cpu=2"),
         queues=(queue("default", capability="cpu=4"),),
     )
-    verdict = told(given)
-    assert said(verdict) == ("QUEUE_LIMIT", "queue default uses 3 cpu and may use 4; 2 more would pass it")
+    verdict = verdict_of(given)
+    assert said(verdict) == ("QUEUE_LIMIT", "queue default uses 3 cpu and may use 4; 2 more would exceed it")
     assert (verdict.checks[-1].name, verdict.checks[-1].detail) == ("queue", verdict.summary)
 
 
@@ -277,8 +277,8 @@ def test_a_queue_over_its_share_is_told_with_the_numbers() -> None:
         gang("t", 1, "cpu=5", queue="other"),
         queues=(queue("default", capability="cpu=5"),),
     )
-    verdict = told(given, queue_policy="proportion")
-    text = "queue default uses 3 cpu and deserves 4; 3 more would pass it"
+    verdict = verdict_of(given, queue_policy="proportion")
+    text = "queue default uses 3 cpu and deserves 4; 3 more would exceed it"
     assert said(verdict) == ("QUEUE_OVER_SHARE", text)
 
 
@@ -289,15 +289,18 @@ def test_what_is_only_tried_for_a_gang_is_not_counted_as_used() -> None:
         main_and_subs(3, "cpu=1", "cpu=1"),
         queues=(queue("default", capability="cpu=4"),),
     )
-    assert said(told(given)) == ("QUEUE_LIMIT", "queue default uses 3 cpu and may use 4; 3 more would pass it")
+    assert said(verdict_of(given)) == ("QUEUE_LIMIT", "queue default uses 3 cpu and may use 4; 3 more would exceed it")
 
 
 def test_a_queue_that_may_have_all_is_told_that_all_is_in_use() -> None:
     given = snapshot(agents(1, "cpu=2 mem=8Gi"), gang("first", 2, "cpu=1 mem=1Gi"), gang("s", 1, "cpu=1 mem=1Gi"))
-    verdict = told(given, queue_policy="proportion")
-    assert said(verdict) == ("QUEUE_OVER_SHARE", "all that the machines have is in use: 2 of 2 cpu; it asks for 1")
+    verdict = verdict_of(given, queue_policy="proportion")
+    assert said(verdict) == (
+        "QUEUE_OVER_SHARE",
+        "insufficient resources: 2 of 2 cpu are in use; the session requests 1",
+    )
     assert verdict.checks[-2:] == (
-        Check("queue", "ok", "queue default may have all cpu that there is"),
+        Check("queue", "ok", "queue default may use all cpu of the cluster"),
         Check("room", "short", "free now: 0 of 2 cpu"),
     )
 
@@ -305,11 +308,14 @@ def test_a_queue_that_may_have_all_is_told_that_all_is_in_use() -> None:
 def test_a_queue_that_has_all_it_deserves_is_told_so() -> None:
     gangs = [gang(name, 2, "cpu=1", queue=name) for name in ("x", "y")]
     given = snapshot(agents(1, "cpu=4"), *gangs, gang("s", 1, "cpu=1", queue="x"), gang("t", 1, "cpu=1", queue="y"))
-    assert said(told(given, queue_policy="proportion")) == ("QUEUE_OVER_SHARE", "queue x has all that it deserves")
+    assert said(verdict_of(given, queue_policy="proportion")) == (
+        "QUEUE_OVER_SHARE",
+        "queue x has all of its deserved share",
+    )
 
 
 def test_a_session_that_no_action_looks_at_is_told_which_would() -> None:
-    verdict = told(snapshot(agents(1, "cpu=8"), gang("s", 1, "cpu=1")), actions=("enqueue",))
+    verdict = verdict_of(snapshot(agents(1, "cpu=8"), gang("s", 1, "cpu=1")), actions=("enqueue",))
     assert verdict.code is Code.NOT_TRIED
     assert verdict.summary.endswith("add allocate to its actions")
 
@@ -323,7 +329,7 @@ def test_a_session_that_no_action_looks_at_is_told_which_would() -> None:
     ],
 )
 def test_a_queue_that_runs_no_session_is_told_by_code(queues: tuple[object, ...], code: str) -> None:
-    verdict = told(snapshot(agents(1, "cpu=8"), gang("s", 1, "cpu=1", queue="q"), queues=queues), hierarchy=True)
+    verdict = verdict_of(snapshot(agents(1, "cpu=8"), gang("s", 1, "cpu=1", queue="q"), queues=queues), hierarchy=True)
     assert verdict.code.value == code
     assert verdict.checks[-1].name == "queue"
 
@@ -335,18 +341,18 @@ def test_every_objection_of_a_rule_is_among_the_checks_beside_those_that_agree()
         usage=using("alice", "cpu=3", sessions=1),
         limits=limited("alice", slots_max="cpu=4", sessions_max=1),
     )
-    verdict = told(given)
+    verdict = verdict_of(given)
     assert verdict.code is Code.QUOTA_KEYPAIR
-    assert verdict.summary == "keypair alice asks for 2 cpu with 3 of 4 in use; keypair alice runs 1 of 1 sessions"
+    assert verdict.summary == "keypair alice requests 2 cpu with 3 of 4 in use; keypair alice runs 1 of 1 sessions"
     results = {check.name: check.result for check in verdict.checks}
     assert results["keypair-resource-limit"] == results["concurrency"] == "no"
     assert results["dependencies"] == "ok"
 
 
 def test_a_best_effort_session_that_nobody_looked_at_is_told_who_would() -> None:
-    verdict = told(snapshot(agents(1, "cpu=8"), gang("s", 1, "")), actions=("allocate",))
+    verdict = verdict_of(snapshot(agents(1, "cpu=8"), gang("s", 1, "")), actions=("allocate",))
     assert verdict.code is Code.BEST_EFFORT
-    assert "placed by backfill" in verdict.summary
+    assert "backfill places" in verdict.summary
 
 
 # Who goes first
@@ -360,10 +366,10 @@ def test_sessions_of_a_queue_are_told_how_many_wait_before_them_and_who_the_firs
         *waiting,
         gang("s", 1, "cpu=2", priority=-1),
     )
-    verdict = told(given)
+    verdict = verdict_of(given)
     assert verdict.position == 5
     assert verdict.ahead == ("w0", "w1", "w2")
-    assert told(given, "w0").position == told(given, "elsewhere").position == 0
+    assert verdict_of(given, "w0").position == verdict_of(given, "elsewhere").position == 0
 
 
 def test_verdicts_come_by_priority_and_order_one_for_every_session_that_waits() -> None:
@@ -380,23 +386,23 @@ def test_verdicts_come_by_priority_and_order_one_for_every_session_that_waits() 
 
 
 def test_of_two_agents_that_lack_much_memory_the_better_is_named_up_to_four_terabytes() -> None:
-    verdict = told(snapshot([agent("a", "mem=1Ti"), agent("b", "mem=3Ti")], gang("s", 1, "mem=4Ti")))
+    verdict = verdict_of(snapshot([agent("a", "mem=1Ti"), agent("b", "mem=3Ti")], gang("s", 1, "mem=4Ti")))
     assert verdict.best_agent == "b"
 
 
 def test_of_two_agents_that_lack_very_much_memory_the_better_is_named_too() -> None:
-    verdict = told(snapshot([agent("a", "mem=1Ti"), agent("b", "mem=3Ti")], gang("s", 1, "mem=8Ti")))
+    verdict = verdict_of(snapshot([agent("a", "mem=1Ti"), agent("b", "mem=3Ti")], gang("s", 1, "mem=8Ti")))
     assert verdict.best_agent == "b"
 
 
 def test_what_no_agent_could_ever_hold_is_told_so_even_if_all_of_them_drain() -> None:
     draining = agent("a", "cpu=8", status=AgentStatus.DRAINING)
-    assert told(snapshot([draining], gang("s", 1, "cpu=100"))).code is Code.NEVER_FITS
+    assert verdict_of(snapshot([draining], gang("s", 1, "cpu=100"))).code is Code.NEVER_FITS
 
 
 def test_a_session_that_only_another_shard_could_hold_is_told_so() -> None:
     given = snapshot([agent("a", "cpu=8", shard="yours")], gang("s", 1, "cpu=1"))
-    verdict = told(given, shard="mine", shard_mode="hard")
+    verdict = verdict_of(given, shard="mine", shard_mode="hard")
     assert verdict.code is Code.OTHER_SHARD
     assert verdict.advice is Advice.ASK_ADMIN
 
@@ -410,7 +416,7 @@ class Never(SchedulingPlugin):
 
 
 def test_a_kernel_that_a_plugin_keeps_off_every_agent_is_not_told_that_room_is_short() -> None:
-    verdict = told(snapshot(agents(1, "cpu=4"), gang("s", 1, "cpu=1")), "s", Never())
+    verdict = verdict_of(snapshot(agents(1, "cpu=4"), gang("s", 1, "cpu=1")), "s", Never())
     assert verdict.code is not Code.FRAGMENTED
     assert "4 of 1" not in verdict.summary
 
@@ -426,13 +432,13 @@ def test_a_kernel_that_a_plugin_keeps_off_every_agent_is_not_told_that_room_is_s
 )
 def test_in_a_full_cluster_without_other_queues_room_is_what_is_short(policy: str) -> None:
     runs = session("runs", kernel("r", "cpu=4", at="a"))
-    verdict = told(snapshot([busy("a", "cpu=4", "cpu=4")], runs, gang("s", 1, "cpu=1")), queue_policy=policy)
+    verdict = verdict_of(snapshot([busy("a", "cpu=4", "cpu=4")], runs, gang("s", 1, "cpu=1")), queue_policy=policy)
     assert verdict.code is Code.NOT_ENOUGH_FREE
 
 
 def test_a_best_effort_gang_without_places_close_together_is_told_what_is_short() -> None:
     machines = [agent(name, "cpu=8", kernels_max=1) for name in ("a0", "a2")]
     racks = (rack("r1", "a0"), rack("r2", "a2"))
-    verdict = told(snapshot(machines, gang("s", 2, "", topology=hard(1)), hypernodes=racks))
+    verdict = verdict_of(snapshot(machines, gang("s", 2, "", topology=hard(1)), hypernodes=racks))
     assert "2 of 1" not in verdict.summary
     assert ",  is what" not in verdict.summary

@@ -7,26 +7,26 @@ import pytest
 from sokovan.domain.ids import AgentId
 from sokovan.domain.session import Partition
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.pending_session import NOBODY, Outlook, PendingSession
+from sokovan.scheduling.engine.pending_session import NO_AGENT, BatchingContext, PendingSession
 from sokovan.scheduling.snapshot import SessionWorkload
-from tests.unit.scheduling.engine.builders import Bench, agent, gang, hard, kernel, session
+from tests.unit.scheduling.engine.builders import EngineParts, agent, gang, hard, kernel, session
 
 
-def bench() -> Bench:
-    return Bench(agent("a1", "cpu=8 mem=8Gi"), agent("a2", "cpu=8 mem=8Gi"))
+def engine() -> EngineParts:
+    return EngineParts(agent("a1", "cpu=8 mem=8Gi"), agent("a2", "cpu=8 mem=8Gi"))
 
 
-def job(work: SessionWorkload) -> PendingSession:
-    return bench().job(work)
+def pending(work: SessionWorkload) -> PendingSession:
+    return engine().pending(work)
 
 
 def order(work: PendingSession) -> list[list[str]]:
     """The kernels as they stand in line, run by run."""
-    return [[k.kernel_id for k in run.kernels] for run in work.runs]
+    return [[k.kernel_id for k in run.kernels] for run in work.batches]
 
 
 def test_a_session_of_one_kernel_without_further_wishes_takes_the_short_way() -> None:
-    assert job(gang("s", 1, "cpu=1")).single
+    assert pending(gang("s", 1, "cpu=1")).single
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_a_session_of_one_kernel_without_further_wishes_takes_the_short_way() ->
     ids=["gang", "topology", "group minimum", "partition", "best effort", "nominated", "running"],
 )
 def test_any_further_wish_leads_the_general_way(work: SessionWorkload) -> None:
-    assert not job(work).single
+    assert not pending(work).single
 
 
 def test_equal_neighbours_form_one_run() -> None:
-    assert order(job(gang("s", 3, "cpu=1"))) == [["s-0", "s-1", "s-2"]]
+    assert order(pending(gang("s", 3, "cpu=1"))) == [["s-0", "s-1", "s-2"]]
 
 
 def test_kernels_go_by_priority_then_larger_first_then_as_listed() -> None:
@@ -59,7 +59,7 @@ def test_kernels_go_by_priority_then_larger_first_then_as_listed() -> None:
         kernel("urgent", "cpu=1", priority=5),
         kernel("large-by-memory", "mem=6Gi"),
     )
-    assert order(job(work)) == [["urgent"], ["large-by-memory"], ["large"], ["small", "small-too"]]
+    assert order(pending(work)) == [["urgent"], ["large-by-memory"], ["large"], ["small", "small-too"]]
 
 
 def test_kernels_of_different_groups_parts_or_nominations_stand_apart() -> None:
@@ -74,32 +74,38 @@ def test_kernels_of_different_groups_parts_or_nominations_stand_apart() -> None:
         kernel("k5", "cpu=1", group="b", labels={"pod": "y"}, nominated=AgentId("a1")),
         partitions=(by_pod,),
     )
-    assert order(job(work)) == [["k0"], ["k1"], ["k2"], ["k3"], ["k4"], ["k5"]]
+    assert order(pending(work)) == [["k0"], ["k1"], ["k2"], ["k3"], ["k4"], ["k5"]]
 
 
 def test_every_kernel_stands_alone_where_somebody_may_tell_them_apart() -> None:
-    here = bench()
-    work = PendingSession(gang("s", 2, "cpu=1"), here.book.node("default"), Outlook(here.table, alike=False))
+    here = engine()
+    work = PendingSession(
+        gang("s", 2, "cpu=1"), here.queue_usage.node("default"), BatchingContext(here.table, batch_equal=False)
+    )
     assert order(work) == [["s-0"], ["s-1"]]
 
 
 def test_an_order_by_plugin_comes_before_priority_and_size() -> None:
-    here = bench()
-    outlook = Outlook(here.table, kernel_key=lambda kernel: (kernel.kernel_id != "last-listed",))
+    here = engine()
+    outlook = BatchingContext(here.table, kernel_key=lambda kernel: (kernel.kernel_id != "last-listed",))
     work = session("s", kernel("urgent", "cpu=4", priority=9), kernel("last-listed", "cpu=1"))
-    assert order(PendingSession(work, here.book.node("default"), outlook)) == [["last-listed"], ["urgent"]]
+    assert order(PendingSession(work, here.queue_usage.node("default"), outlook)) == [["last-listed"], ["urgent"]]
 
 
 def test_a_kernel_is_nominated_by_itself_or_by_an_earlier_cycle() -> None:
-    here = bench()
+    here = engine()
     by_itself = kernel("k0", "cpu=1", nominated=AgentId("a2"))
     by_cycle, by_nobody = kernel("k1", "cpu=1"), kernel("k2", "cpu=1")
-    outlook = Outlook(here.table, {"k0": "a1", "k1": "a1", "k2": "gone"})
-    assert [outlook.nominated(k) for k in (by_itself, by_cycle, by_nobody)] == [here.row("a2"), here.row("a1"), NOBODY]
+    outlook = BatchingContext(here.table, {"k0": "a1", "k1": "a1", "k2": "gone"})
+    assert [outlook.nominated(k) for k in (by_itself, by_cycle, by_nobody)] == [
+        here.row("a2"),
+        here.row("a1"),
+        NO_AGENT,
+    ]
 
 
 def test_a_turn_needs_the_minimum_first_and_one_kernel_at_a_time_from_then_on() -> None:
-    work = job(gang("s", 5, "cpu=1", min_kernels=3))
+    work = pending(gang("s", 5, "cpu=1", min_kernels=3))
     assert work.need() == 3
     work.have = 2
     assert work.need() == 1
@@ -109,14 +115,14 @@ def test_a_turn_needs_the_minimum_first_and_one_kernel_at_a_time_from_then_on() 
 
 def test_the_next_slots_are_those_of_the_kernels_that_must_be_placed_next() -> None:
     kernels = (kernel("k0", "cpu=2"), kernel("k1", "cpu=1"), kernel("k2", "cpu=1"))
-    assert job(session("s", *kernels, min_kernels=2)).next_slots() == parse_slots("cpu=3")
-    assert job(session("s", *kernels)).next_slots() == parse_slots("cpu=4")
-    assert job(gang("s", 3, "cpu=1", min_kernels=2)).next_slots() == parse_slots("cpu=2")
-    assert job(gang("s", 1, "cpu=1")).next_slots() == parse_slots("cpu=1")
+    assert pending(session("s", *kernels, min_kernels=2)).next_slots() == parse_slots("cpu=3")
+    assert pending(session("s", *kernels)).next_slots() == parse_slots("cpu=4")
+    assert pending(gang("s", 3, "cpu=1", min_kernels=2)).next_slots() == parse_slots("cpu=2")
+    assert pending(gang("s", 1, "cpu=1")).next_slots() == parse_slots("cpu=1")
 
 
 def test_running_and_best_effort_kernels_count_and_those_on_their_way_out_do_not() -> None:
-    work = job(
+    work = pending(
         session(
             "s",
             kernel("runs", "cpu=1", at="a2"),
@@ -126,28 +132,28 @@ def test_running_and_best_effort_kernels_count_and_those_on_their_way_out_do_not
         )
     )
     assert (work.have, len(work.best_effort), work.waiting) == (2, 1, 1)
-    assert work.agents == [bench().row("a2")]
+    assert work.agents == [engine().row("a2")]
     assert not work.starts
     assert work.minimum == 4
 
 
 def test_a_session_that_has_nothing_running_would_start_by_its_turn() -> None:
-    assert job(gang("s", 2, "cpu=1")).starts
+    assert pending(gang("s", 2, "cpu=1")).starts
 
 
 def test_a_kernel_on_an_agent_that_is_not_listed_counts_as_running_somewhere() -> None:
-    work = job(session("s", kernel("runs", "cpu=1", at="elsewhere"), kernel("waits", "cpu=1")))
-    assert (work.have, work.agents) == (1, [NOBODY])
+    work = pending(session("s", kernel("runs", "cpu=1", at="elsewhere"), kernel("waits", "cpu=1")))
+    assert (work.have, work.agents) == (1, [NO_AGENT])
 
 
 def test_a_session_is_ready_with_its_minimum() -> None:
-    work = job(gang("s", 4, "cpu=1", min_kernels=3))
+    work = pending(gang("s", 4, "cpu=1", min_kernels=3))
     assert not work.ready(2, {}, {})
     assert work.ready(3, {}, {})
 
 
 def test_every_group_minimum_must_be_met_as_well() -> None:
-    work = job(
+    work = pending(
         session(
             "s",
             kernel("m0", "cpu=1", group="master"),
@@ -164,7 +170,7 @@ def test_every_group_minimum_must_be_met_as_well() -> None:
 
 
 def test_a_best_effort_kernel_counts_for_its_group() -> None:
-    work = job(session("s", kernel("m0", group="master"), kernel("w0", "cpu=1"), group_minimums={"master": 1}))
+    work = pending(session("s", kernel("m0", group="master"), kernel("w0", "cpu=1"), group_minimums={"master": 1}))
     assert work.ready(1, {"": 1}, {})
 
 
@@ -174,15 +180,19 @@ def pods() -> SessionWorkload:
 
 
 def test_a_partition_needs_so_many_whole_kernel_groups() -> None:
-    work = job(pods())
-    assert [(part.value, part.size, part.have) for part in work.parts] == [("x", 2, 0), ("y", 2, 0), ("z", 2, 0)]
+    work = pending(pods())
+    assert [(part.value, part.size, part.have) for part in work.kernel_groups] == [
+        ("x", 2, 0),
+        ("y", 2, 0),
+        ("z", 2, 0),
+    ]
     assert not work.ready(3, {}, {0: 1, 1: 1, 2: 1})
     assert not work.ready(3, {}, {0: 2, 1: 1})
     assert work.ready(4, {}, {0: 2, 2: 2})
 
 
 def test_kernels_that_run_already_count_for_their_kernel_group() -> None:
-    work = job(
+    work = pending(
         session(
             "s",
             kernel("x0", "cpu=1", labels={"pod": "x"}, at="a2"),
@@ -190,12 +200,12 @@ def test_kernels_that_run_already_count_for_their_kernel_group() -> None:
             partitions=(Partition("p", "pod", size=2, min_groups=1),),
         )
     )
-    assert [(part.have, part.agents) for part in work.parts] == [(1, [bench().row("a2")])]
+    assert [(part.have, part.agents) for part in work.kernel_groups] == [(1, [engine().row("a2")])]
     assert work.ready(1, {}, {0: 1})
 
 
 def test_a_kernel_belongs_to_the_first_partition_whose_label_it_carries() -> None:
-    work = job(
+    work = pending(
         session(
             "s",
             kernel("k0", "cpu=1", labels={"row": "1", "pod": "x"}),
@@ -204,5 +214,5 @@ def test_a_kernel_belongs_to_the_first_partition_whose_label_it_carries() -> Non
             partitions=(Partition("rows", "row"), Partition("pods", "pod")),
         )
     )
-    assert [(part.partition, part.value) for part in work.parts] == [(0, "1"), (1, "x")]
-    assert [run.part for run in work.runs] == [0, 1, NOBODY]
+    assert [(part.partition, part.value) for part in work.kernel_groups] == [(0, "1"), (1, "x")]
+    assert [run.kernel_group for run in work.batches] == [0, 1, NO_AGENT]

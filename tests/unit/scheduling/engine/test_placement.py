@@ -1,82 +1,106 @@
-"""One turn of one session: it finds a place for what it needs now, or leaves no trace."""
+"""PlacementAttempt: finds agents for what a session needs now, or changes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
 from sokovan.domain.session import Partition, TopologyConstraint
+from sokovan.scheduling.engine.pending_session import PendingReason
 from sokovan.scheduling.engine.placement import PlacementAttempt
+from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.extensions import GangView, QueueView, SchedulingPlugin
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 from sokovan.scheduling.trace import Code
-from tests.unit.scheduling.engine.builders import Bench, agent, agents, gang, hard, kernel, queue, rack, session, soft
+from tests.unit.scheduling.engine.builders import (
+    EngineParts,
+    agent,
+    agents,
+    gang,
+    hard,
+    kernel,
+    queue,
+    rack,
+    session,
+    soft,
+)
 
 HALLS = (rack("r1", "a0", "a1"), rack("r2", "a2", "a3"), rack("hall", "r1", "r2", tier=2))
 
 
-def taken(bench: Bench, work: SessionWorkload) -> PlacementAttempt:
-    turn = PlacementAttempt(bench.job(work), bench.floor)
-    turn.take()
-    return turn
+@dataclass
+class Attempted:
+    """The result of an attempt: its statement, and the reason if it failed."""
+
+    engine: EngineParts
+    statement: Statement
+    reason: PendingReason | None
 
 
-def seats(turn: PlacementAttempt) -> dict[str, str]:
-    return {k.kernel_id: turn.trial.workspace.ids[where] for _, k, where in turn.trial.placed}
+def attempted(engine: EngineParts, work: SessionWorkload) -> Attempted:
+    statement = engine.statement()
+    attempt = PlacementAttempt(engine.pending(work), engine.context, statement)
+    attempt.run()
+    return Attempted(engine, statement, attempt.reason)
 
 
-def held(turn: PlacementAttempt) -> dict[str, str]:
-    return {k.kernel_id: turn.trial.workspace.ids[where] for _, k, where in turn.trial.reserved}
+def seats(attempt: Attempted) -> dict[str, str]:
+    return {k.kernel_id: attempt.engine.workspace.ids[row] for _, k, row in attempt.statement.placed}
+
+
+def held(attempt: Attempted) -> dict[str, str]:
+    return {k.kernel_id: attempt.engine.workspace.ids[row] for _, k, row in attempt.statement.reserved}
 
 
 def test_a_session_that_fits_is_placed_and_one_that_does_not_leaves_no_trace() -> None:
-    bench = Bench(*agents(2, "cpu=2"))
-    before = bench.workspace.room.tobytes(), bench.workspace.occupancy.tobytes(), bench.workspace.held
-    turn = taken(bench, gang("s", 5, "cpu=1"))
-    assert (seats(turn), held(turn)) == ({}, {})
-    assert (bench.workspace.room.tobytes(), bench.workspace.occupancy.tobytes(), bench.workspace.held) == before
-    assert len(seats(taken(bench, gang("t", 4, "cpu=1")))) == 4
+    engine = EngineParts(*agents(2, "cpu=2"))
+    before = engine.workspace.room.tobytes(), engine.workspace.occupancy.tobytes(), engine.workspace.held
+    attempt = attempted(engine, gang("s", 5, "cpu=1"))
+    assert (seats(attempt), held(attempt)) == ({}, {})
+    assert (engine.workspace.room.tobytes(), engine.workspace.occupancy.tobytes(), engine.workspace.held) == before
+    assert len(seats(attempted(engine, gang("t", 4, "cpu=1")))) == 4
 
 
-def test_a_turn_can_be_undone_whatever_it_has_come_to() -> None:
-    bench = Bench(*agents(2, "cpu=2"))
-    before = bench.workspace.room.tobytes()
-    turn = taken(bench, gang("s", 3, "cpu=1"))
-    assert bench.workspace.room.tobytes() != before
-    turn.abandon()
-    assert bench.workspace.room.tobytes() == before
+def test_a_successful_attempt_can_still_be_rolled_back() -> None:
+    engine = EngineParts(*agents(2, "cpu=2"))
+    before = engine.workspace.room.tobytes()
+    attempt = attempted(engine, gang("s", 3, "cpu=1"))
+    assert engine.workspace.room.tobytes() != before
+    attempt.statement.rollback()
+    assert engine.workspace.room.tobytes() == before
 
 
 def test_how_many_kernels_fitted_is_remembered_for_the_verdict() -> None:
-    bench = Bench(agent("a0", "cpu=2", used="cpu=1"), agent("a1", "cpu=4", used="cpu=2"))
-    job = bench.job(gang("s", 4, "cpu=1"))
-    assert not PlacementAttempt(job, bench.floor).take()
-    assert job.fitted == 3
+    engine = EngineParts(agent("a0", "cpu=2", used="cpu=1"), agent("a1", "cpu=4", used="cpu=2"))
+    pending = engine.pending(gang("s", 4, "cpu=1"))
+    assert not PlacementAttempt(pending, engine.context, engine.statement()).run()
+    assert pending.kernels_fit == 3
 
 
-def test_the_failure_is_the_refusal_of_the_queue_where_room_is_not_what_is_short() -> None:
-    bench = Bench(*agents(2, "cpu=8"), queues=(queue("default", capability="cpu=2"),))
-    failure = taken(bench, gang("s", 3, "cpu=1")).failure
-    assert failure is not None
-    assert failure.code is Code.QUEUE_LIMIT
-    assert failure.refusal is not None
-    assert failure.refusal.sentence() == "queue default uses 0 cpu and may use 2; 3 more would pass it"
+def test_the_reason_is_the_refusal_of_the_queue_where_room_is_not_what_is_short() -> None:
+    engine = EngineParts(*agents(2, "cpu=8"), queues=(queue("default", capability="cpu=2"),))
+    reason = attempted(engine, gang("s", 3, "cpu=1")).reason
+    assert reason is not None
+    assert reason.code is Code.QUEUE_LIMIT
+    assert reason.refusal is not None
+    assert reason.refusal.sentence() == "queue default uses 0 cpu and may use 2; 3 more would exceed it"
 
 
-def test_the_failure_names_the_shape_that_found_no_room() -> None:
-    bench = Bench(agent("a0", "cpu=8", used="cpu=7"))
-    failure = taken(bench, session("s", kernel("large", "cpu=2"), kernel("small", "cpu=1"))).failure
-    assert failure is not None
-    assert (failure.code, failure.shape, failure.closeness) == (None, bench.shape("cpu=2"), False)
+def test_the_reason_names_the_shape_that_found_no_room() -> None:
+    engine = EngineParts(agent("a0", "cpu=8", used="cpu=7"))
+    reason = attempted(engine, session("s", kernel("large", "cpu=2"), kernel("small", "cpu=1"))).reason
+    assert reason is not None
+    assert (reason.code, reason.shape, reason.topology) == (None, engine.shape("cpu=2"), False)
 
 
 def test_a_gang_that_fits_only_on_what_is_being_released_reserves_it() -> None:
-    bench = Bench(agent("a0", "cpu=2"), agent("a1", "cpu=4", used="cpu=4", leaving="cpu=4"))
-    turn = taken(bench, gang("s", 4, "cpu=1"))
-    assert turn.failure is None
-    assert set(seats(turn).values()) == {"a0"}
-    assert set(held(turn).values()) == {"a1"}
+    engine = EngineParts(agent("a0", "cpu=2"), agent("a1", "cpu=4", used="cpu=4", leaving="cpu=4"))
+    attempt = attempted(engine, gang("s", 4, "cpu=1"))
+    assert attempt.reason is None
+    assert set(seats(attempt).values()) == {"a0"}
+    assert set(held(attempt).values()) == {"a1"}
 
 
 # Closeness
@@ -91,65 +115,65 @@ def row_of_four(**used: str) -> list[AgentInfo]:
 
 
 def test_a_hard_closeness_keeps_all_kernels_under_one_hypernode_of_its_tier() -> None:
-    bench = Bench(*row_of_four(a0="cpu=3"), hypernodes=HALLS)
-    assert set(seats(taken(bench, close(6, hard(1)))).values()) <= {"a2", "a3"}
+    engine = EngineParts(*row_of_four(a0="cpu=3"), hypernodes=HALLS)
+    assert set(seats(attempted(engine, close(6, hard(1)))).values()) <= {"a2", "a3"}
 
 
 def test_a_hard_closeness_that_has_no_room_fails_however_much_there_is_elsewhere() -> None:
-    bench = Bench(*row_of_four(a0="cpu=1", a2="cpu=1"), hypernodes=HALLS)
-    failure = taken(bench, close(8, hard(1))).failure
-    assert failure is not None
-    assert failure.closeness
-    assert len(seats(taken(bench, close(8, hard(2))))) == 8
+    engine = EngineParts(*row_of_four(a0="cpu=1", a2="cpu=1"), hypernodes=HALLS)
+    reason = attempted(engine, close(8, hard(1))).reason
+    assert reason is not None
+    assert reason.topology
+    assert len(seats(attempted(engine, close(8, hard(2))))) == 8
 
 
 def test_a_lower_tier_is_preferred_however_full_a_higher_one_would_be() -> None:
-    bench = Bench(*row_of_four(a0="cpu=4", a1="cpu=3"), hypernodes=HALLS)
-    assert set(seats(taken(bench, close(4, hard(2)))).values()) == {"a2"}
+    engine = EngineParts(*row_of_four(a0="cpu=4", a1="cpu=3"), hypernodes=HALLS)
+    assert set(seats(attempted(engine, close(4, hard(2)))).values()) == {"a2"}
 
 
 def test_inside_a_tier_the_fullest_domain_that_holds_the_session_wins() -> None:
-    bench = Bench(*row_of_four(a3="cpu=1"), hypernodes=HALLS)
-    assert set(seats(taken(bench, close(5, hard(1)))).values()) == {"a2", "a3"}
+    engine = EngineParts(*row_of_four(a3="cpu=1"), hypernodes=HALLS)
+    assert set(seats(attempted(engine, close(5, hard(1)))).values()) == {"a2", "a3"}
 
 
 def test_a_domain_that_turns_out_too_small_is_left_without_a_trace() -> None:
     racks = (rack("r1", "a0"), rack("r2", "a1"))
-    bench = Bench(agent("a0", "cpu=4"), agent("a1", "cpu=8"), hypernodes=racks)
+    engine = EngineParts(agent("a0", "cpu=4"), agent("a1", "cpu=8"), hypernodes=racks)
     work = session("s", kernel("large", "cpu=3"), kernel("small", "cpu=2"), topology=hard(1))
-    assert seats(taken(bench, work)) == {"large": "a1", "small": "a1"}
-    assert bench.idle("a0") == {"cpu": 4000}
+    assert seats(attempted(engine, work)) == {"large": "a1", "small": "a1"}
+    assert engine.idle("a0") == {"cpu": 4000}
 
 
 def test_a_soft_closeness_climbs_as_far_as_it_must() -> None:
-    bench = Bench(*row_of_four(), agent("b0", "cpu=4"), hypernodes=HALLS)
-    assert len(set(seats(taken(bench, close(8, soft()))).values())) == 2
-    bench = Bench(*row_of_four(), agent("b0", "cpu=4"), hypernodes=HALLS)
-    assert len(set(seats(taken(bench, close(20, soft()))).values())) == 5
+    engine = EngineParts(*row_of_four(), agent("b0", "cpu=4"), hypernodes=HALLS)
+    assert len(set(seats(attempted(engine, close(8, soft()))).values())) == 2
+    engine = EngineParts(*row_of_four(), agent("b0", "cpu=4"), hypernodes=HALLS)
+    assert len(set(seats(attempted(engine, close(20, soft()))).values())) == 5
 
 
 def test_a_hard_closeness_that_names_no_tier_fails_closed_with_a_reason() -> None:
-    bench = Bench(*row_of_four(), hypernodes=HALLS)
-    failure = taken(bench, close(1, hard("pod"))).failure
-    assert failure is not None
-    assert (failure.code, failure.text) == (Code.TOPOLOGY_IMPOSSIBLE, "no tier is called pod")
+    engine = EngineParts(*row_of_four(), hypernodes=HALLS)
+    reason = attempted(engine, close(1, hard("pod"))).reason
+    assert reason is not None
+    assert (reason.code, reason.text) == (Code.TOPOLOGY_IMPOSSIBLE, "there is no tier named pod")
 
 
 def test_a_session_that_runs_in_part_grows_only_around_what_runs() -> None:
     running = kernel("runs", "cpu=1", at="a2")
-    bench = Bench(*row_of_four(a0="cpu=3", a2="cpu=4"), hypernodes=HALLS)
-    assert seats(taken(bench, session("s", running, kernel("k", "cpu=1"), topology=hard(1)))) == {"k": "a3"}
-    bench = Bench(*row_of_four(a2="cpu=4", a3="cpu=4"), hypernodes=HALLS)
-    assert seats(taken(bench, session("s", running, kernel("k", "cpu=1"), topology=hard(1)))) == {}
+    engine = EngineParts(*row_of_four(a0="cpu=3", a2="cpu=4"), hypernodes=HALLS)
+    assert seats(attempted(engine, session("s", running, kernel("k", "cpu=1"), topology=hard(1)))) == {"k": "a3"}
+    engine = EngineParts(*row_of_four(a2="cpu=4", a3="cpu=4"), hypernodes=HALLS)
+    assert seats(attempted(engine, session("s", running, kernel("k", "cpu=1"), topology=hard(1)))) == {}
 
 
 def test_room_that_is_free_anywhere_allowed_is_better_than_room_that_is_being_released_nearer() -> None:
     leaving = agent("a0", "cpu=4", used="cpu=4", leaving="cpu=4")
     machines = [leaving, *row_of_four(a1="cpu=3", a2="cpu=2", a3="cpu=3")[1:]]
-    turn = taken(Bench(*machines, hypernodes=HALLS), close(4, hard(2)))
-    assert (set(seats(turn).values()), held(turn)) == ({"a1", "a2", "a3"}, {})
-    turn = taken(Bench(*machines, hypernodes=HALLS), close(4, hard(1)))
-    assert (list(seats(turn).values()), list(held(turn).values())) == (["a1"], ["a0", "a0", "a0"])
+    attempt = attempted(EngineParts(*machines, hypernodes=HALLS), close(4, hard(2)))
+    assert (set(seats(attempt).values()), held(attempt)) == ({"a1", "a2", "a3"}, {})
+    attempt = attempted(EngineParts(*machines, hypernodes=HALLS), close(4, hard(1)))
+    assert (list(seats(attempt).values()), list(held(attempt).values())) == (["a1"], ["a0", "a0", "a0"])
 
 
 # Kernel groups
@@ -166,70 +190,75 @@ def pods(*names: str, size: int = 2, minimum: int | None = None, **more: object)
 
 
 def test_each_kernel_group_chooses_a_domain_of_its_own() -> None:
-    bench = Bench(*agents(4, "cpu=1"), hypernodes=HALLS)
-    assert seats(taken(bench, pods("x", "y", topology=hard(1)))) == {"x0": "a0", "x1": "a1", "y0": "a2", "y1": "a3"}
+    engine = EngineParts(*agents(4, "cpu=1"), hypernodes=HALLS)
+    assert seats(attempted(engine, pods("x", "y", topology=hard(1)))) == {
+        "x0": "a0",
+        "x1": "a1",
+        "y0": "a2",
+        "y1": "a3",
+    }
 
 
 def test_the_domains_of_kernel_groups_lie_inside_that_of_the_session() -> None:
-    bench = Bench(*agents(4, "cpu=1"), hypernodes=HALLS)
+    engine = EngineParts(*agents(4, "cpu=1"), hypernodes=HALLS)
     work = pods("x", "y", topology=hard(1))
     inside = session("s", *work.kernels, partitions=work.partitions, topology=hard(1))
-    assert seats(taken(bench, inside)) == {}
+    assert seats(attempted(engine, inside)) == {}
 
 
 def test_as_many_kernel_groups_start_as_are_demanded_and_each_is_whole() -> None:
-    bench = Bench(*agents(4, "cpu=1"), hypernodes=HALLS)
-    turn = taken(bench, pods("x", "y", "z", minimum=1, min_groups=2, topology=hard(1)))
-    assert sorted(seats(turn)) == ["x0", "x1", "y0", "y1"]
+    engine = EngineParts(*agents(4, "cpu=1"), hypernodes=HALLS)
+    attempt = attempted(engine, pods("x", "y", "z", minimum=1, min_groups=2, topology=hard(1)))
+    assert sorted(seats(attempt)) == ["x0", "x1", "y0", "y1"]
 
 
 def test_a_kernel_group_that_finds_no_domain_is_passed_over_for_another() -> None:
-    bench = Bench(agent("a0", "cpu=1"), agent("a1", "cpu=1"), agent("a2", "cpu=1", used="cpu=1"), agent("a3", "cpu=2"),
-                  hypernodes=HALLS)  # fmt: skip
+    machines = [agent("a0", "cpu=1"), agent("a1", "cpu=1"), agent("a2", "cpu=1", used="cpu=1"), agent("a3", "cpu=2")]
+    engine = EngineParts(*machines, hypernodes=HALLS)
     kernels = [kernel(f"x{i}", "cpu=2", labels={"pod": "x"}) for i in range(2)]
     kernels += [kernel(f"y{i}", "cpu=1", labels={"pod": "y"}) for i in range(2)]
     partition = Partition("pods", "pod", size=2, min_groups=1, topology=hard(1))
-    turn = taken(bench, session("s", *kernels, min_kernels=2, partitions=(partition,)))
-    assert set(seats(turn)) == {"y0", "y1"}
+    attempt = attempted(engine, session("s", *kernels, min_kernels=2, partitions=(partition,)))
+    assert set(seats(attempt)) == {"y0", "y1"}
 
 
 def test_a_kernel_group_that_runs_in_part_is_completed_where_it_runs() -> None:
-    bench = Bench(*agents(4, "cpu=4"), hypernodes=HALLS)
+    engine = EngineParts(*agents(4, "cpu=4"), hypernodes=HALLS)
     kernels = (
         kernel("x0", "cpu=1", labels={"pod": "x"}, at="a3"),
         kernel("x1", "cpu=1", labels={"pod": "x"}),
     )
     partition = Partition("pods", "pod", size=2, min_groups=1, topology=hard(1))
-    turn = taken(bench, session("s", *kernels, partitions=(partition,)))
-    assert seats(turn)["x1"] in {"a2", "a3"}
+    attempt = attempted(engine, session("s", *kernels, partitions=(partition,)))
+    assert seats(attempt)["x1"] in {"a2", "a3"}
 
 
 def test_a_kernel_group_that_names_no_tier_fails_closed() -> None:
-    bench = Bench(*agents(4, "cpu=1"), hypernodes=HALLS)
-    failure = taken(bench, pods("x", min_groups=1, topology=hard("pod"))).failure
-    assert failure is not None
-    assert failure.code is Code.TOPOLOGY_IMPOSSIBLE
+    engine = EngineParts(*agents(4, "cpu=1"), hypernodes=HALLS)
+    reason = attempted(engine, pods("x", min_groups=1, topology=hard("pod"))).reason
+    assert reason is not None
+    assert reason.code is Code.TOPOLOGY_IMPOSSIBLE
 
 
 def test_kernels_outside_any_partition_are_placed_beside_the_groups() -> None:
-    bench = Bench(*agents(2, "cpu=4"))
+    engine = EngineParts(*agents(2, "cpu=4"))
     work = pods("x", min_groups=1)
-    turn = taken(bench, session("s", kernel("master", "cpu=1"), *work.kernels, partitions=work.partitions))
-    assert sorted(seats(turn)) == ["master", "x0", "x1"]
+    attempt = attempted(engine, session("s", kernel("master", "cpu=1"), *work.kernels, partitions=work.partitions))
+    assert sorted(seats(attempt)) == ["master", "x0", "x1"]
 
 
 def test_a_best_effort_kernel_counts_for_its_kernel_group() -> None:
-    bench = Bench(*agents(1, "cpu=4"))
+    engine = EngineParts(*agents(1, "cpu=4"))
     kernels = (kernel("x0", "cpu=1", labels={"pod": "x"}), kernel("x1", labels={"pod": "x"}))
-    turn = taken(bench, session("s", *kernels, partitions=(Partition("pods", "pod", size=2, min_groups=1),)))
-    assert seats(turn)["x0"] == "a0"
+    attempt = attempted(engine, session("s", *kernels, partitions=(Partition("pods", "pod", size=2, min_groups=1),)))
+    assert seats(attempt)["x0"] == "a0"
 
 
-# What plugins may say in a turn
+# What plugins may say in a attempt
 
 
 class Picky(SchedulingPlugin):
-    """Refuses what it was told to refuse, at the point it was told."""
+    """Refuses at one point."""
 
     name = "picky"
 
@@ -240,12 +269,12 @@ class NoKernel(Picky):
 
 
 def test_a_kernel_that_a_plugin_keeps_back_is_left_out_and_the_rest_may_start() -> None:
-    bench = Bench(*agents(1, "cpu=8"), plugins=(NoKernel(),))
+    engine = EngineParts(*agents(1, "cpu=8"), plugins=(NoKernel(),))
     work = (kernel("k0", "cpu=1", group="back"), kernel("k1", "cpu=1"))
-    assert list(seats(taken(bench, session("s", *work, min_kernels=1)))) == ["k1"]
-    failure = taken(bench, session("s", *work)).failure
-    assert failure is not None
-    assert (failure.code, failure.text) == (Code.REFUSED_BY_PLUGIN, "s keeps k0 back")
+    assert list(seats(attempted(engine, session("s", *work, min_kernels=1)))) == ["k1"]
+    reason = attempted(engine, session("s", *work)).reason
+    assert reason is not None
+    assert (reason.code, reason.text) == (Code.REFUSED_BY_PLUGIN, "s keeps k0 back")
 
 
 class QueueFull(Picky):
@@ -254,10 +283,10 @@ class QueueFull(Picky):
 
 
 def test_a_plugin_may_keep_a_kernel_out_of_a_queue() -> None:
-    bench = Bench(*agents(1, "cpu=8"), plugins=(QueueFull(),))
-    failure = taken(bench, session("s", kernel("k0", "cpu=1"))).failure
-    assert failure is not None
-    assert failure.text == "plugin picky keeps kernel k0 out of queue default"
+    engine = EngineParts(*agents(1, "cpu=8"), plugins=(QueueFull(),))
+    reason = attempted(engine, session("s", kernel("k0", "cpu=1"))).reason
+    assert reason is not None
+    assert reason.text == "plugin picky keeps kernel k0 out of queue default"
 
 
 class NotInFirst(Picky):
@@ -271,10 +300,10 @@ class NotInFirst(Picky):
 
 
 def test_a_plugin_may_rule_out_domains_for_a_session_and_for_a_kernel_group() -> None:
-    bench = Bench(*agents(4, "cpu=4"), hypernodes=HALLS, plugins=(NotInFirst(),))
-    assert set(seats(taken(bench, close(2, hard(1)))).values()) <= {"a2", "a3"}
-    bench = Bench(*agents(4, "cpu=4"), hypernodes=HALLS, plugins=(NotInFirst(),))
-    assert set(seats(taken(bench, pods("x", min_groups=1, topology=hard(1)))).values()) <= {"a2", "a3"}
+    engine = EngineParts(*agents(4, "cpu=4"), hypernodes=HALLS, plugins=(NotInFirst(),))
+    assert set(seats(attempted(engine, close(2, hard(1)))).values()) <= {"a2", "a3"}
+    engine = EngineParts(*agents(4, "cpu=4"), hypernodes=HALLS, plugins=(NotInFirst(),))
+    assert set(seats(attempted(engine, pods("x", min_groups=1, topology=hard(1)))).values()) <= {"a2", "a3"}
 
 
 class LastFirst(Picky):
@@ -288,10 +317,10 @@ class LastFirst(Picky):
 
 
 def test_a_plugin_may_score_domains_and_order_kernel_groups() -> None:
-    bench = Bench(*agents(4, "cpu=4"), hypernodes=HALLS, plugins=(LastFirst(),))
-    assert set(seats(taken(bench, close(2, hard(1)))).values()) <= {"a2", "a3"}
-    bench = Bench(*agents(4, "cpu=4"), hypernodes=HALLS, plugins=(LastFirst(),))
-    assert list(seats(taken(bench, pods("x", "y", minimum=1)))) == ["y0", "y1"]
+    engine = EngineParts(*agents(4, "cpu=4"), hypernodes=HALLS, plugins=(LastFirst(),))
+    assert set(seats(attempted(engine, close(2, hard(1)))).values()) <= {"a2", "a3"}
+    engine = EngineParts(*agents(4, "cpu=4"), hypernodes=HALLS, plugins=(LastFirst(),))
+    assert list(seats(attempted(engine, pods("x", "y", minimum=1)))) == ["y0", "y1"]
 
 
 class NotWaiting(Picky):
@@ -304,10 +333,10 @@ class NotWaiting(Picky):
 
 def test_a_plugin_may_keep_a_session_from_waiting_and_a_kernel_group_from_being_ready() -> None:
     leaving = agent("a0", "cpu=4", used="cpu=4", leaving="cpu=4")
-    assert held(taken(Bench(leaving, plugins=(NotWaiting(),)), gang("s", 2, "cpu=1"))) == {}
-    assert len(held(taken(Bench(leaving, plugins=(NotWaiting(),)), gang("s", 3, "cpu=1")))) == 3
-    bench = Bench(*agents(1, "cpu=8"), plugins=(NotWaiting(),))
-    assert sorted(seats(taken(bench, pods("x", "y", minimum=2)))) == ["y0", "y1"]
+    assert held(attempted(EngineParts(leaving, plugins=(NotWaiting(),)), gang("s", 2, "cpu=1"))) == {}
+    assert len(held(attempted(EngineParts(leaving, plugins=(NotWaiting(),)), gang("s", 3, "cpu=1")))) == 3
+    engine = EngineParts(*agents(1, "cpu=8"), plugins=(NotWaiting(),))
+    assert sorted(seats(attempted(engine, pods("x", "y", minimum=2)))) == ["y0", "y1"]
 
 
 class NotReady(Picky):
@@ -316,11 +345,11 @@ class NotReady(Picky):
 
 
 def test_a_plugin_may_keep_a_session_from_starting_with_what_is_placed() -> None:
-    bench = Bench(*agents(1, "cpu=8"), plugins=(NotReady(),))
-    assert seats(taken(bench, gang("s", 2, "cpu=1"))) == {}
+    engine = EngineParts(*agents(1, "cpu=8"), plugins=(NotReady(),))
+    assert seats(attempted(engine, gang("s", 2, "cpu=1"))) == {}
 
 
 def test_nominated_agents_are_used_while_they_lie_in_the_domain() -> None:
-    bench = Bench(*agents(4, "cpu=4"), hypernodes=HALLS)
+    engine = EngineParts(*agents(4, "cpu=4"), hypernodes=HALLS)
     work = session("s", kernel("k0", "cpu=1", nominated=AgentId("a1")), kernel("k1", "cpu=1"), topology=hard(1))
-    assert seats(taken(bench, work)) == {"k0": "a1", "k1": "a1"}
+    assert seats(attempted(engine, work)) == {"k0": "a1", "k1": "a1"}

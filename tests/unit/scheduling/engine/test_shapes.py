@@ -6,18 +6,17 @@ import pytest
 
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.scheduling.engine.shapes import is_accelerator
-from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.trace import Funnel
-from tests.unit.scheduling.engine.builders import Bench, agent, kernel
+from tests.unit.scheduling.engine.builders import EngineParts, agent, kernel
 
 ZONES = {"zone": "east", "disk": "ssd"}
 
 
 def test_kernels_that_ask_for_the_same_share_one_shape_whatever_else_they_are() -> None:
-    bench = Bench(agent("a1", "cpu=8"))
+    engine = EngineParts(agent("a1", "cpu=8"))
     first = kernel("k1", "cpu=1", require={"zone": "east", "disk": "ssd"}, priority=7, image="python")
     second = kernel("k2", "cpu=1", require={"disk": "ssd", "zone": "east"}, group="workers")
-    assert bench.table.of(first) is bench.table.of(second)
+    assert engine.table.of(first) is engine.table.of(second)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +29,12 @@ def test_kernels_that_ask_for_the_same_share_one_shape_whatever_else_they_are() 
     ids=["slots", "architecture", "labels"],
 )
 def test_slots_architecture_and_required_labels_each_make_a_shape_of_their_own(other: object) -> None:
-    bench = Bench(agent("a1", "cpu=8"))
-    assert bench.table.of(other) is not bench.shape("cpu=1")  # type: ignore[arg-type]  # parametrized
+    engine = EngineParts(agent("a1", "cpu=8"))
+    assert engine.table.of(other) is not engine.shape("cpu=1")  # type: ignore[arg-type]  # parametrized
 
 
 def test_the_funnel_counts_the_agents_that_are_left_after_each_question() -> None:
-    bench = Bench(
+    engine = EngineParts(
         agent("lost", "cpu=8", labels=ZONES, status=AgentStatus.LOST),
         agent("other-architecture", "cpu=8", labels=ZONES, architecture="aarch64"),
         agent("other-zone", "cpu=8", labels={"zone": "west", "disk": "ssd"}),
@@ -43,73 +42,75 @@ def test_the_funnel_counts_the_agents_that_are_left_after_each_question() -> Non
         agent("busy", "cpu=8", used="cpu=7", labels=ZONES),
         agent("free", "cpu=8", labels=ZONES),
     )
-    shape = bench.shape("cpu=2", require=ZONES)
+    shape = engine.shape("cpu=2", require=ZONES)
     assert shape.funnel == Funnel(6, alive=5, architecture=4, labels=3, could_ever_fit=2, fits_now=1, topology=1)
-    assert [bench.workspace.ids[index] for index in shape.eligible.nonzero()[0]] == ["busy", "free"]
+    assert [engine.workspace.ids[index] for index in shape.eligible.nonzero()[0]] == ["busy", "free"]
 
 
 def test_a_busy_agent_is_eligible_and_a_draining_one_is_only_possible() -> None:
-    bench = Bench(
+    engine = EngineParts(
         agent("busy", "cpu=4", used="cpu=4"),
         agent("draining", "cpu=8", status=AgentStatus.DRAINING),
     )
-    shape = bench.shape("cpu=2")
+    shape = engine.shape("cpu=2")
     assert shape.ever_total == 2
     assert shape.possible_total == 6
 
 
 def test_counts_say_how_many_kernels_each_agent_takes_now_later_and_if_it_were_empty() -> None:
-    bench = Bench(
+    engine = EngineParts(
         agent("a1", "cpu=8", used="cpu=5", leaving="cpu=2"),
         agent("a2", "cpu=8", used="cpu=8"),
         agent("a3", "cpu=8", architecture="aarch64"),
     )
-    shape = bench.shape("cpu=2")
-    assert shape.fit_counts(bench.workspace).tolist() == [1, 0, 0]
-    assert shape.future_counts(bench.workspace).tolist() == [2, 0, 0]
-    assert shape.ever_counts(bench.workspace).tolist() == [4, 4, 0]
+    shape = engine.shape("cpu=2")
+    assert shape.fit_counts(engine.workspace).tolist() == [1, 0, 0]
+    assert shape.future_counts(engine.workspace).tolist() == [2, 0, 0]
+    assert shape.ever_counts(engine.workspace).tolist() == [4, 4, 0]
 
 
 def test_the_scarcest_slot_and_the_kernel_limit_bound_how_many_fit() -> None:
-    bench = Bench(agent("a1", "cpu=8 mem=3Gi"), agent("a2", "cpu=8 mem=64Gi", kernels_max=2))
-    assert bench.shape("cpu=1 mem=1Gi").fit_counts(bench.workspace).tolist() == [3, 2]
+    engine = EngineParts(agent("a1", "cpu=8 mem=3Gi"), agent("a2", "cpu=8 mem=64Gi", kernels_max=2))
+    assert engine.shape("cpu=1 mem=1Gi").fit_counts(engine.workspace).tolist() == [3, 2]
 
 
 def test_a_kernel_that_asks_for_nothing_still_takes_a_place() -> None:
-    bench = Bench(agent("a1", "cpu=8", kernels_max=0), agent("a2", "cpu=8", kernels_max=3))
-    assert bench.shape("").fit_counts(bench.workspace).tolist() == [0, 3]
-    assert bench.shape("").slot_pairs == []
+    engine = EngineParts(agent("a1", "cpu=8", kernels_max=0), agent("a2", "cpu=8", kernels_max=3))
+    assert engine.shape("").fit_counts(engine.workspace).tolist() == [0, 3]
+    assert engine.shape("").slot_pairs == []
 
 
 def test_an_agent_that_is_over_its_capacity_takes_none_rather_than_less_than_none() -> None:
-    bench = Bench(agent("a1", "cpu=2", used="cpu=5"))
-    assert bench.shape("cpu=1").fit_counts(bench.workspace).tolist() == [0]
-    assert bench.shape("cpu=1").future_counts(bench.workspace).tolist() == [0]
+    engine = EngineParts(agent("a1", "cpu=2", used="cpu=5"))
+    assert engine.shape("cpu=1").fit_counts(engine.workspace).tolist() == [0]
+    assert engine.shape("cpu=1").future_counts(engine.workspace).tolist() == [0]
 
 
-def test_room_that_is_held_for_later_counts_for_nobody_now() -> None:
-    bench = Bench(agent("a1", "cpu=8", used="cpu=4", leaving="cpu=4"))
-    shape = bench.shape("cpu=1")
-    Statement(bench.workspace).reserve(bench.shape("cpu=6"), 0)
-    assert shape.fit_counts(bench.workspace).tolist() == [2]
-    assert shape.future_counts(bench.workspace).tolist() == [2]
+def test_room_that_is_held_for_later_does_not_count_now() -> None:
+    engine = EngineParts(agent("a1", "cpu=8", used="cpu=4", leaving="cpu=4"))
+    shape = engine.shape("cpu=1")
+    engine.reserve("cpu=6", "a1")
+    assert shape.fit_counts(engine.workspace).tolist() == [2]
+    assert shape.future_counts(engine.workspace).tolist() == [2]
 
 
 def test_a_slot_that_no_agent_has_fits_nowhere() -> None:
-    bench = Bench(agent("a1", "cpu=8 fpga.device=0"), agent("a2", "fpga.device=2"))
-    assert bench.shape("fpga.device=1").funnel.could_ever_fit == 1
-    assert bench.shape("cpu=1 fpga.device=1").funnel.could_ever_fit == 0
+    engine = EngineParts(agent("a1", "cpu=8 fpga.device=0"), agent("a2", "fpga.device=2"))
+    assert engine.shape("fpga.device=1").funnel.could_ever_fit == 1
+    assert engine.shape("cpu=1 fpga.device=1").funnel.could_ever_fit == 0
 
 
 def test_the_penalty_counts_the_kinds_of_accelerators_that_would_stand_unused() -> None:
-    bench = Bench(
+    engine = EngineParts(
         agent("plain", "cpu=8"),
         agent("gpu", "cpu=8 cuda.device=8"),
         agent("both", "cpu=8 cuda.device=8 tpu.device=1"),
     )
-    by_agent = dict(zip(bench.workspace.ids, bench.table.penalty(bench.shape("cpu=1")).tolist(), strict=True))
+    by_agent = dict(zip(engine.workspace.ids, engine.table.penalty(engine.shape("cpu=1")).tolist(), strict=True))
     assert by_agent == {"plain": 0, "gpu": 1, "both": 2}
-    by_agent = dict(zip(bench.workspace.ids, bench.table.penalty(bench.shape("cuda.device=1")).tolist(), strict=True))
+    by_agent = dict(
+        zip(engine.workspace.ids, engine.table.penalty(engine.shape("cuda.device=1")).tolist(), strict=True)
+    )
     assert by_agent == {"plain": 0, "gpu": 0, "both": 1}
 
 
@@ -123,15 +124,19 @@ def test_devices_and_shares_of_devices_are_accelerators(slot: str, answer: bool)
 
 def test_hard_shards_rule_other_agents_out_and_soft_ones_do_not() -> None:
     machines = (agent("a1", "cpu=8", shard="mine"), agent("a2", "cpu=8", shard="yours"), agent("a3", "cpu=8"))
-    assert Bench(*machines, own_shard="mine", hard_shards=True).shape("cpu=1").eligible.tolist() == [True, False, False]
-    assert Bench(*machines, own_shard="mine").shape("cpu=1").eligible.tolist() == [True, True, True]
-    shape = Bench(*machines, own_shard="mine", hard_shards=True).shape("cpu=1")
+    assert EngineParts(*machines, own_shard="mine", hard_shards=True).shape("cpu=1").eligible.tolist() == [
+        True,
+        False,
+        False,
+    ]
+    assert EngineParts(*machines, own_shard="mine").shape("cpu=1").eligible.tolist() == [True, True, True]
+    shape = EngineParts(*machines, own_shard="mine", hard_shards=True).shape("cpu=1")
     assert (shape.ever_total, shape.alive_total) == (8, 24)
 
 
 def test_all_labels_must_match_by_name_and_value() -> None:
-    bench = Bench(agent("a1", "cpu=1", labels=ZONES), agent("a2", "cpu=1", labels={"zone": "east"}))
-    assert bench.table.has_labels(ZONES.items()).tolist() == [True, False]
-    assert bench.table.has_labels([("zone", "east")]).tolist() == [True, True]
-    assert bench.table.has_labels([("zone", "")]).tolist() == [False, False]
-    assert bench.table.has_labels([]).tolist() == [True, True]
+    engine = EngineParts(agent("a1", "cpu=1", labels=ZONES), agent("a2", "cpu=1", labels={"zone": "east"}))
+    assert engine.table.has_labels(ZONES.items()).tolist() == [True, False]
+    assert engine.table.has_labels([("zone", "east")]).tolist() == [True, True]
+    assert engine.table.has_labels([("zone", "")]).tolist() == [False, False]
+    assert engine.table.has_labels([]).tolist() == [True, True]

@@ -12,7 +12,7 @@ from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.engine.workspace import NO_LIMIT, ONE, Workspace
-from tests.unit.scheduling.engine.builders import Bench, agent, rack
+from tests.unit.scheduling.engine.builders import EngineParts, agent, rack
 
 TIB = 2**40
 
@@ -67,10 +67,10 @@ def test_occupancy_is_the_largest_used_part_of_any_slot_rounded_down() -> None:
 
 
 def test_an_agent_over_its_capacity_counts_as_full() -> None:
-    bench = Bench(agent("a1", "cpu=2", used="cpu=7"))
-    assert bench.workspace.occupancy.tolist() == [ONE]
-    bench.workspace.take(0, bench.shape("").both)
-    assert bench.workspace.occupancy.tolist() == [ONE]
+    engine = EngineParts(agent("a1", "cpu=2", used="cpu=7"))
+    assert engine.workspace.occupancy.tolist() == [ONE]
+    engine.workspace.take(0, engine.shape("").both)
+    assert engine.workspace.occupancy.tolist() == [ONE]
 
 
 def test_an_agent_far_over_a_large_memory_counts_as_full_too() -> None:
@@ -104,43 +104,43 @@ def test_memory_that_a_product_could_not_hold_is_shared_out_by_the_same_parts(te
 
 
 def test_amounts_stay_exact_however_large_they_are() -> None:
-    bench = Bench(agent("a1", f"mem={8192 * TIB}"))
-    bench.workspace.take(0, bench.shape("mem=1").both)
-    assert bench.idle("a1")["mem"] == 8192 * TIB - 1
+    engine = EngineParts(agent("a1", f"mem={8192 * TIB}"))
+    engine.workspace.take(0, engine.shape("mem=1").both)
+    assert engine.idle("a1")["mem"] == 8192 * TIB - 1
 
 
 def test_taking_lowers_both_idle_and_future_and_raises_occupancy() -> None:
-    bench = Bench(agent("a1", "cpu=8", used="cpu=2", leaving="cpu=2"))
-    bench.workspace.take(0, bench.shape("cpu=4").both)
-    assert bench.idle("a1") == {"cpu": 2000}
-    assert bench.future("a1") == {"cpu": 4000}
-    assert bench.workspace.occupancy.tolist() == [ONE * 6 // 8]
+    engine = EngineParts(agent("a1", "cpu=8", used="cpu=2", leaving="cpu=2"))
+    engine.workspace.take(0, engine.shape("cpu=4").both)
+    assert engine.idle("a1") == {"cpu": 2000}
+    assert engine.future("a1") == {"cpu": 4000}
+    assert engine.workspace.occupancy.tolist() == [ONE * 6 // 8]
 
 
 def test_holding_lowers_future_only_and_counts_the_promise() -> None:
-    bench = Bench(agent("a1", "cpu=8", used="cpu=8", leaving="cpu=8"))
-    before = bench.workspace.occupancy.copy()
-    bench.workspace.hold(0, bench.shape("cpu=3").later, 1)
-    assert bench.idle("a1") == {"cpu": 0}
-    assert bench.future("a1") == {"cpu": 5000}
-    assert bench.workspace.held == 1
-    assert (bench.workspace.occupancy == before).all()
-    bench.workspace.hold(0, -bench.shape("cpu=3").later, -1)
-    assert bench.future("a1") == {"cpu": 8000}
-    assert bench.workspace.held == 0
+    engine = EngineParts(agent("a1", "cpu=8", used="cpu=8", leaving="cpu=8"))
+    before = engine.workspace.occupancy.copy()
+    engine.workspace.hold(0, engine.shape("cpu=3").later, 1)
+    assert engine.idle("a1") == {"cpu": 0}
+    assert engine.future("a1") == {"cpu": 5000}
+    assert engine.workspace.held == 1
+    assert (engine.workspace.occupancy == before).all()
+    engine.workspace.hold(0, -engine.shape("cpu=3").later, -1)
+    assert engine.future("a1") == {"cpu": 8000}
+    assert engine.workspace.held == 0
 
 
 def test_what_a_kernel_will_leave_behind_counts_for_later_only() -> None:
-    bench = Bench(agent("a1", "cpu=8", used="cpu=8"))
-    bench.workspace.free_soon(0, bench.shape("cpu=3").later)
-    assert bench.idle("a1") == {"cpu": 0}
-    assert bench.future("a1") == {"cpu": 3000}
-    assert bench.workspace.releases
+    engine = EngineParts(agent("a1", "cpu=8", used="cpu=8"))
+    engine.workspace.free_soon(0, engine.shape("cpu=3").later)
+    assert engine.idle("a1") == {"cpu": 0}
+    assert engine.future("a1") == {"cpu": 3000}
+    assert engine.workspace.releases
 
 
 def test_every_change_is_in_the_log_in_the_order_in_which_it_was_made() -> None:
-    bench = Bench(agent("a1", "cpu=8"), agent("a2", "cpu=8"), agent("a3", "cpu=8"))
-    shape, space = bench.shape("cpu=1"), bench.workspace
+    engine = EngineParts(agent("a1", "cpu=8"), agent("a2", "cpu=8"), agent("a3", "cpu=8"))
+    shape, space = engine.shape("cpu=1"), engine.workspace
     space.take(2, shape.both)
     space.take_many(np.array([0, 1]), shape.both, np.array([1, 2]))
     space.hold(1, shape.later, 1)
@@ -159,7 +159,7 @@ def test_taking_from_many_agents_at_once_equals_taking_one_by_one(
     sizes: list[tuple[int, int]], amount: tuple[int, int], counts: st.DataObject
 ) -> None:
     infos = [agent(f"a{index}", f"cpu={cpu} mem={mem}") for index, (cpu, mem) in enumerate(sizes)]
-    at_once, one_by_one = Bench(*infos), Bench(*infos)
+    at_once, one_by_one = EngineParts(*infos), EngineParts(*infos)
     slots = f"cpu={amount[0]}m mem={amount[1]}"
     taken = counts.draw(st.lists(st.integers(0, 4), min_size=len(infos), max_size=len(infos)))
     at_once.workspace.take_many(np.arange(len(infos)), at_once.shape(slots).both, np.array(taken))

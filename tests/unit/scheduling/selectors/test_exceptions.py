@@ -50,8 +50,8 @@ def test_every_cause_is_an_agent_selection_error_with_a_code_and_a_hint(
 @pytest.mark.parametrize(
     ("requirements", "agents", "error", "said"),
     [
-        (ONE_CPU, [], NoAvailableAgentError, "none of 0 agents takes new work"),
-        (ONE_CPU, [DRAINING], NoAvailableAgentError, "none of 1 agents takes new work"),
+        (ONE_CPU, [], NoAvailableAgentError, "none of 0 agents accepts work"),
+        (ONE_CPU, [DRAINING], NoAvailableAgentError, "none of 1 agents accepts work"),
         (ONE_CPU, [ARM], ArchitectureIncompatibleError, "no agent has the architecture x86_64"),
         (NEEDS_SSD, [agent("a", labels={"disk": "hdd"})], NoCompatibleAgentError, "'disk': 'ssd'"),
         (ONE_CPU, [agent("a", used="cpu=3.5")], InsufficientResourcesError, "cpu=1000"),

@@ -18,7 +18,7 @@ from tests.unit.scheduling.little_cluster import (
     session,
     snapshot,
     started,
-    told,
+    verdict_of,
 )
 
 
@@ -47,10 +47,10 @@ def test_lanes_compete_by_a_standing_that_is_asked_again_after_every_placement()
     class FewestSessions(Alphabetical):
         name = "fewest"
 
-        def lane(self, session: SessionWorkload) -> str:
+        def fairness_key(self, session: SessionWorkload) -> str:
             return session.owner.group
 
-        def standing(self, session: SessionWorkload, context: SequencingContext) -> int:
+        def share(self, session: SessionWorkload, context: SequencingContext) -> int:
             return context.ledger.accounts(session.owner)[2].sessions
 
     red, blue = [[session(f"{g}{i}", owner=Owner(group=g)) for i in range(2)] for g in ("red", "blue")]
@@ -66,7 +66,7 @@ def test_a_sequencer_that_fails_is_named_and_sessions_go_by_age() -> None:
 
     plan = plan_by(Broken, session("z"), session("a"))
     assert started(plan) == ["z", "a"]
-    [note] = [check for check in told(plan, "a").checks if check.result == "no"]
+    [note] = [check for check in verdict_of(plan, "a").checks if check.result == "no"]
     assert note.detail == "sequencer broken failed: ZeroDivisionError: 2 over 0; sessions go by age"
 
 
@@ -80,7 +80,7 @@ def test_a_sequencer_that_loses_a_session_is_named_and_nobody_is_lost() -> None:
 
     plan = plan_by(Forgetful, session("z"), session("a"))
     assert started(plan) == ["z", "a"]
-    assert "sequencer forgetful lost or doubled sessions" in told(plan, "z").checks[-1].detail
+    assert "sequencer forgetful lost or duplicated sessions" in verdict_of(plan, "z").checks[-1].detail
 
 
 def test_a_sequencer_that_doubles_a_session_starts_nobody_twice() -> None:
@@ -93,20 +93,20 @@ def test_a_sequencer_that_doubles_a_session_starts_nobody_twice() -> None:
 
     plan = plan_by(Stammering, session("z"), session("a"))
     assert [placement.kernel_id for placement in plan.placements] == ["z.0", "a.0"]
-    assert "lost or doubled" in told(plan, "a").checks[-1].detail
+    assert "lost or duplicated" in verdict_of(plan, "a").checks[-1].detail
 
 
-@pytest.mark.parametrize("method", ["lane", "standing"])
+@pytest.mark.parametrize("method", ["fairness_key", "share"])
 def test_a_sequencer_whose_lanes_fail_is_named_and_nobody_is_lost(method: str) -> None:
     class Broken(Alphabetical):
         name = "broken"
 
-        def lane(self, session: SessionWorkload) -> str:
-            return self._broken("lane", session.owner.user)
+        def fairness_key(self, session: SessionWorkload) -> str:
+            return self._broken("fairness_key", session.owner.user)
 
-        def standing(self, session: SessionWorkload, context: SequencingContext) -> int:
+        def share(self, session: SessionWorkload, context: SequencingContext) -> int:
             del context
-            return len(self._broken("standing", session.owner.user))
+            return len(self._broken("share", session.owner.user))
 
         def _broken(self, where: str, answer: str) -> str:
             if where == method:
@@ -115,15 +115,17 @@ def test_a_sequencer_whose_lanes_fail_is_named_and_nobody_is_lost(method: str) -
 
     plan = plan_by(Broken, session("b", user="bob"), session("a", user="alice"))
     assert sorted(started(plan)) == ["a", "b"]
-    [note] = [check for check in told(plan, "a").checks if check.result == "no"]
+    [note] = [check for check in verdict_of(plan, "a").checks if check.result == "no"]
     assert note.detail == f"sequencer broken failed in {method}: ZeroDivisionError: out of cheese"
 
 
 def test_by_default_all_sessions_are_in_one_lane_that_stands_at_zero() -> None:
     seen = snapshot([])
     context = SequencingContext(seen, session("x", "cpu=1").kernels[0].slots, OwnerLedger(seen))
-    assert Alphabetical().lane(session("s", user="alice")) == Alphabetical().lane(session("t", user="bob"))
-    assert Alphabetical().standing(session("s"), context) == 0
+    assert Alphabetical().fairness_key(session("s", user="alice")) == Alphabetical().fairness_key(
+        session("t", user="bob")
+    )
+    assert Alphabetical().share(session("s"), context) == 0
 
 
 def test_age_is_the_time_of_submission_then_the_id() -> None:

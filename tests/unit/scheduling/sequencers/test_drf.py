@@ -11,11 +11,11 @@ from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from tests.unit.scheduling.little_cluster import agent, decide, session, snapshot, started
 
 
-def standing(used: str, capacity: str) -> int:
+def share(used: str, capacity: str) -> int:
     """Where a user stands who uses so much of a cluster of this size."""
     seen = snapshot([], usage={Scope.USER: {"alice": OwnerUsage(parse_slots(used))}})
     context = SequencingContext(seen, parse_slots(capacity), OwnerLedger(seen))
-    return DRFSequencer().standing(session("s", user="alice"), context)
+    return DRFSequencer().share(session("s", user="alice"), context)
 
 
 def of_two_users(*, count: int, ask: str = "cpu=1") -> list[SessionWorkload]:
@@ -60,14 +60,14 @@ def test_a_user_whose_session_does_not_fit_loses_nothing_but_that_turn() -> None
 
 
 def test_a_standing_is_the_largest_part_of_any_slot() -> None:
-    assert standing("", "cpu=4 mem=8Gi") == 0
-    assert standing("cpu=1 mem=4Gi", "cpu=4 mem=8Gi") == standing("cpu=2", "cpu=4 mem=8Gi")
-    assert standing("cpu=1", "cpu=4") < standing("cpu=1", "cpu=3")
+    assert share("", "cpu=4 mem=8Gi") == 0
+    assert share("cpu=1 mem=4Gi", "cpu=4 mem=8Gi") == share("cpu=2", "cpu=4 mem=8Gi")
+    assert share("cpu=1", "cpu=4") < share("cpu=1", "cpu=3")
 
 
 def test_a_slot_that_the_cluster_lacks_counts_as_fully_taken() -> None:
-    assert standing("cuda.device=1", "cpu=4") == standing("cpu=4", "cpu=4")
+    assert share("cuda.device=1", "cpu=4") == share("cpu=4", "cpu=4")
 
 
 def test_a_lane_is_a_user_whatever_the_keypair() -> None:
-    assert DRFSequencer().lane(session("s", user="alice")) == "alice"
+    assert DRFSequencer().fairness_key(session("s", user="alice")) == "alice"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.scheduling.sequencers.fair_share import decay, faded_usage
+from sokovan.scheduling.sequencers.fair_share import decay, decayed_usage
 from sokovan.scheduling.snapshot import FairSharePolicy, SystemSnapshot, UsageRecord
 from tests.unit.scheduling.little_cluster import agent, decide, session, snapshot, started
 
@@ -64,12 +64,12 @@ def test_priority_comes_above_fair_share() -> None:
 
 
 def test_a_record_of_the_future_counts_in_full() -> None:
-    assert faded_usage(after(used("alice", 7, hours_ago=-5))) == {"alice": 7 * ONE}
+    assert decayed_usage(after(used("alice", 7, hours_ago=-5))) == {"alice": 7 * ONE}
 
 
 def test_faded_usage_is_exact_after_whole_half_lives() -> None:
     seen = after(used("alice", 8, hours_ago=1), used("bob", 8, hours_ago=3), used("bob", 1), weights={"bob": 2})
-    assert faded_usage(seen) == {"alice": 4 * ONE, "bob": ONE}
+    assert decayed_usage(seen) == {"alice": 4 * ONE, "bob": ONE}
 
 
 @pytest.mark.parametrize("halvings", range(33))

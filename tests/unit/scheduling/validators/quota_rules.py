@@ -20,7 +20,7 @@ from tests.unit.scheduling.little_cluster import (
     session,
     snapshot,
     started,
-    told,
+    verdict_of,
 )
 
 _FIELDS = {Scope.KEYPAIR: "access_key", Scope.USER: "user", Scope.GROUP: "group", Scope.DOMAIN: "domain"}
@@ -59,15 +59,15 @@ class QuotaLaws:
     def a_request_beyond_the_limit_is_refused_with_the_numbers(self) -> None:
         """The verdict has the code of the scope, and says what was asked for, what is used and what is allowed."""
         plan = self.plan(self.of("s", "cpu=1.5"), used="cpu=1")
-        verdict = told(plan, "s")
+        verdict = verdict_of(plan, "s")
         assert started(plan) == []
         assert verdict.code is self.code
-        assert verdict.summary == f"{self.scope} limited asks for 1.5 cpu with 1 of 2 in use"
+        assert verdict.summary == f"{self.scope} limited requests 1.5 cpu with 1 of 2 in use"
         assert (self.validator, "no") in {check[:2] for check in verdict.checks}
 
     def every_slot_that_would_pass_its_limit_is_named(self) -> None:
         """All of them, not the first only."""
-        summary = told(self.plan(self.of("s", "cpu=3 mem=8Gi")), "s").summary
+        summary = verdict_of(self.plan(self.of("s", "cpu=3 mem=8Gi")), "s").summary
         assert "3 cpu with 0 of 2 in use" in summary
         assert "8Gi mem with 0 of 4Gi in use" in summary
 
@@ -75,13 +75,13 @@ class QuotaLaws:
         """Each would pass alone; what the first takes is seen when the second is asked about."""
         plan = self.plan(self.of("s", "cpu=2"), self.of("t", "cpu=1"))
         assert started(plan) == ["s"]
-        assert told(plan, "t").summary == f"{self.scope} limited asks for 1 cpu with 2 of 2 in use"
+        assert verdict_of(plan, "t").summary == f"{self.scope} limited requests 1 cpu with 2 of 2 in use"
 
     def a_gang_counts_as_a_whole(self) -> None:
         """Kernels that start together are asked about together."""
         plan = self.plan(self.of("gang", "cpu=1", "cpu=1", "cpu=1"), self.of("t", "cpu=2"))
         assert started(plan) == ["t"]
-        assert "3 cpu" in told(plan, "gang").summary
+        assert "3 cpu" in verdict_of(plan, "gang").summary
 
     def a_session_grows_only_up_to_the_limit(self) -> None:
         """Beyond its minimum a session is asked about again for every further kernel."""
@@ -99,7 +99,7 @@ class QuotaLaws:
         stranger = session("t", "cpu=1", owner=self.owner("limited", **others))
         plan = self.plan(self.of("s", "cpu=2"), stranger)
         assert started(plan) == ["s"]
-        assert told(plan, "t").code is self.code
+        assert verdict_of(plan, "t").code is self.code
 
     def a_limit_of_zero_is_a_limit_and_an_unnamed_slot_is_free(self) -> None:
         """Nothing of one slot, anything of the others."""

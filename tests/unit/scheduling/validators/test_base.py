@@ -10,7 +10,7 @@ from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.policy import Scope
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger, PendingLines
+from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklogs, OwnerLedger
 from sokovan.scheduling.registry import BUILT_IN
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from sokovan.scheduling.trace import Code
@@ -32,7 +32,7 @@ from tests.unit.scheduling.little_cluster import (
     session,
     snapshot,
     started,
-    told,
+    verdict_of,
 )
 
 
@@ -55,8 +55,8 @@ PLANETS = registry_with(validators={"planets": NamedAfterPlanets})
 def test_a_custom_validator_refuses_in_its_own_words_and_others_go_on() -> None:
     plan = decide(snapshot([agent("a")], [session("pluto"), session("mars")]), PLANETS, validators=("planets",))
     assert started(plan) == ["mars"]
-    assert told(plan, "pluto").code is Code.REFUSED_BY_PLUGIN
-    assert told(plan, "pluto").summary == "pluto is no planet, and it asks for 1000"
+    assert verdict_of(plan, "pluto").code is Code.REFUSED_BY_PLUGIN
+    assert verdict_of(plan, "pluto").summary == "pluto is no planet, and it asks for 1000"
 
 
 def test_a_custom_validator_sees_the_usage_as_it_grows_without_any_limit_being_set() -> None:
@@ -73,7 +73,7 @@ def test_a_custom_validator_sees_the_usage_as_it_grows_without_any_limit_being_s
         snapshot([agent("a")], sessions), registry_with(validators={"two": TwoCpusAtMost}), validators=("two",)
     )
     assert started(plan) == ["s", "t"]
-    assert told(plan, "u").summary == "2000 are in use"
+    assert verdict_of(plan, "u").summary == "2000 are in use"
 
 
 def test_a_validator_is_told_whether_the_session_would_begin_by_it() -> None:
@@ -96,7 +96,7 @@ def test_all_objections_are_reported_and_the_first_gives_the_code() -> None:
         **limits(Scope.DOMAIN, "default", "cpu=1"),
     }
     late = session("s", "cpu=2", user="alice", dependencies=(SessionId("p"),), starts_at_ms=9000)
-    verdict = told(decide(snapshot([agent("a")], [late], limits=bounds)), "s")
+    verdict = verdict_of(decide(snapshot([agent("a")], [late], limits=bounds)), "s")
     refused = [check.name for check in verdict.checks if check.result == "no"]
     assert refused == [
         "keypair-resource-limit", "domain-resource-limit", "concurrency", "dependencies", "reserved-batch-session",
@@ -106,7 +106,7 @@ def test_all_objections_are_reported_and_the_first_gives_the_code() -> None:
 
 
 def test_rules_that_do_not_object_are_listed_as_passed() -> None:
-    verdict = told(decide(snapshot([agent("a")], [session("s", starts_at_ms=9000)])), "s")
+    verdict = verdict_of(decide(snapshot([agent("a")], [session("s", starts_at_ms=9000)])), "s")
     passed = {check.name for check in verdict.checks if check.result == "ok"}
     assert passed == set(BUILT_IN.validators) - {"reserved-batch-session"}
 
@@ -114,7 +114,7 @@ def test_rules_that_do_not_object_are_listed_as_passed() -> None:
 def test_the_context_opens_the_account_of_a_sessions_keypair() -> None:
     usage = {Scope.KEYPAIR: {"alice": OwnerUsage(parse_slots("cpu=1"), sessions=2)}}
     seen = snapshot([agent("a")], usage=usage)
-    account = ValidationContext(seen, OwnerLedger(seen), PendingLines(seen)).keypair(session("s", user="alice"))
+    account = ValidationContext(seen, OwnerLedger(seen), KeypairBacklogs(seen)).keypair(session("s", user="alice"))
     assert (account.scope, account.name, account.used, account.sessions) == (
         Scope.KEYPAIR, "alice", {"cpu": 1000}, 2,
     )  # fmt: skip
@@ -144,4 +144,4 @@ def test_every_objection_is_a_validation_error_with_a_code_of_its_own(
 def test_a_passed_resource_limit_has_the_code_of_its_scope_and_readable_amounts(scope: Scope) -> None:
     raised = ResourceLimitExceeded(scope=scope, owner="x", excess=[("cpu", 1500, 500, 1000), ("mem", 2**30, 0, 512)])
     assert raised.verdict_code is Code[f"QUOTA_{scope.name}"]
-    assert raised.message == f"{scope} x asks for 1.5 cpu with 0.5 of 1 in use, 1Gi mem with 0 of 512 in use"
+    assert raised.message == f"{scope} x requests 1.5 cpu with 0.5 of 1 in use, 1Gi mem with 0 of 512 in use"

@@ -8,7 +8,7 @@ from sokovan.domain.policy import Scope
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from sokovan.scheduling.trace import Code
-from tests.unit.scheduling.little_cluster import agent, decide, kernel, limits, session, snapshot, started, told
+from tests.unit.scheduling.little_cluster import agent, decide, kernel, limits, session, snapshot, started, verdict_of
 
 
 def plan_for(*sessions: SessionWorkload, most: int | None, running: int = 0, **more: Any) -> SchedulingPlan:
@@ -22,8 +22,8 @@ def plan_for(*sessions: SessionWorkload, most: int | None, running: int = 0, **m
 def test_sessions_start_up_to_the_limit_and_the_next_is_told_the_numbers() -> None:
     plan = plan_for(session("s", user="alice"), session("t", user="alice"), session("u", user="alice"), most=2)
     assert started(plan) == ["s", "t"]
-    assert told(plan, "u").code is Code.CONCURRENCY_LIMIT
-    assert told(plan, "u").summary == "keypair alice runs 2 of 2 sessions"
+    assert verdict_of(plan, "u").code is Code.CONCURRENCY_LIMIT
+    assert verdict_of(plan, "u").summary == "keypair alice runs 2 of 2 sessions"
 
 
 def test_sessions_that_run_already_count() -> None:

@@ -7,7 +7,7 @@ import pytest
 from sokovan.domain.ids import SessionId
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.trace import Code
-from tests.unit.scheduling.little_cluster import agent, decide, session, snapshot, started, told
+from tests.unit.scheduling.little_cluster import agent, decide, session, snapshot, started, verdict_of
 
 
 def plan_after(*needs: str, **outcomes: bool) -> SchedulingPlan:
@@ -28,15 +28,15 @@ def test_a_session_starts_once_everything_it_needs_has_ended_well() -> None:
 def test_a_session_waits_for_what_has_not_ended_and_says_how_many_it_waits_for() -> None:
     plan = plan_after("p", "q", "r", q=True)
     assert started(plan) == []
-    assert told(plan, "s").code is Code.DEPENDENCY
-    assert told(plan, "s").summary == "p, r must end first (2 of 3 dependencies)"
+    assert verdict_of(plan, "s").code is Code.DEPENDENCY
+    assert verdict_of(plan, "s").summary == "p, r must end first (2 of 3 dependencies)"
 
 
 @pytest.mark.parametrize("others", [{}, {"q": True}], ids=["the other still runs", "the other ended well"])
 def test_a_session_does_not_start_after_a_failure_and_names_what_failed(others: dict[str, bool]) -> None:
     plan = plan_after("p", "q", p=False, **others)
     assert started(plan) == []
-    assert told(plan, "s").summary == "p failed, so this session will not start"
+    assert verdict_of(plan, "s").summary == "p failed, so this session will not start"
 
 
 def test_what_others_wait_for_does_not_hold_up_a_session() -> None:

@@ -6,7 +6,7 @@ from sokovan.domain.policy import Scope
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from sokovan.scheduling.trace import Code
-from tests.unit.scheduling.little_cluster import agent, decide, kernel, limits, session, snapshot, started, told
+from tests.unit.scheduling.little_cluster import agent, decide, kernel, limits, session, snapshot, started, verdict_of
 
 
 def plan_for(*sessions: SessionWorkload, most: int | None, elsewhere: int = 0) -> SchedulingPlan:
@@ -24,8 +24,8 @@ def test_a_session_behind_as_many_waiting_ones_as_may_wait_is_not_considered() -
     huge = session("huge", "cpu=99", user="alice")
     plan = plan_for(huge, session("small", user="alice"), most=1)
     assert started(plan) == []
-    assert told(plan, "small").code is Code.PENDING_LIMIT
-    assert told(plan, "small").summary == "1 earlier sessions of keypair alice wait, 1 may wait at a time"
+    assert verdict_of(plan, "small").code is Code.PENDING_LIMIT
+    assert verdict_of(plan, "small").summary == "1 earlier sessions of keypair alice wait, 1 may wait at a time"
 
 
 def test_with_room_in_the_line_a_small_session_passes_a_huge_one() -> None:
@@ -42,7 +42,7 @@ def test_a_session_that_starts_leaves_the_line_at_once() -> None:
 def test_sessions_that_wait_in_other_scaling_groups_count() -> None:
     plan = plan_for(session("s", user="alice"), most=2, elsewhere=2)
     assert started(plan) == []
-    assert told(plan, "s").summary == "2 earlier sessions of keypair alice wait, 2 may wait at a time"
+    assert verdict_of(plan, "s").summary == "2 earlier sessions of keypair alice wait, 2 may wait at a time"
 
 
 def test_the_line_is_by_age_whatever_the_priority() -> None:

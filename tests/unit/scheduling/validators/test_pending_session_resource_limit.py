@@ -16,7 +16,7 @@ from tests.unit.scheduling.little_cluster import (
     slot_limits,
     snapshot,
     started,
-    told,
+    verdict_of,
 )
 
 
@@ -38,15 +38,15 @@ def test_a_session_is_considered_up_to_the_limit() -> None:
 def test_a_session_beyond_the_limit_is_told_by_how_much() -> None:
     plan = plan_for(session("s", "cpu=5.5", user="alice"))
     assert started(plan) == []
-    assert told(plan, "s").code is Code.PENDING_LIMIT
-    assert told(plan, "s").summary == "waiting sessions of keypair alice would pass their limit by cpu=1.5"
+    assert verdict_of(plan, "s").code is Code.PENDING_LIMIT
+    assert verdict_of(plan, "s").summary == "waiting sessions of keypair alice would exceed their limit by cpu=1.5"
 
 
 def test_what_older_sessions_wait_for_counts_too() -> None:
     never_fits = session("huge", "mem=99Gi cpu=3", user="alice")
     plan = plan_for(never_fits, session("s", "cpu=2", user="alice"))
     assert started(plan) == []
-    assert "by cpu=1" in told(plan, "s").summary
+    assert "by cpu=1" in verdict_of(plan, "s").summary
 
 
 def test_what_starts_no_longer_counts() -> None:
@@ -55,7 +55,7 @@ def test_what_starts_no_longer_counts() -> None:
 
 def test_what_waits_in_other_scaling_groups_counts() -> None:
     plan = plan_for(session("s", "cpu=2", user="alice"), elsewhere="cpu=3")
-    assert "by cpu=1" in told(plan, "s").summary
+    assert "by cpu=1" in verdict_of(plan, "s").summary
 
 
 def test_a_session_that_grows_does_not_wait() -> None:

@@ -123,7 +123,7 @@ class DryRuns:
 
     async def _outcome(self, snapshot: SystemSnapshot, session: SessionWorkload) -> DryRunOutcome:
         plan = await self._plan(snapshot, profile_of(snapshot.scaling_group))
-        verdict = plan.by_session[session.session_id]
+        verdict = plan.trace[session.session_id]
         index = {kernel.kernel_id: number for number, kernel in enumerate(session.kernels)}
         agents = [(index[one.kernel_id], one.agent_id) for one in plan.placements if one.kernel_id in index]
         return DryRunOutcome(verdict, when_of(verdict, snapshot, session), tuple(sorted(agents)))

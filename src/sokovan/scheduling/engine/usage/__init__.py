@@ -1,1 +1,1 @@
-"""What is used in a scheduling cycle: by queues, by owners, by the whole cluster."""
+"""Resource usage during a cycle: by queue, by owner, by the whole cluster."""

@@ -1,4 +1,8 @@
-"""What all agents have together, for the words of verdicts."""
+"""ClusterTotals: sums over all agents, for the text of verdicts.
+
+Takes the workspace at the end of a cycle. Gives sentences about used and free slots
+and about agents that accept no work.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from sokovan.domain.slot_notation import format_amount
 from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal
 from sokovan.scheduling.engine.workspace import Workspace
 
-_WORDS = {
+_STATUS_TEXT = {
     AgentStatus.SUSPECT: "not reachable",
     AgentStatus.LOST: "not reachable",
     AgentStatus.DRAINING: "being drained",
@@ -19,21 +23,20 @@ _WORDS = {
 
 
 class ClusterTotals:
-    """Figures of the whole, as they are at the end of a cycle."""
+    """Totals of the cluster at the end of a cycle."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
-    def is_all_of_it(self, refusal: QueueRefusal) -> bool:
-        """Whether a queue may have everything there is of the slot it was refused."""
+    def limit_is_total(self, refusal: QueueRefusal) -> bool:
+        """Whether the limit that refused a session is all that the cluster has."""
         return refusal.limit >= self._total[self._workspace.column[refusal.slot]]
 
     def shortage(self, refusal: QueueRefusal) -> str:
-        """How much is in use, where a queue is refused only because there is no more."""
+        """The usage of a slot whose limit is the whole cluster."""
         free, total = self._free_and_total(refusal.slot)
-        used, most, asked = (format_amount(refusal.slot, n) for n in (total - free, total, refusal.wanted))
-        what = "too much of what the machines have is in use" if free else "all that the machines have is in use"
-        return f"{what}: {used} of {most} {refusal.slot}; it asks for {asked}"
+        used, most, request = (format_amount(refusal.slot, n) for n in (total - free, total, refusal.request))
+        return f"insufficient resources: {used} of {most} {refusal.slot} are in use; the session requests {request}"
 
     def free(self, slot: str) -> str:
         """How much of a slot is free now, of how much."""
@@ -41,17 +44,17 @@ class ClusterTotals:
         return f"free now: {free} of {total} {slot}"
 
     @cached_property
-    def away(self) -> str:
-        """How many agents take no work, and why; empty if all do."""
+    def unavailable(self) -> str:
+        """How many agents accept no work, and why; empty if all do."""
         agents = self._workspace.agents
-        counts = Counter(_WORDS[agent.status] for agent in agents if not agent.schedulable)
-        told = [f"{count} of {len(agents)} agents are {word}" for word, count in sorted(counts.items(), reverse=True)]
-        return ", ".join(told)
+        counts = Counter(_STATUS_TEXT[agent.status] for agent in agents if not agent.schedulable)
+        parts = [f"{count} of {len(agents)} agents are {text}" for text, count in sorted(counts.items(), reverse=True)]
+        return ", ".join(parts)
 
     @cached_property
-    def answers(self) -> bool:
-        """Whether every agent can be reached, and those that take no work were told so."""
-        return "reachable" not in self.away
+    def all_reachable(self) -> bool:
+        """Whether every agent is reachable, or was drained or removed on purpose."""
+        return "reachable" not in self.unavailable
 
     @cached_property
     def _total(self) -> list[int]:

@@ -8,7 +8,7 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
 from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal
 from sokovan.scheduling.trace import Code
-from tests.unit.scheduling.engine.builders import Bench, agent, agents
+from tests.unit.scheduling.engine.builders import EngineParts, agent, agents
 
 
 def refused(asked: int, limit: int, held: int = 0) -> QueueRefusal:
@@ -16,23 +16,23 @@ def refused(asked: int, limit: int, held: int = 0) -> QueueRefusal:
 
 
 def test_a_queue_may_have_all_of_a_slot_or_a_part() -> None:
-    stock = ClusterTotals(Bench(*agents(2, "cpu=4")).workspace)
-    assert stock.is_all_of_it(refused(1000, 8000))
-    assert not stock.is_all_of_it(refused(1000, 7999))
+    stock = ClusterTotals(EngineParts(*agents(2, "cpu=4")).workspace)
+    assert stock.limit_is_total(refused(1000, 8000))
+    assert not stock.limit_is_total(refused(1000, 7999))
 
 
 def test_what_is_in_use_is_told_of_what_there_is() -> None:
-    full = ClusterTotals(Bench(agent("a", "cpu=2", used="cpu=2")).workspace)
-    assert full.shortage(refused(1000, 2000)) == "all that the machines have is in use: 2 of 2 cpu; it asks for 1"
+    full = ClusterTotals(EngineParts(agent("a", "cpu=2", used="cpu=2")).workspace)
+    assert full.shortage(refused(1000, 2000)) == "insufficient resources: 2 of 2 cpu are in use; the session requests 1"
     assert full.free("cpu") == "free now: 0 of 2 cpu"
-    half = ClusterTotals(Bench(agent("a", "cpu=8", used="cpu=2")).workspace)
-    text = "too much of what the machines have is in use: 2 of 8 cpu; it asks for 8"
+    half = ClusterTotals(EngineParts(agent("a", "cpu=8", used="cpu=2")).workspace)
+    text = "insufficient resources: 2 of 8 cpu are in use; the session requests 8"
     assert half.shortage(refused(7000, 8000, held=1000)) == text
 
 
 def test_agents_that_take_no_work_offer_nothing() -> None:
     machines = [agent("a", "cpu=4", used="cpu=4"), agent("b", "cpu=4", used="cpu=1", status=AgentStatus.DRAINING)]
-    assert ClusterTotals(Bench(*machines).workspace).free("cpu") == "free now: 0 of 5 cpu"
+    assert ClusterTotals(EngineParts(*machines).workspace).free("cpu") == "free now: 0 of 5 cpu"
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,5 @@ def test_agents_that_take_no_work_offer_nothing() -> None:
 )
 def test_who_is_away_is_told_by_the_reason(states: list[AgentStatus], away: str, *, answers: bool) -> None:
     machines = [agent(f"b{index}", "cpu=1", status=status) for index, status in enumerate(states)]
-    stock = ClusterTotals(Bench(agent("a", "cpu=1"), *machines).workspace)
-    assert (stock.away, stock.answers) == (away, answers)
+    stock = ClusterTotals(EngineParts(agent("a", "cpu=1"), *machines).workspace)
+    assert (stock.unavailable, stock.all_reachable) == (away, answers)

@@ -9,7 +9,7 @@ from sokovan.domain.policy import Scope
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.domain.tenancy import Owner
-from sokovan.scheduling.engine.usage.owner_ledger import OwnerLedger, PendingLine, PendingLines
+from sokovan.scheduling.engine.usage.owner_ledger import KeypairBacklog, KeypairBacklogs, OwnerLedger
 from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload
 from tests.unit.scheduling.engine.builders import gang, kernel, limited, owner, session, snapshot, using
 
@@ -18,7 +18,7 @@ ALICE_TOO = Owner(user="alice", group="other", domain="faculty", access_key=Acce
 CPU = parse_slots("cpu=2")
 
 
-def ahead(line: PendingLine, session: SessionWorkload) -> tuple[int, ResourceSlot]:
+def ahead(line: KeypairBacklog, session: SessionWorkload) -> tuple[int, ResourceSlot]:
     return line.count_ahead(session), line.slots_ahead(session)
 
 
@@ -106,7 +106,7 @@ def test_a_line_counts_the_older_sessions_of_the_keypair_and_what_they_ask_for()
         gang("second", 1, "cpu=3", owner=owner("alice")),
         gang("third", 1, "cpu=5", owner=owner("alice")),
     )
-    line = PendingLines(given).of("alice")
+    line = KeypairBacklogs(given).of("alice")
     first, _, second, third = given.sessions
     assert ahead(line, first) == (0, NO_SLOTS)
     assert ahead(line, second) == (1, parse_slots("cpu=2"))
@@ -119,7 +119,7 @@ def test_a_session_that_runs_in_part_does_not_wait_in_line() -> None:
         session("grows", kernel("g0", "cpu=1", at="a"), kernel("g1", "cpu=1"), owner=owner("alice")),
         gang("waits", 1, "cpu=3", owner=owner("alice")),
     )
-    assert ahead(PendingLines(given).of("alice"), given.sessions[1]) == (0, NO_SLOTS)
+    assert ahead(KeypairBacklogs(given).of("alice"), given.sessions[1]) == (0, NO_SLOTS)
 
 
 def test_what_waits_in_other_scaling_groups_stands_ahead_as_well() -> None:
@@ -128,31 +128,31 @@ def test_what_waits_in_other_scaling_groups_stands_ahead_as_well() -> None:
         gang("s", 1, "cpu=3", owner=owner("alice")),
         pending_elsewhere={"alice": OwnerUsage(parse_slots("cpu=7"), 2)},
     )
-    assert ahead(PendingLines(given).of("alice"), given.sessions[0]) == (2, parse_slots("cpu=7"))
+    assert ahead(KeypairBacklogs(given).of("alice"), given.sessions[0]) == (2, parse_slots("cpu=7"))
 
 
 def test_a_session_that_leaves_lets_those_behind_it_move_up_and_leaves_only_once() -> None:
     given = snapshot([], *(gang(f"s{index}", 1, f"cpu={index + 1}", owner=owner("alice")) for index in range(3)))
-    lines, (first, second, third) = PendingLines(given), given.sessions
+    lines, (first, second, third) = KeypairBacklogs(given), given.sessions
     line = lines.of("alice")
-    lines.leave(second)
-    lines.leave(second)
+    lines.remove(second)
+    lines.remove(second)
     assert ahead(line, third) == (1, parse_slots("cpu=1"))
     assert ahead(line, first) == (0, NO_SLOTS)
-    lines.leave(first)
+    lines.remove(first)
     assert ahead(line, third) == (0, NO_SLOTS)
 
 
 def test_nobody_is_missed_in_a_line_that_does_not_have_them() -> None:
     given = snapshot([], gang("s", 1, "cpu=1", owner=owner("alice")))
-    lines = PendingLines(given)
+    lines = KeypairBacklogs(given)
     lines.of("bob")
-    lines.leave(gang("stranger", 1, "cpu=1", owner=owner("bob")))
+    lines.remove(gang("stranger", 1, "cpu=1", owner=owner("bob")))
     assert ahead(lines.of("alice"), given.sessions[0]) == (0, NO_SLOTS)
 
 
 def test_a_session_that_left_before_anybody_looked_is_not_in_the_line() -> None:
     given = snapshot([], *(gang(f"s{index}", 1, "cpu=1", owner=owner("alice")) for index in range(2)))
-    lines = PendingLines(given)
-    lines.leave(given.sessions[0])
+    lines = KeypairBacklogs(given)
+    lines.remove(given.sessions[0])
     assert ahead(lines.of("alice"), given.sessions[1]) == (0, NO_SLOTS)

@@ -1,11 +1,11 @@
-"""Water-filling: a total is divided by weight, and nobody gets more than it wants or may have."""
+"""Water-filling: a total is divide by weight, and nobody gets more than it wants or may have."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.scheduling.engine.usage.queue_shares import ShareClaim, divided
+from sokovan.scheduling.engine.usage.queue_shares import ShareClaim, divide
 
 
 def claim(request: int, *, weight: int = 1, limit: int = 1000, guarantee: int = 0) -> ShareClaim:
@@ -13,7 +13,7 @@ def claim(request: int, *, weight: int = 1, limit: int = 1000, guarantee: int = 
 
 
 def parts(total: int, *claims: ShareClaim) -> list[int]:
-    return [row[0] for row in divided([total], list(claims))]
+    return [row[0] for row in divide([total], list(claims))]
 
 
 def test_a_total_is_divided_by_weight() -> None:
@@ -48,11 +48,11 @@ def test_where_all_are_satisfied_the_rest_stays_with_nobody() -> None:
 
 def test_every_slot_is_divided_on_its_own() -> None:
     small, large = ShareClaim(1, [100, 100], [2, 100], [0, 0]), ShareClaim(1, [100, 100], [6, 100], [0, 0])
-    assert divided([8, 20], [small, large]) == [[2, 10], [6, 10]]
+    assert divide([8, 20], [small, large]) == [[2, 10], [6, 10]]
 
 
 def test_nothing_is_divided_among_nobody_and_nothing_of_nothing() -> None:
-    assert divided([12], []) == []
+    assert divide([12], []) == []
     assert parts(0, claim(5), claim(5)) == [0, 0]
 
 
@@ -74,13 +74,13 @@ def test_one_that_wants_nothing_takes_nothing_from_the_exact_parts_of_the_others
 
 def test_two_that_want_different_slots_do_not_stand_in_each_others_way() -> None:
     by_cpu, by_memory = ShareClaim(1, [16, 16], [16, 0], [0, 0]), ShareClaim(1, [16, 16], [0, 16], [0, 0])
-    assert divided([16, 16], [by_cpu, by_memory]) == [[16, 0], [0, 16]]
+    assert divide([16, 16], [by_cpu, by_memory]) == [[16, 0], [0, 16]]
 
 
 def test_one_that_is_satisfied_in_a_slot_leaves_the_rest_of_that_slot_to_the_others() -> None:
     by_cpu = ShareClaim(1, [100, 100], [100, 0], [0, 0])
     by_memory = ShareClaim(1, [100, 100], [2, 100], [0, 0])
-    assert divided([10, 10], [by_cpu, by_memory]) == [[8, 0], [2, 10]]
+    assert divide([10, 10], [by_cpu, by_memory]) == [[8, 0], [2, 10]]
 
 
 amounts = st.integers(0, 50)
@@ -104,7 +104,7 @@ claims = st.lists(
 def test_parts_never_exceed_the_whole_nor_what_each_may_and_wants_to_have(
     total: list[int], claims: list[ShareClaim]
 ) -> None:
-    deserved = divided(total, claims)
+    deserved = divide(total, claims)
     for column, amount in enumerate(total):
         assert sum(row[column] for row in deserved) <= amount
         for one, row in zip(claims, deserved, strict=True):
@@ -135,5 +135,5 @@ def test_what_cannot_be_divided_goes_to_the_heavier_first() -> None:
 
 def test_the_argument_is_not_changed() -> None:
     total, one = [12], claim(5, guarantee=2)
-    divided(total, [one])
+    divide(total, [one])
     assert (total, one) == ([12], claim(5, guarantee=2))
