@@ -3,9 +3,9 @@ from typing import Unpack
 
 from sokovan.sdk.aio.client import AsyncClient as AsyncClient
 from sokovan.sdk.errors import ClientProblem as ClientProblem
-from sokovan.sdk.session_request import RunOptions
 from sokovan.sdk.sync.client import Client as Client
 from sokovan.sdk.sync.handle import SessionHandle as SessionHandle
+from sokovan.wire.api.sessions import RunOptions
 
 __version__: str
 

@@ -1,10 +1,10 @@
-"""What can go wrong with a command line itself."""
+"""Errors of the command line itself."""
 
 from __future__ import annotations
 
 
 class CommandError(Exception):
-    """A problem of the command itself, told like every other error."""
+    """An error in the command line, with a code and a hint like every other error."""
 
     def __init__(self, message: str, *, code: str, hint: str) -> None:
         super().__init__(message)
@@ -12,12 +12,12 @@ class CommandError(Exception):
 
 
 def usage_error(message: str, *, hint: str) -> CommandError:
-    """The problem of a command line that cannot be taken as it is."""
+    """The error for a command line that is not valid."""
     return CommandError(message, code="usage", hint=hint)
 
 
 class ClientFailure(Exception):
-    """A failure of ours, where every other status is the user's command's."""
+    """A failure of sokovan itself in a command whose exit code is the user program's."""
 
     def __init__(self, problem: Exception) -> None:
         super().__init__(str(problem))

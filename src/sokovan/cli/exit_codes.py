@@ -1,4 +1,4 @@
-"""With which status a command ends."""
+"""Exit codes of the command line, and the errors that lead to them."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ NO_PROGRAM = 127
 INTERRUPTED = 130
 
 MEANINGS = {
-    OK: "all went well",
-    FAILED: "it failed",
-    USAGE: "the command line, a file or a value cannot be taken as it is; nothing was done",
-    NOT_FOUND: "there is no such object, or not for you",
-    LOGIN: "the server does not know you: no key, or a wrong one",
-    REFUSED: "a permission, a quota, a name that is taken or the state of an object is in the way",
-    WAITING: "it cannot be placed, still waits at --timeout, or waited for longer than its pool allows",
-    UNREACHABLE: "the server cannot be reached",
-    CLIENT_FAILURE: "run, exec and shell: sokovan itself failed; every other code is the command's own",
-    NO_PROGRAM: "run, exec and shell: there is no such program where the command would run",
-    INTERRUPTED: "Ctrl-C",
+    OK: "success",
+    FAILED: "failure",
+    USAGE: "usage error: invalid command line, file or value; nothing was done",
+    NOT_FOUND: "the object does not exist, or you may not see it",
+    LOGIN: "authentication failed: no API key, or an invalid one",
+    REFUSED: "refused: missing permission, quota exceeded, name taken, or conflicting state",
+    WAITING: "unschedulable, still pending at --timeout, or pending longer than its scaling group allows",
+    UNREACHABLE: "the server is unreachable",
+    CLIENT_FAILURE: "run, exec, shell: sokovan itself failed; any other code is that of your command",
+    NO_PROGRAM: "run, exec, shell: program not found",
+    INTERRUPTED: "interrupted (Ctrl-C)",
 }
 
-# How an agent says so, at the end of its own words.
+# Agents append this mark to the message of a failed start.
 PROGRAM_NOT_FOUND = "program-not-found"
 NOT_FOUND_MARK = f"[{PROGRAM_NOT_FOUND}]"
 
-# By the code of an error, where that says more than the status it came with.
+# Error codes that are more specific than the HTTP status of the response.
 _BY_CODE = {
     "server-unreachable": UNREACHABLE,
     "not-logged-in": LOGIN,
@@ -65,7 +65,7 @@ _BY_HTTP_STATUS = {
 
 
 def exit_code_of(error: object) -> int:
-    """The status for an error, by its code, or by the HTTP status that it came with."""
+    """The exit code for an error, by its code, or else by its HTTP status."""
     if isinstance(error, ClientFailure):
         return NO_PROGRAM if error.code == PROGRAM_NOT_FOUND or NOT_FOUND_MARK in error.message else CLIENT_FAILURE
     code, status = getattr(error, "code", ""), getattr(error, "status", None)

@@ -1,4 +1,4 @@
-"""Values as they stand in a cell of a table."""
+"""Formats values for the cells of a table."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ GPU_SLOTS = ("cuda.device", "cuda.shares", "rocm.device", "tpu.device")
 
 
 def or_none(value: object) -> str:
-    """A value as it is, where nothing may be set."""
+    """A value as text; None as a dash."""
     return NONE if value is None else str(value)
 
 
 def age(then: str | None, *, now_s: float, utc: bool = False) -> str:
-    """How long ago a time was, in one or two units; with `utc` the time itself."""
+    """The age of a timestamp in one or two units; with `utc` the timestamp itself."""
     if then is None:
         return NONE
     if utc:
         return then
-    moment = _moment(then)
-    return NONE if moment is None else duration(max(0.0, now_s - moment))
+    then_s = _timestamp(then)
+    return NONE if then_s is None else duration(max(0.0, now_s - then_s))
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them.
+    """Seconds in their two largest units.
 
     >>> duration(0.4), duration(75), duration(3600 * 30)
     ('0s', '1m 15s', '1d 6h')
@@ -44,7 +44,7 @@ def duration(seconds: float) -> str:
 
 
 def amount(slot: str, value: int) -> str:
-    """An amount of a slot in a unit that people read.
+    """An amount of a slot in a readable unit.
 
     >>> amount("cpu", 1500), amount("mem", 64 << 30), amount("cuda.device", 8)
     ('1.5', '64GiB', '8')
@@ -57,25 +57,25 @@ def amount(slot: str, value: int) -> str:
 
 
 def amounts(slots: Mapping[str, int]) -> str:
-    """Several amounts: cpu 2, mem 4GiB."""
+    """Amounts by slot, as in: cpu 2, mem 4GiB."""
     return ", ".join(f"{slot} {amount(slot, value)}" for slot, value in slots.items() if value) or NONE
 
 
 def share(slot: str, used: Mapping[str, int], total: Mapping[str, int]) -> str:
-    """How much of a slot is used: 3/8."""
+    """Used and total amount of a slot, as in 3/8."""
     if not total.get(slot):
         return NONE
     return f"{amount(slot, used.get(slot, 0))}/{amount(slot, total[slot])}"
 
 
 def gpus(slots: Mapping[str, int]) -> str:
-    """How many accelerators, of whichever kind."""
+    """The number of accelerators of each kind."""
     found = [amount(slot, slots[slot]) for slot in GPU_SLOTS if slots.get(slot)]
     return " + ".join(found) or NONE
 
 
 def gpu_slot(slots: Mapping[str, int]) -> str:
-    """The slot under which accelerators are counted here."""
+    """The accelerator slot of these slots."""
     return next((slot for slot in GPU_SLOTS if slots.get(slot)), GPU_SLOTS[0])
 
 
@@ -86,7 +86,7 @@ def _bytes(value: int) -> str:
     return f"{scaled:.3g}{_UNITS[unit]}" if scaled < 1000 else f"{scaled:.0f}{_UNITS[unit]}"
 
 
-def _moment(text: str) -> float | None:
+def _timestamp(text: str) -> float | None:
     try:
         return datetime.fromisoformat(text).astimezone(UTC).timestamp()
     except ValueError:
@@ -94,8 +94,8 @@ def _moment(text: str) -> float | None:
 
 
 def between(then: str | None, later: str | None) -> str:
-    """How long something took, as the end of a sentence; nothing if that is not known."""
-    begin, end = _moment(then or ""), _moment(later or "")
+    """Elapsed time as the end of a sentence; empty if unknown."""
+    begin, end = _timestamp(then or ""), _timestamp(later or "")
     if begin is None or end is None or end < begin:
         return ""
     return f", {end - begin:.1f} s" if end - begin < 60 else f", {duration(end - begin)}"

@@ -1,4 +1,4 @@
-"""The `sokovan` command: asking what it can do costs no more than saying it."""
+"""Entry point of the `sokovan` command; help screens load no parser."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def main() -> None:
         status = run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has enough of it; what is still buffered goes nowhere.
-        _silence()
+        # The reader closed the pipe: discard the rest, so that flushing at exit does not fail again.
+        _discard_output()
         status = FAILED
     except OSError as error:
         problem = CommandError(
-            f"cannot write the output: {error.strerror or error}",
+            f"cannot write to standard output: {error.strerror or error}",
             code="unwritable-output",
-            hint="see whether the disk is full or the other side has closed",
+            hint="check whether the disk is full",
         )
-        print_error(problem, json_too=False)
-        _silence()
+        print_error(problem, as_object=False)
+        _discard_output()
         status = FAILED
     if status:
         sys.exit(status)
 
 
 def run(words: list[str]) -> int:
-    """Run a command line; the status with which it ends."""
+    """Run a command line and return its exit code."""
     if words in ([], ["-h"], ["--help"]):
         print_data(overview())
         return OK
@@ -46,66 +46,66 @@ def run(words: list[str]) -> int:
     if words == ["--version"]:
         print_data(__version__)
         return OK
-    if words[0] == "__complete":  # a shell asks, at every Tab; no help tells of it
-        from sokovan.cli.completion.candidates import complete  # noqa: PLC0415  # nobody else needs it
+    if words[0] == "__complete":  # called by the shell's completion script at every Tab; not in the help
+        from sokovan.cli.completion.candidates import complete  # noqa: PLC0415  # loads only here
 
         return complete(words[1:])
     if words[0] not in first_words() and not words[0].startswith("-"):
-        print_error(_unknown(words[0]), json_too=wants_json(words))
+        print_error(_unknown_command(words[0]), as_object=wants_json(words))
         return USAGE
-    from sokovan.cli.app import run_command  # noqa: PLC0415  # the parser takes longer to load than all of this
+    from sokovan.cli.app import run_command  # noqa: PLC0415  # the parser is slow to load
 
     try:
         return run_command(_with_standard_input(words))
     except KeyboardInterrupt:
         print_status("interrupted")
         return INTERRUPTED
-    except OSError:  # commands tell of the files they read; what is left is our own output
+    except OSError:  # commands report errors of files they read; this one is about standard output
         raise
-    except Exception as error:  # noqa: BLE001  # whatever it is, it becomes a message and a status
-        return _report(error, json_too=wants_json(words))
+    except Exception as error:  # noqa: BLE001  # every error becomes a message and an exit code
+        return _report(error, as_object=wants_json(words))
 
 
 def wants_json(words: list[str]) -> bool:
-    """Whether errors are for programs; it may be the parser that complains."""
-    ours = words[: words.index("--")] if "--" in words else words
-    if "--json" in ours or any(word in {"-ojson", "--output=json", "-o=json"} for word in ours):
+    """Whether errors are printed as JSON; decided without the parser, which may fail."""
+    own = words[: words.index("--")] if "--" in words else words
+    if "--json" in own or any(word in {"-ojson", "--output=json", "-o=json"} for word in own):
         return True
-    chosen = [value for option, value in pairwise(ours) if option in {"-o", "--output"}]
-    return (chosen[-1] if chosen else os.environ.get("SOKOVAN_OUTPUT", "")) in {"json", "jsonl"}
+    given = [value for option, value in pairwise(own) if option in {"-o", "--output"}]
+    return (given[-1] if given else os.environ.get("SOKOVAN_OUTPUT", "")) in {"json", "jsonl"}
 
 
-def _report(error: Exception, *, json_too: bool) -> int:
-    # api is not for errors: the client tells of its requests then.
+def _report(error: Exception, *, as_object: bool) -> int:
+    # "api" logs requests and does not ask for tracebacks.
     if set(os.environ.get("SOKOVAN_DEBUG", "").split(",")) - {"", "0", "api"}:
-        import traceback  # noqa: PLC0415  # only for those who ask
+        import traceback  # noqa: PLC0415  # only for debugging
 
         traceback.print_exception(error)
     if all(hasattr(error, name) for name in ("code", "message", "hint")):
-        print_error(error, json_too=json_too)  # type: ignore[arg-type]  # just looked at
+        print_error(error, as_object=as_object)  # type: ignore[arg-type]  # checked above
         return exit_code_of(error)
     problem = CommandError(
         f"{type(error).__name__}: {error}",
         code="internal",
-        hint="this is a defect of sokovan; set SOKOVAN_DEBUG=1 and report what it prints",
+        hint="this is a bug in sokovan; set SOKOVAN_DEBUG=1 and report the output",
     )
-    print_error(problem, json_too=json_too)
+    print_error(problem, as_object=as_object)
     return FAILED
 
 
-def _unknown(word: str) -> CommandError:
-    from difflib import get_close_matches  # noqa: PLC0415  # only for those who mistype
+def _unknown_command(word: str) -> CommandError:
+    from difflib import get_close_matches  # noqa: PLC0415  # only after a typing error
 
     close = get_close_matches(word, first_words(), n=1)
-    told = f"; did you mean {close[0]!r}?" if close else ""
-    return usage_error(f"there is no command {word[:60]!r}{told}", hint="sokovan --help lists every command")
+    suggestion = f"; did you mean {close[0]!r}?" if close else ""
+    return usage_error(f"unknown command {word[:60]!r}{suggestion}", hint="see sokovan --help for all commands")
 
 
 def _with_standard_input(words: list[str]) -> list[str]:
-    """The parser takes a lone - for an option; what follows -- is not ours to change."""
+    """Replace a lone -, which the parser takes for an option; words after -- stay as they are."""
     end = words.index("--") if "--" in words else len(words)
     return ["/dev/stdin" if word == "-" else word for word in words[:end]] + words[end:]
 
 
-def _silence() -> None:
+def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

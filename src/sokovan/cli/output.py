@@ -1,4 +1,4 @@
-"""What the command line prints: data on standard output, talk on standard error."""
+"""Prints data to standard output, and status and errors to standard error."""
 
 from __future__ import annotations
 
@@ -9,68 +9,68 @@ from typing import Any, Protocol
 
 
 class ErrorReport(Protocol):
-    """An error that was raised on purpose, by whichever part of the system."""
+    """An error with a code, a message and a hint, from any layer."""
 
     @property
     def code(self) -> str:
-        """A code that never changes."""
+        """The stable error code."""
 
     @property
     def message(self) -> str:
-        """What happened, to what."""
+        """The failure and the object it concerns."""
 
     @property
     def hint(self) -> str:
-        """What to do next."""
+        """The next step for the user."""
 
 
 def print_data(text: str) -> None:
-    """Data, for people or programs."""
+    """Print data on standard output."""
     print(text)
 
 
 def flush_output() -> None:
-    """Let those who read a pipe have what was said so far: the next may take long."""
+    """Flush standard output, so that a pipe receives it before a long wait."""
     sys.stdout.flush()
 
 
 def print_bytes(content: bytes) -> None:
-    """Data as it is, at once: the output of a kernel need not be text."""
+    """Write bytes to standard output at once; kernel output need not be text."""
     sys.stdout.flush()
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
 
 
 def print_status(text: str, *, end: str = "\n") -> None:
-    """Words about the data; never mixed into it."""
+    """Print a status message on standard error."""
     print(text, end=end, file=sys.stderr, flush=True)
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON, with keys in the order in which they were given."""
+    """Format a value as indented JSON; keys keep their order."""
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def print_error(error: ErrorReport, *, json_too: bool) -> None:
-    """An error on standard error; as an object too where the output is for programs."""
-    if json_too:
-        print(json.dumps(problem_object(error), ensure_ascii=False), file=sys.stderr)
+def print_error(error: ErrorReport, *, as_object: bool) -> None:
+    """Print an error on standard error: as one JSON object, or as text."""
+    if as_object:
+        print(json.dumps(error_object(error), ensure_ascii=False), file=sys.stderr)
     else:
         print(f"error: {error.message}\n  hint: {error.hint} [{error.code}]", file=sys.stderr)
 
 
-def problem_object(error: ErrorReport) -> Mapping[str, Any]:
-    """An error for programs; what the server said of it is added as it is."""
-    told: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint}
+def error_object(error: ErrorReport) -> Mapping[str, Any]:
+    """An error as a JSON object, with the server's problem details if there are any."""
+    fields: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint}
     problem = getattr(error, "problem", None)
     if problem is not None and hasattr(problem, "request_id"):
-        told |= {"status": problem.status, "request_id": problem.request_id}
-        told["problems"] = [{"where": one.where, "problem": one.problem} for one in problem.problems]
-    return told
+        fields |= {"status": problem.status, "request_id": problem.request_id}
+        fields["problems"] = [{"where": one.where, "problem": one.problem} for one in problem.problems]
+    return fields
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows under headings, in columns that line up."""
+    """Format rows under headings, in aligned columns."""
     lines = [list(headings), *([plain_cell(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings) - 1)]
     padded = [
@@ -81,7 +81,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def plain_cell(text: str) -> str:
-    """A text that keeps to its line: what others wrote may hold anything."""
+    """A text on one line, with unprintable characters replaced."""
     if "\n" in text:
         text = " ".join(text.split())
     return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)

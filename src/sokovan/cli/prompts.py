@@ -1,4 +1,4 @@
-"""Asking before something is lost, and never hanging where nobody can answer."""
+"""Confirmation prompts; without a terminal they fail instead of blocking."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from sokovan.sdk.errors import ClientProblem, InvalidSetting
 
 
 class Declined(ClientProblem):
-    """Somebody was asked and did not say yes."""
+    """The user did not confirm."""
 
     code = "declined"
-    hint = "nothing was changed; answer y, or say --yes beforehand"
+    hint = "nothing was changed; answer y, or pass --yes"
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Go on if yes was said, or is said now. Raises Declined, InvalidSetting."""
+    """Return if --yes was given or the user confirms. Raises Declined, InvalidSetting."""
     if yes:
         return
     if not is_interactive():
-        raise InvalidSetting(f"{question}? nobody is there to ask", hint="say --yes if this is meant")
+        raise InvalidSetting(f"{question}? cannot prompt: no terminal", hint="pass --yes to confirm")
     if ask(f"{question}? [y/N] ") not in {"y", "yes"}:
         raise Declined("not confirmed")
 
 
 def ask(prompt: str) -> str:
-    """A line from the terminal, in lower case; the prompt is talk, not data."""
+    """Read a line from the terminal, in lower case; the prompt goes to standard error."""
     print_status(prompt, end="")
     answer = sys.stdin.readline()
     if not answer:
@@ -35,5 +35,5 @@ def ask(prompt: str) -> str:
 
 
 def is_interactive() -> bool:
-    """Whether a person sits at both ends."""
+    """Whether standard input and standard error are a terminal."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""Objects in the form asked for: a table for people, the rest for programs."""
+"""Prints objects in an output format: table, wide, json, jsonl, yaml, csv or name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sokovan.sdk.errors import InvalidSetting
 
 T = TypeVar("T")
 
-# The widths of a table that has widths, by column.
+# Column widths of a table whose first rows are printed, by column.
 ColumnWidths = Mapping[str, int]
 
 FORMATS = ("table", "wide", "json", "jsonl", "yaml", "csv", "name")
@@ -21,7 +21,7 @@ COLUMN_FORMATS = frozenset({"table", "wide", "csv"})
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """A column of a table: its name, and what stands in it."""
+    """A column of a table; a `wide` one is left out of the plain table."""
 
     name: str
     cell: Callable[[T], str]
@@ -29,47 +29,47 @@ class Column(Generic[T]):
 
     @property
     def heading(self) -> str:
-        """The name as it stands above the column."""
+        """The text above the column."""
         return self.name.upper()
 
 
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
-    """How to print: one of the formats, and maybe only some columns of it."""
+    """An output format, and the columns selected for it, if any."""
 
-    format: str = "table"
+    name: str = "table"
     columns: tuple[str, ...] = ()
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a table."""
-        return self.format in {"table", "wide"}
+        """Whether the format is a table for people."""
+        return self.name in {"table", "wide"}
 
 
-def output_format(format_name: str, columns: str | None) -> OutputFormat:
-    """The form that these options mean. Raises InvalidSetting."""
-    if format_name not in FORMATS:
-        raise InvalidSetting(f"{format_name[:60]!r} is not a format of output", hint=f"use one of {', '.join(FORMATS)}")
-    if columns is not None and format_name not in COLUMN_FORMATS:
+def parse_output_format(name: str, columns: str | None) -> OutputFormat:
+    """Check the values of --output and --columns. Raises InvalidSetting."""
+    if name not in FORMATS:
+        raise InvalidSetting(f"{name[:60]!r} is not an output format", hint=f"use one of {', '.join(FORMATS)}")
+    if columns is not None and name not in COLUMN_FORMATS:
         raise InvalidSetting(
-            f"--columns is for tables and csv, and the format is {format_name}",
-            hint="leave it out, or say -o table; jq picks fields of JSON: sokovan ps --json | jq '.[].name'",
+            f"--columns applies to table, wide and csv, not to {name}",
+            hint="leave it out, or use -o table; select JSON fields with jq: sokovan ps --json | jq '.[].name'",
         )
-    names = tuple(name.strip().lower() for name in columns.split(",") if name.strip()) if columns is not None else ()
+    names = tuple(each.strip().lower() for each in columns.split(",") if each.strip()) if columns is not None else ()
     if columns is not None and not names:
-        raise InvalidSetting("--columns names no column", hint="write --columns NAME,STATE")
-    return OutputFormat(format_name, names)
+        raise InvalidSetting("--columns is empty", hint="use --columns NAME,STATE")
+    return OutputFormat(name, names)
 
 
-def show_all(items: Iterable[T], columns: Sequence[Column[T]], form: OutputFormat, *, name: Callable[[T], str]) -> None:
-    """Print a list; an empty one is an empty list, never prose."""
-    chosen = chosen_columns(columns, form)
-    if form.format == "jsonl":
+def show_all(items: Iterable[T], columns: Sequence[Column[T]], fmt: OutputFormat, *, name: Callable[[T], str]) -> None:
+    """Print a list; an empty list stays an empty list in every format."""
+    selected = selected_columns(columns, fmt)
+    if fmt.name == "jsonl":
         for item in items:
             print_data(plain_line(item))
         return
     found = list(items)
-    match form.format:
+    match fmt.name:
         case "json":
             print_data(as_json([plain(item) for item in found]))
         case "yaml":
@@ -78,16 +78,16 @@ def show_all(items: Iterable[T], columns: Sequence[Column[T]], form: OutputForma
             for item in found:
                 print_data(name(item))
         case "csv":
-            print_data(_csv(chosen, found))
+            print_data(_csv(selected, found))
         case _:
-            rows = [[column.cell(item) for column in chosen] for item in found]
-            print_data(table([column.heading for column in chosen], rows))
+            rows = [[column.cell(item) for column in selected] for item in found]
+            print_data(table([column.heading for column in selected], rows))
 
 
-def show_one(item: T, facts: Sequence[tuple[str, str]], form: OutputFormat, *, name: str) -> None:
-    """Print one object, or its facts line by line. Raises InvalidSetting."""
-    facts = _chosen_facts(facts, form, name)
-    match form.format:
+def show_one(item: T, facts: Sequence[tuple[str, str]], fmt: OutputFormat, *, name: str) -> None:
+    """Print one object; as a table, one line per fact. Raises InvalidSetting."""
+    facts = _selected_facts(facts, fmt, name)
+    match fmt.name:
         case "json":
             print_data(as_json(plain(item)))
         case "jsonl":
@@ -105,55 +105,55 @@ def show_one(item: T, facts: Sequence[tuple[str, str]], form: OutputFormat, *, n
 
 
 def show_next(
-    item: T, columns: Sequence[Column[T]], form: OutputFormat, *, name: Callable[[T], str], widths: ColumnWidths
+    item: T, columns: Sequence[Column[T]], fmt: OutputFormat, *, name: Callable[[T], str], widths: ColumnWidths
 ) -> None:
-    """Print one more object of a list that grows."""
-    chosen = chosen_columns(columns, form)
-    if form.format == "csv":
-        print_data(_csv_rows([[column.cell(item) for column in chosen]]))
-    elif form.is_table:
-        cells = [plain_cell(column.cell(item)) for column in chosen]
-        padded = [cell.ljust(widths[column.name]) for cell, column in zip(cells, chosen, strict=True)]
+    """Print one more object of a list that is watched."""
+    selected = selected_columns(columns, fmt)
+    if fmt.name == "csv":
+        print_data(_csv_rows([[column.cell(item) for column in selected]]))
+    elif fmt.is_table:
+        cells = [plain_cell(column.cell(item)) for column in selected]
+        padded = [cell.ljust(widths[column.name]) for cell, column in zip(cells, selected, strict=True)]
         print_data("  ".join(padded).rstrip())
     else:
-        show_all([item], columns, form, name=name)
+        show_all([item], columns, fmt, name=name)
 
 
 def widths_of(items: Iterable[T], columns: Sequence[Column[T]]) -> ColumnWidths:
-    """How wide each column of a list is at its beginning."""
+    """The width of each column for these items."""
     found = list(items)
     return {each.name: max([len(each.heading), *(len(each.cell(item)) for item in found)]) for each in columns}
 
 
 def plain(item: object) -> Any:
-    """An object of the wire as dictionaries and lists, under the names of the API."""
-    import msgspec  # noqa: PLC0415  # a table has no need of it
+    """Convert a wire object to dictionaries and lists, under the API's field names."""
+    import msgspec  # noqa: PLC0415  # a table does not need it
 
     return msgspec.to_builtins(item)
 
 
 def plain_line(item: object) -> str:
-    """An object of the wire as one line of JSON."""
+    """A wire object as one line of JSON."""
     return json.dumps(plain(item), ensure_ascii=False)
 
 
-def chosen_columns(columns: Sequence[Column[T]], form: OutputFormat) -> list[Column[T]]:
-    """The columns to print. Raises InvalidSetting for one that is not there."""
+def selected_columns(columns: Sequence[Column[T]], fmt: OutputFormat) -> list[Column[T]]:
+    """The columns to print. Raises InvalidSetting for an unknown one."""
     by_name = {column.name: column for column in columns}
-    unknown = [name for name in form.columns if name not in by_name]
+    unknown = [name for name in fmt.columns if name not in by_name]
     if unknown:
-        raise InvalidSetting(f"there is no column {unknown[0][:60]!r}", hint=f"the columns are {', '.join(by_name)}")
-    if form.columns:
-        return [by_name[name] for name in form.columns]
-    return [column for column in columns if form.format in {"wide", "csv"} or not column.wide]
+        raise InvalidSetting(f"unknown column {unknown[0][:60]!r}", hint=f"the columns are {', '.join(by_name)}")
+    if fmt.columns:
+        return [by_name[name] for name in fmt.columns]
+    return [column for column in columns if fmt.name in {"wide", "csv"} or not column.wide]
 
 
-def _chosen_facts(facts: Sequence[tuple[str, str]], form: OutputFormat, name: str) -> Sequence[tuple[str, str]]:
+def _selected_facts(facts: Sequence[tuple[str, str]], fmt: OutputFormat, name: str) -> Sequence[tuple[str, str]]:
     by_name = dict(facts)
-    unknown = [fact for fact in form.columns if fact not in by_name]
+    unknown = [fact for fact in fmt.columns if fact not in by_name]
     if unknown:
-        raise InvalidSetting(f"{name} has no {unknown[0][:60]!r}", hint=f"it has {', '.join(by_name)}")
-    return [(fact, by_name[fact]) for fact in form.columns] or facts
+        raise InvalidSetting(f"{name} has no field {unknown[0][:60]!r}", hint=f"the fields are {', '.join(by_name)}")
+    return [(fact, by_name[fact]) for fact in fmt.columns] or facts
 
 
 def _csv(columns: Sequence[Column[T]], items: Sequence[T]) -> str:
@@ -163,8 +163,8 @@ def _csv(columns: Sequence[Column[T]], items: Sequence[T]) -> str:
 
 
 def _csv_rows(rows: Sequence[Sequence[str]]) -> str:
-    import csv  # noqa: PLC0415  # few ask for it
-    import io  # noqa: PLC0415  # few ask for it
+    import csv  # noqa: PLC0415  # rarely used
+    import io  # noqa: PLC0415  # rarely used
 
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
@@ -172,6 +172,6 @@ def _csv_rows(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _yaml(value: Any) -> str:
-    import yaml  # noqa: PLC0415  # few ask for it
+    import yaml  # noqa: PLC0415  # rarely used
 
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)).removesuffix("\n")

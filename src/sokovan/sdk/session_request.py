@@ -1,56 +1,30 @@
-"""Builds the API request for a session from the keyword arguments of `run`."""
+"""Builds SessionBody, the API's request for a session, from options and flags."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Unpack
 
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.bodies import Amount
-from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBody, SessionBody, SessionType
+from sokovan.wire.api.sessions import MountBody, RunOptions, ServicePortBody, SessionBody
 
-# Users say gpu; the scheduler has one slot for whole devices and one for shares.
+# Users request `gpu`; the scheduler has one slot for whole devices and one for shares.
 GPU = "gpu"
 GPU_SLOT = "cuda.device"
 GPU_SHARES = "cuda.shares"
 
-
-class RunOptions(TypedDict, total=False):
-    """Options of a session; the server chooses those that are left out."""
-
-    name: str
-    type: SessionType
-    image: str
-    cpus: Amount
-    mem: Amount
-    gpus: Amount
-    resources: Mapping[str, Amount]
-    size: int
-    minimum: int
-    groups: Sequence[KernelGroupBody]
-    environment: Mapping[str, str]
-    mounts: Sequence[str | MountBody]
-    ports: Sequence[str | ServicePortBody]
-    labels: Mapping[str, str]
-    require: Mapping[str, str]
-    architecture: str
-    scaling_group: str
-    queue: str
-    group: str
-    priority: int
-    topology: str
-    depends_on: Sequence[str]
-    starts_at: str
-    time_limit: int | str
-    preemptible: bool
-    stop_grace: int | str
-    ends_with: Literal["all", "main", "any"]
-    tolerates_failures: bool
-    on_agent_lost: Literal["end", "requeue"]
+# Options that are shorthand for an entry of `resources`.
+_AMOUNTS = {"cpus": "cpu", "mem": "mem", "gpus": GPU}
 
 
-def session_body(command: str | Sequence[str] = (), **options: Unpack[RunOptions]) -> SessionBody:
-    """The request for a session. Raises InvalidSetting.
+def session_body(
+    command: str | Sequence[str] = (), *, base: SessionBody | None = None, **options: Unpack[RunOptions]
+) -> SessionBody:
+    """Build the request for a session. Raises InvalidSetting.
+
+    Options override the fields of `base`; mappings, such as `environment`, are merged into those of `base`.
 
     >>> session_body("python train.py", gpus=8, size=4).resources
     {'cuda.device': 8}
@@ -60,26 +34,23 @@ def session_body(command: str | Sequence[str] = (), **options: Unpack[RunOptions
     if unknown:
         raise InvalidSetting(
             f"a session has no option {unknown[0]!r}",
-            hint=f"its options are {', '.join(sorted(RunOptions.__annotations__))}",
+            hint=f"the options are {', '.join(sorted(RunOptions.__annotations__))}",
         )
-    amounts = {"cpu": given.pop("cpus", None), "mem": given.pop("mem", None), GPU: given.pop("gpus", None)}
-    requested = {
-        **given.pop("resources", {}),
-        **{slot: amount for slot, amount in amounts.items() if amount is not None},
-    }
-    mounts = [mount if isinstance(mount, MountBody) else read_mount(mount) for mount in given.pop("mounts", ())]
-    ports = [port if isinstance(port, ServicePortBody) else read_port(port) for port in given.pop("ports", ())]
-    lists: dict[str, Any] = {name: list(given.pop(name)) for name in ("depends_on", "groups") if name in given}
-    return SessionBody(
-        command=words_of(command), resources=slots_of(requested), mounts=mounts, ports=ports, **lists, **given
-    )
+    amounts = {slot: given.pop(option) for option, slot in _AMOUNTS.items() if option in given}
+    if amounts or "resources" in given:
+        given["resources"] = slots_of({**given.get("resources", {}), **amounts})
+    words = words_of(command)
+    if words:
+        given["command"] = words
+    body = base or SessionBody()
+    return replace(body, **{name: _field_value(name, value, getattr(body, name)) for name, value in given.items()})
 
 
 def words_of(command: str | Sequence[str]) -> list[str]:
-    """The arguments of a command; a string is split as a shell would, without a shell."""
+    """Split a command string into words as a shell would, without running a shell."""
     if not isinstance(command, str):
         return list(command)
-    import shlex  # noqa: PLC0415  # only for strings
+    import shlex  # noqa: PLC0415  # a list does not need it
 
     try:
         return shlex.split(command)
@@ -91,7 +62,7 @@ def words_of(command: str | Sequence[str]) -> list[str]:
 
 
 def slots_of(amounts: Mapping[str, Amount]) -> dict[str, Amount]:
-    """Amounts by slot; `gpu` becomes the slot of whole devices or of shares."""
+    """Amounts by slot; `gpu` becomes the slot of whole devices, or that of shares."""
     return {_slot(name, amount): amount for name, amount in amounts.items()}
 
 
@@ -101,7 +72,7 @@ def read_mount(text: str) -> MountBody:
     target, _, mode = rest.partition(":")
     if not source or not target or mode not in {"", "ro", "rw"}:
         raise InvalidSetting(
-            f"{text[:200]!r} is not a mount", hint="write SOURCE:TARGET, or SOURCE:TARGET:rw to write to it"
+            f"{text[:200]!r} is not a mount", hint="use SOURCE:TARGET, or SOURCE:TARGET:rw for write access"
         )
     return MountBody(source=source, target=target, read_only=mode != "rw")
 
@@ -111,8 +82,22 @@ def read_port(text: str) -> ServicePortBody:
     name, _, rest = text.partition("=")
     number, _, protocol = rest.partition("/")
     if not name or not number.isdecimal() or len(number) > 5 or protocol not in {"", "http", "tcp"}:
-        raise InvalidSetting(f"{text[:200]!r} is not a service port", hint="write NAME=PORT, or NAME=PORT/tcp")
+        raise InvalidSetting(f"{text[:200]!r} is not a service port", hint="use NAME=PORT, or NAME=PORT/tcp")
     return ServicePortBody(name=name, port=int(number), protocol="tcp" if protocol == "tcp" else "http")
+
+
+# Lists whose items may be given as strings.
+_ITEM_READERS: dict[str, Callable[[str], Any]] = {"mounts": read_mount, "ports": read_port}
+
+
+def _field_value(name: str, value: Any, base: Any) -> Any:
+    """The value of a field of SessionBody: merged into a mapping, copied into a list."""
+    if isinstance(base, dict):
+        return {**base, **value}
+    if isinstance(base, list):
+        read = _ITEM_READERS.get(name)
+        return [read(item) if read is not None and isinstance(item, str) else item for item in value]
+    return value
 
 
 def _slot(name: str, amount: Amount) -> str:

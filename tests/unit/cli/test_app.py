@@ -48,7 +48,7 @@ def test_every_option_says_what_it_is_for() -> None:
         (["session", "show"], "requires an argument", "see sokovan session show --help"),
         (["run", "--size", "four", "--", "x"], 'unable to convert "four"', "see sokovan run --help"),
         (["run", "--type", "bach", "--", "x"], 'Did you mean "batch"?', "see sokovan run --help"),
-        (["--colour"], "--colour", "sokovan --help lists every command"),
+        (["--colour"], "--colour", "see sokovan --help for all commands"),
         (["completion", "tcsh"], "Choose from", "see sokovan completion --help"),
     ],
 )

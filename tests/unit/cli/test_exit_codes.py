@@ -1,4 +1,4 @@
-"""With which status a command ends."""
+"""Exit codes and their meaning."""
 
 from __future__ import annotations
 

@@ -103,15 +103,15 @@ def test_a_command_is_run_with_its_exit_status(
     with pytest.raises(SystemExit) as ended:
         command.main()
     assert ended.value.code == 2
-    assert "name at least one file" in capsys.readouterr().err
+    assert "no file given" in capsys.readouterr().err
 
 
 def test_a_command_that_there_is_not_is_told_with_the_one_that_was_meant(sokovan: Sokovan) -> None:
     status, out, err = sokovan("sesion")
     assert (status, out) == (2, "")
     assert err.splitlines() == [
-        "error: there is no command 'sesion'; did you mean 'session'?",
-        "  hint: sokovan --help lists every command [usage]",
+        "error: unknown command 'sesion'; did you mean 'session'?",
+        "  hint: see sokovan --help for all commands [usage]",
     ]
 
 
@@ -169,5 +169,5 @@ def test_a_full_disk_is_told() -> None:
         words = [sys.executable, "-m", "sokovan", "--help"]
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
-    assert "cannot write the output" in done.stderr
+    assert "cannot write to standard output" in done.stderr
     assert "Traceback" not in done.stderr

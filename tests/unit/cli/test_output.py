@@ -26,7 +26,7 @@ def test_json_keeps_the_order_of_its_keys_and_its_letters() -> None:
 
 
 def test_an_error_is_told_to_people_with_hint_and_code(capsys: pytest.CaptureFixture[str]) -> None:
-    print_error(InvalidName(what="agent", name="a b"), json_too=False)
+    print_error(InvalidName(what="agent", name="a b"), as_object=False)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("error: 'a b' is not a name for an agent\n  hint: use 1 to 128 letters")
@@ -34,7 +34,7 @@ def test_an_error_is_told_to_people_with_hint_and_code(capsys: pytest.CaptureFix
 
 
 def test_an_error_is_told_to_programs_as_one_object_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    print_error(InvalidName(what="agent", name="a b"), json_too=True)
+    print_error(InvalidName(what="agent", name="a b"), as_object=True)
     out, err = capsys.readouterr()
     assert out == ""
     assert set(json.loads(err)) == {"code", "message", "hint"}

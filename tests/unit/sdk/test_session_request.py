@@ -1,12 +1,12 @@
-"""What people say when they ask for a session."""
+"""Requests for sessions from options and flags."""
 
 from __future__ import annotations
 
 import pytest
 
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.sdk.session_request import RunOptions, read_mount, read_port, session_body, slots_of, words_of
-from sokovan.wire.api.sessions import MountBody, ServicePortBody, SessionBody
+from sokovan.sdk.session_request import read_mount, read_port, session_body, slots_of, words_of
+from sokovan.wire.api.sessions import MountBody, RunOptions, ServicePortBody, SessionBody
 
 
 def test_a_command_is_split_into_words_without_a_shell() -> None:
@@ -32,21 +32,28 @@ def test_a_part_of_a_gpu_is_a_share(amount: float | str, slot: str) -> None:
     assert slots_of({"gpu": amount}) == {slot: amount}
 
 
-def test_what_is_not_said_is_left_to_the_server() -> None:
+def test_omitted_options_are_left_to_the_server() -> None:
     assert session_body("x") == SessionBody(command=["x"])
 
 
-def test_an_option_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="no option 'gpu'"):
         session_body("x", gpu=1)  # type: ignore[call-arg]  # the mistake that is tested
 
 
-def test_every_field_of_a_request_can_be_said() -> None:
+def test_every_field_of_a_request_has_an_option() -> None:
     named = set(RunOptions.__annotations__) - {"cpus", "mem", "gpus"} | {"command"}
     assert named == set(SessionBody.__dataclass_fields__) - {"__pydantic_config__"}
 
 
-def test_mounts_are_read_only_unless_said_otherwise() -> None:
+def test_options_override_a_base_and_mappings_are_merged() -> None:
+    base = SessionBody(name="a", command=["x"], size=4, environment={"A": "1", "B": "2"}, resources={"cpu": 1})
+    body = session_body(base=base, size=1, environment={"B": "3"}, mem="1GiB")
+    assert (body.name, body.command, body.size) == ("a", ["x"], 1)
+    assert (body.environment, body.resources) == ({"A": "1", "B": "3"}, {"cpu": 1, "mem": "1GiB"})
+
+
+def test_mounts_are_read_only_by_default() -> None:
     assert read_mount("/a:/b") == MountBody(source="/a", target="/b", read_only=True)
     assert read_mount("/a:/b:ro").read_only
     assert not read_mount("/a:/b:rw").read_only

@@ -1,1 +1,1 @@
-"""Commands that speak to a server, through the SDK and nothing else."""
+"""Commands that call the server, through the SDK only."""

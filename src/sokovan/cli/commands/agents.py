@@ -1,4 +1,4 @@
-"""`sokovan agent`: machines."""
+"""`sokovan agent`: list, inspect and drain agents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from sokovan.cli import formatting
-from sokovan.cli.commands.catalog.catalog import list_all
+from sokovan.cli.commands.catalog.catalog_actions import list_all
 from sokovan.cli.commands.options import DEFAULT_SERVER, TABLE_OUTPUT, OutputOptions, ServerOptions, Yes
 from sokovan.cli.commands.sessions.session_tables import history_columns
 from sokovan.cli.exit_codes import OK
@@ -21,16 +21,16 @@ from sokovan.wire.api.fleet import AgentView
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
 
-# The label of a machine that only acts as if.
-_PRETENDED_LABEL = "sokovan.pretended"
+# The label of fake agents.
+_FAKE_LABEL = "sokovan.pretended"
 
 
 def ls(
     *,
     all: Annotated[bool, Parameter(name=["--all", "-a"], negative=())] = False,  # noqa: A002  # the flag is --all
-    shown: OutputOptions = TABLE_OUTPUT,
+    output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
-    """List machines.
+    """List agents.
 
     For example:
       sokovan agent ls
@@ -40,23 +40,23 @@ def ls(
     Parameters
     ----------
     all
-        Those too that have left for good, or are not pretended any more.
+        Include agents that are gone permanently and fake agents that no longer run.
     """
 
     def read(client: Client) -> Iterator[AgentView]:
-        return (agent for agent in client.agents.list() if all or not has_left(agent))
+        return (agent for agent in client.agents.list() if all or not is_gone(agent))
 
-    return list_all(shown, agent_columns(utc=shown.utc), read, key="id")
-
-
-def has_left(agent: AgentView) -> bool:
-    """Whether nobody waits for a machine: it is gone for ever, or there never was one."""
-    pretended = _PRETENDED_LABEL in agent.labels
-    return agent.status == "terminated" or (agent.status == "lost" and pretended and agent.kernels == 0)
+    return list_all(output, agent_columns(utc=output.utc), read, key="id")
 
 
-def show(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
-    """Show one machine.
+def is_gone(agent: AgentView) -> bool:
+    """Whether an agent will not return: declared gone, or a fake agent that is lost."""
+    fake = _FAKE_LABEL in agent.labels
+    return agent.status == "terminated" or (agent.status == "lost" and fake and agent.kernels == 0)
+
+
+def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """Show an agent.
 
     For example:
       sokovan agent show gpu2
@@ -64,21 +64,21 @@ def show(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     Parameters
     ----------
     name
-        Its name.
+        Name of the agent.
     """
-    form = shown.form()
-    with shown.client() as client:
+    fmt = output.format()
+    with output.client() as client:
         agent = client.agents.get(name)
-    facts = [(column.name, column.cell(agent)) for column in agent_columns(utc=shown.utc)]
+    facts = [(column.name, column.cell(agent)) for column in agent_columns(utc=output.utc)]
     facts.append(
         ("labels", " ".join(f"{key}={value}" for key, value in sorted(agent.labels.items())) or formatting.NONE)
     )
-    show_one(agent, facts, form, name=agent.id)
+    show_one(agent, facts, fmt, name=agent.id)
     return OK
 
 
-def history(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
-    """Tell the story of a machine.
+def history(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """Show the state transitions of an agent.
 
     For example:
       sokovan agent history gpu2
@@ -86,13 +86,13 @@ def history(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     Parameters
     ----------
     name
-        Its name.
+        Name of the agent.
     """
-    return list_all(shown, history_columns(utc=shown.utc), lambda client: client.agents.history(name), key="after")
+    return list_all(output, history_columns(utc=output.utc), lambda client: client.agents.history(name), key="after")
 
 
 def drain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_SERVER) -> int:
-    """Start nothing new on a machine; what runs goes on.
+    """Stop scheduling on an agent; running kernels continue.
 
     For example:
       sokovan agent drain gpu2 --reason "dimm swap"
@@ -100,18 +100,18 @@ def drain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_SER
     Parameters
     ----------
     name
-        Its name.
+        Name of the agent.
     reason
-        Why, for its history.
+        Reason, recorded in its history.
     """
     with server.client() as client:
         agent = client.agents.drain(name, reason=reason)
-    print_status(f"{agent.id}  {agent.status.upper()}  {agent.kernels} kernels go on")
+    print_status(f"{agent.id}  {agent.status.upper()}  {agent.kernels} kernels still running")
     return OK
 
 
 def undrain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_SERVER) -> int:
-    """Take a drained machine back.
+    """Resume scheduling on a drained agent.
 
     For example:
       sokovan agent undrain gpu2
@@ -119,9 +119,9 @@ def undrain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_S
     Parameters
     ----------
     name
-        Its name.
+        Name of the agent.
     reason
-        Why, for its history.
+        Reason, recorded in its history.
     """
     with server.client() as client:
         agent = client.agents.undrain(name, reason=reason)
@@ -130,9 +130,11 @@ def undrain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_S
 
 
 def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
-    """Say that a machine never comes back.
+    """Declare an agent permanently lost.
 
-    What it held is free then, and its kernels are over. If it is not gone, the same slots would be used twice: be sure.
+    Its resources are released and its kernels are terminated. Use this only if
+    the machine is really gone: if it still runs kernels, the same resources are
+    allocated twice.
 
     For example:
       sokovan agent declare-gone gpu2 --reason "burnt" --yes
@@ -140,11 +142,11 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
     Parameters
     ----------
     name
-        Its name.
+        Name of the agent.
     reason
-        Why, for its history.
+        Reason, recorded in its history.
     """
-    confirm(f"declare {name} gone for ever", yes=yes)
+    confirm(f"declare agent {name} permanently lost", yes=yes)
     with server.client() as client:
         agent = client.agents.declare_gone(name, reason=reason)
     print_status(f"{agent.id}  {agent.status.upper()}")
@@ -152,7 +154,7 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
 
 
 def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:
-    """The columns of a list of machines."""
+    """The columns of a list of agents."""
     now_s = SystemEnvironment().wall_s()
     return [
         Column("name", lambda agent: agent.id),

@@ -1,4 +1,4 @@
-"""`sokovan completion`: our words in the user's shell."""
+"""`sokovan completion`: completion scripts for bash, zsh and fish."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from sokovan.cli.output import print_data
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
-    """Print what makes a shell complete our words.
+    """Generate shell completion.
 
-    Commands, options, and the names of what there is: sessions, queues, machines and more. The server has 300 ms to
-    tell them; what it told last is kept in the user's cache.
+    Completes commands, options and the names of sessions, agents, queues and
+    other objects. Names are requested from the server, with a timeout of 300
+    ms, and cached.
 
     For example:
       source <(sokovan completion bash)
@@ -23,7 +24,7 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     Parameters
     ----------
     shell
-        Which shell.
+        Shell to generate the script for.
     """
     print_data(SCRIPTS[shell])
     return OK

@@ -1,4 +1,4 @@
-"""`sokovan config`: what this client goes by."""
+"""`sokovan config`: the effective settings of the client."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sokovan.sdk.settings import Setting
 HIDDEN = "(hidden)"
 
 
-def show(*, origin: Flag = False, shown: OutputOptions = TABLE_OUTPUT) -> int:
-    """Show what this client goes by, and where it comes from.
+def show(*, origin: Flag = False, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """Show the effective settings and their origin.
 
-    A flag wins over the environment, the environment over the project's .sokovan.toml, that over the context, and the
-    context over the default. The key is not shown.
+    Precedence: flag, environment, the project's .sokovan.toml, context,
+    default. The API key is hidden.
 
     For example:
       sokovan config show --origin
@@ -24,20 +24,20 @@ def show(*, origin: Flag = False, shown: OutputOptions = TABLE_OUTPUT) -> int:
     Parameters
     ----------
     origin
-        Say where each value comes from.
+        Show where each value comes from.
     """
-    form, settings = shown.form(), shown.settings()
-    lines = [_shown(setting) for setting in settings.by_name.values()]
+    fmt, settings = output.format(), output.settings()
+    lines = [_without_secret(setting) for setting in settings.by_name.values()]
     columns: list[Column[Setting]] = [
         Column("name", lambda one: one.name),
         Column("value", lambda one: one.value or NONE),
         Column("origin", lambda one: one.origin, wide=not origin),
     ]
-    show_all(lines, columns, form, name=lambda one: one.name)
+    show_all(lines, columns, fmt, name=lambda one: one.name)
     return OK
 
 
-def _shown(setting: Setting) -> Setting:
+def _without_secret(setting: Setting) -> Setting:
     if setting.name != "token" or not setting.value:
         return setting
     return Setting(setting.name, HIDDEN, setting.origin)

@@ -1,4 +1,4 @@
-"""`sokovan context`: the servers this client knows."""
+"""`sokovan context`: servers and their API keys in the client's configuration."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FILE_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class KnownContext:
-    """A context as it is shown: never with its key."""
+class ContextView:
+    """A context without its API key."""
 
     name: str
     url: str
@@ -29,7 +29,7 @@ class KnownContext:
     has_token: bool
 
 
-COLUMNS: list[Column[KnownContext]] = [
+COLUMNS: list[Column[ContextView]] = [
     Column("name", lambda one: one.name),
     Column("current", lambda one: "*" if one.current else ""),
     Column("url", lambda one: one.url),
@@ -37,23 +37,23 @@ COLUMNS: list[Column[KnownContext]] = [
 ]
 
 
-def ls(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
-    """List the servers this client knows.
+def ls(*, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """List contexts.
 
     For example:
       sokovan context ls
       sokovan context ls --json
     """
-    form, known = shown.form(), read_config(config_path())
+    fmt, config = output.format(), read_config(config_path())
     contexts = [
-        KnownContext(name, one.url, name == known.current, bool(one.token)) for name, one in known.contexts.items()
+        ContextView(name, one.url, name == config.current, bool(one.token)) for name, one in config.contexts.items()
     ]
-    show_all(contexts, COLUMNS, form, name=lambda one: one.name)
+    show_all(contexts, COLUMNS, fmt, name=lambda one: one.name)
     return OK
 
 
 def use(name: str, /) -> int:
-    """Make a server the current one.
+    """Set the current context.
 
     For example:
       sokovan context use local
@@ -61,18 +61,19 @@ def use(name: str, /) -> int:
     Parameters
     ----------
     name
-        The name of a context that is known.
+        Name of the context.
     """
     use_context(name)
-    print_status(f"context {name} is in use")
+    print_status(f"switched to context {name}")
     return OK
 
 
 def add(name: str, url: str, /, *, token_file: str | None = None, keep_current: Flag = False) -> int:
-    """Make a server known, with the key for it.
+    """Add a context.
 
-    The key comes from --token-file, from SOKOVAN_TOKEN, or is asked for; it never stands on the command line, where
-    others could read it.
+    The API key is read from --token-file, from SOKOVAN_TOKEN or from a prompt.
+    It is never a command line argument, which other users of the machine could
+    read.
 
     For example:
       sokovan context add lab https://sokovan.example
@@ -81,13 +82,13 @@ def add(name: str, url: str, /, *, token_file: str | None = None, keep_current: 
     Parameters
     ----------
     name
-        A name for it.
+        Name of the new context.
     url
-        Its address.
+        URL of the server.
     token_file
-        A file that holds the key; - is standard input.
+        File with the API key; - for stdin.
     keep_current
-        Do not make it the current one.
+        Do not switch to the new context.
     """
     save_context(name, url, _token(token_file), make_current=not keep_current)
     print_status(f"context {name} saved in {config_path()}")
@@ -95,7 +96,7 @@ def add(name: str, url: str, /, *, token_file: str | None = None, keep_current: 
 
 
 def remove(name: str, /, *, yes: Yes = False) -> int:
-    """Forget a server and its key.
+    """Remove a context and its API key.
 
     For example:
       sokovan context rm lab --yes
@@ -103,11 +104,11 @@ def remove(name: str, /, *, yes: Yes = False) -> int:
     Parameters
     ----------
     name
-        The name of a context that is known.
+        Name of the context.
     """
-    confirm(f"forget context {name} and its key", yes=yes)
+    confirm(f"remove context {name} and its API key", yes=yes)
     remove_context(name)
-    print_status(f"context {name} forgotten")
+    print_status(f"context {name} removed")
     return OK
 
 
@@ -117,13 +118,13 @@ def _token(file: str | None) -> str:
             with Path(file).open(encoding="utf-8") as opened:
                 token = opened.read(FILE_MAX).strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidSetting(f"cannot read the key from {file}: {error}", hint="check --token-file") from error
+            raise InvalidSetting(f"cannot read the API key from {file}: {error}", hint="check --token-file") from error
     elif os.environ.get("SOKOVAN_TOKEN"):
         token = os.environ["SOKOVAN_TOKEN"]
     elif is_interactive():
-        token = getpass.getpass("key: ", stream=sys.stderr).strip()
+        token = getpass.getpass("API key: ", stream=sys.stderr).strip()
     else:
-        raise InvalidSetting("no key is given", hint="use --token-file FILE, or set SOKOVAN_TOKEN")
+        raise InvalidSetting("no API key given", hint="use --token-file FILE, or set SOKOVAN_TOKEN")
     if not is_token(token):
-        raise InvalidSetting("this is not a key", hint="a key begins with sk- and is shown when it is made")
+        raise InvalidSetting("not an API key", hint="an API key begins with sk-; sokovan key add prints it")
     return token

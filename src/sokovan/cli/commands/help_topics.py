@@ -1,4 +1,4 @@
-"""`sokovan help`: what belongs to no single command."""
+"""`sokovan help`: help on commands, and on topics that concern many of them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.settings import VARIABLES
 
 _OTHER_VARIABLES = {
-    "SOKOVAN_DEBUG": "1: a traceback with every error; api: a line for every request; 1,api: both",
-    "SOKOVAN_STORE": "the store for audit and db",
-    "XDG_CONFIG_HOME": "where the client's file is: sokovan/config.toml under it, else under ~/.config",
-    "XDG_DATA_HOME": "where sokovan up keeps its state: sokovan/ under it, else under ~/.local/share",
-    "HTTPS_PROXY, SSL_CERT_FILE": "as for every other program; never for a server on this machine",
+    "SOKOVAN_DEBUG": "1: print tracebacks; api: log requests to the server; 1,api: both",
+    "SOKOVAN_STORE": "database URL for audit and db",
+    "XDG_CONFIG_HOME": "folder of sokovan/config.toml; default: ~/.config",
+    "XDG_DATA_HOME": "folder of sokovan/, the state of sokovan up; default: ~/.local/share",
+    "HTTPS_PROXY, SSL_CERT_FILE": "proxy and CA certificates; not used for a server on this machine",
 }
 
 
 def help_topic(*words: str) -> int:
-    """Read about a topic: exit codes, environment, formats, specs.
+    """Show help on a command or topic.
 
     For example:
       sokovan help
@@ -31,11 +31,11 @@ def help_topic(*words: str) -> int:
     Parameters
     ----------
     words
-        exit-codes, environment, formatting or spec; or a command.
+        Topic (exit-codes, environment, formatting, spec) or command.
     """
     topic = " ".join(words)
     if topic in COMMANDS:
-        from sokovan.cli.app import run_command  # noqa: PLC0415  # a topic has no need of the parser
+        from sokovan.cli.app import run_command  # noqa: PLC0415  # topics do not need the parser
 
         return run_command([*words, "--help"])
     if not topic:
@@ -45,49 +45,49 @@ def help_topic(*words: str) -> int:
     elif topic in TOPICS:
         print_data(_PAGES[topic]())
     else:
-        raise _no_topic(topic)
+        raise _unknown_topic(topic)
     return OK
 
 
-def _no_topic(topic: str) -> InvalidSetting:
-    from difflib import get_close_matches  # noqa: PLC0415  # only for those who mistype
+def _unknown_topic(topic: str) -> InvalidSetting:
+    from difflib import get_close_matches  # noqa: PLC0415  # only after a typing error
 
     close = get_close_matches(topic, [*TOPICS, *first_words()], n=1)
-    told = f"; did you mean {close[0]!r}?" if close else ""
-    return InvalidSetting(f"there is no topic {topic[:60]!r}{told}", hint=f"the topics are {', '.join(TOPICS)}")
+    suggestion = f"; did you mean {close[0]!r}?" if close else ""
+    return InvalidSetting(f"unknown topic {topic[:60]!r}{suggestion}", hint=f"the topics are {', '.join(TOPICS)}")
 
 
 def exit_codes() -> str:
-    """The exit codes and what they mean."""
+    """The table of exit codes."""
     return table(("CODE", "MEANING"), [(str(code), meaning) for code, meaning in MEANINGS.items()])
 
 
 def environment() -> str:
-    """The variables that are read."""
-    own = [(variable, f"{name.replace('_', ' ')}; a flag wins over it") for name, variable in VARIABLES.items()]
+    """The table of environment variables."""
+    own = [(variable, f"{name.replace('_', ' ')}; overridden by the flag") for name, variable in VARIABLES.items()]
     return table(("VARIABLE", "MEANING"), [*own, *_OTHER_VARIABLES.items()])
 
 
 def formatting() -> str:
-    """The formats of output."""
+    """The page about output formats."""
     return "\n".join(
         [
-            "Data goes to standard output, talk to standard error. An empty list is [], never prose.",
-            f"-o, --output   {', '.join(FORMATS)}; the default is table, or what SOKOVAN_OUTPUT says",
-            "--json         the same as -o json; errors are then one object on standard error",
-            "--columns      only these columns of a table or csv, or facts of one object: --columns name,state",
-            "--utc          times as they are (RFC 3339), not how long ago",
-            "Keys of JSON and YAML are the names of the API. wide and csv have every column.",
+            "Data goes to standard output, messages to standard error. An empty list is [] in JSON.",
+            f"-o, --output   {', '.join(FORMATS)}; default: SOKOVAN_OUTPUT, or table",
+            "--json         same as -o json; an error is one JSON object on standard error",
+            "--columns      columns of a table or csv, or fields of one object: --columns name,state",
+            "--utc          timestamps (RFC 3339) instead of ages",
+            "JSON and YAML use the field names of the API. wide and csv have all columns.",
         ]
     )
 
 
 def spec() -> str:
-    """The keys of a spec."""
+    """The table of the keys of a session spec."""
     from sokovan.sdk.spec.session_spec import SESSION_FIELDS  # noqa: PLC0415  # YAML loads only here
 
     rows = [(key, one.meaning) for key, one in SESSION_FIELDS.items()]
-    return "A spec is YAML; several documents may stand in one file.\n\n" + table(("KEY", "MEANING"), rows)
+    return "A session spec is a YAML document; a file may contain several.\n\n" + table(("KEY", "MEANING"), rows)
 
 
 _PAGES: dict[str, Callable[[], str]] = {

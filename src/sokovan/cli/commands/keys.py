@@ -1,8 +1,8 @@
-"""`sokovan key`: keys, by which callers show who they are."""
+"""`sokovan key`: list, create and revoke API keys."""
 
 from __future__ import annotations
 
-from sokovan.cli.commands.catalog.catalog import list_all
+from sokovan.cli.commands.catalog.catalog_actions import list_all
 from sokovan.cli.commands.options import DEFAULT_SERVER, TABLE_OUTPUT, OutputOptions, ServerOptions, Yes
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.formatting import or_none
@@ -19,17 +19,21 @@ COLUMNS: list[Column[KeyView]] = [
 ]
 
 
-def ls(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
-    """List keys, without their secrets.
+def ls(*, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """List API keys.
+
+    Secrets are not shown.
 
     For example:
       sokovan key ls
     """
-    return list_all(shown, COLUMNS, lambda client: client.keys.list(), key="access_key")
+    return list_all(output, COLUMNS, lambda client: client.keys.list(), key="access_key")
 
 
-def add(user: str | None = None, /, *, quota: str | None = None, shown: OutputOptions = TABLE_OUTPUT) -> int:
-    """Make a key for a user; it is shown once.
+def add(user: str | None = None, /, *, quota: str | None = None, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """Create an API key.
+
+    The token is printed once and cannot be shown again.
 
     For example:
       sokovan key add
@@ -38,20 +42,21 @@ def add(user: str | None = None, /, *, quota: str | None = None, shown: OutputOp
     Parameters
     ----------
     user
-        For whom; for yourself, if not said.
+        Owner of the key; default: yourself.
     quota
-        The limits of this key.
+        Quota to apply to this key.
     """
-    form = shown.form()
-    with shown.client() as client:
-        made = client.keys.create(user or client.whoami().user, policy=quota)
-    show_one(made, [("key", made.access_key), ("user", made.user), ("token", made.token)], form, name=made.access_key)
-    print_status("the token is shown this once; keep it, or add it with sokovan context add")
+    fmt = output.format()
+    with output.client() as client:
+        created = client.keys.create(user or client.whoami().user, policy=quota)
+    facts = [("key", created.access_key), ("user", created.user), ("token", created.token)]
+    show_one(created, facts, fmt, name=created.access_key)
+    print_status("the token is not shown again; store it now, or add it with sokovan context add")
     return OK
 
 
 def remove(key: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
-    """Make a key useless.
+    """Revoke an API key.
 
     For example:
       sokovan key rm AK-01JCN8 --yes
@@ -59,10 +64,10 @@ def remove(key: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SER
     Parameters
     ----------
     key
-        The key as sokovan key ls lists it, not the token.
+        Key ID as listed by sokovan key ls, not the token.
     """
-    confirm(f"make key {key} useless", yes=yes)
+    confirm(f"revoke API key {key}", yes=yes)
     with server.client() as client:
         client.keys.delete(key)
-    print_status(f"key {key} removed")
+    print_status(f"API key {key} revoked")
     return OK

@@ -1,4 +1,4 @@
-"""`sokovan version`: of the client, and of the server if one answers."""
+"""`sokovan version`: versions of the client and the server."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sokovan.cli.exit_codes import OK
 from sokovan.cli.rendering import show_one
 from sokovan.sdk.errors import ClientProblem
 
-PATIENCE_S = 2.0
+TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Who has which version; `server_note` says why one is not known."""
+    """Client and server version; `server_note` says why the latter is unknown."""
 
     client: str
     server: str = ""
@@ -23,25 +23,25 @@ class Versions:
     server_note: str = ""
 
 
-def version(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
-    """Show the versions of client and server.
+def version(*, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """Show client and server versions.
 
-    A server that does not answer is no failure.
+    An unreachable server is not an error.
 
     For example:
       sokovan version
       sokovan version --json
     """
-    form = shown.form()
-    found = _found(shown)
+    fmt = output.format()
+    found = _versions(output)
     facts = [("client", found.client), ("server", found.server or f"unknown: {found.server_note}")]
-    show_one(found, facts, form, name=found.client)
+    show_one(found, facts, fmt, name=found.client)
     return OK
 
 
-def _found(shown: OutputOptions) -> Versions:
+def _versions(output: OutputOptions) -> Versions:
     try:
-        with shown.client(timeout_s=PATIENCE_S) as client:
+        with output.client(timeout_s=TIMEOUT_S) as client:
             return Versions(__version__, client.health().version, client.endpoint.url)
     except ClientProblem as problem:
         return Versions(__version__, server_note=problem.message)

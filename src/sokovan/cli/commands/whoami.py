@@ -1,4 +1,4 @@
-"""`sokovan whoami`: who one is to the server."""
+"""`sokovan whoami`: the authenticated user."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from sokovan.cli.formatting import NONE
 from sokovan.cli.rendering import show_one
 
 
-def whoami(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
-    """Say who you are to the server.
+def whoami(*, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """Show the authenticated user.
 
     For example:
       sokovan whoami
     """
-    form = shown.form()
-    with shown.client() as client:
+    fmt = output.format()
+    with output.client() as client:
         me = client.whoami()
     facts = [
         ("user", me.user),
@@ -24,5 +24,5 @@ def whoami(*, shown: OutputOptions = TABLE_OUTPUT) -> int:
         ("groups", ", ".join(me.groups) or NONE),
         ("key", me.access_key),
     ]
-    show_one(me, facts, form, name=me.user)
+    show_one(me, facts, fmt, name=me.user)
     return OK

@@ -1,1 +1,1 @@
-"""What a shell asks of us at every Tab."""
+"""Shell completion."""

@@ -1,34 +1,33 @@
-"""Of which kind a word is, and which words there are of that kind."""
+"""Kinds of arguments, and the completion candidates of each kind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sokovan.cli.command_table import COMMANDS, TOPICS, first_words, summary_of
+from sokovan.cli.command_table import CATALOG_NOUNS, COMMANDS, TOPICS, first_words, summary_of
 
-# A word, and what it means.
+# A word and its description.
 Candidate = tuple[str, str]
 Flags = Mapping[str, str | None]
 
-_WHOLE = ("queue", "quota", "scaling-group", "image", "domain", "group", "user")
-
-# What stands after a command; after some of them there may be many.
-WORDS = {
+# Kind of the positional arguments of a command.
+ARGUMENT_KINDS = {
     **dict.fromkeys(("logs", "why", "session show", "session history", "session why"), "session"),
     **dict.fromkeys(("exec", "shell", "wait", "stop", "session stop"), "live-session"),
     "cancel": "waiting-session",
     **{f"agent {verb}": "agent" for verb in ("show", "history", "drain", "undrain", "declare-gone")},
-    **{f"{noun} {verb}": noun for noun in _WHOLE for verb in ("show", "set", "rm")},
+    **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},
     **dict.fromkeys(("context use", "context rm"), "context"),
     **dict.fromkeys(("run", "plan", "simulate"), "file"),
     "help": "topic",
     "completion": "shell",
 }
-MANY = frozenset({"wait", "stop", "session stop", "cancel", "run", "plan", "simulate"})
+# Commands that take any number of positional arguments.
+REPEATED = frozenset({"wait", "stop", "session stop", "cancel", "run", "plan", "simulate"})
 
-# What stands after an option, under the first of its names.
-VALUES = {
-    **{f"--{noun}": noun for noun in (*_WHOLE, "context")},
+# Kind of the value of an option, by the first of its names.
+OPTION_KINDS = {
+    **{f"--{noun}": noun for noun in (*CATALOG_NOUNS, "context")},
     "--parent": "queue",
     "--depends-on": "session",
     "--output": "format",
@@ -37,24 +36,24 @@ VALUES = {
 }
 
 
-def words_of(kind: str, prefix: str, flags: Flags) -> list[Candidate] | None:
-    """What there is of a kind, by its beginning; None: files. Raises ClientProblem."""
+def candidates_of(kind: str, prefix: str, flags: Flags) -> list[Candidate] | None:
+    """The candidates of a kind with a prefix; None for files. Raises ClientProblem."""
     match kind:
         case "":
             return []
         case "file":
             return None
         case "command":
-            return beginning(_commands(), prefix)
+            return with_prefix(_commands(), prefix)
         case "topic":
-            return beginning([*TOPICS.items(), *_commands()], prefix)
+            return with_prefix([*TOPICS.items(), *_commands()], prefix)
         case "shell":
-            return beginning(_plain(_shells()), prefix)
+            return with_prefix(_plain(_shells()), prefix)
         case "format":
-            return beginning(_plain(_formats()), prefix)
+            return with_prefix(_plain(_formats()), prefix)
         case "state":
-            return beginning(_plain(_states()), prefix.upper())
-    from sokovan.cli.completion.name_lookup import names_of  # noqa: PLC0415  # words of ours have no need of it
+            return with_prefix(_plain(_states()), prefix.upper())
+    from sokovan.cli.completion.name_lookup import names_of  # noqa: PLC0415  # loads only for names from the server
 
     return names_of(kind, prefix, flags)
 
@@ -65,8 +64,8 @@ def verbs_of(noun: str) -> list[Candidate]:
     return [(verb, summary) for _, verb, summary in found]
 
 
-def beginning(words: Iterable[Candidate], prefix: str) -> list[Candidate]:
-    """Those that begin with a prefix."""
+def with_prefix(words: Iterable[Candidate], prefix: str) -> list[Candidate]:
+    """The candidates that begin with a prefix."""
     return [(word, meaning) for word, meaning in words if word.startswith(prefix)]
 
 
@@ -79,18 +78,18 @@ def _commands() -> list[Candidate]:
 
 
 def _shells() -> Iterable[str]:
-    from sokovan.cli.completion.scripts import SCRIPTS  # noqa: PLC0415  # few ask for it
+    from sokovan.cli.completion.scripts import SCRIPTS  # noqa: PLC0415  # rarely used
 
     return SCRIPTS
 
 
 def _formats() -> Iterable[str]:
-    from sokovan.cli.rendering import FORMATS  # noqa: PLC0415  # few ask for it
+    from sokovan.cli.rendering import FORMATS  # noqa: PLC0415  # rarely used
 
     return FORMATS
 
 
 def _states() -> Iterable[str]:
-    from sokovan.sdk.core.states import STATES  # noqa: PLC0415  # few ask for it
+    from sokovan.sdk.core.states import STATES  # noqa: PLC0415  # rarely used
 
     return STATES

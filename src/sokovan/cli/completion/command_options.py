@@ -1,4 +1,4 @@
-"""The options of a command, as the parser knows them."""
+"""The options of a command, from the parser."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from sokovan.cli.app import make_app
 
 @dataclass(frozen=True, slots=True)
 class CommandOption:
-    """An option under the first of its names."""
+    """An option, under the first of its names."""
 
     name: str
     takes_value: bool
     choices: tuple[str, ...] = ()
-    meaning: str = ""
+    help: str = ""
 
 
 def command_options(command: str) -> dict[str, CommandOption]:
-    """The options of a command by each of their names."""
+    """The options of a command, by each of their names."""
     app = make_app()
     for word in command.split():
         app = app[word]
     found: dict[str, CommandOption] = {}
     for one in app.assemble_argument_collection(parse_docstring=True):
         if one.index is None and not one.children:
-            meaning = " ".join((one.parameter.help or "").split())
-            option = CommandOption(one.name, one.token_count()[0] > 0, tuple(one.get_choices() or ()), meaning)
+            text = " ".join((one.parameter.help or "").split())
+            option = CommandOption(one.name, one.token_count()[0] > 0, tuple(one.get_choices() or ()), text)
             found |= dict.fromkeys(one.names, option)
-    return found | {"--help": CommandOption("--help", takes_value=False, meaning="Show what it does.")}
+    return found | {"--help": CommandOption("--help", takes_value=False, help="Show the help of the command.")}

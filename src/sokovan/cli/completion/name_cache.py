@@ -1,4 +1,4 @@
-"""Names that a server told us before, in the user's cache."""
+"""Cache of object names from the server, for shell completion."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-# So long a name is believed without asking again.
+# Names younger than this are used without a request.
 FRESH_S = 10.0
-# A file of ours is never larger: a page of names.
+# Upper bound of a cache file; a page of names is smaller.
 SIZE_MAX = 256 * 1024
 
-# A name, and what to say about it.
+# A name and its description.
 Name = tuple[str, str]
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where the user's caches are: under XDG_CACHE_HOME, or under ~/.cache."""
+    """The cache folder: under XDG_CACHE_HOME, or under ~/.cache."""
     given = environment.get("XDG_CACHE_HOME", "")
-    # A relative folder is to be ignored, says the specification.
+    # The XDG specification says to ignore a relative folder.
     if given and Path(given).is_absolute():
         return Path(given) / "sokovan"
     return Path(environment.get("HOME") or "~").expanduser() / ".cache" / "sokovan"
@@ -30,33 +30,33 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class NameCache:
-    """The names of one kind, as one server told them to the owner of one key."""
+    """Names of one kind, from one server, as one API key may see them."""
 
     path: Path
 
     @classmethod
     def of(cls, folder: Path, kind: str, *, url: str, token: str) -> NameCache:
-        """The memory for a server and a key; neither can be read from its name."""
-        whose = sha256(f"{url}\n{token}".encode()).hexdigest()[:16]
-        return cls(folder / f"names-{whose}-{kind}.json")
+        """The cache for a server and an API key; the file name reveals neither."""
+        digest = sha256(f"{url}\n{token}".encode()).hexdigest()[:16]
+        return cls(folder / f"names-{digest}-{kind}.json")
 
-    def recall(self) -> Sequence[Name]:
-        """What is kept; nothing if that cannot be read."""
+    def read(self) -> Sequence[Name]:
+        """The cached names; none if the file cannot be read."""
         with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
             with self.path.open(encoding="utf-8") as file:
-                kept = json.loads(file.read(SIZE_MAX))
-            return [(str(name), str(note)) for name, note in kept]
+                cached = json.loads(file.read(SIZE_MAX))
+            return [(str(name), str(note)) for name, note in cached]
         return []
 
     def is_fresh(self, now_s: float) -> bool:
-        """Whether what is kept is to be believed."""
+        """Whether the cached names may be used without a request."""
         try:
             return abs(now_s - self.path.stat().st_mtime) < FRESH_S
         except OSError:
             return False
 
-    def keep(self, names: Sequence[Name]) -> None:
-        """Write names down for their owner only; where that fails, no harm is done."""
+    def write(self, names: Sequence[Name]) -> None:
+        """Write the cache, readable by its owner only; errors are ignored."""
         text = json.dumps(names, ensure_ascii=False)
         if len(text) > SIZE_MAX:
             return

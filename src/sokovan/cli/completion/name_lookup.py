@@ -1,4 +1,4 @@
-"""The names that a server knows, if it says so in time."""
+"""Looks up object names at the server, within a time budget."""
 
 from __future__ import annotations
 
@@ -12,44 +12,43 @@ from sokovan.sdk.config import config_path, read_config
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.settings import ClientSettings, resolve
 
-# Nobody who pressed Tab waits longer for a server.
+# Longest wait for the server after Tab.
 BUDGET_S = 0.3
 
 
 def names_of(kind: str, prefix: str, flags: Mapping[str, str | None]) -> list[Name]:
-    """What there is of a kind and begins with the prefix. Raises ClientProblem.
+    """The names of a kind with a prefix. Raises ClientProblem.
 
-    What was told a moment ago is believed if it knows such a name; what is older, only
-    if the server does not answer in time.
+    Fresh cached names are used if one matches; stale ones only if the server does not
+    respond in time.
     """
     if kind == "context":
         return _matching([(name, one.url) for name, one in read_config(config_path()).contexts.items()], prefix)
     settings = resolve(flags)
     url, token = settings.credentials()
-    memory = NameCache.of(cache_folder(os.environ), kind, url=url, token=token)
-    kept = memory.recall()
-    found = _matching(kept, prefix)
-    if found and memory.is_fresh(SystemEnvironment().wall_s()):
+    cache = NameCache.of(cache_folder(os.environ), kind, url=url, token=token)
+    found = _matching(cache.read(), prefix)
+    if found and cache.is_fresh(SystemEnvironment().wall_s()):
         return found
-    told = within(BUDGET_S, _question(kind, settings))
-    if told is None:
+    names = within(BUDGET_S, _request(kind, settings))
+    if names is None:
         return found
-    memory.keep(told)
-    return _matching(told, prefix)
+    cache.write(names)
+    return _matching(names, prefix)
 
 
-def within(seconds: float, ask: Callable[[], list[Name]]) -> list[Name] | None:
-    """What somebody answers in this time; None if that fails or takes longer.
+def within(seconds: float, request: Callable[[], list[Name]]) -> list[Name] | None:
+    """The result of a request; None if it fails or takes longer.
 
-    A thread, since nothing else ends the wait for a name server that is away.
+    Runs in a thread, since a DNS lookup has no timeout.
     """
-    from threading import Thread  # noqa: PLC0415  # what is in the cache has no need of it
+    from threading import Thread  # noqa: PLC0415  # the cache does not need it
 
     answers: list[list[Name]] = []
 
     def work() -> None:
         with contextlib.suppress(Exception):
-            answers.append(ask())
+            answers.append(request())
 
     thread = Thread(target=work, daemon=True)
     thread.start()
@@ -57,8 +56,8 @@ def within(seconds: float, ask: Callable[[], list[Name]]) -> list[Name] | None:
     return answers[0] if answers else None
 
 
-def _question(kind: str, settings: ClientSettings) -> Callable[[], list[Name]]:
-    """What is left is the server's part: loading our own does not count against its time."""
+def _request(kind: str, settings: ClientSettings) -> Callable[[], list[Name]]:
+    """Prepare a request; modules load here, so that loading does not count against the budget."""
     from sokovan.sdk.core.retries import RetryRule  # noqa: PLC0415  # loads only here, too
     from sokovan.sdk.endpoint import ServerEndpoint  # noqa: PLC0415  # loads only here, too
     from sokovan.sdk.sync.connection import Connection  # noqa: PLC0415  # the HTTP client loads only here
@@ -66,14 +65,14 @@ def _question(kind: str, settings: ClientSettings) -> Callable[[], list[Name]]:
     endpoint = ServerEndpoint(*settings.credentials(), timeout_s=BUDGET_S, connect_s=BUDGET_S)
     connection, call = Connection(endpoint, rule=RetryRule(attempts_max=1)), _listing(kind)
 
-    def ask() -> list[Name]:
+    def request() -> list[Name]:
         try:
             found = {_name(one): _note(one) for one in connection.send(call).items}
         finally:
             connection.close()
         return [(name, note) for name, note in found.items() if name.isprintable() and " " not in name]
 
-    return ask
+    return request
 
 
 def _listing(kind: str) -> Any:

@@ -1,19 +1,20 @@
-"""What each shell has to be told once, so that it asks us at every Tab.
+"""Completion scripts for bash, zsh and fish.
 
-The scripts know no word of ours: they send what was typed, and show what comes back, a
-word in each line and its meaning after a tab. A status other than 0 means: files.
+The scripts contain no command names: they pass the typed words to `sokovan __complete`
+and show its output, one candidate per line with a description after a tab. An exit code
+other than 0 means: complete file names.
 """
 
 from __future__ import annotations
 
-# Programs are asked for by what was typed, so that one that is not on the PATH completes too.
+# Each script runs the program as it was typed, so that one outside PATH completes too.
 _BASH = r"""
 _sokovan() {
   local found line program word before
   local -a typed=()
   COMPREPLY=()
   program=$(type -P -- "$1") || program=sokovan
-  # bash breaks words at : and @, of which images and pools may have one; and it replaces what comes after the last.
+  # bash splits words at : and @, which occur in image names, and replaces only the part after the last one.
   for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
     if ((${#typed[@]})) && [[ $word == [:@]* || ${typed[-1]} == *[:@] ]]; then
       typed[-1]+=$word

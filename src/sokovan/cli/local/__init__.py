@@ -1,1 +1,1 @@
-"""Commands that work on this machine itself, through the entry points."""
+"""Commands that run parts of Sokovan on this machine, through the entry points."""

@@ -1,4 +1,4 @@
-"""`sokovan audit`: whether the store keeps the laws."""
+"""`sokovan audit`: check the invariants of the database."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _INDENT = " " * 5
 
 
 def audit(store: str | None, *, json: bool, only: str | None) -> int:
-    """Check the laws; 0 all hold, 1 one is broken, more if the store cannot be read."""
+    """Check the invariants and return the exit code."""
     try:
         report = audited(store_address(store, os.environ), only=() if only is None else chosen(only))
     except SokovanError as error:
-        print_error(error, json_too=json)
+        print_error(error, as_object=json)
         return status_of(error)
     if json:
         print_data(as_json(_object(report)))
     else:
         for finding in report.findings:
             _show(finding)
-        broken = sum(not finding.holds for finding in report.findings)
-        print_status(f"{report.store}: {len(report.findings) - broken} pass, {broken} fail")
+        violated = sum(not finding.holds for finding in report.findings)
+        print_status(f"{report.store}: {len(report.findings) - violated} pass, {violated} fail")
     return OK if report.holds else FAILED
 
 
 def _show(finding: AuditFinding) -> None:
-    law = finding.invariant
+    invariant = finding.invariant
     if finding.holds:
-        print_data(f"{law.id:<4} pass  {law.title}")
+        print_data(f"{invariant.id:<4} pass  {invariant.title}")
         return
     rows = "1 row" if finding.count == 1 else f"{finding.count} rows"
-    print_data(f"{law.id:<4} FAIL  {rows}: {law.title}")
-    for offence in finding.rows:
-        print_data(f"{_INDENT}{offence.problem}: {_fields(offence.row)}")
+    print_data(f"{invariant.id:<4} FAIL  {rows}: {invariant.title}")
+    for violation in finding.rows:
+        print_data(f"{_INDENT}{violation.problem}: {_fields(violation.row)}")
     if finding.count > len(finding.rows):
         print_data(f"{_INDENT}... and {finding.count - len(finding.rows)} more")
 
@@ -51,7 +51,7 @@ def _fields(row: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as it is, or in quotes where it would run into the next one."""
+    """A value as text, in quotes if it contains spaces or unprintable characters."""
     if value is None:
         return "-"
     text = str(value)
@@ -69,7 +69,7 @@ def _object(report: AuditReport) -> dict[str, Any]:
                 "meaning": finding.invariant.meaning,
                 "ok": finding.holds,
                 "count": finding.count,
-                "rows": [{"problem": offence.problem, **offence.row} for offence in finding.rows],
+                "rows": [{"problem": violation.problem, **violation.row} for violation in finding.rows],
             }
             for finding in report.findings
         ],

@@ -1,4 +1,4 @@
-"""`sokovan db`: the schema of the store."""
+"""`sokovan db`: check and upgrade the database schema."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from sokovan.cli.output import as_json, print_data, print_error, print_status
 from sokovan.domain.errors import InvalidInput, SokovanError
 from sokovan.entrypoints.database import SchemaState, checked, store_address, upgraded
 
-# What a failure of the store means to the one who called; see `sokovan audit --help`.
+# Exit codes by error code of the store; `sokovan audit --help` documents them.
 _STATUSES = {"store-missing": NOT_FOUND, "schema-mismatch": REFUSED, "store-unavailable": UNREACHABLE}
 
 
 def upgrade(store: str | None, *, json: bool) -> int:
-    """Bring the store to the newest schema; 0 if it is there now."""
+    """Upgrade the schema and return the exit code."""
     try:
         state = upgraded(store_address(store, os.environ), report=print_status)
     except SokovanError as error:
-        print_error(error, json_too=json)
+        print_error(error, as_object=json)
         return status_of(error)
     _show(state, json=json)
     return OK
 
 
 def check(store: str | None, *, json: bool) -> int:
-    """Whether the store has the newest schema: 0 yes, 1 no."""
+    """Check the schema and return the exit code."""
     try:
         state = checked(store_address(store, os.environ))
     except SokovanError as error:
-        print_error(error, json_too=json)
+        print_error(error, as_object=json)
         return status_of(error)
     _show(state, json=json)
     if not state.current:
@@ -38,7 +38,7 @@ def check(store: str | None, *, json: bool) -> int:
 
 
 def status_of(error: SokovanError) -> int:
-    """The exit status for an error of the store."""
+    """The exit code for an error of the store."""
     return USAGE if isinstance(error, InvalidInput) else _STATUSES.get(error.code, FAILED)
 
 

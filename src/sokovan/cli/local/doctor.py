@@ -1,4 +1,4 @@
-"""`sokovan doctor`: what this machine has, and what it lacks."""
+"""`sokovan doctor`: checks of this machine."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ MARKS = {True: "ok", False: "FAIL", None: "note"}
 
 
 def doctor(*, json: Flag = False) -> int:
-    """Look at this machine: what is there, what is missing.
+    """Check what this machine provides and what is missing.
 
-    Every answer is found by trying, and nothing is changed. Exit status: 0 sokovan can run here, 1 it lacks something.
+    The checks change nothing. Exit codes: 0 sokovan can run here, 1 a
+    requirement is missing.
 
     For example:
       sokovan doctor
@@ -21,9 +22,9 @@ def doctor(*, json: Flag = False) -> int:
     Parameters
     ----------
     json
-        Print one JSON document instead of a table.
+        Print JSON instead of a table.
     """
-    from sokovan.entrypoints.doctor import run_checks  # noqa: PLC0415  # SQLite, NVML and friends load only here
+    from sokovan.entrypoints.doctor import run_checks  # noqa: PLC0415  # SQLite and NVML load only here
 
     findings = run_checks()
     if json:

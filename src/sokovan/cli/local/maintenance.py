@@ -1,4 +1,4 @@
-"""Commands for operators: heavy parts load where they are used."""
+"""Commands for operators; heavy modules load when a command runs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def simulate(
     snapshot: Flag = False,
     save: str | None = None,
 ) -> int:
-    """Try a policy before you apply it, on scenario files.
+    """Simulate scheduling on scenario files.
 
-    A scenario is a small cluster, the work offered to it, and what must be decided. Exit status: 0 every expectation
-    holds, 1 one does not, 2 a file cannot be read.
+    A scenario describes a cluster, the sessions submitted to it, and the
+    expected decisions. Exit codes: 0 all expectations hold, 1 one does not, 2 a
+    file cannot be read.
 
     For example:
       sokovan simulate cluster.yaml                 which expectations hold
@@ -32,20 +33,20 @@ def simulate(
     Parameters
     ----------
     files
-        Scenario files (YAML), or snapshot files with --snapshot; - is standard input.
+        Scenario files (YAML), or snapshot files with --snapshot; - for stdin.
     json
-        Print one JSON document instead of a table.
+        Print JSON instead of a table.
     explain
-        Print the verdict of every session: code, sentence, funnel of agents, checks.
+        Print each session's verdict: code, summary, funnel, checks.
     snapshot
-        The files are saved snapshots: replay each and print its plan.
+        Replay saved snapshots and print the plan of each.
     save
-        A folder to write the snapshot of each scenario's first cycle to, for --snapshot.
+        Folder to write each scenario's first snapshot to.
     """
-    from sokovan.cli.local.simulate import simulate as run  # noqa: PLC0415  # numpy and friends load only here
+    from sokovan.cli.local.simulate import simulate as run  # noqa: PLC0415  # numpy loads only here
 
     if not files:
-        print_error(InvalidInput("name at least one file", hint="see sokovan simulate --help"), json_too=json)
+        print_error(InvalidInput("no file given", hint="see sokovan simulate --help"), as_object=json)
         return USAGE
     return run(list(files), json=json, explain=explain, snapshot=snapshot, save=save)
 
@@ -56,24 +57,25 @@ def audit(
     json: Flag = False,
     only: str | None = None,
 ) -> int:
-    """Check that the store keeps its laws: nothing lost or doubled.
+    """Check the invariants of the database.
 
-    Reads one state of the store and changes nothing. Exit status: 0 every law holds, 1 one is broken, 2 usage, 3 there
-    is no such store, 5 it has another schema, 7 it cannot be reached.
+    Reads one consistent snapshot and changes nothing. Exit codes: 0 all
+    invariants hold, 1 one is violated, 2 usage error, 3 no such database, 5
+    schema mismatch, 7 unreachable.
 
     For example:
-      sokovan audit                                        the store of the embedded server
+      sokovan audit
       sokovan audit --store postgresql://db.example/sokovan
       sokovan audit --only I1,I7 --json
 
     Parameters
     ----------
     store
-        The address of the store; otherwise SOKOVAN_STORE, otherwise the file of the embedded server.
+        Database URL; default: embedded database. [env: SOKOVAN_STORE]
     json
-        Print one JSON document instead of lines.
+        Print JSON instead of text.
     only
-        The numbers of the laws to check, with commas; otherwise all.
+        Invariants to check, separated by commas; default: all.
     """
     from sokovan.cli.local.audit import audit as run  # noqa: PLC0415  # SQLAlchemy loads only here
 
@@ -81,10 +83,11 @@ def audit(
 
 
 def upgrade(*, store: str | None = None, json: Flag = False) -> int:
-    """Bring the store to the newest schema, in one step or not at all.
+    """Upgrade the database schema to the newest revision.
 
-    Exit status: 0 it is there, 2 usage, 3 there is no such store, 5 it was written by a version that this one does not
-    know, 7 it cannot be reached.
+    The upgrade is one transaction. Exit codes: 0 the schema is current, 2 usage
+    error, 3 no such database, 5 the schema is newer than this version, 7
+    unreachable.
 
     For example:
       sokovan db upgrade --store postgresql://db.example/sokovan
@@ -92,9 +95,9 @@ def upgrade(*, store: str | None = None, json: Flag = False) -> int:
     Parameters
     ----------
     store
-        The address of the store; otherwise SOKOVAN_STORE, otherwise the file of the embedded server.
+        Database URL; default: embedded database. [env: SOKOVAN_STORE]
     json
-        Print one JSON document instead of a line.
+        Print JSON instead of text.
     """
     from sokovan.cli.local.db import upgrade as run  # noqa: PLC0415  # SQLAlchemy loads only here
 
@@ -102,9 +105,10 @@ def upgrade(*, store: str | None = None, json: Flag = False) -> int:
 
 
 def check(*, store: str | None = None, json: Flag = False) -> int:
-    """Say which schema the store has, and whether it is the newest.
+    """Check whether the database schema is current.
 
-    Exit status: 0 it is, 1 it is not, 2 usage, 3 there is no such store, 7 it cannot be reached.
+    Exit codes: 0 it is current, 1 it is not, 2 usage error, 3 no such database,
+    7 unreachable.
 
     For example:
       sokovan db check --store postgresql://db.example/sokovan
@@ -112,9 +116,9 @@ def check(*, store: str | None = None, json: Flag = False) -> int:
     Parameters
     ----------
     store
-        The address of the store; otherwise SOKOVAN_STORE, otherwise the file of the embedded server.
+        Database URL; default: embedded database. [env: SOKOVAN_STORE]
     json
-        Print one JSON document instead of a line.
+        Print JSON instead of text.
     """
     from sokovan.cli.local.db import check as run  # noqa: PLC0415  # SQLAlchemy loads only here
 

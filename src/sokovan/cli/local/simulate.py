@@ -1,4 +1,4 @@
-"""`sokovan simulate`: try a policy before you apply it."""
+"""`sokovan simulate`: simulate scheduling on scenario files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sokovan.scheduling.trace import Verdict
 
 
 def simulate(files: list[str], *, json: bool, explain: bool, snapshot: bool, save: str | None) -> int:
-    """Run the files; 0 all as expected, 1 a difference, 2 cannot be read."""
+    """Run scenario or snapshot files and return the exit code."""
     try:
         if snapshot:
             return _replay(files, json=json, explain=explain)
@@ -25,7 +25,7 @@ def simulate(files: list[str], *, json: bool, explain: bool, snapshot: bool, sav
                 print_status(f"wrote {path}")
         outcomes = list(simulated(scenarios))
     except SokovanError as error:
-        print_error(error, json_too=json)
+        print_error(error, as_object=json)
         return USAGE
     if json:
         print_data(as_json([_object(outcome, explain=explain) for outcome in outcomes]))

@@ -1,4 +1,4 @@
-"""`sokovan up`: everything on this machine."""
+"""`sokovan up`: server, agent and database on this machine."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def up(
     no_agent: Flag = False,
     name: str = "",
 ) -> int:
-    """Run everything on this machine: server, agent, store.
+    """Start server, agent and database on this machine.
 
-    It listens on 127.0.0.1 only, keeps its state in your data folder, makes a key for you the first time, and makes
-    itself the context of this client. Ctrl-C stops it; the data stays, and sessions that kept running are found again.
+    Listens on 127.0.0.1 only and keeps its state in your data folder. The first
+    start creates an API key and a context for this client. Ctrl-C stops it; the
+    data is kept, and sessions that keep running are adopted at the next start.
 
     For example:
       sokovan up
@@ -38,31 +39,29 @@ def up(
     Parameters
     ----------
     port
-        The port; the next free one, if it is taken.
+        Port to listen on, or the next free one; default: 7646.
     data
-        The folder for its state; otherwise that of your user.
+        Folder for its state; default: in your data folder.
     fake
-        Pretend machines, as 64x8: 64 machines of 8 GPUs in racks, whose kernels are simulated.
+        Add fake agents: 64x8 is 64 agents with 8 GPUs each.
     fake_gpus
-        Pretend that this machine has so many GPUs.
+        Number of fake GPUs of this machine.
     no_agent
-        Do not run kernels on this machine.
+        Do not start an agent on this machine.
     name
-        What the agent of this machine is called; otherwise after the machine.
+        Name of this machine's agent; default: the host name.
     """
     if not 0 <= port < 65536:
-        raise usage_error(
-            f"--port {port} is not a port", hint="write a number from 1 to 65535, or 0 for any that is free"
-        )
+        raise usage_error(f"--port {port} is not a port", hint="use 1 to 65535, or 0 for any free port")
     if fake_gpus < 0:
-        raise usage_error(f"--fake-gpus {fake_gpus} is negative", hint="write 0 or more")
+        raise usage_error(f"--fake-gpus {fake_gpus} is negative", hint="use 0 or more")
     agents = _fleet(fake)
     from sokovan.entrypoints.embedded.data_folder import data_home, server_of  # noqa: PLC0415  # beside its one use
 
-    about = server_of(data or data_home(os.environ))
-    if about is not None:  # known before the whole server is loaded
-        said = {"--fake": fake, "--fake-gpus": fake_gpus, "--no-agent": no_agent, "--name": name}
-        _tell_already_up(str(about.get("url")), {"--port": port if port != PORT else 0, **said})
+    running = server_of(data or data_home(os.environ))
+    if running is not None:  # checked before the server modules load
+        given = {"--fake": fake, "--fake-gpus": fake_gpus, "--no-agent": no_agent, "--name": name}
+        _report_running(str(running.get("url")), {"--port": port if port != PORT else 0, **given})
         return OK
     from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here
 
@@ -70,12 +69,12 @@ def up(
     return run_up(options, echo=print_status)
 
 
-def _tell_already_up(url: str, said: Mapping[str, object]) -> None:
-    print_status(f"sokovan is up already at {url}; nothing to do")
-    left = [option if value is True else f"{option} {value}" for option, value in said.items() if value]
+def _report_running(url: str, given: Mapping[str, object]) -> None:
+    print_status(f"sokovan is already running at {url}; nothing to do")
+    left = [option if value is True else f"{option} {value}" for option, value in given.items() if value]
     left = [each for each in left if each != f"--port {url.rpartition(':')[2]}"]
     if left:
-        print_status(f"not applied: {', '.join(left)}; stop the server first, or name another folder with --data")
+        print_status(f"not applied: {', '.join(left)}; stop the server first, or use another folder with --data")
 
 
 def _fleet(text: str | None) -> tuple[int, int] | None:
@@ -83,5 +82,5 @@ def _fleet(text: str | None) -> tuple[int, int] | None:
         return None
     found = _FLEET.fullmatch(text)
     if found is None or int(found[1]) == 0:
-        raise usage_error(f"--fake {text[:60]!r} is not MACHINESxGPUS", hint="write --fake 64x8")
+        raise usage_error(f"--fake {text[:60]!r} is not AGENTSxGPUS", hint="use --fake 64x8")
     return int(found[1]), int(found[2])

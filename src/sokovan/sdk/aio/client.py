@@ -23,7 +23,8 @@ from sokovan.sdk.core import system_calls
 from sokovan.sdk.core.followers import EventFollower
 from sokovan.sdk.endpoint import ServerEndpoint
 from sokovan.sdk.preferences import endpoint_for, with_defaults
-from sokovan.sdk.session_request import RunOptions, session_body
+from sokovan.sdk.session_request import session_body
+from sokovan.wire.api.sessions import RunOptions
 from sokovan.wire.api.system import EventView, HealthView
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ smallest unit (cpu in millicores, mem in bytes), except in a request, where `4`,
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypedDict
 
 from sokovan.wire.api.bodies import Amount, StrictBody
 
@@ -83,6 +84,43 @@ class SessionBody(StrictBody):
     ends_with: Literal["all", "main", "any"] | None = None
     tolerates_failures: bool = False
     on_agent_lost: Literal["end", "requeue"] = "end"
+
+
+class RunOptions(TypedDict, total=False):
+    """Keyword arguments of the SDK's `run()`: the fields of SessionBody.
+
+    `cpus`, `mem` and `gpus` are entries of `resources`; mounts and ports may be strings.
+    """
+
+    name: str
+    type: SessionType
+    image: str
+    cpus: Amount
+    mem: Amount
+    gpus: Amount
+    resources: Mapping[str, Amount]
+    size: int
+    minimum: int
+    groups: Sequence[KernelGroupBody]
+    environment: Mapping[str, str]
+    mounts: Sequence[str | MountBody]
+    ports: Sequence[str | ServicePortBody]
+    labels: Mapping[str, str]
+    require: Mapping[str, str]
+    architecture: str
+    scaling_group: str
+    queue: str
+    group: str
+    priority: int
+    topology: str
+    depends_on: Sequence[str]
+    starts_at: str
+    time_limit: int | str
+    preemptible: bool
+    stop_grace: int | str
+    ends_with: Literal["all", "main", "any"]
+    tolerates_failures: bool
+    on_agent_lost: Literal["end", "requeue"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

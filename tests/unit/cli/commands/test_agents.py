@@ -45,7 +45,7 @@ def test_a_story_is_told(server: CannedServer, sokovan: Sokovan) -> None:
 
 def test_a_machine_is_drained_and_taken_back(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("PATCH agents/gpu2", AGENT)
-    assert sokovan("agent", "drain", "gpu2", "--reason", "dimm") == (0, "", "gpu2  ALIVE  5 kernels go on\n")
+    assert sokovan("agent", "drain", "gpu2", "--reason", "dimm") == (0, "", "gpu2  ALIVE  5 kernels still running\n")
     assert sokovan("agent", "undrain", "gpu2")[0] == 0
     assert [body for _, body in server.asked] == [{"action": "drain", "reason": "dimm"}, {"action": "undrain"}]
 

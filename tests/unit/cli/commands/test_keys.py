@@ -21,7 +21,7 @@ def test_a_new_key_is_shown_this_once(server: CannedServer, sokovan: Sokovan) ->
     status, out, err = sokovan("key", "add")
     assert status == 0
     assert "token  sk-AK-1.x" in out
-    assert "this once" in err
+    assert "not shown again" in err
     assert "sk-AK-1.x" in json.loads(sokovan("key", "add", "bob", "--quota", "q", "--json")[1]).values()
     assert [body for line, body in server.asked if line == "POST keys"] == [
         {"user": "ada"},
@@ -32,4 +32,4 @@ def test_a_new_key_is_shown_this_once(server: CannedServer, sokovan: Sokovan) ->
 def test_a_key_is_made_useless_after_a_yes(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("DELETE keys/AK-1", None, status=204)
     assert sokovan("key", "rm", "AK-1")[0] == 2
-    assert sokovan("key", "rm", "AK-1", "--yes") == (0, "", "key AK-1 removed\n")
+    assert sokovan("key", "rm", "AK-1", "--yes") == (0, "", "API key AK-1 revoked\n")

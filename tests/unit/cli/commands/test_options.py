@@ -13,18 +13,18 @@ from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 
 def test_json_is_the_same_as_the_format_of_that_name(server: CannedServer) -> None:
-    assert OutputOptions(json=True).form() == OutputOptions(output="json").form() == OutputFormat("json")
-    assert OutputOptions(columns="a, B").form() == OutputFormat("table", ("a", "b"))
+    assert OutputOptions(json=True).format() == OutputOptions(output="json").format() == OutputFormat("json")
+    assert OutputOptions(columns="a, B").format() == OutputFormat("table", ("a", "b"))
     assert server.asked == []
 
 
 def test_the_environment_may_choose_the_format(server: CannedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOKOVAN_OUTPUT", "yaml")
-    assert OutputOptions().form() == OutputFormat("yaml")
-    assert OutputOptions(output="csv").form() == OutputFormat("csv")
+    assert OutputOptions().format() == OutputFormat("yaml")
+    assert OutputOptions(output="csv").format() == OutputFormat("csv")
     monkeypatch.setenv("SOKOVAN_OUTPUT", "xml")
     with pytest.raises(InvalidSetting):
-        OutputOptions().form()
+        OutputOptions().format()
     assert server.asked == []
 
 

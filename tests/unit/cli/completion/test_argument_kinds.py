@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from sokovan.cli.app import make_app
 from sokovan.cli.command_table import COMMANDS, first_words
-from sokovan.cli.completion.argument_kinds import MANY, VALUES, WORDS, beginning, verbs_of, words_of
+from sokovan.cli.completion.argument_kinds import (
+    ARGUMENT_KINDS,
+    OPTION_KINDS,
+    REPEATED,
+    candidates_of,
+    verbs_of,
+    with_prefix,
+)
 from sokovan.cli.completion.command_options import command_options
 from sokovan.cli.completion.scripts import SCRIPTS
 
@@ -21,23 +28,23 @@ def takes_words(command: str) -> bool:
 
 
 def test_every_command_that_takes_words_says_of_which_kind() -> None:
-    assert {command for command in COMMANDS if takes_words(command)} - _NEW == set(WORDS)
-    assert set(WORDS) >= MANY
+    assert {command for command in COMMANDS if takes_words(command)} - _NEW == set(ARGUMENT_KINDS)
+    assert set(ARGUMENT_KINDS) >= REPEATED
 
 
 def test_every_option_that_names_something_exists() -> None:
     known = {option.name for command in COMMANDS for option in command_options(command).values()}
-    assert set(VALUES) - known == set()
+    assert set(OPTION_KINDS) - known == set()
 
 
 def test_our_own_words_need_no_server() -> None:
-    assert words_of("", "", {}) == []
-    assert words_of("file", "", {}) is None
-    assert [word for word, _ in words_of("command", "", {}) or ()] == first_words()
-    assert words_of("shell", "", {}) == [(shell, "") for shell in SCRIPTS]
-    assert words_of("format", "j", {}) == [("json", ""), ("jsonl", "")]
-    assert words_of("state", "run", {}) == [("RUNNING", "")]
-    assert ("exit-codes", "With which status a command ends.") in (words_of("topic", "ex", {}) or ())
+    assert candidates_of("", "", {}) == []
+    assert candidates_of("file", "", {}) is None
+    assert [word for word, _ in candidates_of("command", "", {}) or ()] == first_words()
+    assert candidates_of("shell", "", {}) == [(shell, "") for shell in SCRIPTS]
+    assert candidates_of("format", "j", {}) == [("json", ""), ("jsonl", "")]
+    assert candidates_of("state", "run", {}) == [("RUNNING", "")]
+    assert ("exit-codes", "Exit codes and their meaning.") in (candidates_of("topic", "ex", {}) or ())
 
 
 def test_a_noun_has_its_verbs() -> None:
@@ -46,4 +53,4 @@ def test_a_noun_has_its_verbs() -> None:
 
 
 def test_a_beginning_is_one_of_the_word_and_not_of_its_meaning() -> None:
-    assert beginning([("ls", "show"), ("show", "")], "s") == [("show", "")]
+    assert with_prefix([("ls", "show"), ("show", "")], "s") == [("show", "")]

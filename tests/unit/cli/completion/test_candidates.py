@@ -97,7 +97,7 @@ def test_nothing_follows_what_is_not_ours(typed: tuple[str, ...]) -> None:
 
 
 def test_a_word_and_its_meaning_have_a_line(sokovan: Sokovan) -> None:
-    assert sokovan("__complete", "logs", "--fol") == (0, "--follow\tGo on until the session ends.\n", "")
+    assert sokovan("__complete", "logs", "--fol") == (0, "--follow\tFollow the output until the session ends.\n", "")
     assert sokovan("__complete", "completion", "z") == (0, "zsh\n", "")
 
 

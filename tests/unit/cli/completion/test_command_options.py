@@ -9,7 +9,7 @@ def test_an_option_is_known_under_each_of_its_names() -> None:
     options = command_options("run")
     assert options["-n"] == options["--name"]
     assert options["-n"].name == "--name"
-    assert options["-n"].meaning == "A name of your own."
+    assert options["-n"].help == "Name of the session."
 
 
 def test_a_flag_takes_no_value() -> None:

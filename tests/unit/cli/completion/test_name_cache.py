@@ -16,21 +16,21 @@ def memory(folder: Path, **other: str) -> NameCache:
 
 
 def test_names_are_kept_with_what_is_said_about_them(tmp_path: Path) -> None:
-    memory(tmp_path / "new").keep([("ddp", "RUNNING"), ("größe", "")])
-    assert memory(tmp_path / "new").recall() == [("ddp", "RUNNING"), ("größe", "")]
+    memory(tmp_path / "new").write([("ddp", "RUNNING"), ("größe", "")])
+    assert memory(tmp_path / "new").read() == [("ddp", "RUNNING"), ("größe", "")]
 
 
 def test_only_their_owner_can_read_them(tmp_path: Path) -> None:
     kept = memory(tmp_path / "new")
-    kept.keep([("ddp", "")])
+    kept.write([("ddp", "")])
     assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.path.parent.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("other", [{"kind": "queue"}, {"url": "http://b"}, {"token": "u"}])
 def test_servers_keys_and_kinds_have_memories_of_their_own(tmp_path: Path, other: dict[str, str]) -> None:
-    memory(tmp_path).keep([("ddp", "")])
-    assert memory(tmp_path, **other).recall() == []
+    memory(tmp_path).write([("ddp", "")])
+    assert memory(tmp_path, **other).read() == []
 
 
 def test_neither_address_nor_key_stands_in_the_name_of_the_file(tmp_path: Path) -> None:
@@ -43,13 +43,13 @@ def test_neither_address_nor_key_stands_in_the_name_of_the_file(tmp_path: Path) 
 def test_what_cannot_be_read_is_nothing(tmp_path: Path, content: str) -> None:
     kept = memory(tmp_path)
     kept.path.write_text(content, encoding="utf-8")
-    assert kept.recall() == []
+    assert kept.read() == []
 
 
 def test_what_is_kept_is_believed_for_a_moment(tmp_path: Path) -> None:
     kept = memory(tmp_path)
     assert not kept.is_fresh(0)
-    kept.keep([])
+    kept.write([])
     written_s = kept.path.stat().st_mtime
     assert kept.is_fresh(written_s + FRESH_S - 1)
     assert not kept.is_fresh(written_s + FRESH_S)
@@ -58,12 +58,12 @@ def test_what_is_kept_is_believed_for_a_moment(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_no_harm(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    memory(tmp_path / "file").keep([("ddp", "")])
-    assert memory(tmp_path / "file").recall() == []
+    memory(tmp_path / "file").write([("ddp", "")])
+    assert memory(tmp_path / "file").read() == []
 
 
 def test_far_too_many_names_are_not_kept(tmp_path: Path) -> None:
-    memory(tmp_path).keep([("x" * SIZE_MAX, "")])
+    memory(tmp_path).write([("x" * SIZE_MAX, "")])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -78,7 +78,7 @@ def test_a_name_that_would_break_the_line_is_left_out(server: CannedServer) -> N
 def test_without_a_server_what_was_told_before_is_better_than_nothing(cache: Path) -> None:
     assert names_of("session", "", {"url": NOBODY}) == []
     old = NameCache.of(cache, "session", url=NOBODY, token=os.environ["SOKOVAN_TOKEN"])
-    old.keep([("ddp", "RUNNING")])
+    old.write([("ddp", "RUNNING")])
     assert names_of("session", "d", {"url": NOBODY}) == [("ddp", "RUNNING")]
     assert names_of("session", "x", {"url": NOBODY}) == []
 

@@ -188,5 +188,5 @@ def test_the_command_line_hands_its_options_over(file: Path, capsys: pytest.Capt
 def test_the_help_names_options_and_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["audit", "--help"]) == 0
     out = capsys.readouterr().out
-    for word in ("--store", "--json", "--only", "SOKOVAN_STORE", "Exit status", "For example"):
+    for word in ("--store", "--json", "--only", "SOKOVAN_STORE", "Exit codes", "For example"):
         assert word in out

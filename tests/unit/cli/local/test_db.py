@@ -101,5 +101,5 @@ def test_every_error_has_an_exit_status(error: InvalidInput | StoreUnavailable |
 def test_the_help_names_options_and_exit_statuses(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["db", command, "--help"]) == 0
     out = capsys.readouterr().out
-    for word in ("--store", "--json", "Exit status", "For example"):
+    for word in ("--store", "--json", "Exit codes", "For example"):
         assert word in out

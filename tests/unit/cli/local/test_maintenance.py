@@ -48,7 +48,7 @@ def test_snapshots_are_saved_and_replayed(sokovan: Sokovan, file: str, tmp_path:
 def test_no_file_at_all_is_a_usage_error_that_says_what_to_do(sokovan: Sokovan) -> None:
     status, out, err = sokovan("simulate")
     assert (status, out) == (2, "")
-    assert err.startswith("error: name at least one file\n  hint: see sokovan simulate --help")
+    assert err.startswith("error: no file given\n  hint: see sokovan simulate --help")
 
 
 def test_a_missing_file_is_a_usage_error(sokovan: Sokovan) -> None:
@@ -69,5 +69,5 @@ def test_words_that_nobody_knows_are_a_usage_error(sokovan: Sokovan, words: tupl
 def test_the_help_of_a_command_names_its_options_and_its_exit_statuses(sokovan: Sokovan) -> None:
     status, out, _ = sokovan("simulate", "--help")
     assert status == 0
-    for word in ("--json", "--explain", "--snapshot", "--save", "Exit status", "For example"):
+    for word in ("--json", "--explain", "--snapshot", "--save", "Exit codes", "For example"):
         assert word in out

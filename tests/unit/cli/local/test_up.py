@@ -80,6 +80,6 @@ def test_where_one_is_up_already_what_was_not_applied_is_told(
         status, _, err = sokovan("up", "--data", str(tmp_path), *words)
     assert (status, asked) == (0, [])
     first, *more = err.splitlines()
-    assert first == "sokovan is up already at http://127.0.0.1:7700; nothing to do"
+    assert first == "sokovan is already running at http://127.0.0.1:7700; nothing to do"
     assert len(more) == bool(left)
     assert "".join(more).startswith(left)

@@ -1,1 +1,1 @@
-"""Commands that submit, show and end sessions."""
+"""Commands that submit, show and stop sessions."""

@@ -1,4 +1,4 @@
-"""A session that somebody waits for: its states, its output, its end, and Ctrl-C."""
+"""Follows a session to its end: states, output, exit code and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sokovan.cli import formatting
-from sokovan.cli.commands.sessions.logs import followed, print_log
+from sokovan.cli.commands.sessions.logs import follow_log, print_log
 from sokovan.cli.commands.sessions.session_tables import placed
 from sokovan.cli.exit_codes import FAILED, INTERRUPTED
 from sokovan.cli.output import print_status
@@ -21,125 +21,126 @@ if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
     from sokovan.wire.api.explanations import WhyView
 
-# Reasons that no waiting helps against: whoever sits and waits is told at once.
+# Pending reasons that waiting does not resolve: an attached session is cancelled at once.
 UNSATISFIABLE = frozenset({"NEVER_FITS", "NO_LABEL_MATCH", "TOPOLOGY_IMPOSSIBLE"})
-# The label that a machine needs for a folder that is to appear elsewhere than it is.
+# The label of agents that can mount a folder at another path.
 MOUNTS = "sokovan.mounts="
-# Limits that are full for a while, or below what is asked for.
+# Quota reasons: either used up for now, or lower than the request.
 LIMITS = frozenset({"QUOTA_KEYPAIR", "QUOTA_USER", "QUOTA_GROUP", "QUOTA_DOMAIN"})
 
-# Exit codes of 137 and 143 alone do not tell this.
-ENDED_FOR = frozenset({"out-of-memory", "time-limit"})
+# Reasons for which the exit codes 137 and 143 need an explanation.
+EXPLAINED_EXITS = frozenset({"out-of-memory", "time-limit"})
 PENDING_TIMEOUT = "pending-timeout"
 
 
 class CannotBePlaced(ClientProblem):
-    """No machine there is could ever hold the session; it was taken back."""
+    """No agent can ever hold the session; it was cancelled."""
 
     code = "never-fits"
-    hint = "ask for less, or let it wait for new machines with -d"
+    hint = "request less, or submit it with -d to wait for new agents"
 
 
 class WaitedTooLong(ClientProblem):
-    """A session waited for longer than its pool lets sessions wait."""
+    """The session was pending longer than its scaling group allows."""
 
     code = PENDING_TIMEOUT
-    hint = "ask for less, or submit it again; sokovan scaling-group show tells how long a pool lets sessions wait"
+    hint = "request less, or submit it again; sokovan scaling-group show prints the pending timeout"
 
 
 class DidNotRun(ClientProblem):
-    """A session ended before its command could run."""
+    """The session ended before its command ran."""
 
     code = "did-not-run"
 
 
 class AttachedSession:
-    """One session, followed from its submission to its end."""
+    """A session that is followed until it ends."""
 
     def __init__(self, client: Client, *, timeout_s: float | None = None) -> None:
         self._client = client
-        self._patience_s = timeout_s
-        self._report = ""
-        self._asked: str | None = None
+        self._timeout_s = timeout_s
+        self._last_line = ""
+        self._explained: str | None = None
         self._seen: dict[int, int] = {}
         self._stopping = False
 
     def run(self, body: SessionBody) -> int:
-        """Submit it and stay with it; its exit code is ours."""
+        """Submit the session and follow it; return its exit code."""
         view = self._client.sessions.submit(body)
         while True:
             try:
-                return self._ended(self._followed(view))
+                return self._ended(self._follow(view))
             except KeyboardInterrupt:
                 status = self._interrupted(view)
                 if status is not None:
                     return status
             except StillWaiting:
-                self._take_back(view)
+                self._cancel(view)
                 raise StillWaiting(
-                    f"{view.name} had not started after {self._patience_s:g} s, and was taken back",
-                    hint="wait longer with --timeout, or let it wait with -d",
+                    f"{view.name} had not started after {self._timeout_s:g} s and was cancelled",
+                    hint="increase --timeout, or submit it with -d",
                 ) from None
 
-    def _followed(self, view: SessionView) -> SessionView:
+    def _follow(self, view: SessionView) -> SessionView:
         """The session at its end."""
         while not is_final(view):
-            view = self._started(view)
+            view = self._wait_for_start(view)
             if has_run(view):
                 print_log(self._output(view), prefixed=view.size > 1)
-                view = self._until_end(view)
+                view = self._wait_for_end(view)
         return view
 
-    def _started(self, view: SessionView) -> SessionView:
-        """The session once it runs, or at its end; every change is a line."""
+    def _wait_for_start(self, view: SessionView) -> SessionView:
+        """The session once it runs or has ended; prints a line for every change."""
         now = view
-        for now in self._client.sessions.watch(view.id, timeout_s=self._patience_s):
-            self._tell(now)
+        for now in self._client.sessions.watch(view.id, timeout_s=self._timeout_s):
+            self._print_state(now)
             if has_run(now) or is_final(now):
                 break
             if state_of(now) == "PENDING" and not self._stopping:
-                self._give_up_hopeless(now)
+                self._cancel_unsatisfiable(now)
         return now
 
-    def _give_up_hopeless(self, view: SessionView) -> None:
-        """Take back what no waiting helps, and say why."""
-        told, hint = view.reason_detail or view.reason, ""
+    def _cancel_unsatisfiable(self, view: SessionView) -> None:
+        """Cancel a session that can never start. Raises CannotBePlaced."""
+        reason, hint = view.reason_detail or view.reason, ""
         if view.reason in LIMITS:
             why = self._why(view)
             if why is None or why.verdict != "CHANGE":
                 return
-            told, hint = why.summary, "ask for less, or ask an administrator to raise the limit"
+            reason, hint = why.summary, "request less, or ask an administrator to raise the quota"
         elif view.reason not in UNSATISFIABLE:
             return
-        elif MOUNTS in (told or ""):
-            hint = "no machine there has a sandbox: mount it where it is (SOURCE:SOURCE), or install bubblewrap"
-        self._take_back(view)
-        raise CannotBePlaced(f"{view.name} cannot be placed: {told}", hint=hint)
+        elif MOUNTS in (reason or ""):
+            hint = "no agent has a sandbox: mount it at its own path (SOURCE:SOURCE), or install bubblewrap"
+        self._cancel(view)
+        raise CannotBePlaced(f"{view.name} cannot be placed: {reason}", hint=hint)
 
     def _why(self, view: SessionView) -> WhyView | None:
-        """Whether a limit is merely full, or too low for it: only the explanation tells."""
-        if self._asked == view.reason_detail:
+        """The explanation, which tells a used-up quota from one that is too low; once per reason."""
+        if self._explained == view.reason_detail:
             return None
-        self._asked = view.reason_detail
+        self._explained = view.reason_detail
         with contextlib.suppress(ClientProblem):
             return self._client.sessions.why(view.id)
         return None
 
     def _output(self, view: SessionView) -> Iterator[LogPiece]:
-        """What it says; after an interruption from where it was read to."""
-        for piece in followed(self._client.sessions, view.id, LogOptions(follow=True, seen=dict(self._seen)).of(view)):
+        """The session's output; after Ctrl-C it continues at the offset already printed."""
+        options = LogOptions(follow=True, seen=dict(self._seen)).of(view)
+        for piece in follow_log(self._client.sessions, view.id, options):
             self._seen[piece.kernel] = piece.offset + len(piece.content)
             yield piece
 
-    def _until_end(self, view: SessionView) -> SessionView:
-        """The session once it has ended, or once it waits again."""
+    def _wait_for_end(self, view: SessionView) -> SessionView:
+        """The session once it has ended or is pending again."""
         now = view
         for now in self._client.sessions.watch(view.id):
             if has_settled(now):
                 break
         return now
 
-    def _tell(self, view: SessionView) -> None:
+    def _print_state(self, view: SessionView) -> None:
         state = state_of(view)
         if state == "PENDING":
             line = f"{view.name}  PENDING  {view.reason_detail or view.reason or ''}".rstrip()
@@ -149,59 +150,59 @@ class AttachedSession:
             line = f"{view.name}  PULLING  {view.reason_detail or ''}".rstrip()
         else:
             line = f"{view.name}  {state}"
-        if line != self._report:
+        if line != self._last_line:
             print_status(line)
-        self._report = line
+        self._last_line = line
 
     def _ended(self, view: SessionView) -> int:
         code = view.exit_code
-        took = formatting.between(view.scheduled_at, view.ended_at)
+        elapsed = formatting.between(view.scheduled_at, view.ended_at)
         if self._stopping:
             print_status(f"{view.name}  stopped")
             return INTERRUPTED
         if code is None:
             raise _never_ran(view)
-        told = f": {_cause(view)}" if view.reason in ENDED_FOR else ""
-        print_status(f"{view.name}  finished, exit {code}{took}{told}")
+        cause = f": {_cause(view)}" if view.reason in EXPLAINED_EXITS else ""
+        print_status(f"{view.name}  finished, exit {code}{elapsed}{cause}")
         return code if 0 <= code < 256 else FAILED
 
     def _interrupted(self, view: SessionView) -> int | None:
-        """What Ctrl-C means: ask where somebody can answer, else end the session. None: go on."""
+        """Handle Ctrl-C: prompt on a terminal, else stop the session. None: continue."""
         if self._stopping:
-            print_status(f"{view.name} was told to stop and ends by itself; see sokovan session show {view.name}")
+            print_status(f"{view.name} is stopping; see sokovan session show {view.name}")
             return INTERRUPTED
         answer = "s"
         if is_interactive():
             try:
                 answer = ask(f"\n{view.name}: [d]etach, [s]top, [c]ontinue? ")[:1]
-            except KeyboardInterrupt:  # whoever wants to be gone at once is not to lose the session
+            except KeyboardInterrupt:  # a second Ctrl-C detaches, so that no session is lost by accident
                 print_status("")
                 answer = "d"
         if answer == "c":
             return None
         if answer == "d":
-            print_status(f"{view.name} goes on; see sokovan logs -f {view.name}")
+            print_status(f"{view.name} keeps running; see sokovan logs -f {view.name}")
             return INTERRUPTED
-        print_status(f"stopping {view.name}; Ctrl-C again leaves it to itself")
+        print_status(f"stopping {view.name}; press Ctrl-C again to detach")
         self._stopping = True
         self._client.sessions.stop(view.id)
         return None
 
-    def _take_back(self, view: SessionView) -> None:
+    def _cancel(self, view: SessionView) -> None:
         with contextlib.suppress(ClientProblem):
             self._client.sessions.stop(view.id)
 
 
 def _cause(view: SessionView) -> str:
-    """What ended it, where its exit code does not tell."""
+    """The reason for an exit code that does not explain itself."""
     if view.reason == "time-limit":
-        return f"its time limit ended it; {view.reason_detail or 'it ran for that long'}"
+        return f"time limit exceeded; {view.reason_detail or 'it was stopped'}"
     return view.reason_detail or view.reason or ""
 
 
 def _never_ran(view: SessionView) -> ClientProblem:
-    told = view.reason_detail or view.reason or state_of(view)
+    reason = view.reason_detail or view.reason or state_of(view)
     if view.reason == PENDING_TIMEOUT:
-        return WaitedTooLong(f"{view.name} was taken back: {told}")
-    hint = f"sokovan session history {view.name} tells how far it came"
-    return DidNotRun(f"{view.name} is {state_of(view)} and has no exit code: {told}", hint=hint)
+        return WaitedTooLong(f"{view.name} was cancelled: {reason}")
+    hint = f"see sokovan session history {view.name}"
+    return DidNotRun(f"{view.name} is {state_of(view)} and has no exit code: {reason}", hint=hint)

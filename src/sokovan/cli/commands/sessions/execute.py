@@ -1,4 +1,4 @@
-"""`sokovan exec`: a command inside a running session."""
+"""`sokovan exec`: run a command inside a running session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
-from sokovan.cli.commands.sessions.terminal import converse, terminal_size
+from sokovan.cli.commands.sessions.terminal import forward_streams, terminal_size
 from sokovan.cli.errors import ClientFailure
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
 
@@ -24,7 +24,8 @@ def execute(
 ) -> int:
     """Run a command inside a running session.
 
-    Its exit status is ours; 125: sokovan itself failed; 127: there is no such program.
+    Exits with the exit code of the command, or with 125 if sokovan itself
+    failed, 127 if the program was not found.
 
     For example:
       sokovan exec ddp -- nvidia-smi
@@ -34,28 +35,28 @@ def execute(
     Parameters
     ----------
     name
-        The session's name or id, or the beginning of one.
+        Session name or ID, or a unique prefix of one.
     command
-        The command and its words, after --. No shell reads them.
+        Command and arguments, after --. Not interpreted by a shell.
     kernel
-        In which kernel; they are counted from 0.
+        Kernel to run it in, counted from 0.
     interactive
-        Send our input to it.
+        Pass standard input to the command.
     terminal
-        Give it a terminal.
+        Allocate a terminal.
     """
     if not command:
-        raise InvalidSetting("there is no command to run", hint=f"write it after --: sokovan exec {name} -- ls")
+        raise InvalidSetting("no command given", hint=f"put it after --: sokovan exec {name} -- ls")
     if kernel < 0:
-        raise InvalidSetting(f"--kernel {kernel} is less than nothing", hint="kernels are counted from 0")
+        raise InvalidSetting(f"--kernel {kernel} is negative", hint="kernels are counted from 0")
     if terminal and not sys.stdin.isatty():
-        raise InvalidSetting("there is no terminal here to give it", hint="leave out -t")
+        raise InvalidSetting("standard input is not a terminal", hint="leave out -t")
     size = terminal_size() if terminal else None
     try:
         with (
             server.client() as client,
             client.kernels.exec(name, command, kernel=kernel, terminal=size) as execution,
         ):
-            return converse(execution, forward=interactive, raw=terminal and interactive) & 0xFF
+            return forward_streams(execution, forward=interactive, raw=terminal and interactive) & 0xFF
     except ClientProblem as problem:
         raise ClientFailure(problem) from problem

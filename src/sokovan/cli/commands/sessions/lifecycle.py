@@ -1,4 +1,4 @@
-"""Single sessions: show them, tell their story, wait for them, end them."""
+"""Commands on single sessions: show, history, wait, stop and cancel."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def show(
     *,
     watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
     until: str | None = None,
-    shown: OutputOptions = TABLE_OUTPUT,
+    output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
-    """Show one session.
+    """Show a session.
 
     For example:
       sokovan session show ddp
@@ -41,30 +41,31 @@ def show(
     Parameters
     ----------
     name
-        Its name or id, or the beginning of one.
+        Session name or ID, or a unique prefix of one.
     watch
-        Show it again after every change, until it has ended.
+        Print it again after every change, until it has ended.
     until
-        Watch until it is, or has been, in this state.
+        Watch until it has reached this state.
     """
     target = checked_state(until) if until is not None else None
-    shown.form()
-    with shown.client() as client:
+    output.format()
+    with output.client() as client:
         if not watch and target is None:
-            _show(client.sessions.get(name), shown)
+            _show(client.sessions.get(name), output)
             return OK
         for view in client.sessions.watch(name):
-            _show(view, shown)
+            _show(view, output)
             flush_output()
             if target is not None and reached(view, target):
                 break
     return OK
 
 
-def history(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
-    """Tell the whole story of a session.
+def history(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
+    """Show the state transitions of a session.
 
-    Every move of the session and of its kernels, with time, cause and reason.
+    Lists every transition of the session and its kernels, with time, actor and
+    reason.
 
     For example:
       sokovan session history ddp
@@ -73,14 +74,14 @@ def history(name: str, /, *, shown: OutputOptions = TABLE_OUTPUT) -> int:
     Parameters
     ----------
     name
-        Its name or id, or the beginning of one.
+        Session name or ID, or a unique prefix of one.
     """
-    form = shown.form()
-    with shown.client() as client:
-        story = client.sessions.history(name)
-        kernels = client.sessions.get(story.session).kernels if form.format in COLUMN_FORMATS else []
-    columns = history_columns(story.lines, kernels, utc=shown.utc)
-    show_all(story.lines, columns, form, name=lambda line: line.subject)
+    fmt = output.format()
+    with output.client() as client:
+        history = client.sessions.history(name)
+        kernels = client.sessions.get(history.session).kernels if fmt.name in COLUMN_FORMATS else []
+    columns = history_columns(history.lines, kernels, utc=output.utc)
+    show_all(history.lines, columns, fmt, name=lambda line: line.subject)
     return OK
 
 
@@ -90,9 +91,10 @@ def wait(
     timeout: str | None = None,
     server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
-    """Wait until sessions are in a state.
+    """Wait until sessions reach a state.
 
-    Exit status: 0 they are, 1 one ended without ever being there, 6 time is up.
+    Exit codes: 0 all reached it, 1 a session ended without reaching it, 6
+    timeout.
 
     For example:
       sokovan wait ddp
@@ -101,18 +103,18 @@ def wait(
     Parameters
     ----------
     names
-        Names or ids, or beginnings of one.
+        Session names or IDs, or unique prefixes.
     until
-        The state, as RUNNING or state=RUNNING; ENDED is any end.
+        State, such as RUNNING; default: ENDED, any final state.
     timeout
-        For how long at most: 90s, 10m, 2h.
+        Maximum time to wait: 90s, 10m, 2h.
     """
     target = checked_state(until.removeprefix("state="))
     timeout_s = None if timeout is None else seconds(timeout, what="--timeout")
     with server.client() as client:
-        for name in _some(names, "wait"):
+        for name in _required(names, "wait"):
             view = client.sessions.wait(name, target, timeout_s=timeout_s)
-            server.tell(view, f"{view.name}  {state_of(view)}")
+            server.report(view, f"{view.name}  {state_of(view)}")
     return OK
 
 
@@ -123,10 +125,11 @@ def stop(
     yes: Yes = False,
     server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
-    """End sessions.
+    """Stop sessions.
 
-    A session gets SIGTERM, time to finish, then SIGKILL. With --force you see it ended at once; its machines are free
-    only when the agents have said that it is gone.
+    Kernels get SIGTERM, a grace period, then SIGKILL. With --force, sessions
+    are reported as terminated at once; their resources are released when the
+    agents confirm that the kernels are gone.
 
     For example:
       sokovan stop ddp
@@ -135,30 +138,30 @@ def stop(
     Parameters
     ----------
     names
-        Names or ids, or beginnings of one.
+        Session names or IDs, or unique prefixes.
     all
-        All of your own that have not ended.
+        Stop all of your sessions that have not ended.
     force
-        Without waiting for the agents.
+        Do not wait for the agents.
     """
     with server.client() as client:
         mine = SessionListOptions(mine=True)
         chosen = [view for view in client.sessions.list(mine) if not is_final(view)] if all else []
         if not all:
-            _some(names, "stop", or_flag="--all")
+            _required(names, "stop", or_flag="--all")
         elif not names and not chosen:
-            print_status("there is nothing to end")
+            print_status("no sessions to stop")
             return OK
         if all or force:
-            shown = [*names, *(view.name for view in chosen)]
-            confirm(f"{'force the end of' if force else 'end'} {_counted(shown)}", yes=yes)
-        return _each(client, server, [*names, *(view.id for view in chosen)], forced=force)
+            affected = [*names, *(view.name for view in chosen)]
+            confirm(f"{'force-stop' if force else 'stop'} {_counted(affected)}", yes=yes)
+        return _stop_each(client, server, [*names, *(view.id for view in chosen)], forced=force)
 
 
 def cancel(*names: str, server: ActionOptions = DEFAULT_ACTION) -> int:
-    """Take back sessions that still wait.
+    """Cancel pending sessions.
 
-    A session that has started already is not touched: end it with sokovan stop.
+    Fails for a session that has started; stop it with sokovan stop.
 
     For example:
       sokovan cancel tune-9
@@ -166,32 +169,32 @@ def cancel(*names: str, server: ActionOptions = DEFAULT_ACTION) -> int:
     Parameters
     ----------
     names
-        Names or ids, or beginnings of one.
+        Session names or IDs, or unique prefixes.
     """
     with server.client() as client:
-        for name in _some(names, "cancel"):
+        for name in _required(names, "cancel"):
             view = client.sessions.cancel(name)
-            server.tell(view, f"{view.name}  {state_of(view)}")
+            server.report(view, f"{view.name}  {state_of(view)}")
     return OK
 
 
-def _show(view: SessionView, shown: OutputOptions) -> None:
-    form = shown.form()
-    show_one(view, session_facts(view, utc=shown.utc), form, name=view.name)
-    if form.is_table and view.kernels and not form.columns:
+def _show(view: SessionView, output: OutputOptions) -> None:
+    fmt = output.format()
+    show_one(view, session_facts(view, utc=output.utc), fmt, name=view.name)
+    if fmt.is_table and view.kernels and not fmt.columns:
         print_data("")
         print_data(table(KERNEL_HEADINGS, kernel_rows(view.kernels)))
 
 
-def _each(client: Client, server: ActionOptions, names: Sequence[str], *, forced: bool) -> int:
-    """Every one is tried; the first failure decides the status."""
+def _stop_each(client: Client, server: ActionOptions, names: Sequence[str], *, forced: bool) -> int:
+    """Stop every session; the first failure determines the exit code."""
     status = OK
     for name in names:
         try:
             view = client.sessions.stop(name, forced=forced)
-            server.tell(view, f"{view.name}  {state_of(view)}")
+            server.report(view, f"{view.name}  {state_of(view)}")
         except ClientProblem as problem:
-            print_error(problem, json_too=server.json)
+            print_error(problem, as_object=server.json)
             status = status or exit_code_of(problem)
     return status
 
@@ -200,8 +203,8 @@ def _counted(names: Sequence[str]) -> str:
     return f"session {names[0]}" if len(names) == 1 else f"{len(names)} sessions"
 
 
-def _some(names: Sequence[str], verb: str, *, or_flag: str = "") -> Sequence[str]:
+def _required(names: Sequence[str], verb: str, *, or_flag: str = "") -> Sequence[str]:
     if not names:
-        more = f", or say {or_flag}" if or_flag else ""
-        raise InvalidSetting("no session is named", hint=f"write sokovan {verb} NAME{more}; sokovan ps lists them")
+        more = f", or {or_flag}" if or_flag else ""
+        raise InvalidSetting("no session given", hint=f"use sokovan {verb} NAME{more}; sokovan ps lists sessions")
     return names

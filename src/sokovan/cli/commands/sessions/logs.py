@@ -1,4 +1,4 @@
-"""`sokovan logs`: what a session said."""
+"""`sokovan logs`: the output of a session."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def logs(
     prefix: Flag = False,
     server: ServerOptions = DEFAULT_SERVER,
 ) -> int:
-    """Print what a session said.
+    """Print the output of a session.
 
-    The lines of a session with several kernels begin with their rank: [2].
+    With several kernels, each line is prefixed with the rank of its kernel:
+    [2].
 
     For example:
       sokovan logs ddp
@@ -44,44 +45,41 @@ def logs(
     Parameters
     ----------
     name
-        Its name or id, or the beginning of one.
+        Session name or ID, or a unique prefix of one.
     follow
-        Go on until the session ends.
+        Follow the output until the session ends.
     tail
-        Only the last lines of each kernel.
+        Print only the last N lines of each kernel.
     kernel
-        Only this kernel; they are counted from 0.
+        Print only this kernel, counted from 0.
     prefix
-        Begin every line with the rank, even where there is one kernel only.
+        Prefix every line with the kernel's rank, even for a single kernel.
     """
     for option, value in (("--tail", tail), ("--kernel", kernel)):
         if value is not None and value < 0:
-            raise InvalidSetting(f"{option} {value} is less than nothing", hint="write 0 or more")
+            raise InvalidSetting(f"{option} {value} is negative", hint="use 0 or more")
     with server.client() as client:
-        wish, several = LogOptions(follow=follow, tail=tail, kernel=kernel), False
+        options, several = LogOptions(follow=follow, tail=tail, kernel=kernel), False
         if kernel is None:
             view = client.sessions.get(name)
-            wish, several = wish.of(view), view.size > 1
-        pieces = followed(client.sessions, name, wish) if follow else client.sessions.logs(name, wish)
+            options, several = options.of(view), view.size > 1
+        pieces = follow_log(client.sessions, name, options) if follow else client.sessions.logs(name, options)
         print_log(pieces, prefixed=prefix or several)
     return OK
 
 
-def followed(sessions: Sessions, ref: str, wish: LogOptions) -> Iterator[LogPiece]:
-    """The output until its end.
+def follow_log(sessions: Sessions, ref: str, options: LogOptions) -> Iterator[LogPiece]:
+    """Follow the output; an unreachable agent is retried until the session ends."""
+    seen, reported = dict(options.seen), set[str]()
 
-    A machine that does not answer is asked again for as long as the session goes on.
-    """
-    seen, told = dict(wish.seen), set[str]()
-
-    def tell(problem: ClientProblem) -> None:
-        if problem.code == UNREACHABLE_AGENT and problem.code not in told:
-            print_status(f"{problem.message}; trying again until the session ends")
-        told.add(problem.code)
+    def report(problem: ClientProblem) -> None:
+        if problem.code == UNREACHABLE_AGENT and problem.code not in reported:
+            print_status(f"{problem.message}; retrying until the session ends")
+        reported.add(problem.code)
 
     while True:
         try:
-            for piece in sessions.logs(ref, replace(wish, seen=seen), on_retry=tell):
+            for piece in sessions.logs(ref, replace(options, seen=seen), on_retry=report):
                 seen[piece.kernel] = piece.offset + len(piece.content)
                 yield piece
         except ClientProblem as problem:
@@ -92,18 +90,18 @@ def followed(sessions: Sessions, ref: str, wish: LogOptions) -> Iterator[LogPiec
 
 
 def print_log(pieces: Iterable[LogPiece], *, prefixed: bool) -> None:
-    """Print pieces as they come: byte for byte, or each line behind its rank."""
+    """Print pieces as they arrive: unchanged, or line by line with the kernel's rank."""
     reader = LineReader()
     try:
         for piece in pieces:
             if prefixed:
-                _say_lines(reader.feed(piece))
+                _print_lines(reader.feed(piece))
             else:
                 print_bytes(piece.content)
-    finally:  # also what stands before Ctrl-C
-        _say_lines(reader.close())
+    finally:  # also after Ctrl-C, so that an unfinished line is printed
+        _print_lines(reader.close())
 
 
-def _say_lines(lines: Iterable[LogLine]) -> None:
+def _print_lines(lines: Iterable[LogLine]) -> None:
     for line in lines:
         print_bytes(b"[%d] %s\n" % (line.kernel, line.content))

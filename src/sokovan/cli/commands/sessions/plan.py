@@ -1,4 +1,4 @@
-"""`sokovan plan`: what would become of a session."""
+"""`sokovan plan`: dry run of a session."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PLACEMENTS_SHOWN = 16
 
 def plan(
     *command: str,
-    wish: SessionFlags = NO_FLAGS,
-    shown: OutputOptions = TABLE_OUTPUT,
+    flags: SessionFlags = NO_FLAGS,
+    output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
-    """Say what would become of a session, without asking for it.
+    """Show how a session would be scheduled (dry run).
 
-    The real scheduler decides, on what there is now; nothing is stored. Exit status: 0 it would start or wait, 6 it
-    could never be placed.
+    The server's scheduler decides on the current state of the cluster; nothing
+    is stored. Exit codes: 0 it would start or wait, 6 it could never be placed.
 
     For example:
       sokovan plan --size 4 --gpus 8 --topology hard:rack -- python train.py
@@ -31,30 +31,30 @@ def plan(
     Parameters
     ----------
     command
-        The command and its words, after --.
+        Command and arguments, after --.
     """
-    form = shown.form()
+    fmt = output.format()
     plans: list[PlanView] = []
-    with shown.client() as client:
-        for one in wish.asked(command, shown.settings()):
-            with one.shown():
-                plans.append(client.sessions.plan(one.body))
+    with output.client() as client:
+        for request in flags.requests(command, output.settings()):
+            with request.locating_errors():
+                plans.append(client.sessions.plan(request.body))
     for view in plans:
-        if form.is_table:
-            for line in told(view):
+        if fmt.is_table:
+            for line in plan_lines(view):
                 print_data(line)
         else:
-            show_one(view, [("would_start", view.would_start), ("code", view.code)], form, name=view.code)
+            show_one(view, [("would_start", view.would_start), ("code", view.code)], fmt, name=view.code)
     return WAITING if any(view.would_start == "never" for view in plans) else OK
 
 
-def told(view: PlanView) -> list[str]:
-    """A plan as people read it."""
+def plan_lines(view: PlanView) -> list[str]:
+    """A plan as lines of text."""
     kernels = "1 kernel" if view.size == 1 else f"{view.size} kernels"
     when = {"now": "would start now", "waits": "would wait", "never": "could never start"}
-    asked = f"{kernels}, {formatting.amounts(view.slots)} in all"
+    requested = f"{kernels}, {formatting.amounts(view.slots)} in total"
     lines = [
-        f"{asked}  queue {view.queue}  pool {view.scaling_group}  image {view.image}",
+        f"{requested}  queue {view.queue}  scaling group {view.scaling_group}  image {view.image}",
         f"  {when.get(view.would_start, view.would_start)}: {view.summary} [{view.code}]",
     ]
     lines.extend(f"  kernel {one.kernel} on {one.agent}" for one in view.placements[:_PLACEMENTS_SHOWN])

@@ -1,4 +1,4 @@
-"""`sokovan ps`: the list of sessions."""
+"""`sokovan ps`: list and watch sessions."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ LIMIT_DEFAULT = 100
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSelection:
-    """Which sessions."""
+    """Options that select sessions."""
 
-    all: Annotated[bool, Parameter(name=["--all", "-a"], negative=(), help="Ended ones too.")] = False
-    status: Annotated[
-        str | None, Parameter(help="Only those in this state, or in these, with commas; ENDED is any end.")
-    ] = None
-    queue: Annotated[str | None, Parameter(help="Only those of this queue.")] = None
-    scaling_group: Annotated[str | None, Parameter(help="Only those of this pool of machines.")] = None
-    user: Annotated[str | None, Parameter(help="Only those of this user.")] = None
-    group: Annotated[str | None, Parameter(help="Only those of this project.")] = None
-    mine: Annotated[bool, Parameter(negative=(), help="Only your own.")] = False
-    limit: Annotated[int, Parameter(help="How many at most, newest first.")] = LIMIT_DEFAULT
+    all: Annotated[bool, Parameter(name=["--all", "-a"], negative=(), help="Include sessions that have ended.")] = False
+    status: Annotated[str | None, Parameter(help="Only these states (comma-separated); ENDED is any final state.")] = (
+        None
+    )
+    queue: Annotated[str | None, Parameter(help="Only sessions of this queue.")] = None
+    scaling_group: Annotated[str | None, Parameter(help="Only sessions of this scaling group.")] = None
+    user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None
+    group: Annotated[str | None, Parameter(help="Only sessions of this group.")] = None
+    mine: Annotated[bool, Parameter(negative=(), help="Only your own sessions.")] = False
+    limit: Annotated[int, Parameter(help="Maximum number of sessions, newest first; default: 100.")] = LIMIT_DEFAULT
 
-    def wanted(self) -> SessionListOptions:
-        """The question to the server. Raises InvalidSetting."""
+    def query(self) -> SessionListOptions:
+        """The query to the server. Raises InvalidSetting."""
         if self.limit < 1:
-            raise InvalidSetting(f"--limit {self.limit} asks for nothing", hint="ask for one session or more")
+            raise InvalidSetting(f"--limit {self.limit} is less than 1", hint="use 1 or more")
         states = (
             [state for each in self.status.split(",") for state in _states(each)] if self.status is not None else []
         )
@@ -61,7 +61,6 @@ class SessionSelection:
 
 
 def _states(text: str) -> list[str]:
-    """The states that a word stands for."""
     state = checked_state(text.strip())
     return sorted(FINAL) if state == ENDED else [state]
 
@@ -71,14 +70,14 @@ ALIVE = SessionSelection()
 
 def ps(
     *,
-    choice: SessionSelection = ALIVE,
+    selection: SessionSelection = ALIVE,
     watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
     until: str | None = None,
-    shown: OutputOptions = TABLE_OUTPUT,
+    output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """List sessions.
 
-    Those that have not ended, unless --all or --status says otherwise.
+    By default, lists sessions that have not ended.
 
     For example:
       sokovan ps
@@ -89,23 +88,23 @@ def ps(
     Parameters
     ----------
     watch
-        Go on with a line for every change, until Ctrl-C.
+        Print a line for every change, until Ctrl-C.
     until
-        Watch until every session of the list is, or has been, in this state.
+        Watch until every listed session has reached this state.
     """
-    form, wanted = shown.form(), choice.wanted()
+    fmt, query = output.format(), selection.query()
     target = checked_state(until) if until is not None else None
     watched = watch or target is not None
-    if watched and form.format == "json":  # one document cannot grow
-        form = OutputFormat("jsonl")
-    columns = session_columns(utc=shown.utc)
-    with shown.client() as client:
-        views = list(client.sessions.list(wanted, limit=choice.limit))
-        show_all(views, columns, form, name=_name)
+    if watched and fmt.name == "json":  # a single JSON document cannot grow
+        fmt = OutputFormat("jsonl")
+    columns = session_columns(utc=output.utc)
+    with output.client() as client:
+        views = list(client.sessions.list(query, limit=selection.limit))
+        show_all(views, columns, fmt, name=_name)
         flush_output()
         widths = widths_of(views, columns)
         for view in _changes(client, views, target) if watched else ():
-            show_next(view, session_columns(utc=shown.utc), form, name=_name, widths=widths)
+            show_next(view, session_columns(utc=output.utc), fmt, name=_name, widths=widths)
             flush_output()
     return OK
 
@@ -115,7 +114,7 @@ def _name(view: SessionView) -> str:
 
 
 def _changes(client: Client, views: list[SessionView], target: str | None) -> Iterator[SessionView]:
-    """Every change of a session; with a target only of these, until all of them are there."""
+    """Every change of a session; with a target, changes of these sessions until all reached it."""
     shown = {view.id: view for view in views}
     open_ones = {view.id for view in views if target is None or not reached(view, target)}
     if target is not None and not open_ones:

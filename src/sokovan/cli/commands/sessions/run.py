@@ -1,4 +1,4 @@
-"""`sokovan run`: a command in a session of its own, as if it ran here."""
+"""`sokovan run`: run a command in a new session."""
 
 from __future__ import annotations
 
@@ -28,83 +28,85 @@ NAME_TAKEN = "name-taken"
 
 def run(
     *command: str,
-    wish: SessionFlags = NO_FLAGS,
+    flags: SessionFlags = NO_FLAGS,
     detach: Annotated[bool, Parameter(name=["--detach", "-d"], negative=())] = False,
     timeout: str | None = None,
     server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
-    """Run a command in a session and wait for it.
+    """Run a command in a new session and wait for it.
 
-    Its output is our output, its exit status is ours. 125: sokovan itself failed. 127: there is no such program. 2: the
-    command line or the file is wrong. 5: the name is taken. 6: it cannot be placed, or still waits at --timeout; it is
-    taken back then. With --detach the name is printed and the exit status is that of every other command.
+    Prints the output of the command and exits with its exit code, or with: 2
+    usage error, 5 name taken, 6 the session cannot be placed or had not started
+    at --timeout (it is cancelled), 125 sokovan itself failed, 127 program not
+    found. With --detach, prints the session name and exits with the usual
+    codes; see sokovan help exit-codes.
 
     For example:
       sokovan run -- python -c "print('hello')"
-      sokovan run --name ddp --size 4 --gpus 8 --topology hard:rack -- python train.py
+      sokovan run -n ddp --size 4 --gpus 8 --topology hard:rack -- python train.py
       sokovan run -d -f train.sokovan.yaml
-      sokovan run --mount $PWD:$PWD:rw --env SEED=1 --time-limit 4h -- python $PWD/train.py
+      sokovan run --mount $PWD:$PWD:rw --env SEED=1 -- python $PWD/train.py
 
     Parameters
     ----------
     command
-        The command and its words, after --. No shell reads them.
+        Command and arguments, after --. Not interpreted by a shell.
     detach
-        Do not wait: print the name and leave it to run.
+        Print the session name and exit; the session keeps running.
     timeout
-        Give up if it has not started by then: 90s, 10m.
+        Cancel the session if it has not started in time: 90s, 10m.
     """
     timeout_s = None if timeout is None else seconds(timeout, what="--timeout")
     if server.json and not detach:
-        raise InvalidSetting("--json goes with -d: the output is that of the command", hint="leave it out, or say -d")
-    asked = wish.asked(command, server.settings())
-    if len(asked) > 1 and not detach:
-        raise InvalidSetting(f"{wish.file} holds {len(asked)} sessions", hint="start them with -d")
-    body = asked[0].body
+        raise InvalidSetting("--json requires -d: without it, the output is that of the command", hint="add -d")
+    requests = flags.requests(command, server.settings())
+    if len(requests) > 1 and not detach:
+        raise InvalidSetting(f"{flags.file} contains {len(requests)} sessions", hint="submit them with -d")
+    body = requests[0].body
     if not body.command and not body.groups and body.type == "batch":
-        raise InvalidSetting("there is no command to run", hint="write it after --: sokovan run -- python train.py")
+        raise InvalidSetting("no command given", hint="put it after --: sokovan run -- python train.py")
     try:
         with server.client() as client:
             if detach:
-                for view in submitted(client.sessions, asked):
+                for view in submit_all(client.sessions, requests):
                     print_data(as_json(plain(view)) if server.json else view.name)
                 return OK
-            with asked[0].shown():
+            with requests[0].locating_errors():
                 return AttachedSession(client, timeout_s=timeout_s).run(body)
     except ClientProblem as problem:
-        # What the server cannot take as it is was written here, by whoever called us.
+        # Errors in the request keep their exit code; everything else is a failure of sokovan, not of the command.
         if detach or problem.code == NAME_TAKEN or exit_code_of(problem) in {USAGE, WAITING}:
             raise
         raise ClientFailure(problem) from problem
 
 
-def submitted(sessions: Sessions, asked: Sequence[RequestedSession]) -> Iterator[SessionView]:
-    """Sessions as they are taken; none is unless the server would take all."""
-    if len(asked) > 1:
-        _check_all(sessions, asked)
+def submit_all(sessions: Sessions, requests: Sequence[RequestedSession]) -> Iterator[SessionView]:
+    """Submit sessions one by one; several only if the server would accept all of them."""
+    if len(requests) > 1:
+        _check_all(sessions, requests)
     names: list[str] = []
-    for one in asked:
+    for request in requests:
         try:
-            with one.shown():
-                view = sessions.submit(one.body)
+            with request.locating_errors():
+                view = sessions.submit(request.body)
         except ClientProblem as problem:
             if names:
-                problem.hint = f"{', '.join(names)} had been submitted before; this one and what follows were not"
+                problem.hint = f"{', '.join(names)} had been submitted; this session and those after it were not"
             raise
         names.append(view.name)
         yield view
 
 
-def _check_all(sessions: Sessions, asked: Sequence[RequestedSession]) -> None:
-    """Ask for a dry run of each. Raises what the server would say."""
+def _check_all(sessions: Sessions, requests: Sequence[RequestedSession]) -> None:
+    """Make a dry run of each request. Raises the server's errors."""
     earlier: set[str] = set()
-    for one in asked:
-        name = one.body.name or ""
+    for request in requests:
+        name = request.body.name or ""
         if name in earlier:
-            raise InvalidSetting(f"two sessions are called {name}", hint="give each a name of its own, or none")
-        # One may wait for another of the same file, which is not there yet.
-        alone = replace(one.body, depends_on=[ref for ref in one.body.depends_on if ref not in earlier])
-        # A dry run that cannot be had says nothing against the session.
-        with one.shown(), contextlib.suppress(ServerFailed):
+            raise InvalidSetting(f"two sessions have the name {name}", hint="use distinct names, or leave them out")
+        # Dependencies on earlier sessions of the same file do not exist on the server yet.
+        alone = replace(request.body, depends_on=[ref for ref in request.body.depends_on if ref not in earlier])
+        # A failed dry run says nothing about the session.
+        with request.locating_errors(), contextlib.suppress(ServerFailed):
             sessions.plan(alone)
         earlier |= {name} - {""}

@@ -1,127 +1,156 @@
-"""What people ask for on the command line, as a request for a session."""
+"""The options of `sokovan run`, `plan` and `shell`, as requests to the API.
+
+A flag is declared once, in SessionFlags, under the name of the field of SessionBody
+that it sets; nothing else in the command line names it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from cyclopts import Group, Parameter
 
+from sokovan.cli.commands.options import name_values
 from sokovan.sdk.errors import ApiProblem, InvalidSetting, InvalidSpecFile
 from sokovan.sdk.preferences import with_defaults
-from sokovan.sdk.session_request import read_mount, read_port, session_body
+from sokovan.sdk.session_request import session_body
 from sokovan.sdk.settings import ClientSettings
-from sokovan.wire.api.sessions import SessionBody
+from sokovan.wire.api.sessions import SessionBody, SessionType
 
 if TYPE_CHECKING:
     from sokovan.sdk.spec.spec_document import SpecDocument
 
 FILE_MAX = 1024 * 1024
 STANDARD_INPUT = "/dev/stdin"
-SESSION = Group("The session", sort_key=10)
+SESSION = Group("Session options", sort_key=10)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedSession:
-    """A request for a session, and the document it comes from, if any."""
+    """A request for a session, with the spec document that it was read from, if any."""
 
     body: SessionBody
-    written: SpecDocument | None = None
+    document: SpecDocument | None = None
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
-        """What the server finds wrong with it is told with its lines in the file."""
+    def locating_errors(self) -> Iterator[None]:
+        """Add the lines of the spec file to field errors that the server returns."""
         try:
             yield
         except ApiProblem as problem:
-            if self.written is not None and problem.problems:
-                problem.message = self.written.describe(problem.problems, self.body)
+            if self.document is not None and problem.problems:
+                problem.message = self.document.describe(problem.problems, self.body)
             raise
+
+
+@dataclass(frozen=True, slots=True)
+class NameValues:
+    """Marks a repeatable flag whose values are NAME=VALUE, with an example of one."""
+
+    option: str
+    example: str
+
+    def read(self, texts: Sequence[str]) -> dict[str, str]:
+        """The values by their names. Raises InvalidSetting."""
+        return name_values(texts, option=self.option, example=self.example)
 
 
 @Parameter(name="*", group=SESSION)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFlags:
-    """A session in options; what is not said, others choose."""
+    """Flags that describe a session; omitted ones keep the value of the spec file."""
 
-    name: Annotated[str | None, Parameter(name=["--name", "-n"], help="A name of your own.")] = None
-    file: Annotated[str | None, Parameter(name=["--file", "-f"], help="A spec (YAML); - is standard input.")] = None
-    type: Annotated[
-        Literal["interactive", "batch", "inference", "system"] | None, Parameter(help="Batch, if not said.")
-    ] = None
-    image: Annotated[str | None, Parameter(help="host, or venv:NAME; or SOKOVAN_IMAGE.")] = None
-    cpus: Annotated[str | None, Parameter(help="Processors for each kernel: 2, 0.5.")] = None
-    mem: Annotated[str | None, Parameter(help="Memory for each kernel: 4GiB, 512M.")] = None
-    gpus: Annotated[str | None, Parameter(help="GPUs for each kernel: 1, 8, 0.5.")] = None
-    slot: Annotated[tuple[str, ...], Parameter(negative=(), help="Any other resource: NAME=AMOUNT.")] = ()
-    size: Annotated[int | None, Parameter(help="How many kernels; they start together.")] = None
-    minimum: Annotated[int | None, Parameter(help="With how many of them it can start.")] = None
-    env: Annotated[tuple[str, ...], Parameter(name=["--env", "-e"], negative=(), help="A variable: NAME=VALUE.")] = ()
-    mount: Annotated[tuple[str, ...], Parameter(negative=(), help="A folder: SOURCE:TARGET, or SOURCE:TARGET:rw.")] = ()
-    port: Annotated[tuple[str, ...], Parameter(negative=(), help="A port it serves: NAME=PORT, NAME=PORT/tcp.")] = ()
-    require: Annotated[tuple[str, ...], Parameter(negative=(), help="A label its machines must have: NAME=VALUE.")] = ()
-    topology: Annotated[str | None, Parameter(help="hard or soft, with the highest tier: hard:rack.")] = None
-    queue: Annotated[str | None, Parameter(help="The queue; or SOKOVAN_QUEUE.")] = None
-    group: Annotated[str | None, Parameter(help="The project it counts against; or SOKOVAN_GROUP.")] = None
-    scaling_group: Annotated[str | None, Parameter(help="The pool of machines; or SOKOVAN_SCALING_GROUP.")] = None
-    priority: Annotated[int | None, Parameter(help="Higher goes first.")] = None
-    depends_on: Annotated[tuple[str, ...], Parameter(negative=(), help="A session that must succeed first.")] = ()
-    starts_at: Annotated[str | None, Parameter(help="Not before this time: 2030-01-31T18:00:00Z.")] = None
-    time_limit: Annotated[str | None, Parameter(help="For how long it may run: 90s, 30m, 4h, 2d.")] = None
-    on_agent_lost: Annotated[
-        Literal["end", "requeue"] | None, Parameter(help="What becomes of it without its machine.")
-    ] = None
+    name: Annotated[str | None, Parameter(name=["--name", "-n"], help="Name of the session.")] = None
+    file: Annotated[str | None, Parameter(name=["--file", "-f"], help="Spec file (YAML); - for stdin.")] = None
+    type: Annotated[SessionType | None, Parameter(help="Session type.")] = None
+    image: Annotated[str | None, Parameter(help="Image: host or venv:NAME. [env: SOKOVAN_IMAGE]")] = None
+    cpus: Annotated[str | None, Parameter(help="CPUs per kernel: 2, 0.5.")] = None
+    mem: Annotated[str | None, Parameter(help="Memory per kernel: 4GiB, 512M.")] = None
+    gpus: Annotated[str | None, Parameter(help="GPUs per kernel: 1, 8, 0.5.")] = None
+    resources: Annotated[
+        tuple[str, ...],
+        Parameter(name="--slot", negative=(), help="Other resource per kernel: NAME=AMOUNT. Repeatable."),
+        NameValues("--slot", "cuda.shares=0.5"),
+    ] = ()
+    size: Annotated[int | None, Parameter(help="Number of kernels, started together as a gang; default: 1.")] = None
+    minimum: Annotated[int | None, Parameter(help="Minimum number of kernels to start with.")] = None
+    environment: Annotated[
+        tuple[str, ...],
+        Parameter(name=["--env", "-e"], negative=(), help="Environment variable: NAME=VALUE. Repeatable."),
+        NameValues("--env", "SEED=1"),
+    ] = ()
+    mounts: Annotated[
+        tuple[str, ...],
+        Parameter(name="--mount", negative=(), help="Mount a folder: SOURCE:TARGET[:rw]; read-only. Repeatable."),
+    ] = ()
+    ports: Annotated[
+        tuple[str, ...],
+        Parameter(name="--port", negative=(), help="Service port: NAME=PORT[/tcp]. Repeatable."),
+    ] = ()
+    require: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), help="Use only agents with this label: NAME=VALUE. Repeatable."),
+        NameValues("--require", "zone=a"),
+    ] = ()
+    topology: Annotated[str | None, Parameter(help="Placement: hard or soft, up to a tier: hard:rack.")] = None
+    queue: Annotated[str | None, Parameter(help="Queue to submit to. [env: SOKOVAN_QUEUE]")] = None
+    group: Annotated[str | None, Parameter(help="Group to account to. [env: SOKOVAN_GROUP]")] = None
+    scaling_group: Annotated[str | None, Parameter(help="Scaling group. [env: SOKOVAN_SCALING_GROUP]")] = None
+    priority: Annotated[int | None, Parameter(help="Priority; higher runs first.")] = None
+    depends_on: Annotated[
+        tuple[str, ...], Parameter(negative=(), help="Wait until this session has succeeded. Repeatable.")
+    ] = ()
+    starts_at: Annotated[str | None, Parameter(help="Do not start before: 2030-01-31T18:00:00Z.")] = None
+    time_limit: Annotated[str | None, Parameter(help="Maximum run time: 90s, 30m, 4h, 2d.")] = None
+    on_agent_lost: Annotated[Literal["end", "requeue"] | None, Parameter(help="Action when its agent is lost.")] = None
 
     def bodies(self, command: Sequence[str], settings: ClientSettings) -> list[SessionBody]:
-        """The requests that are meant. Raises InvalidSetting, InvalidSpec."""
-        return [one.body for one in self.asked(command, settings)]
+        """The requests without their documents. Raises InvalidSetting, InvalidSpecFile."""
+        return [request.body for request in self.requests(command, settings)]
 
-    def asked(self, command: Sequence[str], settings: ClientSettings) -> list[RequestedSession]:
-        """The same, each with its document. Raises InvalidSetting, InvalidSpec."""
+    def requests(self, command: Sequence[str], settings: ClientSettings) -> list[RequestedSession]:
+        """One request, or one per document of --file.
+
+        Raises InvalidSetting, InvalidSpecFile.
+        """
         options = self._options()
         if self.file is None:
             return [RequestedSession(with_defaults(session_body(list(command), **options), settings))]
-        specs = read_spec_file(self.file)
-        if command and len(specs) > 1:
-            raise InvalidSetting(f"{self.file} holds {len(specs)} sessions, and one command cannot be for all of them")
-        said = session_body(list(command), **options)
-        return [RequestedSession(with_defaults(_changed(spec.body, said), settings), spec) for spec in specs]
+        documents = read_spec_file(self.file)
+        if command and len(documents) > 1:
+            raise InvalidSetting(
+                f"{self.file} contains {len(documents)} sessions; a command cannot apply to all of them",
+                hint="leave out the command, or use a file with one session",
+            )
+        return [
+            RequestedSession(
+                with_defaults(session_body(list(command), base=document.body, **options), settings), document
+            )
+            for document in documents
+        ]
 
     def _options(self) -> dict[str, Any]:
-        plain = ("name", "type", "image", "cpus", "mem", "gpus", "size", "minimum", "topology", "queue", "group",
-                 "scaling_group", "priority", "starts_at", "time_limit", "on_agent_lost")  # fmt: skip
-        given = {name: getattr(self, name) for name in plain}
-        return {name: value for name, value in given.items() if value is not None} | {
-            "resources": pairs(self.slot, option="--slot", example="cuda.shares=0.5"),
-            "environment": pairs(self.env, option="--env", example="SEED=1"),
-            "require": pairs(self.require, option="--require", example="zone=a"),
-            "mounts": [read_mount(text) for text in self.mount],
-            "ports": [read_port(text) for text in self.port],
-            "depends_on": list(self.depends_on),
-        }
+        """The flags that were given, by the field of SessionBody."""
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "file"}
+        return {name: _read_flag(name, value) for name, value in given.items() if value not in {None, ()}}
 
 
 NO_FLAGS = SessionFlags()
 
 
-def pairs(texts: Sequence[str], *, option: str, example: str) -> dict[str, str]:
-    """Texts like NAME=VALUE by their names. Raises InvalidSetting."""
-    found: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise InvalidSetting(f"{option} {text[:80]!r} is not NAME=VALUE", hint=f"write {option} {example}")
-        if name in found:
-            raise InvalidSetting(f"{option} gives {name!r} twice", hint="say it once")
-        found[name] = value
-    return found
+def _read_flag(name: str, value: Any) -> Any:
+    if not isinstance(value, tuple):
+        return value
+    marks = get_type_hints(SessionFlags, include_extras=True)[name].__metadata__
+    return next((mark.read(value) for mark in marks if isinstance(mark, NameValues)), list(value))
 
 
 def read_spec_file(path: str) -> list[SpecDocument]:
-    """The sessions of a spec. Raises InvalidSpec."""
+    """Read the sessions of a spec file. Raises InvalidSpecFile."""
     from sokovan.sdk.spec.session_spec import read_spec_documents  # noqa: PLC0415  # YAML loads only here
 
     shown = "standard input" if path == STANDARD_INPUT else path
@@ -129,28 +158,14 @@ def read_spec_file(path: str) -> list[SpecDocument]:
         with Path(path).open("rb") as file:
             content = file.read(FILE_MAX + 1)
         if len(content) > FILE_MAX:
-            raise InvalidSpecFile(f"{shown} is larger than {FILE_MAX} bytes", hint="a spec is written by hand")
+            raise InvalidSpecFile(f"{shown} is larger than {FILE_MAX} bytes", hint="split it into several files")
         text = content.decode()
     except OSError as error:
         raise InvalidSpecFile(
-            f"cannot read {shown}: {error.strerror or error}", hint="check the path after -f"
+            f"cannot read {shown}: {error.strerror or error}", hint="check the path given with --file"
         ) from error
     except UnicodeDecodeError as error:
         raise InvalidSpecFile(
             f"{shown} is not text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
         ) from error
     return read_spec_documents(text, shown)
-
-
-def _changed(spec: SessionBody, said: SessionBody) -> SessionBody:
-    """A spec with what was said on the command line over it."""
-    nothing = SessionBody()
-    names = [name for name in SessionBody.__dataclass_fields__ if getattr(said, name) != getattr(nothing, name)]
-    merged: dict[str, Any] = {
-        name: {**getattr(spec, name), **getattr(said, name)} if name in _MAPPINGS else getattr(said, name)
-        for name in names
-    }
-    return replace(spec, **merged)
-
-
-_MAPPINGS = frozenset({"resources", "environment", "require"})

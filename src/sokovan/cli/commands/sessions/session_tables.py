@@ -1,4 +1,4 @@
-"""Sessions as tables and facts."""
+"""Tables and field lists of sessions, kernels and histories."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sokovan.wire.api.sessions import HistoryLine, KernelView, SessionView
 if TYPE_CHECKING:
     from sokovan.wire.api.explanations import CheckView
 
-_PLACES_SHOWN = 2
+_AGENTS_SHOWN = 2
 _NOTE_MAX = 60
 
 
 def session_columns(*, utc: bool = False, now_s: float | None = None) -> list[Column[SessionView]]:
     """The columns of a list of sessions."""
-    moment = SystemEnvironment().wall_s() if now_s is None else now_s
+    now = SystemEnvironment().wall_s() if now_s is None else now_s
     return [
         Column("name", lambda view: view.name),
         Column("state", state_of),
@@ -30,7 +30,7 @@ def session_columns(*, utc: bool = False, now_s: float | None = None) -> list[Co
         Column("kernels", lambda view: f"{_running(view)}/{view.size}"),
         Column("gpu", lambda view: formatting.gpus(view.slots)),
         Column("where", placed),
-        Column("age", lambda view: formatting.age(view.submitted_at, now_s=moment, utc=utc)),
+        Column("age", lambda view: formatting.age(view.submitted_at, now_s=now, utc=utc)),
         Column("id", lambda view: view.id, wide=True),
         Column("type", lambda view: view.type, wide=True),
         Column("user", lambda view: view.user, wide=True),
@@ -50,40 +50,41 @@ def history_columns(
     utc: bool = False,
     now_s: float | None = None,
 ) -> list[Column[HistoryLine]]:
-    """The columns of a story; times as they are, since a story is about when.
+    """The columns of a history; the first one is always a timestamp.
 
-    With the kernels of the session they are called by their rank, and the lines tell
-    where each came to and how it ended.
+    With the kernels of the session, lines name kernels by rank, with agent and exit code.
     """
-    moment = SystemEnvironment().wall_s() if now_s is None else now_s
+    now = SystemEnvironment().wall_s() if now_s is None else now_s
     ranks = {kernel.id: f"kernel {kernel.index}" for kernel in kernels}
-    known = _known(lines, kernels)
+    extra = _kernel_details(lines, kernels)
     return [
         Column("at", lambda line: line.at),
-        Column("age", lambda line: formatting.age(line.at, now_s=moment, utc=utc), wide=True),
+        Column("age", lambda line: formatting.age(line.at, now_s=now, utc=utc), wide=True),
         Column("subject", lambda line: ranks.get(line.subject, "session" if ranks else line.subject)),
-        Column("state", _move),
+        Column("state", _transition),
         Column("by", lambda line: line.who),
         Column("reason", lambda line: line.code),
         Column("times", lambda line: str(line.times) if line.times > 1 else ""),
-        Column("detail", lambda line: "; ".join(filter(None, (known.get((line.subject, line.sequence)), line.detail)))),
+        Column("detail", lambda line: "; ".join(filter(None, (extra.get((line.subject, line.sequence)), line.detail)))),
     ]
 
 
-def _known(lines: Sequence[HistoryLine], kernels: Sequence[KernelView]) -> dict[tuple[str, int], str]:
-    """What is known of a kernel now, at the moves that it is about: the last ones of their kind."""
+def _kernel_details(lines: Sequence[HistoryLine], kernels: Sequence[KernelView]) -> dict[tuple[str, int], str]:
+    """Agent and exit code of each kernel, by the transition to which they belong."""
     found: dict[tuple[str, int], str] = {}
     for kernel in kernels:
-        moves = {line.after: line.sequence for line in lines if line.subject == kernel.id and line.before != line.after}
-        if kernel.agent is not None and "scheduled" in moves:
-            found[kernel.id, moves["scheduled"]] = f"on {kernel.agent}"
-        if kernel.exit_code is not None and "terminated" in moves:
-            found[kernel.id, moves["terminated"]] = f"exit {kernel.exit_code}"
+        transitions = {
+            line.after: line.sequence for line in lines if line.subject == kernel.id and line.before != line.after
+        }
+        if kernel.agent is not None and "scheduled" in transitions:
+            found[kernel.id, transitions["scheduled"]] = f"on {kernel.agent}"
+        if kernel.exit_code is not None and "terminated" in transitions:
+            found[kernel.id, transitions["terminated"]] = f"exit {kernel.exit_code}"
     return found
 
 
 def kernel_rows(kernels: Sequence[KernelView]) -> list[tuple[str, ...]]:
-    """The kernels of a session, a row each, under KERNEL_HEADINGS."""
+    """One row per kernel, under KERNEL_HEADINGS."""
     return [
         (
             str(kernel.index),
@@ -101,18 +102,18 @@ KERNEL_HEADINGS = ("KERNEL", "ROLE", "STATE", "AGENT", "EXIT", "SLOTS")
 
 
 def note(view: SessionView) -> str:
-    """Why it is as it is, in a word; how far its image is, in the agent's words."""
+    """The reason of its state; while PULLING, the progress that the agent reports."""
     if state_of(view) == "PULLING" and view.reason_detail:
         return view.reason_detail[:_NOTE_MAX]
     return view.reason or ""
 
 
 def session_facts(view: SessionView, *, utc: bool = False, now_s: float | None = None) -> list[tuple[str, str]]:
-    """What there is to say about one session, line by line."""
-    moment = SystemEnvironment().wall_s() if now_s is None else now_s
+    """The fields of a session, in the order in which they are printed."""
+    now = SystemEnvironment().wall_s() if now_s is None else now_s
 
     def when(then: str | None) -> str:
-        return formatting.age(then, now_s=moment, utc=utc) + ("" if utc or then is None else " ago")
+        return formatting.age(then, now_s=now, utc=utc) + ("" if utc or then is None else " ago")
 
     facts = [
         ("name", view.name),
@@ -123,7 +124,7 @@ def session_facts(view: SessionView, *, utc: bool = False, now_s: float | None =
         ("reason", " ".join(part for part in (view.reason, view.reason_detail) if part)),
         ("type", view.type),
         ("owner", f"{view.user}, group {view.group}, domain {view.domain}"),
-        ("queue", f"{view.queue}, pool {view.scaling_group}, priority {view.priority}"),
+        ("queue", f"{view.queue}, scaling group {view.scaling_group}, priority {view.priority}"),
         ("image", view.image),
         ("command", " ".join(view.command)),
         ("kernels", f"{view.size}, can start with {view.minimum}" if view.minimum != view.size else str(view.size)),
@@ -141,39 +142,39 @@ def session_facts(view: SessionView, *, utc: bool = False, now_s: float | None =
 
 
 def check_table(checks: Sequence[CheckView]) -> list[str]:
-    """The questions that were asked, a line each, below a sentence about the session."""
+    """The scheduler's checks, one per line."""
     return indented(table(("CHECK", "RESULT", "DETAIL"), [(one.name, one.result, one.detail) for one in checks]))
 
 
 def funnel_line(funnel: Mapping[str, int]) -> str:
-    """How many agents were left after each question."""
+    """The number of agents left after each check."""
     return "  agents: " + " → ".join(f"{step.replace('_', ' ')} {count}" for step, count in funnel.items())
 
 
 def indented(text: str) -> list[str]:
-    """The lines of a table below a sentence."""
+    """The lines of a table, indented."""
     return [f"  {line}" for line in text.splitlines()]
 
 
 def health(view: SessionView) -> str:
-    """Whether it goes well, in a word."""
+    """The health of a session, in one term."""
     if is_final(view):
         return {"success": "ok", "failure": "failed"}.get(view.result or "", formatting.NONE)
     return {"PENDING": "wait", "RUNNING": "ok", "TERMINATING": "ending"}.get(state_of(view), "start")
 
 
 def placed(view: SessionView) -> str:
-    """Where it is: its machine, or how many under which roof."""
-    machines = where(view)
-    if len(machines) <= _PLACES_SHOWN:
-        return ", ".join(machines) or formatting.NONE
-    return f"{view.hypernode} ({len(machines)} agents)" if view.hypernode else f"{len(machines)} agents"
+    """Its agents; if there are many, their number and HyperNode."""
+    agents = where(view)
+    if len(agents) <= _AGENTS_SHOWN:
+        return ", ".join(agents) or formatting.NONE
+    return f"{view.hypernode} ({len(agents)} agents)" if view.hypernode else f"{len(agents)} agents"
 
 
 def _running(view: SessionView) -> int:
     return sum(kernel.status.upper() == "RUNNING" for kernel in view.kernels)
 
 
-def _move(line: HistoryLine) -> str:
+def _transition(line: HistoryLine) -> str:
     after = line.after.upper()
     return after if line.before in {None, line.after} else f"{(line.before or '').upper()} → {after}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, SessionFlags
-from sokovan.cli.commands.sessions.terminal import converse, terminal_size
+from sokovan.cli.commands.sessions.terminal import forward_streams, terminal_size
 from sokovan.cli.errors import ClientFailure
 from sokovan.cli.output import print_status
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
@@ -16,7 +16,7 @@ from sokovan.sdk.errors import ClientProblem, InvalidSetting
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
 
-START_S = 300.0
+START_TIMEOUT_S = 300.0
 
 
 def shell(
@@ -24,13 +24,14 @@ def shell(
     /,
     *,
     program: str = "/bin/sh",
-    wish: SessionFlags = NO_FLAGS,
+    flags: SessionFlags = NO_FLAGS,
     server: ServerOptions = DEFAULT_SERVER,
 ) -> int:
-    """Open a shell in a session of its own, or in one that runs.
+    """Open a shell in a new or a running session.
 
-    Without a name an interactive session is started with these options, and ended with the shell. The exit status is
-    that of the shell; 125: sokovan itself failed.
+    Without a name, starts an interactive session with the given options and
+    stops it when the shell exits. Exits with the exit code of the shell, or 125
+    if sokovan itself failed.
 
     For example:
       sokovan shell
@@ -40,13 +41,15 @@ def shell(
     Parameters
     ----------
     session
-        The name or id of a session that runs, or the beginning of one.
+        Name or ID of a running session, or a unique prefix of one.
     program
-        The shell to open.
+        Shell to run; default: /bin/sh.
     """
-    if wish.file is not None:
-        raise InvalidSetting("a shell is not started from a file", hint="start it with run -d -f, then open it by name")
-    [body] = wish.bodies([], server.settings())
+    if flags.file is not None:
+        raise InvalidSetting(
+            "a shell cannot be started from a file", hint="start the session with run -d -f, then pass its name"
+        )
+    [body] = flags.bodies([], server.settings())
     try:
         with server.client() as client:
             if session is not None:
@@ -54,7 +57,7 @@ def shell(
             view = client.sessions.submit(replace(body, type="interactive"))
             print_status(f"{view.name}  {view.status.upper()}")
             try:
-                client.sessions.wait(view.id, "RUNNING", timeout_s=START_S)
+                client.sessions.wait(view.id, "RUNNING", timeout_s=START_TIMEOUT_S)
                 return _open(client, view.id, program)
             finally:
                 client.sessions.stop(view.id)
@@ -66,4 +69,4 @@ def _open(client: Client, ref: str, program: str) -> int:
     has_terminal = sys.stdin.isatty()
     size = terminal_size() if has_terminal else None
     with client.kernels.exec(ref, [program], terminal=size) as execution:
-        return converse(execution, forward=True, raw=has_terminal) & 0xFF
+        return forward_streams(execution, forward=True, raw=has_terminal) & 0xFF

@@ -1,4 +1,4 @@
-"""`sokovan init` and `sokovan schema`: files to begin with."""
+"""`sokovan init` and `sokovan schema`: create session spec files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from sokovan.sdk.spec.schema import FILE_NAME, session_schema, starter
 
 
 def init(name: str, /, *, force: Flag = False) -> int:
-    """Write a spec to begin with.
+    """Create a session spec file.
 
-    Writes NAME.sokovan.yaml, and the JSON Schema beside it, by which an editor checks and completes the file.
+    Writes NAME.sokovan.yaml and the JSON Schema with which an editor validates
+    and completes it.
 
     For example:
       sokovan init train
@@ -27,9 +28,9 @@ def init(name: str, /, *, force: Flag = False) -> int:
     Parameters
     ----------
     name
-        The name of the session.
+        Name of the session.
     force
-        Write over a file that is there.
+        Overwrite an existing file.
     """
     _checked(name)
     _write(Path(f"{name}.sokovan.yaml"), starter(name), force=force)
@@ -39,7 +40,7 @@ def init(name: str, /, *, force: Flag = False) -> int:
 
 
 def schema(*, kind: Annotated[Literal["Session"], Parameter(name=["--kind", "-k"])] = "Session") -> int:
-    """Print the JSON Schema of a spec.
+    """Print the JSON Schema of a session spec.
 
     For example:
       sokovan schema -k Session > session.schema.json
@@ -47,7 +48,7 @@ def schema(*, kind: Annotated[Literal["Session"], Parameter(name=["--kind", "-k"
     Parameters
     ----------
     kind
-        The kind of object.
+        Kind of object; default: Session.
     """
     print_data(as_json({"Session": session_schema}[kind]()))
     return OK
@@ -57,7 +58,7 @@ def _checked(name: str) -> None:
     try:
         checked_context_name(name)
     except InvalidSetting as problem:
-        raise InvalidSetting(f"{name[:64]!r} is not a name for a session", hint=problem.hint) from problem
+        raise InvalidSetting(f"{name[:64]!r} is not a valid session name", hint=problem.hint) from problem
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:
@@ -65,9 +66,9 @@ def _write(path: Path, text: str, *, force: bool) -> None:
         with path.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InvalidSetting(f"{path} is there already", hint="take another name, or say --force") from None
+        raise InvalidSetting(f"{path} already exists", hint="use another name, or --force") from None
     except OSError as error:
         raise InvalidSetting(
-            f"cannot write {path}: {error.strerror or error}", hint="go to a folder that is yours"
+            f"cannot write {path}: {error.strerror or error}", hint="use a folder with write permission"
         ) from error
     print_status(f"wrote {path}")

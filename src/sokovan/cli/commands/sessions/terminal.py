@@ -1,4 +1,4 @@
-"""The caller's terminal, tied to a command that runs elsewhere."""
+"""Connects the local terminal to a command in a session."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from sokovan.sdk.errors import ClientProblem
 if TYPE_CHECKING:
     from sokovan.sdk.sync.execution import Execution
 
-PIECE = 65536
-USUAL = Terminal(24, 80)
+CHUNK = 65536
+DEFAULT_SIZE = Terminal(24, 80)
 
 
 def terminal_size() -> Terminal:
-    """The size of the terminal that our output goes to."""
+    """The size of the terminal on standard output."""
     try:
         size = os.get_terminal_size(sys.stdout.fileno())
     except OSError:
-        return USUAL
-    # A terminal that nobody told its size says that it has none.
-    return Terminal(size.lines or USUAL.rows, size.columns or USUAL.columns)
+        return DEFAULT_SIZE
+    # A terminal without a known size reports 0.
+    return Terminal(size.lines or DEFAULT_SIZE.rows, size.columns or DEFAULT_SIZE.columns)
 
 
-def converse(execution: Execution, *, forward: bool, raw: bool) -> int:
-    """Carry input there and output here until the command ends; its exit code."""
-    with _raw_terminal(active=raw), _telling_size(execution, active=raw):
+def forward_streams(execution: Execution, *, forward: bool, raw: bool) -> int:
+    """Forward input and output until the command ends; return its exit code."""
+    with _raw_terminal(active=raw), _forwarding_size(execution, active=raw):
         if forward:
-            threading.Thread(target=_carry_input, args=(execution,), daemon=True).start()
+            threading.Thread(target=_forward_input, args=(execution,), daemon=True).start()
         else:
             execution.end_input()
         for content in execution:
@@ -45,17 +45,17 @@ def converse(execution: Execution, *, forward: bool, raw: bool) -> int:
     return execution.exit_code
 
 
-def _carry_input(execution: Execution) -> None:
-    """Our input to the command, until one of them ends. The thread dies with the process."""
+def _forward_input(execution: Execution) -> None:
+    """Forward standard input to the command. The thread is a daemon and ends with the process."""
     with contextlib.suppress(ClientProblem, OSError):
-        while content := os.read(sys.stdin.fileno(), PIECE):
+        while content := os.read(sys.stdin.fileno(), CHUNK):
             execution.write(content)
         execution.end_input()
 
 
 @contextlib.contextmanager
 def _raw_terminal(*, active: bool) -> Iterator[None]:
-    """Every key goes through as it is; the terminal is put right again whatever happens."""
+    """Put the terminal into raw mode, and restore it at the end."""
     if not active or not sys.stdin.isatty():
         yield
         return
@@ -68,17 +68,17 @@ def _raw_terminal(*, active: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _telling_size(execution: Execution, *, active: bool) -> Iterator[None]:
-    """Tell the command whenever the window changes."""
+def _forwarding_size(execution: Execution, *, active: bool) -> Iterator[None]:
+    """Resize the remote terminal whenever the local window is resized."""
     if not active:
         yield
         return
 
-    def tell(_number: int, _frame: Any) -> None:
+    def resize(_number: int, _frame: Any) -> None:
         with contextlib.suppress(ClientProblem):
             execution.resize(terminal_size())
 
-    before = signal.signal(signal.SIGWINCH, tell)
+    before = signal.signal(signal.SIGWINCH, resize)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""`sokovan why`: why a session waits, and what would help."""
+"""`sokovan why`: explains why a session is pending and what would help."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.explanations import WaitingReason, WhyView
 
 _SCOPES = ("KEYPAIR", "USER", "GROUP", "DOMAIN")
-_HELPS = {
-    "WAIT": "nothing: wait, its turn will come",
+_ADVICE = {
+    "WAIT": "nothing; it starts when its turn comes",
     "CHANGE": "change the request",
     "ASK_ADMIN": "ask an administrator",
-    "BROKEN": "something is broken: tell an administrator",
+    "BROKEN": "report it to an administrator: something is broken",
 }
-_FOR_ROOM = "wait for something that runs to end, or ask for less"
-# What is better advice where the code tells more.
-_HELPS_WITH: dict[tuple[str, str], str] = {
-    **{("CHANGE", f"QUOTA_{scope}"): "ask for less, or ask an administrator to raise the limit" for scope in _SCOPES},
-    ("CHANGE", "DEPENDENCY"): "run what failed again and submit this anew, or drop the dependency",
-    ("CHANGE", "COMMAND_FAILED"): "see what it said: sokovan logs {name}",
-    ("CHANGE", "TIME_LIMIT_REACHED"): "raise its --time-limit; how far it came: sokovan logs {name}",
-    ("CHANGE", "OUT_OF_MEMORY"): "ask for more with --mem",
+_FOR_ROOM = "wait for running sessions to end, or request less"
+# More specific advice by verdict and reason code.
+_SPECIFIC_ADVICE: dict[tuple[str, str], str] = {
+    **{("CHANGE", f"QUOTA_{scope}"): "request less, or ask an administrator to raise the quota" for scope in _SCOPES},
+    ("CHANGE", "DEPENDENCY"): "rerun the failed dependency and submit this session again, or drop the dependency",
+    ("CHANGE", "COMMAND_FAILED"): "see its output: sokovan logs {name}",
+    ("CHANGE", "TIME_LIMIT_REACHED"): "increase --time-limit; see its output: sokovan logs {name}",
+    ("CHANGE", "OUT_OF_MEMORY"): "request more with --mem",
     ("WAIT", "NOT_ENOUGH_FREE"): _FOR_ROOM,
     ("WAIT", "FRAGMENTED"): _FOR_ROOM,
-    ("WAIT", "NODES_DRAINING"): "wait until machines take work again (sokovan agent ls), or ask an administrator",
+    ("WAIT", "NODES_DRAINING"): "wait until agents are undrained (sokovan agent ls), or ask an administrator",
 }
 _STARTS = {"now": "would start now", "later": "would start later", "never": "would not start even"}
 
@@ -43,9 +43,9 @@ def why(
     /,
     *,
     all: Annotated[bool, Parameter(name=["--all", "-a"], negative=())] = False,  # noqa: A002  # the flag is --all
-    shown: OutputOptions = TABLE_OUTPUT,
+    output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
-    """Say why a session has not started, and what would help.
+    """Explain why a session is pending and what would help.
 
     For example:
       sokovan why tune-9
@@ -55,36 +55,36 @@ def why(
     Parameters
     ----------
     name
-        Its name or id, or the beginning of one.
+        Session name or ID, or a unique prefix of one.
     all
-        Everything that waits, by reason.
+        Summarize all pending sessions by reason.
     """
-    form = shown.form()
+    fmt = output.format()
     if (name is None) != all:
-        raise InvalidSetting("name one session, or say --all", hint="sokovan ps --status PENDING lists those that wait")
-    with shown.client() as client:
+        raise InvalidSetting("give a session name, or --all", hint="see sokovan ps --status PENDING")
+    with output.client() as client:
         if name is None:
             reasons = client.sessions.waiting().items
-            show_all(reasons, _waiting_columns(utc=shown.utc), form, name=lambda reason: reason.code)
+            show_all(reasons, _waiting_columns(utc=output.utc), fmt, name=lambda reason: reason.code)
             return OK
         view = client.sessions.why(name)
-    if not form.is_table:
-        show_one(view, [("code", view.code), ("summary", view.summary)], form, name=view.code)
+    if not fmt.is_table:
+        show_one(view, [("code", view.code), ("summary", view.summary)], fmt, name=view.code)
         return OK
-    for line in explained(view, name):
+    for line in why_lines(view, name):
         print_data(line)
     return OK
 
 
-def explained(view: WhyView, name: str) -> list[str]:
-    """The explanation as people read it: the verdict first, then all checks."""
+def why_lines(view: WhyView, name: str) -> list[str]:
+    """The explanation as lines of text: the verdict, then all checks."""
     lines = [f"{name}  {view.status.upper()}  {view.code}".rstrip(), f"  {view.summary}"]
-    if view.verdict in _HELPS:
-        lines.append(f"  what to do: {_help(view, name)}")
+    if view.verdict in _ADVICE:
+        lines.append(f"  what to do: {_advice(view, name)}")
     if view.funnel:
         lines.append(funnel_line(view.funnel))
     if view.position:
-        lines.append(f"  place in its queue: {view.position}")
+        lines.append(f"  position in its queue: {view.position}")
     lines.extend(f"  behind {one.session}: {one.why}" for one in view.ahead)
     if view.checks:
         lines += ["", *check_table(view.checks)]
@@ -96,13 +96,13 @@ def explained(view: WhyView, name: str) -> list[str]:
     return lines
 
 
-def _help(view: WhyView, name: str) -> str:
-    """What the reader can do about it."""
+def _advice(view: WhyView, name: str) -> str:
+    """Advice for the user."""
     short = any(check.name == "room" and check.result == "short" for check in view.checks)
     if view.code == "QUEUE_OVER_SHARE" and short:
-        # Its share is all there is: no other queue will give anything back.
+        # Its share is the whole cluster: no other queue has anything to return.
         return _FOR_ROOM
-    return _HELPS_WITH.get((view.verdict, view.code), _HELPS[view.verdict]).format(name=name)
+    return _SPECIFIC_ADVICE.get((view.verdict, view.code), _ADVICE[view.verdict]).format(name=name)
 
 
 def _waiting_columns(*, utc: bool) -> list[Column[WaitingReason]]:

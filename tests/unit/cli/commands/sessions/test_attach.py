@@ -58,7 +58,7 @@ def test_memory_that_ran_out_is_told_with_the_exit_code(server: CannedServer, so
 def test_a_time_limit_that_ended_it_is_told_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
     ends_with(server, 143, reason="time-limit", reason_detail="it ran for 60 s")
     last = sokovan("run", "--", "python")[2].splitlines()[-1]
-    assert last == "ddp  finished, exit 143, 4.0 s: its time limit ended it; it ran for 60 s"
+    assert last == "ddp  finished, exit 143, 4.0 s: time limit exceeded; it ran for 60 s"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_still_waits_when_patience_ends_is_taken_back(server: CannedServer,
     server.says("DELETE sessions/s-1", pending(status="cancelled"))
     status, _, err = sokovan("run", "--timeout", "0.1", "--", "python")
     assert status == 6
-    assert "ddp had not started after 0.1 s, and was taken back" in err
+    assert "ddp had not started after 0.1 s and was cancelled" in err
     assert server.lines[-1] == "DELETE sessions/s-1"
 
 
@@ -113,7 +113,7 @@ def test_a_folder_that_no_machine_can_move_is_told_with_what_helps(server: Canne
     status, _, err = sokovan("run", "--mount", "/srv:/data", "--", "python")
     assert status == 6
     assert f"cannot be placed: {told}" in err
-    assert "mount it where it is (SOURCE:SOURCE), or install bubblewrap" in err
+    assert "mount it at its own path (SOURCE:SOURCE), or install bubblewrap" in err
 
 
 def test_how_far_an_image_is_stands_beside_the_state(server: CannedServer, sokovan: Sokovan) -> None:
@@ -143,7 +143,7 @@ def test_what_is_above_a_limit_itself_is_told_at_once(server: CannedServer, soko
     status, _, err = sokovan("run", "--", "python")
     assert status == 6
     assert "cannot be placed: above it" in err
-    assert "ask an administrator to raise the limit [never-fits]" in err
+    assert "ask an administrator to raise the quota [never-fits]" in err
 
 
 def test_a_limit_that_is_only_full_is_waited_for(server: CannedServer, sokovan: Sokovan) -> None:
@@ -206,7 +206,7 @@ def test_ctrl_c_at_the_question_leaves_the_session_and_says_so(
     Interrupted.pressed = False
     with Client() as client:
         assert Interrupted(client).run(SessionBody(command=["x"])) == 130
-    assert "ddp goes on; see sokovan logs -f ddp" in capsys.readouterr().err
+    assert "ddp keeps running; see sokovan logs -f ddp" in capsys.readouterr().err
     assert "DELETE sessions/s-1" not in server.lines
 
 

@@ -43,9 +43,9 @@ def test_a_server_that_is_not_there_is_125_too(sokovan: Sokovan, monkeypatch: py
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("ddp",), "there is no command to run"),
+        (("ddp",), "no command given"),
         (("ddp", "--kernel", "-1", "--", "x"), "--kernel -1"),
-        (("-t", "ddp", "--", "x"), "there is no terminal here"),
+        (("-t", "ddp", "--", "x"), "standard input is not a terminal"),
         ((), "requires"),
     ],
 )

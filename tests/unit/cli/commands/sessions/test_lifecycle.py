@@ -96,7 +96,7 @@ def test_stopping_all_needs_a_yes(server: CannedServer, sokovan: Sokovan) -> Non
     server.says("DELETE sessions/s-1", session(status="terminating"))
     status, _, err = sokovan("stop", "--all")
     assert status == 2
-    assert err.startswith("error: end session ddp? ")
+    assert err.startswith("error: stop session ddp? ")
     assert "--yes" in err
     assert sokovan("stop", "--all", "--yes")[0] == 0
     assert server.lines[-1] == "DELETE sessions/s-1"
@@ -104,7 +104,7 @@ def test_stopping_all_needs_a_yes(server: CannedServer, sokovan: Sokovan) -> Non
 
 def test_where_there_is_nothing_to_end_nobody_is_asked(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": [ended(id="s-2")]})
-    assert sokovan("stop", "--all") == (0, "", "there is nothing to end\n")
+    assert sokovan("stop", "--all") == (0, "", "no sessions to stop\n")
 
 
 def test_force_needs_a_yes_and_is_told_to_the_server(server: CannedServer, sokovan: Sokovan) -> None:
@@ -125,5 +125,5 @@ def test_only_what_waits_is_taken_back(server: CannedServer, sokovan: Sokovan) -
 def test_naming_nobody_is_a_usage_error(server: CannedServer, sokovan: Sokovan, verb: str) -> None:
     status, _, err = sokovan(verb)
     assert status == 2
-    assert "no session is named" in err
+    assert "no session given" in err
     assert server.asked == []

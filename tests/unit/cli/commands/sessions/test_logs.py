@@ -7,7 +7,7 @@ import base64
 import httpx2
 import pytest
 
-from sokovan.cli.commands.sessions.logs import followed
+from sokovan.cli.commands.sessions.logs import follow_log
 from sokovan.sdk.core.followers import LogOptions
 from sokovan.sdk.errors import ServerFailed
 from sokovan.sdk.sync.connection import Connection
@@ -59,7 +59,7 @@ def test_who_follows_a_machine_that_does_not_answer_is_told_once(server: CannedS
     server.refuses("GET sessions/ddp/log", 503, "agent-unreachable", detail="agent a1: it has no link")
     server.answers["GET sessions/ddp/log"] *= 2
     server.streams("GET sessions/ddp/log", chunk(0, 0, "back\n", end=True), later=True)
-    told = "agent a1: it has no link; trying again until the session ends\n"
+    told = "agent a1: it has no link; retrying until the session ends\n"
     assert sokovan("logs", "ddp", "-f") == (0, "back\n", told)
 
 
@@ -72,7 +72,7 @@ def test_a_machine_is_asked_again_for_as_long_as_the_session_goes_on() -> None:
     transport = httpx2.MockTransport(answer)
     sessions = Sessions(Connection(ENDPOINT, transport=transport, environment=StillClock()))
     with pytest.raises(ServerFailed):
-        list(followed(sessions, "s-1", LogOptions(follow=True, size=1)))
+        list(follow_log(sessions, "s-1", LogOptions(follow=True, size=1)))
     assert looks == []
 
 

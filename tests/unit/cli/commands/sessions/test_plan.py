@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.cli.commands.sessions.plan import told
+from sokovan.cli.commands.sessions.plan import plan_lines
 from sokovan.wire.api.explanations import CheckView, PlacementView, PlanView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
@@ -30,8 +30,8 @@ def planned(**changes: Any) -> PlanView:
 
 
 def test_a_plan_says_when_and_where() -> None:
-    assert told(planned()) == [
-        "1 kernel, cpu 8, cuda.device 1 in all  queue research  pool default  image host",
+    assert plan_lines(planned()) == [
+        "1 kernel, cpu 8, cuda.device 1 in total  queue research  scaling group default  image host",
         "  would start now: placed on a1 [PLACED]",
         "  kernel 0 on a1",
     ]
@@ -40,7 +40,7 @@ def test_a_plan_says_when_and_where() -> None:
 def test_many_places_are_cut_and_failed_checks_are_shown() -> None:
     places = [PlacementView(kernel=index, agent=f"a{index}") for index in range(20)]
     checks = [CheckView(name="quota", result="ok"), CheckView(name="room", result="short", detail="no agent")]
-    lines = told(planned(size=20, placements=places, checks=checks, funnel={"all": 3, "alive": 2}))
+    lines = plan_lines(planned(size=20, placements=places, checks=checks, funnel={"all": 3, "alive": 2}))
     assert lines[0].startswith("20 kernels,")
     assert lines[-4:] == [
         "  ... and 4 more",

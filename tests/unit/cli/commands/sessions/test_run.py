@@ -40,7 +40,7 @@ def test_several_sessions_of_a_file_are_started_detached_only(
     server.says("POST sessions", session(name="a"), session(name="b"))
     status, _, err = sokovan("run", "-f", "f.yaml")
     assert (status, server.asked) == (2, [])
-    assert "start them with -d" in err
+    assert "submit them with -d" in err
     assert sokovan("run", "-d", "-f", "f.yaml") == (0, "a\nb\n", "")
 
 
@@ -77,7 +77,7 @@ def test_who_fails_after_others_were_submitted_is_told_which(
     server.answers["POST sessions"] += refusal
     status, out, err = sokovan("run", "-d", "-f", "f.yaml")
     assert (status, out) == (5, "a\n")
-    assert "a had been submitted before; this one and what follows were not" in err
+    assert "a had been submitted; this session and those after it were not" in err
 
 
 def test_two_sessions_of_a_file_have_two_names(server: CannedServer, sokovan: Sokovan, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_two_sessions_of_a_file_have_two_names(server: CannedServer, sokovan: So
     server.says("POST sessions/plan", PLAN)
     status, _, err = sokovan("run", "-d", "-f", "f.yaml")
     assert (status, "POST sessions" in server.lines) == (2, False)
-    assert "two sessions are called a" in err
+    assert "two sessions have the name a" in err
 
 
 @pytest.mark.parametrize("words", [(), ("-d",)])
@@ -97,7 +97,7 @@ def test_a_name_that_is_taken_is_a_conflict(server: CannedServer, sokovan: Sokov
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ((), "there is no command to run"),
+        ((), "no command given"),
         (("--timeout", "soon", "--", "x"), "--timeout: 'soon' is not a duration"),
         (("-f", "no-such.yaml"), "cannot read no-such.yaml"),
         (("--mount", "/a", "--", "x"), "'/a' is not a mount"),

@@ -18,7 +18,7 @@ class Recorded:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened: list[tuple[str, list[str]]] = []
         monkeypatch.setattr("sokovan.sdk.sync.sessions.Kernels.exec", self._open)
-        monkeypatch.setattr(shell, "converse", lambda _execution, **_options: 3)
+        monkeypatch.setattr(shell, "forward_streams", lambda _execution, **_options: 3)
 
     @contextmanager
     def _open(self, ref: str, command: list[str], **_options: object) -> Iterator[None]:

@@ -38,7 +38,7 @@ def test_a_file_that_is_there_is_kept_unless_said_otherwise(sokovan: Sokovan, fo
 def test_a_name_that_leads_elsewhere_is_refused(sokovan: Sokovan, folder: Path, name: str) -> None:
     status, _, err = sokovan("init", name)
     assert status == 2
-    assert "is not a name for a session" in err
+    assert "is not a valid session name" in err
     assert list(folder.iterdir()) == []
 
 

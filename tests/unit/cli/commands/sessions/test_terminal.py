@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.cli.commands.sessions.terminal import converse, terminal_size
+from sokovan.cli.commands.sessions.terminal import forward_streams, terminal_size
 from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.sync.execution import Execution, execute
 from tests.unit.sdk.toy_socket import toy_socket
@@ -36,13 +36,13 @@ def test_input_is_carried_there_and_output_here(
     with toy_socket() as (_, endpoint), (tmp_path / "in").open(encoding="utf-8") as given:
         monkeypatch.setattr(sys, "stdin", given)
         with execute(endpoint, "ddp", ["7"]) as execution:
-            assert converse(execution, forward=True, raw=False) == 7
+            assert forward_streams(execution, forward=True, raw=False) == 7
     assert capsys.readouterr().out == "ABC"
 
 
 def test_without_forwarding_input_ends_at_once() -> None:
     with toy_socket() as (_, endpoint), execute(endpoint, "ddp", ["3"]) as execution:
-        assert converse(execution, forward=False, raw=False) == 3
+        assert forward_streams(execution, forward=False, raw=False) == 3
 
 
 def test_a_terminal_is_raw_meanwhile_and_put_right_afterwards(
@@ -64,7 +64,7 @@ def test_a_terminal_is_raw_meanwhile_and_put_right_afterwards(
     with toy_socket() as (toy, endpoint), open(ours, encoding="utf-8", closefd=False) as given:  # a descriptor
         monkeypatch.setattr(sys, "stdin", given)
         with execute(endpoint, "ddp", ["0"], terminal=Terminal(24, 80)) as execution:
-            assert converse(execution, forward=False, raw=True) == 0
+            assert forward_streams(execution, forward=False, raw=True) == 0
     assert modes == [0]
     assert len(toy.resized) == 1
     assert termios.tcgetattr(ours)[:4] == before[:4]

@@ -30,9 +30,9 @@ def test_the_verdict_comes_first_and_every_check_is_shown(server: CannedServer, 
     assert out == (
         "tune-9  PENDING  TOPOLOGY_NO_ROOM\n"
         "  the best rack r03 has 3 of 4 agents free\n"
-        "  what to do: nothing: wait, its turn will come\n"
+        "  what to do: nothing; it starts when its turn comes\n"
         "  agents: all 128 → fits now 11 → topology 0\n"
-        "  place in its queue: 2\n"
+        "  position in its queue: 2\n"
         "  behind ddp: came first\n"
         "\n"
         "  CHECK  RESULT  DETAIL\n"
@@ -49,13 +49,13 @@ def test_the_verdict_comes_first_and_every_check_is_shown(server: CannedServer, 
 @pytest.mark.parametrize(
     ("about", "help_text"),
     [
-        ("CHANGE COMMAND_FAILED", "see what it said: sokovan logs tune-9"),
-        ("CHANGE TIME_LIMIT_REACHED", "raise its --time-limit; how far it came: sokovan logs tune-9"),
-        ("CHANGE QUOTA_USER", "ask for less, or ask an administrator to raise the limit"),
+        ("CHANGE COMMAND_FAILED", "see its output: sokovan logs tune-9"),
+        ("CHANGE TIME_LIMIT_REACHED", "increase --time-limit; see its output: sokovan logs tune-9"),
+        ("CHANGE QUOTA_USER", "request less, or ask an administrator to raise the quota"),
         ("CHANGE NEVER_FITS", "change the request"),
-        ("WAIT QUOTA_USER", "nothing: wait, its turn will come"),
-        ("WAIT QUEUE_OVER_SHARE", "wait for something that runs to end, or ask for less"),
-        ("BROKEN FAILED", "something is broken: tell an administrator"),
+        ("WAIT QUOTA_USER", "nothing; it starts when its turn comes"),
+        ("WAIT QUEUE_OVER_SHARE", "wait for running sessions to end, or request less"),
+        ("BROKEN FAILED", "report it to an administrator: something is broken"),
     ],
 )
 def test_what_to_do_depends_on_whose_matter_it_is(
@@ -69,7 +69,7 @@ def test_what_to_do_depends_on_whose_matter_it_is(
 def test_a_queue_that_others_want_their_part_of_has_its_turn_later(server: CannedServer, sokovan: Sokovan) -> None:
     checks = [{"name": "queue", "result": "short", "detail": "queue a uses 4 cpu and deserves 4"}]
     server.says("GET sessions/tune-9/why", {**WHY, "code": "QUEUE_OVER_SHARE", "checks": checks})
-    assert "what to do: nothing: wait, its turn will come" in sokovan("why", "tune-9")[1]
+    assert "what to do: nothing; it starts when its turn comes" in sokovan("why", "tune-9")[1]
 
 
 def test_programs_get_the_object(server: CannedServer, sokovan: Sokovan) -> None:

@@ -1,0 +1,66 @@
+"""Actions on named objects that the API reads and writes whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sokovan.cli.commands.options import OutputOptions, ServerOptions
+from sokovan.cli.exit_codes import OK
+from sokovan.cli.output import print_status
+from sokovan.cli.prompts import confirm
+from sokovan.cli.rendering import Column, show_all, show_one
+from sokovan.sdk.errors import NotFound
+
+if TYPE_CHECKING:
+    from sokovan.sdk.sync.client import Client
+
+T = TypeVar("T")
+
+
+def list_all(
+    output: OutputOptions, columns: Sequence[Column[T]], read: Callable[[Client], Iterable[T]], *, key: str = "name"
+) -> int:
+    """Print all objects; `key` is the field that `-o name` prints."""
+    fmt = output.format()
+    with output.client() as client:
+        show_all(read(client), columns, fmt, name=attrgetter(key))
+    return OK
+
+
+def show_named(output: OutputOptions, columns: Sequence[Column[Any]], read: Callable[[Client], Any]) -> int:
+    """Print one object, one line per column."""
+    fmt = output.format()
+    with output.client() as client:
+        found = read(client)
+    show_one(found, [(column.name, column.cell(found)) for column in columns], fmt, name=found.name)
+    return OK
+
+
+def updated(read: Callable[[], Any], new: Callable[[], Any], changes: dict[str, Any]) -> tuple[Any, bool]:
+    """Apply changes to the stored object, or to a new one."""
+    given = {name: value for name, value in changes.items() if value is not None}
+    try:
+        return replace(read(), **given), False
+    except NotFound:
+        return replace(new(), **given), True
+
+
+def remove_named(
+    server: ServerOptions,
+    title: str,
+    *,
+    yes: bool,
+    read: Callable[[Client], object],
+    delete: Callable[[Client], None],
+) -> int:
+    """Remove an object after a confirmation; an absent object fails before the prompt."""
+    with server.client() as client:
+        if not yes:
+            read(client)
+        confirm(f"remove {title}", yes=yes)
+        delete(client)
+    print_status(f"{title} removed")
+    return OK

@@ -1,0 +1,307 @@
+"""Table of the catalogue nouns: columns, options, wire type and examples of each.
+
+`catalog_commands` generates the commands ls, show, set and rm of a noun from its row. A
+new field of a catalogue object needs one option, and one column if it is shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sokovan.cli.commands.catalog.quota_owners import assign_quota, policy_of
+from sokovan.cli.commands.options import name_values
+from sokovan.cli.formatting import NONE, or_none
+from sokovan.cli.rendering import Column
+from sokovan.sdk.core.durations import seconds
+from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.session_request import slots_of
+from sokovan.wire.api.bodies import Amount
+from sokovan.wire.api.fleet import ImageBody, QueueBody, ScalingGroupBody
+from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, Role, UserBody
+
+if TYPE_CHECKING:
+    from sokovan.sdk.sync.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogOption:
+    """An option of `set`, and the field of the wire type that it sets."""
+
+    name: str
+    help: str
+    field: str
+    type: Any = str
+    default: Any = None
+    negative: str | tuple[str, ...] = ()
+    repeatable: bool = False
+    positional: bool = False
+    # Reads the given texts; the second argument names the option in error messages.
+    read: Callable[[Any, str], Any] | None = None
+    # Merge the entries into the stored mapping instead of replacing it.
+    merged: bool = False
+
+    def value(self, given: Any) -> Any:
+        """The value of the field; None if the option was not given. Raises InvalidSetting."""
+        if given is None or given == ():
+            return None
+        if self.read is not None:
+            return self.read(given, "quota set" if self.positional else f"--{self.name.replace('_', '-')}")
+        return list(given) if self.repeatable else given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogNoun:
+    """One noun: how its objects are addressed, printed and changed."""
+
+    noun: str
+    body: type[Any]
+    catalog: Callable[[Client], Any]
+    columns: Sequence[Column[Any]]
+    options: tuple[CatalogOption, ...]
+    # Names for the examples of show and rm, and the command lines for those of set.
+    shown_examples: tuple[str, ...]
+    removed_example: str
+    set_examples: tuple[str, ...]
+    # Extra paragraphs of the help screens of ls and set.
+    details: dict[str, str]
+    # Options of show, set and rm that select one of several objects of the same name.
+    selectors: tuple[CatalogOption, ...] = ()
+    # A new object without --domain belongs to the caller's domain.
+    in_domain: bool = False
+    name_help: str = ""
+    stored_name: Callable[[str], str] = str
+    after_set: Callable[[Client, str], None] | None = None
+
+    @property
+    def title(self) -> str:
+        """The noun in a sentence."""
+        return self.noun.replace("-", " ")
+
+
+def read_amounts(texts: Sequence[str], option: str) -> dict[str, Amount]:
+    """Read amounts such as gpu=64 by slot. Raises InvalidSetting."""
+    return slots_of(dict(name_values(texts, option=option, example="gpu=64")))
+
+
+def amounts_text(amounts: Any) -> str:
+    """Amounts by slot, as users write them."""
+    return " ".join(f"{slot}={amount}" for slot, amount in sorted((amounts or {}).items())) or NONE
+
+
+def _seconds(text: str, option: str) -> int:
+    return int(seconds(text, what=option))
+
+
+def _scheduler_options(texts: Sequence[str], option: str) -> dict[str, Any]:
+    return dict(_scheduler_option(text, option) for text in texts)
+
+
+def _scheduler_option(text: str, option: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidSetting(f"{option} {text[:80]!r} is not NAME=VALUE", hint=f"use {option} agent_selector=dispersed")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+_QUOTA = CatalogOption("quota", "Quota to apply.", "policy")
+_DOMAIN = CatalogOption("domain", "Domain; default for new objects: your own.", "domain")
+_KEEP = "Options that are omitted keep their value."
+
+_SCALING_GROUP = CatalogNoun(
+    noun="scaling-group",
+    body=ScalingGroupBody,
+    catalog=lambda client: client.scaling_groups,
+    columns=(
+        Column("name", lambda group: group.name),
+        Column("scheduler", lambda group: group.scheduler),
+        Column("slots", lambda group: ", ".join(group.known_slots) or NONE),
+        Column("pending_timeout_s", lambda group: or_none(group.pending_timeout_s)),
+        Column("options", lambda group: json.dumps(group.scheduler_opts) if group.scheduler_opts else NONE),
+    ),
+    options=(
+        CatalogOption("scheduler", "Sequencer: fifo, lifo, drf or fair-share.", "scheduler"),
+        CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
+        CatalogOption(
+            "option",
+            "Scheduler option: NAME=VALUE, as JSON or text. Repeatable.",
+            "scheduler_opts",
+            repeatable=True,
+            read=_scheduler_options,
+            merged=True,
+        ),
+        CatalogOption(
+            "pending_timeout", "Cancel sessions that are pending longer: 2h.", "pending_timeout_s", read=_seconds
+        ),
+    ),
+    shown_examples=("default",),
+    removed_example="gpu",
+    set_examples=(
+        "default --scheduler drf",
+        "gpu --slot cpu --slot mem --slot cuda.device --pending-timeout 2h",
+        "gpu --option agent_selector=dispersed",
+    ),
+    details={"set": _KEEP},
+)
+
+_QUEUE = CatalogNoun(
+    noun="queue",
+    body=QueueBody,
+    catalog=lambda client: client.queues,
+    columns=(
+        Column("name", lambda queue: queue.name),
+        Column("parent", lambda queue: or_none(queue.parent)),
+        Column("weight", lambda queue: str(queue.weight)),
+        Column("priority", lambda queue: str(queue.priority)),
+        Column("open", lambda queue: "yes" if queue.open else "no"),
+        Column("deserved", lambda queue: amounts_text(queue.deserved)),
+        Column("guarantee", lambda queue: amounts_text(queue.guarantee)),
+        Column("max", lambda queue: amounts_text(queue.capability)),
+    ),
+    options=(
+        CatalogOption("weight", "Weight in fair sharing.", "weight", type=int),
+        CatalogOption("priority", "Priority; higher is scheduled first.", "priority", type=int),
+        CatalogOption("parent", "Parent queue.", "parent"),
+        CatalogOption("open", "Whether it accepts sessions.", "open", type=bool, negative="--closed"),
+        CatalogOption(
+            "deserved", "Deserved share: gpu=96. Repeatable.", "deserved", repeatable=True, read=read_amounts
+        ),
+        CatalogOption(
+            "guarantee",
+            "Amount reserved for it, even when idle. Repeatable.",
+            "guarantee",
+            repeatable=True,
+            read=read_amounts,
+        ),
+        CatalogOption("max", "Maximum use. Repeatable.", "capability", repeatable=True, read=read_amounts),
+    ),
+    shown_examples=("research",),
+    removed_example="research",
+    set_examples=("research --weight 3 --max gpu=256", "research --closed"),
+    details={"set": _KEEP},
+)
+
+_QUOTA_NOUN = CatalogNoun(
+    noun="quota",
+    body=PolicyBody,
+    catalog=lambda client: client.policies,
+    columns=(
+        Column("name", lambda policy: policy.name),
+        Column("slots", lambda policy: amounts_text(policy.slots_max)),
+        Column("sessions", lambda policy: or_none(policy.sessions_max)),
+        Column("pending", lambda policy: or_none(policy.pending_sessions_max)),
+        Column("kernels", lambda policy: or_none(policy.kernels_per_session_max)),
+        Column("priority", lambda policy: or_none(policy.priority_max)),
+    ),
+    options=(
+        CatalogOption(
+            "amounts", "Maximum amounts in use at once: gpu=64 mem=512GiB.", "slots_max", positional=True,
+            read=read_amounts,
+        ),
+        CatalogOption("sessions", "Maximum number of running sessions.", "sessions_max", type=int),
+        CatalogOption("pending", "Maximum number of pending sessions.", "pending_sessions_max", type=int),
+        CatalogOption("kernels", "Maximum number of kernels per session.", "kernels_per_session_max", type=int),
+        CatalogOption("priority", "Maximum priority of a session; default: 100.", "priority_max", type=int),
+    ),
+    shown_examples=("students", "group:nlp"),
+    removed_example="students",
+    set_examples=("students gpu=8 cpu=64 --sessions 10", "group:nlp gpu=64"),
+    details={
+        "set": "A plain name is a quota that several owners can share. An owner, such as group:nlp, gets a quota of "
+        f"its own. {_KEEP}"
+    },
+    name_help="Quota name, or user:NAME, group:NAME or domain:NAME.",
+    stored_name=policy_of,
+    after_set=assign_quota,
+)  # fmt: skip
+
+_IMAGE = CatalogNoun(
+    noun="image",
+    body=ImageBody,
+    catalog=lambda client: client.images,
+    columns=(
+        Column("name", lambda image: image.name),
+        Column("arch", lambda image: image.architecture),
+        Column("least", lambda image: amounts_text(image.slots_min)),
+        Column("digest", lambda image: or_none(image.digest)),
+    ),
+    options=(
+        CatalogOption("digest", "Expected digest: sha256:...", "digest"),
+        CatalogOption(
+            "least", "Minimum resources of a kernel: mem=4GiB. Repeatable.", "slots_min", repeatable=True,
+            read=read_amounts,
+        ),
+    ),
+    selectors=(
+        CatalogOption("architecture", "CPU architecture; default: x86_64.", "architecture", default="x86_64"),
+    ),
+    shown_examples=("pytorch/pytorch:2.9",),
+    removed_example="pytorch/pytorch:2.9",
+    set_examples=("pytorch/pytorch:2.9 --least mem=4GiB",),
+    details={"ls": "The images host and venv:NAME exist without being registered.", "set": _KEEP},
+)  # fmt: skip
+
+_DOMAIN_NOUN = CatalogNoun(
+    noun="domain",
+    body=DomainBody,
+    catalog=lambda client: client.domains,
+    columns=(
+        Column("name", lambda domain: domain.name),
+        Column("quota", lambda domain: or_none(domain.policy)),
+    ),
+    options=(_QUOTA,),
+    shown_examples=("default",),
+    removed_example="physics",
+    set_examples=("physics --quota big",),
+    details={"set": _KEEP},
+)
+
+_GROUP = CatalogNoun(
+    noun="group",
+    body=GroupBody,
+    catalog=lambda client: client.groups,
+    columns=(
+        Column("name", lambda group: group.name),
+        Column("domain", lambda group: group.domain),
+        Column("quota", lambda group: or_none(group.policy)),
+    ),
+    options=(_DOMAIN, _QUOTA),
+    shown_examples=("nlp",),
+    removed_example="nlp",
+    set_examples=("nlp --quota big",),
+    details={"set": _KEEP},
+    in_domain=True,
+)
+
+_USER = CatalogNoun(
+    noun="user",
+    body=UserBody,
+    catalog=lambda client: client.users,
+    columns=(
+        Column("name", lambda user: user.name),
+        Column("role", lambda user: user.role),
+        Column("domain", lambda user: user.domain),
+        Column("groups", lambda user: ", ".join(user.groups) or NONE),
+        Column("quota", lambda user: or_none(user.policy)),
+    ),
+    options=(
+        _DOMAIN,
+        CatalogOption("group", "Group of the user. Repeatable; replaces all.", "groups", repeatable=True),
+        CatalogOption("role", "Role of the user.", "role", type=Role),
+        _QUOTA,
+    ),
+    shown_examples=("ada",),
+    removed_example="ada",
+    set_examples=("ada --group nlp --group vision", "ada --role domain-admin"),
+    details={"set": f"A new user also needs an API key: sokovan key add NAME. {_KEEP}"},
+    in_domain=True,
+)
+
+CATALOG = {
+    row.noun: row for row in (_SCALING_GROUP, _QUEUE, _QUOTA_NOUN, _IMAGE, _DOMAIN_NOUN, _GROUP, _USER)
+}  # fmt: skip

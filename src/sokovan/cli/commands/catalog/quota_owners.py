@@ -1,0 +1,39 @@
+"""Quotas of a single owner: `group:nlp` has the quota `group.nlp`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sokovan.cli.output import print_status
+from sokovan.sdk.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from sokovan.sdk.sync.client import Client
+
+OWNERS = ("user", "group", "domain")
+
+
+def policy_of(name: str) -> str:
+    """The name under which a quota is stored. Raises InvalidSetting."""
+    kind, colon, owner = name.partition(":")
+    if not colon:
+        return name
+    if kind not in OWNERS or not owner:
+        raise InvalidSetting(f"{name[:80]!r} is not an owner", hint="use user:NAME, group:NAME or domain:NAME")
+    return f"{kind}.{owner}"
+
+
+def assign_quota(client: Client, name: str) -> None:
+    """Assign the quota to the owner that `name` denotes, if it denotes one."""
+    kind, colon, owner = name.partition(":")
+    if not colon:
+        return
+    policy = policy_of(name)
+    if kind == "user":
+        client.users.put(replace(client.users.get(owner), policy=policy))
+    elif kind == "group":
+        client.groups.put(replace(client.groups.get(owner), policy=policy))
+    else:
+        client.domains.put(replace(client.domains.get(owner), policy=policy))
+    print_status(f"quota {policy} assigned to {kind} {owner}")

@@ -1,0 +1,27 @@
+"""Quotas of a single owner."""
+
+from __future__ import annotations
+
+import pytest
+
+from sokovan.cli.commands.catalog.quota_owners import policy_of
+from sokovan.sdk.errors import InvalidSetting
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+
+
+@pytest.mark.parametrize(("kind", "path"), [("user", "users"), ("group", "groups"), ("domain", "domains")])
+def test_an_owner_gets_a_quota_of_its_own(server: CannedServer, sokovan: Sokovan, kind: str, path: str) -> None:
+    server.says(f"PUT policies/{kind}.nlp", {"name": f"{kind}.nlp"})
+    server.says(f"GET {path}/nlp", {"name": "nlp", "domain": "d"})
+    server.says(f"PUT {path}/nlp", {"name": "nlp", "domain": "d"})
+    status, _, err = sokovan("quota", "set", f"{kind}:nlp", "gpu=64")
+    assert status == 0
+    assert err.splitlines()[0] == f"quota {kind}.nlp assigned to {kind} nlp"
+    assert server.body(f"PUT {path}/nlp")["policy"] == f"{kind}.nlp"
+
+
+def test_an_unknown_kind_of_owner_is_refused() -> None:
+    assert policy_of("students") == "students"
+    for name in ("team:nlp", "group:"):
+        with pytest.raises(InvalidSetting, match="is not an owner"):
+            policy_of(name)
