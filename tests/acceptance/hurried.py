@@ -28,9 +28,8 @@ from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
 from sokovan.domain.records import SessionRecord
 from sokovan.entrypoints import up
 from sokovan.entrypoints.embedded import agent_links, manager_runtime
-from sokovan.orchestrator.sessions.config import Dependencies, Timing
+from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, Timing
 from sokovan.orchestrator.sessions.handlers import deadlines, prepare, start, watch
-from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatTimeouts
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_writer import SessionStep
 from sokovan.wire.frames import CreateKernel
@@ -42,7 +41,7 @@ class Hurry:
 
     `deadlines` are seconds by state of kernels. An agent that is silent for `silence_s` is
     suspect, lost a second later, and its sessions are given up a second after that. A file
-    of the name `prepare`, `create`, `watch` or `overdue` in the folder `holds` holds back that work.
+    of the name `prepare`, `create`, `watch` or `deadlines` in the folder `holds` holds back that work.
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
     the next one waits for the end of its lease, of `lease_s`.
     """
@@ -69,14 +68,11 @@ def hasten(hurry: Hurry) -> None:
     if hurry.heartbeat_s is not None:
         _put(agent_links, HEARTBEAT_S=hurry.heartbeat_s)
     if hurry.silence_s is not None or hurry.lease_s is not None:
-        _put(up, Timing=functools.partial(_pace, hurry))
+        _put(up, Timing=functools.partial(_timing, hurry))
     if hurry.link_port is not None:
         _put(manager_runtime, serve_links=functools.partial(_serve_links, hurry.link_port))
     if hurry.processes_max is not None:
-        _put(
-            manager_runtime,
-            Dependencies=functools.partial(Dependencies, launches=_limited(hurry.processes_max)),
-        )
+        _put(start, launches=_limited(hurry.processes_max))
     if hurry.holds:
         _make_holdable(Path(hurry.holds))
     if hurry.dies_after:
@@ -91,11 +87,12 @@ def _put(owner: object, **parts: Any) -> None:
         setattr(owner, name, part)
 
 
-def _pace(hurry: Hurry, **usual: Any) -> Timing:
-    pace = Timing(**usual)
+def _timing(hurry: Hurry, **usual: Any) -> Timing:
+    timing = Timing(**usual)
     if hurry.silence_s is not None:
-        pace = dataclasses.replace(pace, patience=HeartbeatTimeouts(suspect_s=hurry.silence_s, lost_s=1.0), lost_s=1.0)
-    return pace if hurry.lease_s is None else dataclasses.replace(pace, lease_ttl_s=hurry.lease_s)
+        heartbeats = HeartbeatTimeouts(suspect_s=hurry.silence_s, lost_s=1.0)
+        timing = dataclasses.replace(timing, heartbeats=heartbeats, session_lost_s=1.0)
+    return timing if hurry.lease_s is None else dataclasses.replace(timing, lease_ttl_s=hurry.lease_s)
 
 
 def _serve_links(fixed_port: int, agents: LinkedAgents, **usual: Any) -> Any:

@@ -207,7 +207,7 @@ def test_while_an_image_is_installed_a_session_can_be_stopped_expire_or_fail(
     assert index.asked.wait(30)
     expired = server.submit("python", "-c", SLEEPS, image=image)["id"]
     assert server.settles(expired)["reason"] == "pulling-timeout"
-    with server.held("overdue"):
+    with server.held("deadlines"):
         failed = server.submit("python", "-c", SLEEPS, image=image)["id"]
         server.reaches(failed, "pulling")
         index.answers.set()

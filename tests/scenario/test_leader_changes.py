@@ -94,7 +94,7 @@ async def test_a_paused_leader_changes_nothing_when_it_comes_back(cluster: Orche
     await cluster.takes_over()
     await cluster.tick()
     await cluster.submit("s")
-    paused.leadership._asked_ms = cluster.clock.monotonic_ms()  # its pause began here
+    paused.leadership._renewed_ms = cluster.clock.monotonic_ms()  # its pause began here
     assert not await paused.tick()
     assert await cluster.status("s") == "pending"
     assert paused.leadership.fence is None

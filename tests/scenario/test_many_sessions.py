@@ -17,9 +17,9 @@ async def test_two_thousand_sessions_live_and_end_in_a_few_hundred_transactions(
         agent.script.exits = lambda _launch: 0
     specs = [work_spec(f"s{number:04}", session_type=SessionType.BATCH) for number in range(COUNT)]
     await submit_all(cluster.store, specs)
-    before = cluster.coordinator._shop.batches.transactions
+    before = cluster.coordinator._context.batches.transactions
     await cluster.settle(rounds_max=200)
-    transactions = cluster.coordinator._shop.batches.transactions - before
+    transactions = cluster.coordinator._context.batches.transactions - before
     # Three moves and a burial each, a hundred sessions at a time, if nothing is lost on the way.
     assert transactions <= 40 * COUNT / 1_000 + 40
     assert cluster.telemetry.counted("placements_total") == COUNT
@@ -34,13 +34,13 @@ async def test_a_round_that_finds_nothing_new_writes_nothing(cluster: Orchestrat
     for number in range(5):
         await cluster.submit(f"s{number}")
     await cluster.settle()
-    shop = cluster.coordinator._shop
-    before = shop.batches.transactions
+    context = cluster.coordinator._context
+    before = context.batches.transactions
     for _ in range(30):
         await cluster.clock.advance(1)
         await cluster.agents.beat()
         assert not await cluster.tick()
-    assert shop.batches.transactions == before
+    assert context.batches.transactions == before
 
 
 async def test_a_heartbeat_without_news_wakes_nobody(cluster: OrchestratedCluster) -> None:

@@ -4,11 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+import pytest
+
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName
 from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.sessions.config import Timing
-from sokovan.orchestrator.sessions.context import Cycle
+from sokovan.orchestrator.sessions.context import CycleInput
+from sokovan.orchestrator.sessions.handlers import start
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.ports.storage import BatchedWork, Fence, UnitOfWork
 from sokovan.scheduling.plan import SchedulingPlan
@@ -31,10 +34,10 @@ def poisonous(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Seque
 
 
 async def test_a_session_that_cannot_be_launched_is_given_up_and_holds_back_nobody(
-    cluster: OrchestratedCluster,
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = await cluster.agent("a1")
-    cluster.coordinator = cluster.new_coordinator(launches=poisonous)
+    monkeypatch.setattr(start, "launches", poisonous)
     await cluster.submit("poison")
     await cluster.submit("good")
     await cluster.settle()
@@ -75,11 +78,11 @@ async def test_a_batch_with_one_that_the_store_refuses_is_written_for_the_others
 
 
 async def test_a_kind_of_work_that_hangs_is_cut_off_and_the_others_go_on() -> None:
-    async with OrchestratedCluster.open(pace=Timing(handler_s=2.0)) as cluster:
+    async with OrchestratedCluster.open(timing=Timing(handler_timeout_s=2.0)) as cluster:
         await cluster.agent("a1")
         await cluster.settle()
-        crew = cluster.coordinator._shop.crew
-        crew.first = (Hanging(cluster), *crew.first)
+        coordinator = cluster.coordinator
+        coordinator.handlers = (Hanging(cluster), *coordinator.handlers)
         await cluster.submit("s")
         await cluster.tick()
         assert await cluster.status("s") in {"creating", "running"}
@@ -90,8 +93,8 @@ async def test_a_kind_of_work_that_hangs_is_cut_off_and_the_others_go_on() -> No
 async def test_a_kind_of_work_that_raises_is_reported_and_the_others_go_on(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.settle()
-    crew = cluster.coordinator._shop.crew
-    crew.first = (Raising(), *crew.first)
+    coordinator = cluster.coordinator
+    coordinator.handlers = (Raising(), *coordinator.handlers)
     await cluster.submit("s")
     await cluster.settle()
     assert await cluster.status("s") == "running"
@@ -135,11 +138,14 @@ async def test_a_decision_that_raises_costs_one_cycle(cluster: OrchestratedClust
 class Hanging:
     name = "hanging"
 
+    def clear(self) -> None:
+        pass
+
     def __init__(self, cluster: OrchestratedCluster) -> None:
         self._cluster, self._times = cluster, 0
 
-    async def handle(self, seen: Cycle) -> bool:
-        del seen
+    async def handle(self, cycle: CycleInput) -> bool:
+        del cycle
         self._times += 1
         if self._times == 1:
             await self._cluster.clock.sleep(3600)
@@ -149,8 +155,11 @@ class Hanging:
 class Raising:
     name = "raising"
 
-    async def handle(self, seen: Cycle) -> bool:
-        raise RuntimeError(f"no work for {len(seen.agents)} agents")
+    def clear(self) -> None:
+        pass
+
+    async def handle(self, cycle: CycleInput) -> bool:
+        raise RuntimeError(f"no work for {len(cycle.agents)} agents")
 
 
 class RefusingStore:

@@ -7,8 +7,7 @@ import pytest
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.session import EndPolicy, LostPolicy
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
-from sokovan.orchestrator.sessions.config import Timing
-from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatTimeouts
+from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, Timing
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.runtime import KernelState
 from sokovan.testing.acting_agents import ActingAgent, Fault
@@ -16,7 +15,7 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.random_work import Dice
 
 STEPS = 60
-PACE = Timing(patience=HeartbeatTimeouts(suspect_s=4, lost_s=4), lost_s=6)
+TIMING = Timing(heartbeats=HeartbeatTimeouts(suspect_s=4, lost_s=4), session_lost_s=6)
 KINDS = ("prepare", "create", "stop")
 
 
@@ -82,7 +81,7 @@ class Chaos:
         if self._dice.roll(2) == 0:
             dead = self._cluster.coordinator
             await self._cluster.takes_over()
-            await dead._shop.clear()
+            await dead._context.clear()
 
     async def wait(self) -> None:
         await self._cluster.pass_time(1 + self._dice.roll(6))
@@ -110,7 +109,7 @@ class Chaos:
 
 
 async def tell_a_story(seed: int) -> None:
-    async with OrchestratedCluster.open(pace=PACE) as cluster:
+    async with OrchestratedCluster.open(timing=TIMING) as cluster:
         for number in range(3):
             await cluster.agent(f"a{number}", slots={"cpu": 6000, "mem": 32 << 30, "cuda.device": 2})
         chaos = Chaos(cluster, Dice(f"faults {seed}"))

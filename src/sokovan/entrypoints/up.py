@@ -170,7 +170,7 @@ def _manager_options(
         agent=agent if options.agent else None,
         fake_agents=shape_of(options),
         # A killed server leaves its lease; the next one waits no longer than this.
-        pace=Timing(lease_ttl_s=LEASE_S),
+        timing=Timing(lease_ttl_s=LEASE_S),
     )
 
 

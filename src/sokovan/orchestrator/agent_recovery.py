@@ -1,4 +1,4 @@
-"""How an agent that was silent comes back, and what it leaves behind."""
+"""Moves agents whose heartbeat resumed back to work, and finds kernels they lost."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change, HistoryEntry, KernelRecord
 from sokovan.ports.storage import UnitOfWork
 
-_HEARD = Change("coordinator", Cause.AGENT_REPORT, "heartbeat-resumed")
+AWAY = frozenset({AgentStatus.SUSPECT, AgentStatus.LOST})
+_RESUMED = Change("coordinator", Cause.AGENT_REPORT, "heartbeat-resumed")
 
 
-async def came_back(unit: UnitOfWork, agent_id: AgentId) -> bool:
-    """Move a SUSPECT or LOST agent back to work; whether it was one. Raises NotFound.
+async def rejoin(unit: UnitOfWork, agent_id: AgentId) -> bool:
+    """Move a SUSPECT or LOST agent back; whether it was one. Raises NotFound.
 
-    It has the incarnation that it had.
+    Its incarnation does not change.
     """
     agent = await unit.fleet.get(agent_id)
     if agent.info.status is AgentStatus.SUSPECT:
-        await unit.fleet.move(agent, AgentTrigger.HEARTBEAT_RESUMED, _HEARD)
+        await unit.fleet.move(agent, AgentTrigger.HEARTBEAT_RESUMED, _RESUMED)
     elif agent.info.status is AgentStatus.LOST:
         drained = was_draining(await unit.fleet.history(agent_id))
-        await unit.fleet.move(agent, AgentTrigger.REJOINED_DRAINING if drained else AgentTrigger.REJOINED, _HEARD)
+        await unit.fleet.move(agent, AgentTrigger.REJOINED_DRAINING if drained else AgentTrigger.REJOINED, _RESUMED)
     else:
         return False
     return True
 
 
 def was_draining(history: Sequence[HistoryEntry]) -> bool:
-    """Whether a lost agent was being drained, which an operator asked for."""
+    """Whether an agent was draining when it was declared lost."""
     lost = [entry for entry in history if entry.trigger == AgentTrigger.DECLARED_LOST.value]
     return bool(lost) and lost[-1].before == AgentStatus.DRAINING.value
 
 
 def is_left_behind(kernel: KernelRecord, agent: AgentInfo) -> bool:
-    """Whether the agent enrolled anew, and did not find this kernel on its machine.
+    """Whether the agent re-enrolled without this kernel.
 
-    What it finds goes over to the new incarnation as it enrols; what does not, is over.
+    Kernels that it finds are adopted by the new incarnation; the others are gone.
     """
-    mine = kernel.agent_id == agent.agent_id and kernel.status in HOLDS_SLOTS
-    return mine and kernel.incarnation is not None and kernel.incarnation < agent.incarnation
+    held = kernel.agent_id == agent.agent_id and kernel.status in HOLDS_SLOTS
+    return held and kernel.incarnation is not None and kernel.incarnation < agent.incarnation

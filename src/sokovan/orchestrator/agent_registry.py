@@ -1,4 +1,4 @@
-"""Agents that come and speak: admitted with an incarnation, heard for what is new."""
+"""Admits agents, assigns incarnations, and processes their heartbeats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import AgentRecord, Change, Device
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.agent_recovery import came_back
+from sokovan.orchestrator.agent_recovery import AWAY, rejoin
+from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.image_reports import ImageReports
 from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agent_states import AgentState, AgentStateCache
@@ -22,25 +23,23 @@ from sokovan.ports.environment import Clock
 from sokovan.ports.hints import Hints
 from sokovan.ports.storage import Store, UnitOfWork
 
-SESSIONS_HINT = "sessions"
 SUPERSEDED = "superseded"
-AWAY = frozenset({AgentStatus.SUSPECT, AgentStatus.LOST})
 LEFT = "agent-left"
 NAME_TAKEN = "name-taken"
-# The label that keeps an agent's identity.
+# The agent label that stores its identity.
 IDENTITY_LABEL = "sokovan.identity"
-# A store that was set back may be this many incarnations behind an agent, and catches up.
+# A store restored from a backup may be this many incarnations behind an agent, and catches up.
 _INCARNATIONS_BEHIND_MAX = 10_000
-_NOT_BEGUN = frozenset(ALIVE) - {KernelStatus.RUNNING}
+_NOT_STARTED = frozenset(ALIVE) - {KernelStatus.RUNNING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """An agent that presents itself.
+class EnrolmentRequest:
+    """The request of an agent to be admitted.
 
-    `incarnation` is the one that it was admitted as before, 0 if its process is new.
-    `kernels` are those that it answers for, by attempt: what it found on its machine.
-    `identity` tells it from others of the same name; an agent may have none.
+    `incarnation` is the one it was admitted with before, 0 for a new process. `kernels` are
+    those found on its machine, with their attempt. `identity` distinguishes it from other
+    agents of the same name; it may be empty.
     """
 
     agent_id: AgentId
@@ -57,7 +56,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class AgentAdmission:
-    """An agent is taken in, as this incarnation."""
+    """The agent is admitted with this incarnation."""
 
     incarnation: int
     draining: bool = False
@@ -65,7 +64,7 @@ class AgentAdmission:
 
 @dataclass(frozen=True, slots=True)
 class AgentRejection:
-    """An agent is not taken in; if `final`, dialling again is of no use."""
+    """The agent is rejected; `final` means that it must not retry."""
 
     code: str
     message: str
@@ -73,10 +72,10 @@ class AgentRejection:
 
 
 class AgentRegistry:
-    """Takes agents in and listens to them. Any number of managers may have one.
+    """Admits agents and receives heartbeats; every manager has one.
 
-    `fresh_s` is for how long a heartbeat counts. An agent that was silent for longer may
-    have been moved meanwhile.
+    `fresh_s` is how long a heartbeat is valid. An agent without one for longer may have
+    been declared SUSPECT or LOST.
     """
 
     def __init__(
@@ -94,23 +93,23 @@ class AgentRegistry:
         self._fresh_s = fresh_s
         self._heard: dict[AgentId, tuple[AgentState | None, int]] = {}
 
-    async def admit(self, arrival: Arrival) -> AgentAdmission | AgentRejection:
-        """Enrol a new process, or welcome back one that is known. Raises StoreUnavailable."""
+    async def admit(self, request: EnrolmentRequest) -> AgentAdmission | AgentRejection:
+        """Enrol a new process, or readmit a known one. Raises StoreUnavailable."""
         try:
-            # A manager that starts again meets all its agents at once.
-            verdict: AgentAdmission | AgentRejection = await self._store.run_batched(_admitted_together, arrival)
-        except (ObjectNotFound, InvalidInput) as problem:  # a scaling group that somebody may yet make
+            # After a restart of the manager all agents reconnect at once.
+            verdict: AgentAdmission | AgentRejection = await self._store.run_batched(_admit_batch, request)
+        except (ObjectNotFound, InvalidInput) as problem:  # the scaling group may still be created
             return AgentRejection(problem.code, problem.message, final=False)
         if isinstance(verdict, AgentAdmission):
-            # To be admitted is to be heard: the first heartbeat need not ask the store again.
-            self._heard[arrival.agent_id] = (None, self._clock.monotonic_ms())
+            # An admission counts as a heartbeat, so that the first one need not read the store.
+            self._heard[request.agent_id] = (None, self._clock.monotonic_ms())
             await self._hints.set(SESSIONS_HINT)
         return verdict
 
-    async def heard(self, agent_id: AgentId, state: AgentState, images: Sequence[ImageReport] = ()) -> None:
-        """Keep a heartbeat; wake the coordinator if it says anything new.
+    async def heartbeat(self, agent_id: AgentId, state: AgentState, images: Sequence[ImageReport] = ()) -> None:
+        """Store a heartbeat; wake the coordinator if it contains a change.
 
-        One that says nothing new touches neither the store nor the hint.
+        One without a change touches neither the store nor the hint.
         """
         now_ms = self._clock.monotonic_ms()
         state = replace(state, heard_ms=self._clock.now_ms())
@@ -118,65 +117,64 @@ class AgentRegistry:
         if not await self._agents.put(state, ttl_s=self._fresh_s):
             return
         self._heard[agent_id] = (state, now_ms)
-        image_moved = self.images.take_in(agent_id, state.incarnation, images)
+        image_changed = self.images.update(agent_id, state.incarnation, images)
         before, heard_ms = known if known is not None else (None, None)
-        silent = heard_ms is None or now_ms - heard_ms >= self._fresh_s * 1000
-        returned = silent and await self._returned(agent_id, state.incarnation)
+        overdue = heard_ms is None or now_ms - heard_ms >= self._fresh_s * 1000
+        returned = overdue and await self._rejoin_if_away(agent_id, state.incarnation)
         same = before is not None and (before.incarnation, before.kernels) == (state.incarnation, state.kernels)
-        if returned or image_moved or not same:
+        if returned or image_changed or not same:
             await self._hints.set(SESSIONS_HINT)
 
-    async def _returned(self, agent_id: AgentId, incarnation: int) -> bool:
-        """Whether an agent had been moved for its silence; it is moved back.
+    async def _rejoin_if_away(self, agent_id: AgentId, incarnation: int) -> bool:
+        """Move back an agent that was declared SUSPECT or LOST; whether it was.
 
-        Looked at first, written only if so: many agents may be silent at once, because we
-        were.
+        Reads before it writes: after a pause of the manager many agents are overdue at once.
         """
         if not await self._store.read(lambda unit: _is_away(unit, agent_id, incarnation)):
             return False
-        return await self._store.run(lambda unit: _moved_back(unit, agent_id, incarnation))
+        return await self._store.run(lambda unit: _rejoin(unit, agent_id, incarnation))
 
 
-async def _admitted_together(
-    unit: UnitOfWork, arrivals: Sequence[Arrival]
+async def _admit_batch(
+    unit: UnitOfWork, requests: Sequence[EnrolmentRequest]
 ) -> list[AgentAdmission | AgentRejection | Exception]:
-    # In the order of their ids: two managers that meet the same agents lock them in the same order.
+    # In the order of their ids, so that two managers lock the same agents in the same order.
     verdicts = {
-        place: await _admitted(unit, arrivals[place])
-        for place in sorted(range(len(arrivals)), key=lambda place: arrivals[place].agent_id)
+        index: await _admit(unit, requests[index])
+        for index in sorted(range(len(requests)), key=lambda index: requests[index].agent_id)
     }
-    return [verdicts[place] for place in range(len(arrivals))]
+    return [verdicts[index] for index in range(len(requests))]
 
 
-async def _admitted(unit: UnitOfWork, arrival: Arrival) -> AgentAdmission | AgentRejection:
-    known = await _known(unit, arrival.agent_id)
+async def _admit(unit: UnitOfWork, request: EnrolmentRequest) -> AgentAdmission | AgentRejection:
+    known = await _known(unit, request.agent_id)
     if known is not None and known.info.status is AgentStatus.TERMINATED:
-        return AgentRejection(LEFT, f"agent {arrival.agent_id} has left for good; enrol the machine under a new id")
-    if known is not None and await _is_taken(unit, known, arrival.identity):
+        return AgentRejection(LEFT, f"agent {request.agent_id} was removed; enrol the machine under a new id")
+    if known is not None and await _is_taken(unit, known, request.identity):
         return AgentRejection(
             NAME_TAKEN,
-            f"another machine or folder is agent {arrival.agent_id}; give this one a name of its own, or wait until"
-            " the other is lost and holds nothing",
+            f"another machine or folder is agent {request.agent_id}; give this one another name, or wait until"
+            " the other is lost and holds no kernels",
         )
     incarnation = 0 if known is None else known.info.incarnation
-    if 0 < arrival.incarnation < incarnation:
-        message = f"incarnation {incarnation} of this agent has enrolled, this is {arrival.incarnation}"
+    if 0 < request.incarnation < incarnation:
+        message = f"incarnation {incarnation} of this agent has enrolled, this is {request.incarnation}"
         return AgentRejection(SUPERSEDED, message)
-    if known is not None and arrival.incarnation == incarnation:
-        await came_back(unit, arrival.agent_id)
-        agent = await unit.fleet.get(arrival.agent_id)
-    elif arrival.incarnation - incarnation > _INCARNATIONS_BEHIND_MAX:
-        return AgentRejection(SUPERSEDED, f"incarnation {arrival.incarnation} is beyond belief: {incarnation} is known")
+    if known is not None and request.incarnation == incarnation:
+        await rejoin(unit, request.agent_id)
+        agent = await unit.fleet.get(request.agent_id)
+    elif request.incarnation - incarnation > _INCARNATIONS_BEHIND_MAX:
+        return AgentRejection(SUPERSEDED, f"incarnation {request.incarnation} is implausible: {incarnation} is known")
     else:
-        agent = await _enrolled(unit, arrival)
+        agent = await _enrol(unit, request)
     return AgentAdmission(agent.info.incarnation, draining=agent.info.status is AgentStatus.DRAINING)
 
 
 async def _is_taken(unit: UnitOfWork, known: AgentRecord, identity: str) -> bool:
-    """Whether the name is another's, who is there or may still run something.
+    """Whether another agent has the name, and is present or may still run kernels.
 
-    A new incarnation answers for what it finds on its machine. Another machine would find
-    nothing, and what runs on the first one would be given away.
+    A new incarnation adopts the kernels found on its machine. Another machine would find
+    none, and the slots of those on the first machine would be allocated twice.
     """
     before = known.info.labels.get(IDENTITY_LABEL, "")
     if before in {"", identity}:
@@ -191,39 +189,39 @@ async def _known(unit: UnitOfWork, agent_id: AgentId) -> AgentRecord | None:
         return None
 
 
-async def _enrolled(unit: UnitOfWork, arrival: Arrival) -> AgentRecord:
-    """A new incarnation, above whatever the agent has been told before."""
+async def _enrol(unit: UnitOfWork, request: EnrolmentRequest) -> AgentRecord:
+    """Enrol a new incarnation, above any that the agent had before."""
     info = AgentInfo(
-        agent_id=arrival.agent_id,
-        available_slots=arrival.slots,
-        architecture=arrival.architecture,
-        labels=_labels(arrival),
-        kernels_max=arrival.kernels_max,
-        scaling_group=arrival.scaling_group,
+        agent_id=request.agent_id,
+        available_slots=request.slots,
+        architecture=request.architecture,
+        labels=_labels(request),
+        kernels_max=request.kernels_max,
+        scaling_group=request.scaling_group,
     )
-    change = Change(f"agent {arrival.agent_id}"[:128], Cause.AGENT_REPORT, "enrolled")
-    adopted = await _adopted(unit, arrival)
-    agent = await unit.fleet.enrol(info, change, devices=arrival.devices, adopted=adopted)
-    while agent.info.incarnation <= arrival.incarnation:
-        agent = await unit.fleet.enrol(info, change, devices=arrival.devices, adopted=adopted)
+    change = Change(f"agent {request.agent_id}"[:128], Cause.AGENT_REPORT, "enrolled")
+    adopted = await _adopted(unit, request)
+    agent = await unit.fleet.enrol(info, change, devices=request.devices, adopted=adopted)
+    while agent.info.incarnation <= request.incarnation:
+        agent = await unit.fleet.enrol(info, change, devices=request.devices, adopted=adopted)
     return agent
 
 
-def _labels(arrival: Arrival) -> dict[str, str]:
-    """The agent's own labels; its identity is none that an operator may set."""
-    labels = {name: value for name, value in arrival.labels.items() if name != IDENTITY_LABEL}
-    return {**labels, IDENTITY_LABEL: arrival.identity} if arrival.identity else labels
+def _labels(request: EnrolmentRequest) -> dict[str, str]:
+    """The agent's labels; an operator cannot set the identity label."""
+    labels = {name: value for name, value in request.labels.items() if name != IDENTITY_LABEL}
+    return {**labels, IDENTITY_LABEL: request.identity} if request.identity else labels
 
 
-async def _adopted(unit: UnitOfWork, arrival: Arrival) -> list[tuple[KernelId, int]]:
-    """The kernels that belong to the new incarnation.
+async def _adopted(unit: UnitOfWork, request: EnrolmentRequest) -> list[tuple[KernelId, int]]:
+    """The kernels that the new incarnation adopts.
 
-    Those that the agent found, and those that have not begun: a request that an earlier
-    incarnation may still get is refused, and the new one is asked again.
+    Those that the agent found, and those that have not started: a late request to the
+    earlier incarnation is refused, and is repeated to the new one.
     """
-    held = await unit.ledger.kernels_on(arrival.agent_id)
-    waiting = [(kernel.kernel_id, kernel.attempt) for kernel in held if kernel.status in _NOT_BEGUN]
-    return list(dict.fromkeys((*arrival.kernels, *waiting)))
+    held = await unit.ledger.kernels_on(request.agent_id)
+    waiting = [(kernel.kernel_id, kernel.attempt) for kernel in held if kernel.status in _NOT_STARTED]
+    return list(dict.fromkeys((*request.kernels, *waiting)))
 
 
 async def _is_away(unit: UnitOfWork, agent_id: AgentId, incarnation: int) -> bool:
@@ -231,5 +229,5 @@ async def _is_away(unit: UnitOfWork, agent_id: AgentId, incarnation: int) -> boo
     return known is not None and known.info.incarnation == incarnation and known.info.status in AWAY
 
 
-async def _moved_back(unit: UnitOfWork, agent_id: AgentId, incarnation: int) -> bool:
-    return await _is_away(unit, agent_id, incarnation) and await came_back(unit, agent_id)
+async def _rejoin(unit: UnitOfWork, agent_id: AgentId, incarnation: int) -> bool:
+    return await _is_away(unit, agent_id, incarnation) and await rejoin(unit, agent_id)

@@ -1,28 +1,41 @@
-"""Requests to agents, run beside the rounds that want them.
+"""Requests to agents that run concurrently with the coordinator's cycles.
 
-An agent may take seconds to answer, or never answer; nobody else waits for that.
-A round begins what it needs, waits a moment for quick answers, and goes on. Late
-answers wake the next round. Each request may be repeated without harm.
+An agent may take seconds to answer, or never answer; a cycle does not wait for it. A
+cycle starts the requests it needs, waits briefly for quick replies, and goes on. Late
+replies wake the next cycle. Every request is idempotent, so that it can be repeated.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
-from typing import Any
+from typing import Any, NamedTuple
 
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.orchestrator.handler import within
-from sokovan.orchestrator.request_backoff import AgentRequestKey, RequestBackoff
 from sokovan.ports.environment import Clock
+
+# A request whose effect was not reported is repeated after this.
+REPEAT_S = 10.0
+# How long after its end an unused backoff is kept.
+_STALE_MS = 600_000
+
+
+class AgentRequestKey(NamedTuple):
+    """Identifies a request; at most one request of a key is under way."""
+
+    kind: str
+    agent_id: AgentId
+    subject: str
+    attempt: int = 0
 
 
 class Notify(StrEnum):
-    """Which answers somebody waits for."""
+    """Which replies of a request are kept for the caller."""
 
     ALL = auto()
     FAILURES = auto()
@@ -31,40 +44,99 @@ class Notify(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """What came of a request: a word, or the error that it ended with."""
+    """The outcome of a request: the returned value, or the error."""
 
     key: AgentRequestKey
-    word: Any = None
+    value: Any = None
     error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRequestLimits:
-    """How many requests may be under way, and how long anything waits for them.
+    """Limits on concurrent requests, and timeouts.
 
-    Most of those at a time only wait, so there is room beside several agents that hang.
+    `concurrent_max` leaves room beside several agents that hang. `settle_s` is how long a
+    cycle waits for replies.
     """
 
-    at_a_time: int = 256
+    concurrent_max: int = 256
     per_agent: int = 16
-    deadline_s: float = 15.0
-    patience_s: float = 0.05
+    timeout_s: float = 15.0
+    settle_s: float = 0.05
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
 
+@dataclass(slots=True)
+class _Hold:
+    until_ms: int
+    failures: int = 0
+
+
+class RequestBackoff:
+    """Decides when a request may be sent again: after a failure, after success."""
+
+    def __init__(self, clock: Clock, retry: RetryPolicy) -> None:
+        self._clock, self._retry = clock, retry
+        self._holds: dict[AgentRequestKey, _Hold] = {}
+
+    def due(self, key: AgentRequestKey) -> bool:
+        """Whether the request may be sent now."""
+        hold = self._holds.get(key)
+        return hold is None or hold.until_ms <= self._clock.monotonic_ms()
+
+    def failures(self, key: AgentRequestKey) -> int:
+        """The number of failures in a row."""
+        hold = self._holds.get(key)
+        return 0 if hold is None else hold.failures
+
+    def failed(self, key: AgentRequestKey) -> None:
+        """Back off after a failure, longer each time."""
+        failures = self.failures(key) + 1
+        self._holds[key] = _Hold(self._clock.monotonic_ms() + self._retry.delay_ms(failures), failures)
+
+    def hold(self, key: AgentRequestKey, seconds: float) -> None:
+        """Do not send the request again within `seconds`."""
+        self._holds[key] = _Hold(self._clock.monotonic_ms() + round(seconds * 1000))
+
+    def retry_now(self, key: AgentRequestKey) -> None:
+        """Allow the request at once."""
+        self._holds.pop(key, None)
+
+    def retry_all(self, agents: Collection[AgentId]) -> None:
+        """Allow all requests to agents that restarted: they know of none."""
+        self._holds = {key: hold for key, hold in self._holds.items() if key.agent_id not in agents}
+
+    def retry_failed(self, agents: Collection[AgentId]) -> None:
+        """Allow failed requests to agents that sent a heartbeat."""
+        for key, hold in self._holds.items():
+            if hold.failures and key.agent_id in agents:
+                hold.until_ms = self._clock.monotonic_ms()
+
+    def next_due_s(self) -> float | None:
+        """Seconds until the first backoff ends; None if there is none."""
+        now_ms = self._clock.monotonic_ms()
+        self._holds = {key: hold for key, hold in self._holds.items() if hold.until_ms + _STALE_MS > now_ms}
+        ahead = [hold.until_ms for hold in self._holds.values() if hold.until_ms > now_ms]
+        return (min(ahead) - now_ms) / 1000 if ahead else None
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._holds.clear()
+
+
 class AgentRequests:
-    """The requests of one coordinator. `wake` is called for answers that come late."""
+    """The requests of one coordinator; `wake` is called for late replies."""
 
     def __init__(
         self, clock: Clock, *, wake: Callable[[], Awaitable[None]], limits: AgentRequestLimits | None = None
     ) -> None:
         self._clock, self._wake = clock, wake
         self.limits = limits or AgentRequestLimits()
-        self._gate = asyncio.Semaphore(self.limits.at_a_time)
-        self._gates: dict[AgentId, asyncio.Semaphore] = {}
+        self.backoff = RequestBackoff(clock, self.limits.retry)
+        self._semaphore = asyncio.Semaphore(self.limits.concurrent_max)
+        self._agent_semaphores: dict[AgentId, asyncio.Semaphore] = {}
         self._under_way: dict[AgentRequestKey, asyncio.Task[None]] = {}
-        self._answers: dict[str, list[AgentReply]] = {}
-        self.pauses = RequestBackoff(clock, self.limits.retry)
+        self._replies: dict[str, list[AgentReply]] = {}
         self._settling = 0
 
     def begin(
@@ -72,26 +144,26 @@ class AgentRequests:
         key: AgentRequestKey,
         work: Callable[[], Awaitable[Any]],
         *,
-        tell: Notify = Notify.ALL,
-        rest_s: float = 0.0,
+        notify: Notify = Notify.ALL,
+        hold_s: float = 0.0,
     ) -> bool:
-        """Run a request, unless it is under way or pauses; whether it was begun.
+        """Start a request unless it is under way or backs off; whether it was started.
 
-        After success it pauses for `rest_s`.
+        After success it is held for `hold_s`.
         """
-        if key in self._under_way or not self.pauses.due(key):
+        if key in self._under_way or not self.backoff.due(key):
             return False
-        self._under_way[key] = asyncio.ensure_future(self._run(key, work, tell, rest_s))
+        self._under_way[key] = asyncio.ensure_future(self._run(key, work, notify, hold_s))
         return True
 
     async def settle(self) -> None:
-        """Wait a moment for answers to what is under way."""
+        """Wait up to `settle_s` for replies to the requests under way."""
         waiting = list(self._under_way.values())
         if not waiting:
             return
         self._settling += 1
         done = asyncio.ensure_future(asyncio.wait(waiting))
-        timer = asyncio.ensure_future(self._clock.sleep(self.limits.patience_s))
+        timer = asyncio.ensure_future(self._clock.sleep(self.limits.settle_s))
         try:
             await asyncio.wait({done, timer}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -100,58 +172,60 @@ class AgentRequests:
                 task.cancel()
 
     def take(self, kind: str) -> list[AgentReply]:
-        """The answers of this kind that nobody has taken yet, in order."""
-        return self._answers.pop(kind, [])
+        """Remove and return the replies of this kind, in order."""
+        return self._replies.pop(kind, [])
 
     @property
     def waiting(self) -> int:
-        """How many answers nobody has taken yet."""
-        return sum(len(answers) for answers in self._answers.values())
+        """The number of replies not taken yet."""
+        return sum(len(replies) for replies in self._replies.values())
 
     @property
     def under_way(self) -> int:
-        """How many requests have no answer yet."""
+        """The number of requests without a reply."""
         return len(self._under_way)
 
     async def close(self) -> None:
-        """Give up what is under way, and forget everything."""
+        """Cancel the requests under way, and forget everything."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._under_way.clear()
-        self._answers.clear()
-        self.pauses.clear()
-        self._gates.clear()
+        self._replies.clear()
+        self.backoff.clear()
+        self._agent_semaphores.clear()
 
-    async def _run(self, key: AgentRequestKey, work: Callable[[], Awaitable[Any]], tell: Notify, rest_s: float) -> None:
-        gate = self._gates.setdefault(key.agent_id, asyncio.Semaphore(self.limits.per_agent))
+    async def _run(
+        self, key: AgentRequestKey, work: Callable[[], Awaitable[Any]], notify: Notify, hold_s: float
+    ) -> None:
+        per_agent = self._agent_semaphores.setdefault(key.agent_id, asyncio.Semaphore(self.limits.per_agent))
         try:
-            # An agent's own gate first: those who wait for a slow agent must not keep others from theirs.
-            async with gate, self._gate:
-                answer = await self._answer(key, work)
+            # The agent's own semaphore first: requests to a slow agent must not use up the shared one.
+            async with per_agent, self._semaphore:
+                reply = await self._send(key, work)
         finally:
             self._under_way.pop(key, None)
-        if answer.error is None and rest_s > 0:
-            self.pauses.rest(key, rest_s)
-        if tell is Notify.NOTHING or (tell is Notify.FAILURES and answer.error is None):
+        if reply.error is None and hold_s > 0:
+            self.backoff.hold(key, hold_s)
+        if notify is Notify.NOTHING or (notify is Notify.FAILURES and reply.error is None):
             return
-        self._answers.setdefault(key.kind, []).append(answer)
+        self._replies.setdefault(key.kind, []).append(reply)
         if not self._settling:
             await self._wake()
 
-    async def _answer(self, key: AgentRequestKey, work: Callable[[], Awaitable[Any]]) -> AgentReply:
+    async def _send(self, key: AgentRequestKey, work: Callable[[], Awaitable[Any]]) -> AgentReply:
         try:
-            word = await within(work(), self.limits.deadline_s, clock=self._clock)
-        except Exception as error:  # noqa: BLE001  # whoever takes the answer decides what the error means
-            self.pauses.failed(key)
+            value = await within(work(), self.limits.timeout_s, clock=self._clock)
+        except Exception as error:  # noqa: BLE001  # the caller decides what the error means
+            self.backoff.failed(key)
             return AgentReply(key, error=error)
-        self.pauses.hurry(key)
-        return AgentReply(key, word)
+        self.backoff.retry_now(key)
+        return AgentReply(key, value)
 
 
-def said(error: Exception) -> tuple[str, str]:
-    """A code and words for an error, as histories have them."""
+def code_and_detail(error: Exception) -> tuple[str, str]:
+    """The code and message of an error, for histories."""
     if isinstance(error, SokovanError):
         return error.code, error.message
     return "internal", f"{type(error).__name__}: {error}"

@@ -1,7 +1,7 @@
-"""Writes for many objects: few transactions, and one poison spoils no batch.
+"""Writes many objects in few transactions; a bad object does not fail the others.
 
-A transaction holds at most so many objects that others get their turn. If one of
-them makes it fail, the batch is halved until it is found; the rest is written.
+The size of a transaction is limited so that other writers do not wait long. If one object
+makes it fail, the batch is halved until that object is isolated; the rest is written.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class WriteResult(Generic[T, R]):
-    """What came of a write: results, and the objects that could not be written."""
+    """The outcome of a write: results, and the objects that could not be written."""
 
     results: list[R] = field(default_factory=list)
     failures: list[tuple[T, Exception]] = field(default_factory=list)
 
 
 class BatchWriter:
-    """Writes in batches, as the leader whose `fence` it was given.
+    """Writes in batches under the `fence` of the current leader.
 
-    `transactions` counts those that it has begun.
+    `transactions` counts the transactions begun.
     """
 
     def __init__(self, store: Store, *, batch_max: int = BATCH_MAX) -> None:
@@ -42,7 +42,7 @@ class BatchWriter:
     async def write(
         self, items: Sequence[T], work: Callable[[UnitOfWork, Sequence[T]], Awaitable[Sequence[R]]]
     ) -> WriteResult[T, R]:
-        """Do `work` for all items. Raises FencedOut, StoreUnavailable."""
+        """Run `work` for all items. Raises FencedOut, StoreUnavailable."""
         written: WriteResult[T, R] = WriteResult()
         for start in range(0, len(items), self._batch_max):
             await self._batch(items[start : start + self._batch_max], work, written)
@@ -59,7 +59,7 @@ class BatchWriter:
             written.results += await self.store.run(lambda unit: work(unit, items), fence=self.fence)
         except (FencedOut, StoreUnavailable):
             raise
-        except Exception as error:  # noqa: BLE001  # one of them is at fault, and must not hold back the others
+        except Exception as error:  # noqa: BLE001  # one item must not fail the others
             if len(items) == 1:
                 written.failures.append((items[0], error))
                 return

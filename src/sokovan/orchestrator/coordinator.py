@@ -1,7 +1,7 @@
-"""What every coordinator has: tasks, and a lease that lets one at a time work.
+"""The protocol of coordinators, and leadership by lease.
 
-Any number of managers may run. Each write of a coordinator carries the epoch of its
-lease, so that one who was paused and believes to lead still changes nothing.
+Any number of managers may run; one of them leads. Each write carries the epoch of the
+lease, so that a former leader that was paused cannot write.
 """
 
 from __future__ import annotations
@@ -16,58 +16,60 @@ from sokovan.ports.leases import Lease, Leases
 from sokovan.ports.storage import Fence
 
 LEASE_TTL_S = 10.0
+# Set when sessions need a cycle.
+SESSIONS_HINT = "sessions"
 
 
 class Coordinator(Protocol):
-    """Works towards what is wanted in one domain: sessions, deployments, routes."""
+    """Reconciles one kind of object with its goal: sessions, deployments, routes."""
 
     def tasks(self) -> Sequence[TaskSpec]:
-        """What it wants to be called for, and when."""
+        """The periodic tasks of this coordinator."""
 
     async def close(self) -> None:
-        """Let go: of the lease, and of requests that are under way."""
+        """Release the lease, and cancel requests under way."""
 
 
 class Leadership:
-    """The right to do the work of one coordinator, for as long as it is renewed.
+    """The lease of one coordinator, renewed while it leads.
 
-    `holder` is unique to one life of one process.
+    `holder` is unique to one run of one process.
     """
 
     def __init__(self, leases: Leases, *, name: str, holder: str, clock: Clock, ttl_s: float = LEASE_TTL_S) -> None:
         self.name, self.ttl_s = name, ttl_s
         self._leases, self._holder, self._clock = leases, holder, clock
         self._lease: Lease | None = None
-        self._asked_ms: float | None = None
-        self._asking = asyncio.Lock()
+        self._renewed_ms: float | None = None
+        self._lock = asyncio.Lock()
 
     @property
     def fence(self) -> Fence | None:
-        """What a write carries now; None if another leads."""
+        """The fence for writes; None if another manager leads."""
         return None if self._lease is None else self._lease.fence
 
     async def held(self) -> Fence | None:
-        """Take or renew the lease if it is time for that. Raises StoreUnavailable."""
-        async with self._asking:
+        """Acquire or renew the lease if due; the fence. Raises StoreUnavailable."""
+        async with self._lock:
             now_ms = self._clock.monotonic_ms()
-            if self._asked_ms is None or now_ms - self._asked_ms >= self.ttl_s * 1000 / 3:
-                await self._ask()
-                self._asked_ms = now_ms
+            if self._renewed_ms is None or now_ms - self._renewed_ms >= self.ttl_s * 1000 / 3:
+                await self._renew()
+                self._renewed_ms = now_ms
         return self.fence
 
     def step_down(self) -> None:
-        """Another has taken over; try again when it is time."""
+        """Another manager has taken over; retry when the next renewal is due."""
         self._lease = None
-        self._asked_ms = self._clock.monotonic_ms()
+        self._renewed_ms = self._clock.monotonic_ms()
 
     async def release(self) -> None:
-        """Give the lease back, so that another need not wait for its end."""
-        async with self._asking:
+        """Release the lease, so that another manager need not wait for its expiry."""
+        async with self._lock:
             lease, self._lease = self._lease, None
             if lease is not None:
                 await self._leases.release(lease)
 
-    async def _ask(self) -> None:
+    async def _renew(self) -> None:
         if self._lease is not None:
             self._lease = await self._leases.renew(self._lease, ttl_s=self.ttl_s)
         if self._lease is None:

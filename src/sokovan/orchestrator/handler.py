@@ -1,4 +1,4 @@
-"""What a handler is: one kind of work of a coordinator, done for all who need it."""
+"""The protocol of handlers: one kind of work of a coordinator, for all objects."""
 
 from __future__ import annotations
 
@@ -10,48 +10,51 @@ from sokovan.domain.errors import SokovanError
 from sokovan.ports.environment import Clock
 
 R = TypeVar("R")
-Seen_contra = TypeVar("Seen_contra", contravariant=True)
+Input_contra = TypeVar("Input_contra", contravariant=True)
 
 
 class DeadlinePassed(SokovanError):
-    """Work did not end in the time that it was given."""
+    """Work exceeded its timeout."""
 
     code = "handler-timeout"
-    hint = "it is tried again by itself; if it stays so, look at the machine that it waits for"
+    hint = "it is retried automatically; if it persists, check the machine that it waits for"
 
 
 class WorkCancelled(SokovanError):
-    """Work was cancelled from within, by nobody who waits for it."""
+    """Work cancelled itself, not at the request of its caller."""
 
     code = "work-cancelled"
-    hint = "it is tried again by itself; if it stays so, report the defect"
+    hint = "it is retried automatically; if it persists, report the defect"
 
 
-class Handler(Protocol[Seen_contra]):
-    """One kind of work. It looks at what is, and moves what can be moved.
+class Handler(Protocol[Input_contra]):
+    """One kind of work: examines all objects and moves those that can move.
 
-    An object that fails is the handler's to set aside; what it raises concerns all.
+    A handler quarantines an object that fails; an error it raises affects all objects.
     """
 
     @property
     def name(self) -> str:
-        """A word for figures and reports."""
+        """The name in metrics and reports."""
 
-    async def handle(self, seen: Seen_contra) -> bool:
-        """Do what there is to do; whether anything moved."""
+    async def handle(self, cycle: Input_contra) -> bool:
+        """Do the work of one cycle; whether anything moved."""
+
+    def clear(self) -> None:
+        """Reset the state that belongs to a leadership term."""
 
 
 async def within(work: Awaitable[R], seconds: float, *, clock: Clock) -> R:
-    """What `work` comes to; it is cancelled after `seconds`.
+    """The result of `work`, which is cancelled after `seconds`.
 
-    Raises DeadlinePassed; WorkCancelled if the work ended itself that way, which must
-    not look like an end of whoever waits.
+    Raises DeadlinePassed; WorkCancelled if the work cancelled itself, which must not look
+    like a cancellation of the caller.
     """
     task, timer = asyncio.ensure_future(work), asyncio.ensure_future(clock.sleep(seconds))
     try:
         await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
         if task.cancelled():
-            raise WorkCancelled("it was cancelled from within")
+            raise WorkCancelled("the work cancelled itself")
         if task.done():
             return task.result()
     finally:

@@ -1,4 +1,4 @@
-"""What is known of images on agents: from heartbeats, and from answers."""
+"""The state of images on agents, from heartbeats and replies."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sokovan.ports.agent_gateway import ImageReport, ImageState
 
 
 class ImageReports:
-    """The last word on each image of each agent, of its present incarnation."""
+    """The last report on each image of each agent's current incarnation."""
 
     def __init__(self) -> None:
         self._incarnations: dict[AgentId, int] = {}
         self._reports: dict[AgentId, dict[str, ImageReport]] = {}
 
-    def take_in(self, agent_id: AgentId, incarnation: int, reports: Iterable[ImageReport]) -> bool:
-        """Keep what an agent says; whether it says of an image what it did not say before."""
+    def update(self, agent_id: AgentId, incarnation: int, reports: Iterable[ImageReport]) -> bool:
+        """Store reports of an agent; whether any of them is new."""
         known = self._incarnations.get(agent_id, 0)
         if incarnation < known:
             return False
@@ -24,15 +24,15 @@ class ImageReports:
             self._incarnations[agent_id] = incarnation
             self._reports[agent_id] = {}
         images = self._reports[agent_id]
-        moved = False
+        changed = False
         for report in reports:
             before = images.get(report.image)
-            moved |= before != report
+            changed |= before != report
             images[report.image] = report
-        return moved
+        return changed
 
     def of(self, agent_id: AgentId, incarnation: int, image: str) -> ImageReport | None:
-        """The last word of this incarnation on an image; None if there is none."""
+        """The last report of this incarnation on an image; None if there is none."""
         if not image:
             return ImageReport("", ImageState.READY)
         if self._incarnations.get(agent_id) != incarnation:

@@ -1,4 +1,4 @@
-"""The orchestrator: runs the coordinators' tasks, and owns nothing else."""
+"""The orchestrator: runs the periodic tasks of all coordinators."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sokovan.ports.hints import Hints
 
 
 class TaskEnded(SokovanError):
-    """A task is over although nobody stopped it."""
+    """A task ended without being stopped."""
 
     code = "task-ended"
-    hint = "its work is not done any more: restart the manager, and report the defect"
+    hint = "its work has stopped: restart the manager, and report the defect"
 
 
 class SokovanOrchestrator:
-    """Runs every task of every coordinator, each at its own pace."""
+    """Runs every task of every coordinator at its own interval."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class SokovanOrchestrator:
         self._running: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin all tasks; each has its first round at once."""
+        """Start all tasks; each runs at once."""
         self._running = [asyncio.create_task(task.run(), name=task.spec.name) for task in self._tasks]
         for running in self._running:
             running.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Let every task finish its round, then have the coordinators let go."""
+        """Wait until every task has finished its run, then close the coordinators."""
         for task in self._tasks:
             task.stop()
         running, self._running = self._running, []
@@ -52,10 +52,10 @@ class SokovanOrchestrator:
             await coordinator.close()
 
     def _ended(self, running: asyncio.Task[None]) -> None:
-        """Whatever ends without being stopped must not do so in silence."""
+        """Report a task that ended without being stopped."""
         if running not in self._running:
             return
         cause = None if running.cancelled() else running.exception()
-        ended = TaskEnded(f"task {running.get_name()} ended by itself: {cause!r}")
+        ended = TaskEnded(f"task {running.get_name()} ended unexpectedly: {cause!r}")
         ended.__cause__ = cause
         self._failed(TaskFailure(running.get_name(), ended, 1))

@@ -1,8 +1,7 @@
-"""Periodic tasks: quick on a hint, always after a while.
+"""Periodic tasks: run on a hint, and at the latest after the long cycle.
 
-A hint is taken before the work that it causes, so one that is set meanwhile
-causes the next round. Events are never needed for progress: the long cycle works
-without any.
+A hint is taken before the work that it triggers, so one that is set meanwhile triggers the
+next run. Progress never depends on hints: the long cycle works without any.
 """
 
 from __future__ import annotations
@@ -17,31 +16,30 @@ from sokovan.ports.hints import Hints
 
 
 def _nothing_due() -> float | None:
-    """Where nothing waits for a time of its own."""
+    """The default of `TaskSpec.due`: no deadline."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """One task of a coordinator: what it does, what wakes it, how often it runs.
+    """One task of a coordinator: its work, the hints that wake it, its intervals.
 
-    `work` gives whether there is more to do at once. `apart_s` is the least time
-    from the beginning of one round to the next: hints that come closer together are
-    served together, and one that comes after idleness is served at once. `due` gives
-    the seconds until there is work without any hint, or None.
+    `work` returns whether there is more to do at once. `min_interval_s` separates the
+    starts of two runs: hints in between are coalesced, and one after an idle time is
+    served at once. `due` returns the seconds until work is due without a hint, or None.
     """
 
     name: str
     work: Callable[[], Awaitable[bool]]
     hints: tuple[str, ...] = ()
-    apart_s: float = 0.02
+    min_interval_s: float = 0.02
     long_cycle_s: float = 10.0
     due: Callable[[], float | None] = _nothing_due
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFailure:
-    """Something that a task met; its next round comes all the same."""
+    """An error of a task, which continues with its next run."""
 
     task: str
     error: Exception
@@ -49,7 +47,7 @@ class TaskFailure:
 
 
 class PeriodicTask:
-    """Runs one task until it is stopped. What a round raises is reported and survived."""
+    """Runs one task until it is stopped; errors are reported and do not end it."""
 
     def __init__(self, spec: TaskSpec, *, clock: Clock, hints: Hints, failed: Callable[[TaskFailure], None]) -> None:
         self.spec = spec
@@ -58,26 +56,26 @@ class PeriodicTask:
         self._failures = 0
 
     async def run(self) -> None:
-        """Work until `stop`: on a hint at once, coalesced; otherwise after the long cycle."""
+        """Run until `stop`: on a hint at once, coalesced; else after the long cycle."""
         while not self._stopping.is_set():
             began_ms, failures = self._clock.monotonic_ms(), self._failures
-            # Each by itself: without hints there is work all the same.
-            await self._survive(self._take_hints)
-            if not await self._survive(self.spec.work):
-                await self._survive(self._wait_for_hints)
+            # Separately: the work runs even if hints cannot be read.
+            await self._guarded(self._take_hints)
+            if not await self._guarded(self.spec.work):
+                await self._guarded(self._wait_for_hints)
             if self._failures == failures:
                 self._failures = 0
-            await self._survive(partial(self._keep_apart, began_ms))
+            await self._guarded(partial(self._wait_interval, began_ms))
 
     def stop(self) -> None:
-        """Let the round that is under way be the last."""
+        """End after the current run."""
         self._stopping.set()
 
-    async def _survive(self, step: Callable[[], Awaitable[bool]]) -> bool:
-        """What a step says; one that raises must not end the task, and says no."""
+    async def _guarded(self, step: Callable[[], Awaitable[bool]]) -> bool:
+        """The result of a step; False if it raises, which is reported."""
         try:
             return await step()
-        except Exception as error:  # noqa: BLE001  # whatever it is, the next round comes
+        except Exception as error:  # noqa: BLE001  # the next run must come
             self._report(error)
             return False
 
@@ -85,8 +83,8 @@ class PeriodicTask:
         self._failures += 1
         try:
             self._failed(TaskFailure(self.spec.name, error, self._failures))
-        except Exception as worse:  # noqa: BLE001  # whoever hears of failures may fail as well
-            message = f"nobody could be told that task {self.spec.name} failed: {error!r}"
+        except Exception as worse:  # noqa: BLE001  # the callback may fail as well
+            message = f"the failure of task {self.spec.name} could not be reported: {error!r}"
             asyncio.get_running_loop().call_exception_handler({"message": message, "exception": worse})
 
     async def _take_hints(self) -> bool:
@@ -97,26 +95,26 @@ class PeriodicTask:
         await self._until_stopped(self._hints.wait(self.spec.hints, timeout_s=self._longest_wait_s()))
         return True
 
-    async def _keep_apart(self, began_ms: int) -> bool:
+    async def _wait_interval(self, began_ms: int) -> bool:
         passed_s = (self._clock.monotonic_ms() - began_ms) / 1000
-        await self._until_stopped(self._clock.sleep(max(0.0, self._apart_s() - passed_s)))
+        await self._until_stopped(self._clock.sleep(max(0.0, self._interval_s() - passed_s)))
         return True
 
     def _longest_wait_s(self) -> float:
         try:
             due_s = self.spec.due()
-        except Exception as error:  # noqa: BLE001  # the long cycle comes without it
+        except Exception as error:  # noqa: BLE001  # the long cycle needs no due time
             self._report(error)
             due_s = None
         return self.spec.long_cycle_s if due_s is None else max(0.0, min(due_s, self.spec.long_cycle_s))
 
-    def _apart_s(self) -> float:
-        """Further apart while rounds fail: a store that is away gains nothing by being asked more often."""
+    def _interval_s(self) -> float:
+        """The interval, with exponential backoff while runs fail."""
         doublings = min(self._failures, 16)
-        return min(self.spec.long_cycle_s, self.spec.apart_s * (1 << doublings))
+        return min(self.spec.long_cycle_s, self.spec.min_interval_s * (1 << doublings))
 
     async def _until_stopped(self, waiting: Awaitable[object]) -> None:
-        """Wait, but not beyond `stop`. Raises what the waiting raised."""
+        """Wait, at most until `stop`; raises the error of `waiting`."""
         wait, stopped = asyncio.ensure_future(waiting), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({wait, stopped}, return_when=asyncio.FIRST_COMPLETED)

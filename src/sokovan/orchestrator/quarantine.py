@@ -1,7 +1,6 @@
-"""Objects whose handling fails: tried again later, and given up in the end.
+"""Quarantines objects whose handler raised: retried with backoff, then given up.
 
-What fails here is our own work on an object, not the object's fate: an agent that
-does not answer is no failure of this kind.
+Only failures of the coordinator's own work count; an unreachable agent is none.
 """
 
 from __future__ import annotations
@@ -9,29 +8,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sokovan.domain.lifecycle.retry import RetryPolicy, RetryVerdict, classify
-from sokovan.orchestrator.agent_requests import said
+from sokovan.orchestrator.agent_requests import code_and_detail
 from sokovan.ports.environment import Clock
 
 
 @dataclass(frozen=True, slots=True)
 class FailedItem:
-    """An object that could not be handled; `hopeless` once it failed too often."""
+    """An object whose handler raised; `exhausted` once all retries have failed."""
 
     subject: str
     handler: str
     code: str
     detail: str
-    hopeless: bool
+    exhausted: bool
 
 
 @dataclass(slots=True)
 class _Record:
     failures: int
-    again_ms: int
+    retry_ms: int
 
 
 class Quarantine:
-    """Keeps objects that fail from being tried at every round."""
+    """Keeps failing objects from being handled in every cycle."""
 
     def __init__(self, clock: Clock, *, policy: RetryPolicy | None = None) -> None:
         self._clock, self._policy = clock, policy or RetryPolicy()
@@ -41,31 +40,31 @@ class Quarantine:
     def admits(self, subject: str) -> bool:
         """Whether the object may be handled now."""
         record = self._records.get(subject)
-        return record is None or record.again_ms <= self._clock.monotonic_ms()
+        return record is None or record.retry_ms <= self._clock.monotonic_ms()
 
     def failed(self, subject: str, *, handler: str, error: Exception) -> None:
-        """Handling it raised; it rests for a while."""
+        """Record that handling the object raised; it is skipped for a while."""
         known = self._records.get(subject)
         failures = 1 if known is None else known.failures + 1
         verdict = classify(attempts=failures, elapsed_s=0, policy=self._policy)
         delay_ms = self._policy.delay_ms(failures)
         self._records[subject] = _Record(failures, self._clock.monotonic_ms() + delay_ms)
-        code, detail = said(error)
-        self._new.append(FailedItem(subject, handler, code, detail, hopeless=verdict is RetryVerdict.GIVE_UP))
+        code, detail = code_and_detail(error)
+        self._new.append(FailedItem(subject, handler, code, detail, exhausted=verdict is RetryVerdict.GIVE_UP))
 
     def recovered(self, subject: str) -> None:
-        """It moved, or is gone: whatever was wrong is over."""
+        """Release an object that moved or is gone."""
         self._records.pop(subject, None)
 
     def take(self) -> list[FailedItem]:
-        """Those that failed since the last call."""
+        """The failures since the last call."""
         new, self._new = self._new, []
         return new
 
     def next_due_s(self) -> float | None:
-        """How long until the first may be tried again; None if all may be."""
+        """Seconds until the first retry; None if none is due later."""
         now_ms = self._clock.monotonic_ms()
-        ahead = [record.again_ms for record in self._records.values() if record.again_ms > now_ms]
+        ahead = [record.retry_ms for record in self._records.values() if record.retry_ms > now_ms]
         return (min(ahead) - now_ms) / 1000 if ahead else None
 
     def clear(self) -> None:

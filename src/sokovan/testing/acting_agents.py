@@ -31,7 +31,7 @@ from sokovan.agent.messages import (
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRegistry, AgentRejection, Arrival
+from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRegistry, AgentRejection, EnrolmentRequest
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
@@ -104,7 +104,7 @@ class ActingAgent(InMemoryAgent):
         """Connect to the manager, with the current incarnation or for a new one."""
         self.look()
         verdict = await self._registry.admit(
-            Arrival(
+            EnrolmentRequest(
                 agent_id=self.agent_id,
                 incarnation=self.incarnation,
                 slots=self._slots,
@@ -125,7 +125,7 @@ class ActingAgent(InMemoryAgent):
         if self.linked and self.speaking:
             self._sequence += 1
             state = AgentState(self.agent_id, self.incarnation, self._sequence, reports(self.table))
-            await self._registry.heard(self.agent_id, state, tuple(self.table.images.values()))
+            await self._registry.heartbeat(self.agent_id, state, tuple(self.table.images.values()))
 
     def goes_silent(self) -> None:
         """Cut the link; the kernels keep running."""

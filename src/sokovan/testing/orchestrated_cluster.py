@@ -32,23 +32,23 @@ ROUND_STEPS_MAX = 2_000
 class OrchestratedCluster(Witness):
     """Agents that act, people who submit, and a coordinator whose rounds a test calls."""
 
-    def __init__(self, stored: StoredCluster, clock: VirtualClock, pace: Timing | None = None) -> None:
+    def __init__(self, stored: StoredCluster, clock: VirtualClock, timing: Timing | None = None) -> None:
         self.stored, self.clock, self.store = stored, clock, stored.store
         self.hints, self.cache = InProcessHints(clock), InProcessAgentStates(clock)
         self.telemetry = RecordedTelemetry()
         self.registry = AgentRegistry(self.store, self.cache, hints=self.hints, clock=clock)
         self.agents = ActingAgents(self.registry, clock)
         self.failures: list[tuple[str, Exception]] = []
-        self._pace, self._terms = pace, 0
+        self._timing, self._terms = timing, 0
         self.coordinator = self.new_coordinator()
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str = "sqlite://", *, pace: Timing | None = None) -> AsyncIterator[OrchestratedCluster]:
+    async def open(cls, url: str = "sqlite://", *, timing: Timing | None = None) -> AsyncIterator[OrchestratedCluster]:
         """A cluster without agents; at its end, the laws are checked."""
         clock = VirtualClock()
         async with StoredCluster.open(url, clock=clock) as stored:
-            cluster = cls(stored, clock, pace)
+            cluster = cls(stored, clock, timing)
             yield cluster
             await cluster.coordinator.close()
             await cluster.check_laws()
@@ -69,10 +69,10 @@ class OrchestratedCluster(Witness):
             "telemetry": self.telemetry,
             "images": self.registry.images,
             "decide": decide_at_once,
-            "failed": lambda name, error: self.failures.append((name, error)),
+            "on_failure": lambda name, error: self.failures.append((name, error)),
         }
         return ScheduleCoordinator(
-            Dependencies(**{**parts, **options}), holder=f"manager-{self._terms}", pace=self._pace
+            Dependencies(**{**parts, **options}), holder=f"manager-{self._terms}", timing=self._timing
         )
 
     async def takes_over(self, **options: Any) -> ScheduleCoordinator:

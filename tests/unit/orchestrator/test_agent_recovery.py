@@ -2,7 +2,7 @@
 
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
-from sokovan.orchestrator.agent_recovery import came_back, is_left_behind
+from sokovan.orchestrator.agent_recovery import is_left_behind, rejoin
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER
 
@@ -16,7 +16,7 @@ async def after(cluster: OrchestratedCluster, *triggers: AgentTrigger) -> tuple[
         record = await cluster.store.read(lambda unit: unit.fleet.get(A1))
         change = BY_USER if trigger is AgentTrigger.DRAIN_REQUESTED else BY_COORDINATOR
         await cluster.store.run(lambda unit, r=record, t=trigger, c=change: unit.fleet.move(r, t, c))  # type: ignore[misc]  # defaults bind the loop's names
-    back = await cluster.store.run(lambda unit: came_back(unit, A1))
+    back = await cluster.store.run(lambda unit: rejoin(unit, A1))
     return back, (await cluster.store.read(lambda unit: unit.fleet.get(A1))).info.status
 
 

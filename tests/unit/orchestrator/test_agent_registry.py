@@ -7,14 +7,14 @@ from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.records import AgentRecord, Device
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRejection, Arrival
+from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRejection, EnrolmentRequest
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER
 
 A1 = AgentId("a1")
-ARRIVAL = Arrival(
+ARRIVAL = EnrolmentRequest(
     agent_id=A1,
     slots=ResourceSlot({"cpu": 4000, "mem": 8 << 30, "cuda.device": 1}),
     devices=(Device("g0", "cuda.device"),),
@@ -165,7 +165,7 @@ async def test_an_identity_is_known_from_the_first_enrolment_that_has_one(cluste
 async def test_a_heartbeat_is_kept_with_the_time_when_it_was_heard(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.clock.advance(3)
-    await cluster.registry.heard(A1, AgentState(A1, 1, 1))
+    await cluster.registry.heartbeat(A1, AgentState(A1, 1, 1))
     state = await cluster.cache.get(A1)
     assert state is not None
     assert state.heard_ms == cluster.clock.now_ms()
@@ -174,7 +174,7 @@ async def test_a_heartbeat_is_kept_with_the_time_when_it_was_heard(cluster: Orch
 async def test_a_heartbeat_with_nothing_new_costs_nothing(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     kernels = (KernelReport(KernelId("k"), 1, running=True),)
-    await cluster.registry.heard(A1, AgentState(A1, 1, 1, kernels))
+    await cluster.registry.heartbeat(A1, AgentState(A1, 1, 1, kernels))
     assert await hinted(cluster)
     runs = 0
     run = cluster.store.run
@@ -187,7 +187,7 @@ async def test_a_heartbeat_with_nothing_new_costs_nothing(cluster: OrchestratedC
     cluster.store.run = counted  # type: ignore[assignment, method-assign]  # a spy in front of it
     for sequence in range(2, 20):
         await cluster.clock.advance(5)
-        await cluster.registry.heard(A1, AgentState(A1, 1, sequence, kernels))
+        await cluster.registry.heartbeat(A1, AgentState(A1, 1, sequence, kernels))
     assert (await hinted(cluster), runs) == (False, 0)
     state = await cluster.cache.get(A1)
     assert state is not None
@@ -196,23 +196,25 @@ async def test_a_heartbeat_with_nothing_new_costs_nothing(cluster: OrchestratedC
 
 async def test_news_of_kernels_and_images_wake_the_coordinator(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
-    await cluster.registry.heard(A1, AgentState(A1, 1, 1))
+    await cluster.registry.heartbeat(A1, AgentState(A1, 1, 1))
     await hinted(cluster)
-    await cluster.registry.heard(A1, AgentState(A1, 1, 2, (KernelReport(KernelId("k"), 1, running=False),)))
+    await cluster.registry.heartbeat(A1, AgentState(A1, 1, 2, (KernelReport(KernelId("k"), 1, running=False),)))
     assert await hinted(cluster)
     ready = ImageReport("python", ImageState.READY)
-    await cluster.registry.heard(A1, AgentState(A1, 1, 3, (KernelReport(KernelId("k"), 1, running=False),)), [ready])
+    await cluster.registry.heartbeat(
+        A1, AgentState(A1, 1, 3, (KernelReport(KernelId("k"), 1, running=False),)), [ready]
+    )
     assert await hinted(cluster)
     assert cluster.registry.images.of(A1, 1, "python") == ready
 
 
 async def test_a_heartbeat_after_a_long_silence_brings_the_agent_back(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
-    await cluster.registry.heard(A1, AgentState(A1, 1, 1))
+    await cluster.registry.heartbeat(A1, AgentState(A1, 1, 1))
     await moved(cluster, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
     await hinted(cluster)
     await cluster.clock.advance(60)
-    await cluster.registry.heard(A1, AgentState(A1, 1, 2))
+    await cluster.registry.heartbeat(A1, AgentState(A1, 1, 2))
     assert (await stored(cluster)).info.status is AgentStatus.ALIVE
     assert await hinted(cluster)
 
@@ -220,7 +222,7 @@ async def test_a_heartbeat_after_a_long_silence_brings_the_agent_back(cluster: O
 async def test_a_late_heartbeat_of_an_earlier_incarnation_is_not_heard(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.registry.admit(ARRIVAL)
-    await cluster.registry.heard(A1, AgentState(A1, 2, 1))
+    await cluster.registry.heartbeat(A1, AgentState(A1, 2, 1))
     await hinted(cluster)
-    await cluster.registry.heard(A1, AgentState(A1, 1, 99, (KernelReport(KernelId("k"), 1, running=True),)))
+    await cluster.registry.heartbeat(A1, AgentState(A1, 1, 99, (KernelReport(KernelId("k"), 1, running=True),)))
     assert not await hinted(cluster)

@@ -1,4 +1,4 @@
-"""Requests beside the rounds: bounded, never twice at a time, never waited for in vain."""
+"""Agent requests: limits, deduplication, replies and backoff."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,25 +7,33 @@ import pytest
 
 from sokovan.domain.errors import Conflict
 from sokovan.domain.ids import AgentId
-from sokovan.orchestrator.agent_requests import AgentRequestLimits, AgentRequests, Notify, said
+from sokovan.domain.lifecycle.retry import RetryPolicy
+from sokovan.orchestrator.agent_requests import (
+    AgentRequestKey,
+    AgentRequestLimits,
+    AgentRequests,
+    Notify,
+    RequestBackoff,
+    code_and_detail,
+)
 from sokovan.orchestrator.handler import DeadlinePassed, WorkCancelled
-from sokovan.orchestrator.request_backoff import AgentRequestKey
 from sokovan.testing.clock import VirtualClock
 
 A1, A2 = AgentId("a1"), AgentId("a2")
+KEY, OTHER = AgentRequestKey("stop", A1, "k1", 1), AgentRequestKey("stop", A2, "k2", 1)
 
 
 def key(subject: str, agent_id: AgentId = A1) -> AgentRequestKey:
     return AgentRequestKey("stop", agent_id, subject)
 
 
-class Desk:
-    """Errands, and doors that stay closed until they are opened."""
+class Harness:
+    """Agent requests, and work that blocks until `door` is set."""
 
     def __init__(self) -> None:
         self.clock, self.woken, self.running = VirtualClock(), 0, 0
-        limits = AgentRequestLimits(at_a_time=3, per_agent=2, deadline_s=10, patience_s=0.05)
-        self.errands = AgentRequests(self.clock, wake=self.wake, limits=limits)
+        limits = AgentRequestLimits(concurrent_max=3, per_agent=2, timeout_s=10, settle_s=0.05)
+        self.requests = AgentRequests(self.clock, wake=self.wake, limits=limits)
         self.door = asyncio.Event()
 
     async def wake(self) -> None:
@@ -44,107 +52,155 @@ class Desk:
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    made = Desk()
+async def harness() -> AsyncIterator[Harness]:
+    made = Harness()
     yield made
-    await made.errands.close()
+    await made.requests.close()
 
 
-async def settled(desk: Desk) -> None:
-    waiting = asyncio.ensure_future(desk.errands.settle())
-    await desk.clock.advance(0.1)
+async def settled(harness: Harness) -> None:
+    waiting = asyncio.ensure_future(harness.requests.settle())
+    await harness.clock.advance(0.1)
     await waiting
 
 
-async def test_a_quick_answer_is_there_after_a_moment_and_wakes_nobody(desk: Desk) -> None:
-    assert desk.errands.begin(key("k1"), desk.quick)
-    await settled(desk)
-    [answer] = desk.errands.take("stop")
-    assert (answer.key, answer.word, answer.error) == (key("k1"), "done", None)
-    assert desk.errands.take("stop") == []
-    assert desk.woken == 0
+async def test_a_quick_answer_is_there_after_a_moment_and_wakes_no_cycle(harness: Harness) -> None:
+    assert harness.requests.begin(key("k1"), harness.quick)
+    await settled(harness)
+    [reply] = harness.requests.take("stop")
+    assert (reply.key, reply.value, reply.error) == (key("k1"), "done", None)
+    assert harness.requests.take("stop") == []
+    assert harness.woken == 0
 
 
-async def test_a_slow_answer_is_not_waited_for_and_wakes_the_next_round(desk: Desk) -> None:
-    desk.errands.begin(key("k1"), desk.slow)
-    await settled(desk)
-    assert desk.errands.take("stop") == []
-    assert desk.errands.under_way == 1
-    desk.door.set()
-    await desk.clock.advance(0)
-    assert desk.woken == 1
-    assert desk.errands.waiting == 1
+async def test_a_slow_answer_is_not_waited_for_and_wakes_the_next_round(harness: Harness) -> None:
+    harness.requests.begin(key("k1"), harness.slow)
+    await settled(harness)
+    assert harness.requests.take("stop") == []
+    assert harness.requests.under_way == 1
+    harness.door.set()
+    await harness.clock.advance(0)
+    assert harness.woken == 1
+    assert harness.requests.waiting == 1
 
 
-async def test_nothing_is_asked_twice_at_a_time(desk: Desk) -> None:
-    assert desk.errands.begin(key("k1"), desk.slow)
-    assert not desk.errands.begin(key("k1"), desk.slow)
-    desk.door.set()
-    await settled(desk)
-    assert desk.errands.begin(key("k1"), desk.quick)
+async def test_nothing_is_asked_twice_at_a_time(harness: Harness) -> None:
+    assert harness.requests.begin(key("k1"), harness.slow)
+    assert not harness.requests.begin(key("k1"), harness.slow)
+    harness.door.set()
+    await settled(harness)
+    assert harness.requests.begin(key("k1"), harness.quick)
 
 
-async def test_one_agent_does_not_take_everybodys_turn(desk: Desk) -> None:
+async def test_one_agent_does_not_take_everybodys_turn(harness: Harness) -> None:
     for subject in ("k1", "k2", "k3", "k4"):
-        desk.errands.begin(key(subject), desk.slow)
-    desk.errands.begin(key("k5", A2), desk.quick)
-    await settled(desk)
-    assert desk.running == 2
-    assert [answer.key for answer in desk.errands.take("stop")] == [key("k5", A2)]
+        harness.requests.begin(key(subject), harness.slow)
+    harness.requests.begin(key("k5", A2), harness.quick)
+    await settled(harness)
+    assert harness.running == 2
+    assert [reply.key for reply in harness.requests.take("stop")] == [key("k5", A2)]
 
 
-async def test_a_request_that_hangs_ends_at_its_deadline(desk: Desk) -> None:
-    desk.errands.begin(key("k1"), desk.slow)
-    await desk.clock.advance(10.1)
-    [answer] = desk.errands.take("stop")
-    assert isinstance(answer.error, DeadlinePassed)
-    assert not desk.errands.begin(key("k1"), desk.quick)
-    await desk.clock.advance(1)
-    assert desk.errands.begin(key("k1"), desk.quick)
+async def test_a_request_that_hangs_ends_at_its_deadline(harness: Harness) -> None:
+    harness.requests.begin(key("k1"), harness.slow)
+    await harness.clock.advance(10.1)
+    [reply] = harness.requests.take("stop")
+    assert isinstance(reply.error, DeadlinePassed)
+    assert not harness.requests.begin(key("k1"), harness.quick)
+    await harness.clock.advance(1)
+    assert harness.requests.begin(key("k1"), harness.quick)
 
 
-async def test_answers_that_nobody_waits_for_are_dropped(desk: Desk) -> None:
-    desk.errands.begin(key("k1"), desk.quick, tell=Notify.FAILURES, rest_s=5)
-    desk.errands.begin(key("k2"), desk.failing, tell=Notify.FAILURES)
-    desk.errands.begin(key("k3", A2), desk.failing, tell=Notify.NOTHING)
-    await settled(desk)
-    assert [answer.key for answer in desk.errands.take("stop")] == [key("k2")]
-    assert not desk.errands.pauses.due(key("k1"))
+async def test_answers_that_nobody_waits_for_are_dropped(harness: Harness) -> None:
+    harness.requests.begin(key("k1"), harness.quick, notify=Notify.FAILURES, hold_s=5)
+    harness.requests.begin(key("k2"), harness.failing, notify=Notify.FAILURES)
+    harness.requests.begin(key("k3", A2), harness.failing, notify=Notify.NOTHING)
+    await settled(harness)
+    assert [reply.key for reply in harness.requests.take("stop")] == [key("k2")]
+    assert not harness.requests.backoff.due(key("k1"))
 
 
-async def test_closing_gives_everything_up(desk: Desk) -> None:
-    desk.errands.begin(key("k1"), desk.slow)
-    await desk.clock.advance(0)
-    await desk.errands.close()
-    assert (desk.errands.under_way, desk.errands.waiting) == (0, 0)
-    assert desk.errands.begin(key("k1"), desk.quick)
+async def test_closing_gives_everything_up(harness: Harness) -> None:
+    harness.requests.begin(key("k1"), harness.slow)
+    await harness.clock.advance(0)
+    await harness.requests.close()
+    assert (harness.requests.under_way, harness.requests.waiting) == (0, 0)
+    assert harness.requests.begin(key("k1"), harness.quick)
 
 
 def test_errors_have_a_code_and_words() -> None:
-    assert said(Conflict("in the way")) == ("conflict", "in the way")
-    assert said(ValueError("bad")) == ("internal", "ValueError: bad")
+    assert code_and_detail(Conflict("in the way")) == ("conflict", "in the way")
+    assert code_and_detail(ValueError("bad")) == ("internal", "ValueError: bad")
 
 
-async def test_work_that_cancels_itself_has_failed_and_can_be_asked_again(desk: Desk) -> None:
+async def test_work_that_cancels_itself_has_failed_and_can_be_asked_again(harness: Harness) -> None:
     async def cancels_itself() -> str:
         raise asyncio.CancelledError
 
-    desk.errands.begin(key("k1"), cancels_itself)
-    await settled(desk)
-    [answer] = desk.errands.take("stop")
-    assert isinstance(answer.error, WorkCancelled)
-    assert desk.errands.under_way == 0
-    await desk.clock.advance(1)
-    assert desk.errands.begin(key("k1"), desk.quick)
+    harness.requests.begin(key("k1"), cancels_itself)
+    await settled(harness)
+    [reply] = harness.requests.take("stop")
+    assert isinstance(reply.error, WorkCancelled)
+    assert harness.requests.under_way == 0
+    await harness.clock.advance(1)
+    assert harness.requests.begin(key("k1"), harness.quick)
 
 
 async def test_a_few_agents_that_hang_leave_room_for_the_others() -> None:
-    desk = Desk()
-    desk.errands = AgentRequests(desk.clock, wake=desk.wake)
+    harness = Harness()
+    harness.requests = AgentRequests(harness.clock, wake=harness.wake)
     for agent in range(8):
         for subject in range(20):
-            desk.errands.begin(key(f"k{agent}.{subject}", AgentId(f"a{agent}")), desk.slow)
-    desk.errands.begin(key("k", AgentId("b")), desk.quick)
-    await settled(desk)
-    assert [answer.key.subject for answer in desk.errands.take("stop")] == ["k"]
-    await desk.errands.close()
+            harness.requests.begin(key(f"k{agent}.{subject}", AgentId(f"a{agent}")), harness.slow)
+    harness.requests.begin(key("k", AgentId("b")), harness.quick)
+    await settled(harness)
+    assert [reply.key.subject for reply in harness.requests.take("stop")] == ["k"]
+    await harness.requests.close()
+
+
+async def test_a_failure_makes_a_request_wait_twice_as_long_each_time() -> None:
+    clock = VirtualClock()
+    backoff = RequestBackoff(clock, RetryPolicy(delay_first_ms=500, delay_max_ms=1_500))
+    waits = []
+    for _ in range(4):
+        backoff.failed(KEY)
+        waits.append(backoff.next_due_s())
+        await clock.advance(5)
+        assert backoff.due(KEY)
+    assert waits == [0.5, 1.0, 1.5, 1.5]
+    assert backoff.failures(KEY) == 4
+    assert backoff.failures(OTHER) == 0
+
+
+async def test_a_heartbeat_allows_failed_requests_at_once() -> None:
+    backoff = RequestBackoff(VirtualClock(), RetryPolicy())
+    backoff.failed(KEY)
+    backoff.failed(OTHER)
+    backoff.retry_failed({A1})
+    assert backoff.due(KEY)
+    assert not backoff.due(OTHER)
+    assert backoff.failures(KEY) == 1
+
+
+async def test_a_hold_after_success_ends_when_the_agent_restarts() -> None:
+    backoff = RequestBackoff(VirtualClock(), RetryPolicy())
+    backoff.hold(KEY, 10)
+    backoff.retry_failed({A1})
+    assert not backoff.due(KEY)
+    backoff.retry_all({A1})
+    assert backoff.due(KEY)
+    backoff.hold(KEY, 10)
+    backoff.retry_now(KEY)
+    assert backoff.due(KEY)
+
+
+async def test_backoff_that_nobody_asks_about_are_forgotten() -> None:
+    clock = VirtualClock()
+    backoff = RequestBackoff(clock, RetryPolicy())
+    backoff.failed(KEY)
+    await clock.advance(700)
+    assert backoff.next_due_s() is None
+    assert backoff.failures(KEY) == 0
+    backoff.failed(KEY)
+    backoff.clear()
+    assert backoff.due(KEY)

@@ -11,20 +11,20 @@ READY = ImageReport("python", ImageState.READY)
 
 def test_only_what_was_not_said_before_is_news() -> None:
     news = ImageReports()
-    assert news.take_in(A1, 1, [PULLING])
-    assert not news.take_in(A1, 1, [PULLING])
-    assert news.take_in(A1, 1, [ImageReport("python", ImageState.PULLING, "20 %")])
-    assert news.take_in(A1, 1, [READY])
+    assert news.update(A1, 1, [PULLING])
+    assert not news.update(A1, 1, [PULLING])
+    assert news.update(A1, 1, [ImageReport("python", ImageState.PULLING, "20 %")])
+    assert news.update(A1, 1, [READY])
     assert news.of(A1, 1, "python") == READY
 
 
 def test_a_new_incarnation_begins_with_nothing() -> None:
     news = ImageReports()
-    news.take_in(A1, 1, [READY])
-    news.take_in(A1, 2, [])
+    news.update(A1, 1, [READY])
+    news.update(A1, 2, [])
     assert news.of(A1, 1, "python") is None
     assert news.of(A1, 2, "python") is None
-    assert not news.take_in(A1, 1, [READY])
+    assert not news.update(A1, 1, [READY])
     assert news.of(A1, 2, "python") is None
 
 

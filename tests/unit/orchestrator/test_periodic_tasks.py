@@ -44,7 +44,7 @@ async def rounds() -> AsyncIterator[Callable[..., Rounds]]:
 
 
 async def test_the_first_hint_after_idleness_is_served_at_once(rounds: Callable[..., Rounds]) -> None:
-    made = rounds(apart_s=0.02)
+    made = rounds(min_interval_s=0.02)
     await made.clock.advance(1)
     await made.hints.set("go")
     await made.clock.advance(0)
@@ -52,7 +52,7 @@ async def test_the_first_hint_after_idleness_is_served_at_once(rounds: Callable[
 
 
 async def test_hints_that_come_close_together_are_served_together(rounds: Callable[..., Rounds]) -> None:
-    made = rounds(apart_s=0.02)
+    made = rounds(min_interval_s=0.02)
     await made.clock.advance(1)
     for _ in range(4):
         await made.hints.set("go")
@@ -62,7 +62,7 @@ async def test_hints_that_come_close_together_are_served_together(rounds: Callab
 
 
 async def test_a_hint_that_is_set_during_a_round_causes_the_next_one(rounds: Callable[..., Rounds]) -> None:
-    made = rounds(apart_s=0.02)
+    made = rounds(min_interval_s=0.02)
 
     async def hinting() -> bool:
         made.at_ms.append(made.clock.monotonic_ms())
@@ -82,7 +82,7 @@ async def test_the_long_cycle_works_without_any_hint(rounds: Callable[..., Round
 
 
 async def test_a_task_with_more_to_do_goes_on_without_a_hint(rounds: Callable[..., Rounds]) -> None:
-    made = rounds(apart_s=0.02)
+    made = rounds(min_interval_s=0.02)
     made.outcome = lambda: len(made.at_ms) < 3
     await made.clock.advance(1)
     assert made.at_ms == [0, 20, 40]
@@ -97,7 +97,7 @@ async def test_work_that_is_due_at_a_time_of_its_own_is_done_then(rounds: Callab
 async def test_a_round_that_raises_is_reported_and_the_next_ones_come_ever_later(
     rounds: Callable[..., Rounds],
 ) -> None:
-    made = rounds(apart_s=0.02, long_cycle_s=10.0)
+    made = rounds(min_interval_s=0.02, long_cycle_s=10.0)
 
     def fail() -> bool:
         raise RuntimeError("no store")
@@ -140,7 +140,7 @@ async def test_a_due_that_raises_does_not_end_the_task(rounds: Callable[..., Rou
 async def test_hints_that_are_away_keep_nobody_from_working(
     rounds: Callable[..., Rounds], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = rounds(apart_s=0.02, long_cycle_s=10.0)
+    made = rounds(min_interval_s=0.02, long_cycle_s=10.0)
 
     async def away(*_args: object, **_options: object) -> bool:
         raise ConnectionError("no hints")

@@ -27,8 +27,8 @@ async def test_too_many_failures_are_hopeless() -> None:
     quarantine.failed("s", handler="start", error=ValueError("bad"))
     quarantine.failed("s", handler="watch", error=Conflict("in the way"))
     assert quarantine.take() == [
-        FailedItem("s", "start", "internal", "ValueError: bad", hopeless=False),
-        FailedItem("s", "watch", "conflict", "in the way", hopeless=True),
+        FailedItem("s", "start", "internal", "ValueError: bad", exhausted=False),
+        FailedItem("s", "watch", "conflict", "in the way", exhausted=True),
     ]
     assert quarantine.take() == []
 
@@ -39,6 +39,6 @@ async def test_whoever_recovers_begins_anew() -> None:
     quarantine.recovered("s")
     assert quarantine.admits("s")
     quarantine.failed("s", handler="start", error=ValueError("bad"))
-    assert not any(casualty.hopeless for casualty in quarantine.take())
+    assert not any(failed.exhausted for failed in quarantine.take())
     quarantine.clear()
     assert quarantine.admits("s")

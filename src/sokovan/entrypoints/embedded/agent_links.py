@@ -9,7 +9,7 @@ from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, checked_name
 from sokovan.domain.records import Device
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.agent_registry import AgentRegistry, AgentRejection, Arrival
+from sokovan.orchestrator.agent_registry import AgentRegistry, AgentRejection, EnrolmentRequest
 from sokovan.wire.frames import Hello, HelloRefused, Welcome
 
 HEARTBEAT_S = 2.0
@@ -40,9 +40,9 @@ def known_token(token: str) -> Callable[[str], bool]:
     return lambda given: hmac.compare_digest(given.encode(), expected)
 
 
-def arrival_of(hello: Hello) -> Arrival:
+def arrival_of(hello: Hello) -> EnrolmentRequest:
     """Validate a Hello frame. Raises InvalidInput."""
-    return Arrival(
+    return EnrolmentRequest(
         agent_id=AgentId(checked_name(hello.agent_id, what="agent")),
         identity=hello.identity,
         incarnation=hello.incarnation,

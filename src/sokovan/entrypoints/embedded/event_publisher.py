@@ -20,7 +20,7 @@ class Publisher:
 
     def tasks(self) -> Sequence[TaskSpec]:
         """Runs soon after a commit, and every second in case a hint was lost."""
-        return (TaskSpec("events", self.publish, hints=(EVENTS_HINT,), apart_s=0.005, long_cycle_s=1.0),)
+        return (TaskSpec("events", self.publish, hints=(EVENTS_HINT,), min_interval_s=0.005, long_cycle_s=1.0),)
 
     async def publish(self) -> bool:
         """Publish pending events; returns whether there may be more."""

@@ -18,7 +18,7 @@ from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import AgentRecord, Change, Device
-from sokovan.orchestrator.agent_registry import IDENTITY_LABEL, AgentRegistry, AgentRejection, Arrival
+from sokovan.orchestrator.agent_registry import IDENTITY_LABEL, AgentRegistry, AgentRejection, EnrolmentRequest
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.storage import Store, UnitOfWork
@@ -46,12 +46,12 @@ class FakeEnrolment:
             clock,
             self._shape,
             admit=self.admit,
-            on_heartbeat=lambda state, images: self._registry.heard(state.agent_id, state, images),
+            on_heartbeat=lambda state, images: self._registry.heartbeat(state.agent_id, state, images),
         )
 
     async def admit(self, info: AgentInfo, devices: Sequence[Device], kernels: Sequence[tuple[KernelId, int]]) -> int:
         """Enrol an agent of this process, without a credential. Raises Conflict."""
-        arrival = Arrival(
+        arrival = EnrolmentRequest(
             agent_id=info.agent_id,
             identity=IDENTITY,
             slots=info.available_slots,

@@ -63,7 +63,7 @@ class ManagerOptions:
     log: Callable[[str], None]
     agent: Callable[[str], AgentOptions] | None = None
     fake_agents: FleetShape | None = None
-    pace: Timing
+    timing: Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,9 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
     notifying = NotifyingStore(store, written)
     await lose_leftovers(notifying, options.fake_agents)
     registry = AgentRegistry(notifying, states, hints=hints, clock=clock)
-    linked = LinkedAgents(clock, admit=admission(registry, options.agent_token), heard=registry.heard, tell=options.log)
+    linked = LinkedAgents(
+        clock, admit=admission(registry, options.agent_token), heard=registry.heartbeat, tell=options.log
+    )
     enrolment = FakeEnrolment(registry, notifying, options.fake_agents) if options.fake_agents else None
     gateway = _gateway(options, stack, linked, enrolment)
     listener = await _listen(options, stack, linked)
@@ -108,9 +110,9 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
         telemetry=options.telemetry,
         images=registry.images,
         decide=partial(decide_in_thread, installed_plugins()),
-        failed=lambda name, error: options.log(f"handler {name}: {error!r}"),
+        on_failure=lambda name, error: options.log(f"handler {name}: {error!r}"),
     )
-    coordinator = ScheduleCoordinator(parts, holder=ids.new("manager"), pace=options.pace)
+    coordinator = ScheduleCoordinator(parts, holder=ids.new("manager"), timing=options.timing)
     coordinators = (coordinator, Publisher(store.outbox, events), StoreAuditor(store, options.telemetry, options.log))
     await _start_orchestrator(options, stack, coordinators, clock=clock, hints=hints)
     agent = await _start_agent(options, stack, linked, listener.port)

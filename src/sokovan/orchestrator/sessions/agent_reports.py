@@ -1,7 +1,7 @@
-"""What agents last said, looked up by kernel, and when they last said anything.
+"""The last report of each agent, by kernel, and the time of its arrival.
 
-A report lists everything that an agent holds. It is compared with sessions that were
-read before it: what is not in the copy yet is nobody's loss.
+A report lists all kernels of an agent. It is compared with sessions that were read before
+it, so that a kernel created in between is not taken for missing.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from sokovan.ports.agent_states import AgentState, KernelReport
 
 @dataclass(slots=True)
 class ReportDiff:
-    """What is new in a set of reports.
+    """Changes between two sets of reports.
 
-    `spoke` are agents of which there is a newer report; `reborn` those that speak for
-    the first time, or as a newer incarnation; `restarted` only the latter.
+    `updated` are agents with a newer report; `enrolled` those that report for the first
+    time or as a newer incarnation; `restarted` only the latter.
     """
 
     kernels: list[KernelId] = field(default_factory=list)
-    spoke: list[AgentId] = field(default_factory=list)
-    reborn: list[AgentId] = field(default_factory=list)
+    updated: list[AgentId] = field(default_factory=list)
+    enrolled: list[AgentId] = field(default_factory=list)
     restarted: list[AgentId] = field(default_factory=list)
 
 
@@ -36,56 +36,56 @@ class _Known:
 
 
 class AgentReports:
-    """The reports as of the last look."""
+    """The reports as of the last update."""
 
     def __init__(self) -> None:
         self._known: dict[AgentId, _Known] = {}
 
-    def take_in(self, states: Mapping[AgentId, AgentState], *, now_ms: int) -> ReportDiff:
-        """Keep what is fresh, and tell what is new. `now_ms` is of a monotonic clock."""
-        news = ReportDiff()
+    def update(self, states: Mapping[AgentId, AgentState], *, now_ms: int) -> ReportDiff:
+        """Store newer reports and return the changes; `now_ms` is of a monotonic clock."""
+        diff = ReportDiff()
         for agent_id, state in states.items():
             before = self._known.get(agent_id)
             if before is not None and _mark(state) == _mark(before.state):
                 continue
             kernels = {(report.kernel_id, report.attempt): report for report in state.kernels}
             self._known[agent_id] = _Known(state, kernels, now_ms)
-            news.spoke.append(agent_id)
+            diff.updated.append(agent_id)
             if before is None or state.incarnation > before.state.incarnation:
-                news.reborn.append(agent_id)
-                news.restarted += [] if before is None else [agent_id]
+                diff.enrolled.append(agent_id)
+                diff.restarted += [] if before is None else [agent_id]
             if before is None or state.kernels != before.state.kernels:
                 older = {} if before is None else before.kernels
-                news.kernels += _differing(kernels, older)
-        return news
+                diff.kernels += _differing(kernels, older)
+        return diff
 
     def state(self, agent_id: AgentId) -> AgentState | None:
-        """The last report of an agent, however old."""
+        """The last report of an agent, of any age."""
         known = self._known.get(agent_id)
         return None if known is None else known.state
 
     def heard_ms(self, agent_id: AgentId) -> int | None:
-        """When the last report was new to us."""
+        """When the last report arrived."""
         known = self._known.get(agent_id)
         return None if known is None else known.heard_ms
 
     def listed(self, kernel: KernelRecord) -> KernelReport | None:
-        """What its agent says of a kernel; None if it does not list it, or says nothing."""
+        """The report on a kernel; None if its agent does not list it or has not reported."""
         known = None if kernel.agent_id is None else self._known.get(kernel.agent_id)
         return None if known is None else known.kernels.get((kernel.kernel_id, kernel.attempt))
 
     def fenced(self, kernel: KernelRecord) -> bool:
-        """Whether a later incarnation of its agent speaks, and does not list it."""
+        """Whether a later incarnation of its agent reports and does not list it."""
         state = None if kernel.agent_id is None else self.state(kernel.agent_id)
         return state is not None and state.incarnation > (kernel.incarnation or 0) and self.listed(kernel) is None
 
     def current(self, kernel: KernelRecord) -> bool:
-        """Whether the incarnation that answers for the kernel has spoken."""
+        """Whether the last report is of the incarnation that the kernel belongs to."""
         state = None if kernel.agent_id is None else self.state(kernel.agent_id)
         return state is not None and state.incarnation == kernel.incarnation
 
     def forget(self, agent_id: AgentId) -> None:
-        """An agent has left for good."""
+        """Drop the report of an agent that is gone."""
         self._known.pop(agent_id, None)
 
     def clear(self) -> None:
@@ -100,6 +100,6 @@ def _mark(state: AgentState) -> tuple[int, int]:
 def _differing(
     newer: Mapping[tuple[KernelId, int], KernelReport], older: Mapping[tuple[KernelId, int], KernelReport]
 ) -> list[KernelId]:
-    """The kernels that came, went, or are not what they were."""
+    """The kernels that were added, removed or changed."""
     changed = [key[0] for key, report in newer.items() if older.get(key) != report]
     return changed + [key[0] for key in older if key not in newer]

@@ -1,4 +1,4 @@
-"""What the session coordinator is given: ports, and a few numbers."""
+"""Configuration of the session coordinator: its ports, intervals and timeouts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.orchestrator.agent_requests import AgentRequestLimits
 from sokovan.orchestrator.coordinator import LEASE_TTL_S
 from sokovan.orchestrator.image_reports import ImageReports
-from sokovan.orchestrator.sessions.handlers.garbage_collection import Retention
-from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatTimeouts
-from sokovan.orchestrator.sessions.handlers.lost_agents import MassFailureGuard
-from sokovan.orchestrator.sessions.handlers.start import Launches
-from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.agent_gateway import AgentGateway
 from sokovan.ports.agent_states import AgentStateCache
@@ -25,33 +20,72 @@ from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Store
 
 
-def _say_nothing(_handler: str, _error: Exception) -> None:
-    """Where nobody listens."""
+@dataclass(frozen=True, slots=True)
+class HeartbeatTimeouts:
+    """Seconds without a heartbeat to SUSPECT, and from SUSPECT to LOST."""
+
+    suspect_s: float = 15.0
+    lost_s: float = 45.0
+
+    @property
+    def lost_after_ms(self) -> float:
+        """Time from the last heartbeat to LOST."""
+        return (self.suspect_s + self.lost_s) * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MassFailureGuard:
+    """When so many agents are lost at once that their sessions are kept for a while.
+
+    It triggers if more than `share` of at least `agents_min` agents are lost within
+    `window_s`, and keeps the sessions of those agents for `hold_s`.
+    """
+
+    share: float = 0.3
+    agents_min: int = 4
+    window_s: float = 60.0
+    hold_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long, and for how many kernels per agent, logs of ended kernels are kept."""
+
+    seconds: float = 3600.0
+    kernels_max: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How often the coordinator works, and how long things may take."""
+    """Intervals and timeouts of the coordinator.
 
-    apart_s: float = 0.02
+    `min_interval_s` separates the starts of two cycles; `session_lost_s` is how long the
+    sessions of a LOST agent are kept.
+    """
+
+    min_interval_s: float = 0.02
     long_cycle_s: float = 10.0
     sweep_s: float = 1.0
-    handler_s: float = 60.0
+    handler_timeout_s: float = 60.0
     lease_ttl_s: float = LEASE_TTL_S
-    lost_s: float = 60.0
-    patience: HeartbeatTimeouts = field(default_factory=HeartbeatTimeouts)
-    brake: MassFailureGuard = field(default_factory=MassFailureGuard)
+    session_lost_s: float = 60.0
+    heartbeats: HeartbeatTimeouts = field(default_factory=HeartbeatTimeouts)
+    mass_failures: MassFailureGuard = field(default_factory=MassFailureGuard)
     retention: Retention = field(default_factory=Retention)
-    errands: AgentRequestLimits = field(default_factory=AgentRequestLimits)
+    requests: AgentRequestLimits = field(default_factory=AgentRequestLimits)
     quarantine: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+def _ignore(_handler: str, _error: Exception) -> None:
+    """Drop a failure report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
-    """Everything that reaches beyond the coordinator.
+    """Ports and callbacks of the coordinator.
 
-    `images` is shared with whoever hears heartbeats. `failed` hears of a kind of work
-    that raised, by its name.
+    `images` is shared with the agent registry, which updates it from heartbeats.
+    `on_failure` receives the name of a handler that raised, and the error.
     """
 
     store: Store
@@ -66,5 +100,4 @@ class Dependencies:
     telemetry: Telemetry
     images: ImageReports = field(default_factory=ImageReports)
     decide: Decide = decide_in_thread
-    launches: Launches = launches
-    failed: Callable[[str, Exception], None] = _say_nothing
+    on_failure: Callable[[str, Exception], None] = _ignore

@@ -1,65 +1,138 @@
-"""What the handlers of a round share: what they look at and work with."""
+"""State and tools that the handlers of the session coordinator share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.errors import SokovanError
+from sokovan.domain.errors import FencedOut, SokovanError, StoreUnavailable
 from sokovan.domain.ids import AgentId, SessionId
-from sokovan.orchestrator.agent_requests import AgentReply, AgentRequests
-from sokovan.orchestrator.handler import DeadlinePassed
+from sokovan.orchestrator.agent_requests import AgentReply, AgentRequests, RequestBackoff
+from sokovan.orchestrator.batch_writer import BatchWriter
+from sokovan.orchestrator.handler import DeadlinePassed, Handler, within
 from sokovan.orchestrator.quarantine import Quarantine
 from sokovan.orchestrator.sessions.agent_reports import AgentReports, ReportDiff
-from sokovan.orchestrator.sessions.session_cache import SessionCache
-from sokovan.orchestrator.sessions.session_cache_reader import SessionCacheReader
+from sokovan.orchestrator.sessions.config import Dependencies, Timing
+from sokovan.orchestrator.sessions.scheduler import Scheduler
+from sokovan.orchestrator.sessions.session_cache import SessionCache, SessionCacheReader, SessionChanged
 from sokovan.orchestrator.sessions.session_writer import SessionWriter, by_coordinator
+from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.ports.agent_gateway import AgentGateway, AgentUnreachable
 from sokovan.ports.environment import Clock, Telemetry
+from sokovan.ports.storage import Store
 
-# A session hears of an agent that does not answer once the first hiccup is over; the rest is counted in figures.
-_TOLD_AT = 3
+# The history of a session mentions an unreachable agent at this failure in a row; metrics count all of them.
+_NOTED_FAILURE = 3
 
 
 @dataclass(slots=True)
-class Cycle:
-    """What one round looks at.
+class CycleInput:
+    """Input of the handlers in one cycle.
 
-    `long` says that everything is compared, not only what changed. `agents` are the
-    agents as the store has them.
+    `long` cycles compare everything, others only what changed. `agents` are the agents
+    as the store has them.
     """
 
     long: bool = False
-    news: ReportDiff = field(default_factory=ReportDiff)
+    diff: ReportDiff = field(default_factory=ReportDiff)
     agents: Mapping[AgentId, AgentInfo] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerContext:
-    """What handlers work with."""
+# A handler of the session coordinator.
+SessionHandler: TypeAlias = Handler[CycleInput]
 
-    live: SessionCache
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerContext:
+    """Shared state of the handlers; `clear` resets it at the end of a leadership term."""
+
+    sessions: SessionCache
     reader: SessionCacheReader
+    batches: BatchWriter
     writer: SessionWriter
     reports: AgentReports
-    errands: AgentRequests
+    requests: AgentRequests
+    backoff: RequestBackoff
     quarantine: Quarantine
+    scheduler: Scheduler
+    store: Store
     gateway: AgentGateway
     clock: Clock
     telemetry: Telemetry
+    on_failure: Callable[[str, Exception], None]
 
-    async def unanswered(self, handler: str, answer: AgentReply, session_id: SessionId) -> None:
-        """A request failed: it is repeated, and the session hears why."""
-        error = answer.error
+    @classmethod
+    def create(
+        cls,
+        dependencies: Dependencies,
+        timing: Timing,
+        *,
+        wake: Callable[[], Awaitable[None]],
+        changed: SessionChanged,
+    ) -> HandlerContext:
+        """Build the context; `wake` is called for late agent replies."""
+        clock, store = dependencies.clock, dependencies.store
+        sessions, batches = SessionCache(changed), BatchWriter(store)
+        quarantine = Quarantine(clock, policy=timing.quarantine)
+        requests = AgentRequests(clock, wake=wake, limits=timing.requests)
+        verdicts = VerdictCache(batches, clock)
+        return cls(
+            sessions=sessions,
+            reader=SessionCacheReader(sessions, store),
+            batches=batches,
+            writer=SessionWriter(batches, sessions, quarantine),
+            reports=AgentReports(),
+            requests=requests,
+            backoff=requests.backoff,
+            quarantine=quarantine,
+            scheduler=Scheduler(
+                dependencies.snapshots, dependencies.allocator, verdicts, clock=clock, decide=dependencies.decide
+            ),
+            store=store,
+            gateway=dependencies.gateway,
+            clock=clock,
+            telemetry=dependencies.telemetry,
+            on_failure=dependencies.on_failure,
+        )
+
+    def next_due_s(self) -> float | None:
+        """Seconds until a retry or a scheduling cycle is due; None if none is."""
+        dues = (self.backoff.next_due_s(), self.quarantine.next_due_s(), self.scheduler.next_due_s())
+        return min((due for due in dues if due is not None), default=None)
+
+    async def clear(self) -> None:
+        """Cancel pending requests and forget all cached state."""
+        self.batches.fence = None
+        await self.requests.close()
+        self.sessions.clear()
+        self.reports.clear()
+        self.quarantine.clear()
+        self.scheduler.clear()
+
+    async def run(self, handler: SessionHandler, cycle: CycleInput, *, timeout_s: float) -> bool:
+        """Run one handler; report a failure or a timeout without stopping the others."""
+        try:
+            return await within(handler.handle(cycle), timeout_s, clock=self.clock)
+        except (FencedOut, StoreUnavailable):
+            raise
+        except Exception as error:  # noqa: BLE001  # one handler must not stop the others
+            kind = "timeout" if isinstance(error, DeadlinePassed) else "error"
+            self.telemetry.count("handler_failures_total", handler=handler.name, kind=kind)
+            self.on_failure(handler.name, error)
+            return False
+
+    async def request_failed(self, handler: str, reply: AgentReply, session_id: SessionId) -> None:
+        """Record a failed request, which is retried, in the session's history."""
+        error = reply.error
         if error is None:
             return
-        self.telemetry.count("requests_failed_total", kind=answer.key.kind)
+        self.telemetry.count("requests_failed_total", kind=reply.key.kind)
         if not isinstance(error, SokovanError):
             self.quarantine.failed(session_id, handler=handler, error=error)
         elif (
-            isinstance(error, AgentUnreachable | DeadlinePassed)
-            and self.errands.pauses.failures(answer.key) == _TOLD_AT
+            isinstance(error, AgentUnreachable | DeadlinePassed) and self.backoff.failures(reply.key) == _NOTED_FAILURE
         ):
-            detail = f"{answer.key.kind}: {error.message}"
+            detail = f"{reply.key.kind}: {error.message}"
             await self.writer.note([session_id], by_coordinator("agent-unreachable", detail))

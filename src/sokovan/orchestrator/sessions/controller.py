@@ -1,7 +1,6 @@
-"""The way in: sessions are submitted, marked and asked about here.
+"""Entry point for sessions: submit, terminate, cancel, explain.
 
-A controller writes down what is wanted and does no work; the coordinator does, on a
-hint.
+The controller only records goals; the coordinator, woken by a hint, carries them out.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import DETAIL_MAX, Change, SessionRecord
 from sokovan.domain.session_request import SessionRequest
 from sokovan.domain.tenancy import Caller
+from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
 from sokovan.orchestrator.sessions.explain.plan import DryRuns, DryRunUnavailable, planned_session
 from sokovan.orchestrator.sessions.explain.why import WhyService
@@ -26,11 +26,9 @@ from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 
-SESSIONS_HINT = "sessions"
-
 
 class SchedulingController:
-    """Takes requests for sessions, checks and prepares them, and marks what is to end."""
+    """Validates and stores session requests, and marks sessions for termination."""
 
     def __init__(
         self,
@@ -44,18 +42,18 @@ class SchedulingController:
     ) -> None:
         self._store, self._hints, self._dry_runs = store, hints, dry_runs
         self._submissions = Submissions(store, ids=ids, clock=clock, names=names)
-        self._inquiries = WhyService(store, dry_runs)
+        self._why = WhyService(store, dry_runs)
 
     async def enqueue(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> SessionRecord:
-        """Store a session, PENDING; see `submit`."""
+        """Store a PENDING session; see `submit`."""
         return (await self.submit(request, caller, key=key)).session
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
-        """Store a session, PENDING, and say whether it is new.
+        """Store a PENDING session; the result says whether it is new.
 
-        The same request with the same key gives the session it made before. A session
-        that no agent could hold is taken as well: the first cycle says so, and it starts
-        when a machine joins that can. Raises InvalidRequest, IdempotencyConflict.
+        The same request with the same key returns the session it created before. A session
+        that fits no agent is accepted: its verdict says so, and it starts when a suitable
+        agent joins. Raises InvalidRequest, IdempotencyConflict.
         """
         submission = await self._submissions.submit(request, caller, key=key)
         if submission.fresh:
@@ -63,28 +61,27 @@ class SchedulingController:
         return submission
 
     async def plan(self, request: SessionRequest, caller: Caller) -> PlannedSession:
-        """What the scheduler would do with a request now; nothing is stored.
+        """The scheduler's decision on a request now, as a dry run; stores nothing.
 
         Raises InvalidRequest, DryRunUnavailable.
         """
         if self._dry_runs is None:
-            raise DryRunUnavailable("this controller has no view of the cluster to try a request on")
+            raise DryRunUnavailable("this controller has no snapshot of the cluster for dry runs")
         spec = await self._submissions.prepared(request, caller)
         return planned_session(spec, await self._dry_runs.of_new(spec))
 
     async def mark_for_termination(
         self, session_id: SessionId, caller: Caller, *, forced: bool = False, reason: str = ""
     ) -> SessionRecord:
-        """Ask for the end of a session; forced, it ends for the user at once.
+        """Request the termination of a session; forced, it ends at once for the user.
 
-        A session that has ended, or was asked already, stays as it is. Raises NotFound,
-        also for a session of somebody else.
+        Idempotent. Raises NotFound, also for a session of another user.
         """
         goal, code = (Goal.FORCE, "forced-by-user") if forced else (Goal.STOP, "user-requested")
         change = _change(caller, code, reason)
 
         async def work(unit: UnitOfWork) -> tuple[SessionRecord, bool]:
-            before = await _own(unit, session_id, caller)
+            before = await _changeable(unit, session_id, caller)
             session = await unit.sessions.set_goal(session_id, goal, change)
             changed = session.version != before.version
             if changed:
@@ -97,13 +94,13 @@ class SchedulingController:
         return session
 
     async def cancel(self, session_id: SessionId, caller: Caller) -> SessionRecord:
-        """Withdraw a session that waits. Raises Conflict for one that does not, NotFound."""
+        """Cancel a pending session. Raises NotFound, and Conflict if it is not pending."""
         change = _change(caller, "user-requested", "cancelled")
 
         async def work(unit: UnitOfWork) -> SessionRecord:
-            before = await _own(unit, session_id, caller)
+            before = await _changeable(unit, session_id, caller)
             session = await unit.sessions.set_goal(session_id, Goal.STOP, change)
-            # Somebody may have placed it between the two; then this ends by taking it back.
+            # It may have been placed concurrently; then the error rolls the transaction back.
             if before.status is not SessionStatus.PENDING or session.status is not SessionStatus.CANCELLED:
                 raise _not_waiting(before)
             await unit.audit.append(_entry("session.cancel", session_id, change))
@@ -114,19 +111,19 @@ class SchedulingController:
         return session
 
     async def why(self, session_id: SessionId) -> Explanation:
-        """Why a session is where it is, and what would help. Raises NotFound."""
-        return await self._inquiries.why(session_id)
+        """Explain the state of a session, and what would help. Raises NotFound."""
+        return await self._why.why(session_id)
 
-    async def waiting(self, wanted: SessionFilter) -> Sequence[WaitingSummary]:
-        """Why sessions wait, by reason, the most frequent first."""
-        return await self._inquiries.waiting(wanted)
+    async def waiting(self, scope: SessionFilter) -> Sequence[WaitingSummary]:
+        """Count pending sessions by reason, the most frequent first."""
+        return await self._why.waiting(scope)
 
 
-async def _own(unit: UnitOfWork, session_id: SessionId, caller: Caller) -> SessionRecord:
-    """A session that the caller may end; somebody else's is not there."""
+async def _changeable(unit: UnitOfWork, session_id: SessionId, caller: Caller) -> SessionRecord:
+    """A session that the caller may change; others count as not found."""
     session = await unit.sessions.get(session_id)
-    owner, asks = session.spec.owner, caller.owner
-    subject = AccessSubject(user=asks.user, domain=asks.domain, role=caller.role, groups=caller.groups)
+    owner, user = session.spec.owner, caller.owner
+    subject = AccessSubject(user=user.user, domain=user.domain, role=caller.role, groups=caller.groups)
     ownership = Ownership(domain=owner.domain, user=owner.user, group=owner.group)
     if not may(subject, Action.CHANGE, ObjectKind.SESSION, ownership):
         raise ObjectNotFound(what="session", name=session_id)
@@ -144,6 +141,6 @@ def _entry(action: str, session_id: SessionId, change: Change) -> AuditEntry:
 def _not_waiting(session: SessionRecord) -> Conflict:
     name = session.spec.name or session.session_id
     return Conflict(
-        f"session {name} is {session.status}, and only one that is pending can be cancelled",
-        hint="ask for its end instead: `sokovan stop NAME`",
+        f"session {name} is {session.status}; only a pending session can be cancelled",
+        hint="stop it instead: `sokovan stop NAME`",
     )

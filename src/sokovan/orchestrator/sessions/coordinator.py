@@ -1,8 +1,7 @@
-"""Brings sessions from what was asked for to what is, and to their end.
+"""Drives sessions towards their goal, from submission to the end.
 
-A round reads what changed, compares it with what agents report, and gives every
-session the work it needs, in the order in which one kind of work makes another
-possible. It waits for nobody: requests to agents run beside it.
+A cycle reads what changed, compares it with agent reports, and runs the handlers in the
+order in which one enables the next. It never waits for agents: requests run concurrently.
 """
 
 from __future__ import annotations
@@ -12,16 +11,21 @@ from contextlib import suppress
 
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
-from sokovan.domain.records import Change, SessionRecord
-from sokovan.orchestrator.agent_registry import SESSIONS_HINT
-from sokovan.orchestrator.coordinator import Leadership
-from sokovan.orchestrator.handler import DeadlinePassed, Handler, within
+from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.records import SessionRecord
+from sokovan.orchestrator.coordinator import SESSIONS_HINT, Leadership
 from sokovan.orchestrator.periodic_tasks import TaskSpec
 from sokovan.orchestrator.sessions.config import Dependencies, Timing
-from sokovan.orchestrator.sessions.context import Cycle
-from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionStep, by_coordinator
-from sokovan.orchestrator.sessions.workshop import Workshop
+from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext, SessionHandler
+from sokovan.orchestrator.sessions.endings import give_up_steps
+from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
+from sokovan.orchestrator.sessions.handlers.prepare import PrepareImages
+from sokovan.orchestrator.sessions.handlers.schedule import ScheduleSessions
+from sokovan.orchestrator.sessions.handlers.start import StartKernels
+from sokovan.orchestrator.sessions.handlers.sweep import periodic_sweep
+from sokovan.orchestrator.sessions.handlers.terminate import TerminateSessions
+from sokovan.orchestrator.sessions.handlers.watch import WatchKernels
+from sokovan.orchestrator.sessions.session_writer import SessionMoves, by_coordinator
 from sokovan.ports.storage import Fence
 
 LEASE = "sessions"
@@ -29,152 +33,173 @@ HANDLER_FAILED = "handler-failed"
 
 
 class ScheduleCoordinator:
-    """The coordinator of sessions. Of any number of them, one works at a time."""
+    """The coordinator of sessions; only the manager with the lease runs cycles."""
 
-    def __init__(self, parts: Dependencies, *, holder: str, pace: Timing | None = None) -> None:
-        self._parts, self._pace = parts, pace or Timing()
+    def __init__(self, dependencies: Dependencies, *, holder: str, timing: Timing | None = None) -> None:
+        self._timing = timing = timing or Timing()
+        self._clock, self._telemetry = dependencies.clock, dependencies.telemetry
+        self._agents, self._hints = dependencies.agents, dependencies.hints
         self.leadership = Leadership(
-            parts.leases, name=LEASE, holder=holder, clock=parts.clock, ttl_s=self._pace.lease_ttl_s
+            dependencies.leases, name=LEASE, holder=holder, clock=self._clock, ttl_s=timing.lease_ttl_s
         )
-        self._shop = Workshop(parts, self._pace, wake=self._wake)
-        self._long_ms: int | None = None
+        self._context = context = HandlerContext.create(
+            dependencies, timing, wake=self._wake, changed=self._session_changed
+        )
+        self._sessions, self._reader, self._scheduler = context.sessions, context.reader, context.scheduler
+        self._writer, self._batches, self._quarantine = context.writer, context.batches, context.quarantine
+        self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
+        self._sweep, self._dependents = periodic_sweep(context, dependencies.ids, timing), WithdrawDependents(context)
+        watch, terminate = WatchKernels(context), TerminateSessions(context)
+        self.handlers: tuple[SessionHandler, ...] = (
+            watch,
+            self._sweep,
+            terminate,
+            self._dependents,
+            ScheduleSessions(context),
+            PrepareImages(context, dependencies.images),
+            StartKernels(context),
+        )
+        self.recheck_handlers: tuple[SessionHandler, ...] = (watch, terminate, self._dependents)
+        self._long_cycle_ms: int | None = None
 
     def tasks(self) -> Sequence[TaskSpec]:
-        """The rounds, and keeping the lease while a round takes long."""
-        rounds = TaskSpec(
+        """The cycles, and the renewal of the lease while a cycle takes long."""
+        cycles = TaskSpec(
             "sessions",
             self.tick,
             hints=(SESSIONS_HINT,),
-            apart_s=self._pace.apart_s,
-            long_cycle_s=self._pace.long_cycle_s,
+            min_interval_s=self._timing.min_interval_s,
+            long_cycle_s=self._timing.long_cycle_s,
             due=self.next_due_s,
         )
-        return rounds, TaskSpec("sessions-lease", self._keep_lease, long_cycle_s=self._pace.lease_ttl_s / 3)
+        return cycles, TaskSpec("sessions-lease", self._keep_lease, long_cycle_s=self._timing.lease_ttl_s / 3)
 
     async def tick(self) -> bool:
-        """One round; whether there is more to do at once. Raises StoreUnavailable.
+        """Run one cycle if this manager leads; whether another is needed at once.
 
-        Whoever does not lead does nothing, and tries for the lease when it is time.
+        Raises StoreUnavailable.
         """
         fence = await self.leadership.held()
-        began_ms = self._parts.clock.monotonic_ms()
+        began_ms = self._clock.monotonic_ms()
         try:
-            if fence is None or fence != self._shop.batches.fence:
+            if fence is None or fence != self._batches.fence:
                 await self._begin_term(fence)
-            if fence is None:
-                return False
-            return await self._round()
+            return fence is not None and await self._cycle()
         except FencedOut:
             self.leadership.step_down()
             await self._begin_term(None)
             return False
         finally:
-            seconds = (self._parts.clock.monotonic_ms() - began_ms) / 1000
-            self._parts.telemetry.observe("cycle_seconds", seconds, coordinator=LEASE)
+            seconds = (self._clock.monotonic_ms() - began_ms) / 1000
+            self._telemetry.observe("cycle_seconds", seconds, coordinator=LEASE)
 
     async def close(self) -> None:
-        """Give up the lease and what is under way; whoever leads next asks again."""
-        await self._shop.clear()
-        with suppress(StoreUnavailable):  # then the lease ends by itself
+        """Cancel pending requests and release the lease; the next leader repeats them."""
+        await self._clear()
+        with suppress(StoreUnavailable):  # then the lease expires
             await self.leadership.release()
 
     def next_due_s(self) -> float | None:
-        """How long until there is work without any hint."""
-        if self._shop.batches.fence is None:
-            return self._pace.lease_ttl_s / 3
-        return min(self._shop.next_due_s(), self._long_due_s())
+        """Seconds until a cycle is due without a hint."""
+        if self._batches.fence is None:
+            return self._timing.lease_ttl_s / 3
+        dues = (self._context.next_due_s(), self._sweep.next_due_s(), self._long_cycle_due_s())
+        return min(due for due in dues if due is not None)
 
-    async def _begin_term(self, fence: Fence | None) -> None:
-        """Forget what an earlier term knew; read everything if a new one begins."""
-        await self._shop.clear()
-        self._long_ms = None
-        if fence is not None:
-            await self._shop.reader.load()
-            self._shop.batches.fence = fence
+    async def _cycle(self) -> bool:
+        """One cycle; whether another is needed at once."""
+        # 1. Refresh the cached sessions and the scheduler's snapshots from the store.
+        await self._refresh()
+        # 2. Apply agent reports: retry requests to agents that are back, reread what a restart made stale.
+        cycle = await self._apply_reports()
+        # 3. Run the handlers in order: watch kernels, sweep (heartbeats, lost agents, deadlines, garbage
+        #    collection, housekeeping), terminate, withdraw dependents, schedule, prepare images, start kernels.
+        for handler in self.handlers:
+            await self._context.run(handler, cycle, timeout_s=self._timing.handler_timeout_s)
+        # 4. Recheck: short kernels have started or even ended during the cycle.
+        moved = await self._recheck(cycle)
+        # 5. Quarantine sessions that could not be handled; give up those that failed too often.
+        await self._quarantine_failures()
+        return moved or self._requests.waiting > 0 or bool(self._sessions.stale)
 
-    async def _round(self) -> bool:
-        shop = self._shop
-        long = self._long_due_s() <= 0
+    async def _refresh(self) -> None:
+        """Read committed changes; before the reports, so that a reported kernel is known."""
+        await self._reader.refresh()
+        await self._scheduler.refresh()
+
+    async def _apply_reports(self) -> CycleInput:
+        long = self._long_cycle_due_s() <= 0
         if long:
-            self._long_ms = self._parts.clock.monotonic_ms()
-        seen = await self._look(long=long)
-        for handler in shop.crew.first:
-            await self._run(handler, seen)
-        again = await self._look_again(seen)
-        await self._heed_casualties()
-        return again or shop.errands.waiting > 0 or bool(shop.live.doubtful)
+            self._long_cycle_ms = self._clock.monotonic_ms()
+        diff = self._reports.update(await self._agents.fresh(), now_ms=self._clock.monotonic_ms())
+        self._backoff.retry_failed(set(diff.updated))
+        if diff.enrolled:
+            self._backoff.retry_all(set(diff.restarted))
+            # Kernels that were adopted now belong to the new incarnation.
+            self._sessions.mark_stale(
+                session for agent_id in diff.enrolled for session in self._sessions.sessions_on(agent_id)
+            )
+            await self._reader.refresh()
+        return CycleInput(long=long, diff=diff, agents=await self._scheduler.agents())
 
-    async def _look(self, *, long: bool) -> Cycle:
-        """Sessions first, then what agents report: what is in neither was lost by nobody."""
-        shop = self._shop
-        await shop.reader.refresh()
-        await shop.scheduler.look()
-        news = shop.reports.take_in(await self._parts.agents.fresh(), now_ms=self._parts.clock.monotonic_ms())
-        shop.errands.pauses.hurry_failed(set(news.spoke))
-        if news.reborn:
-            shop.errands.pauses.hurry_all(set(news.restarted))
-            # Kernels that were taken over belong to the new incarnation since.
-            shop.live.doubt(session for agent_id in news.reborn for session in shop.live.sessions_on(agent_id))
-            await shop.reader.refresh()
-        return Cycle(long=long, news=news, agents=await shop.scheduler.agents())
-
-    async def _look_again(self, seen: Cycle) -> bool:
-        """What happened during the round: quick kernels have begun, or even ended."""
-        shop = self._shop
-        news = shop.reports.take_in(await self._parts.agents.fresh(), now_ms=self._parts.clock.monotonic_ms())
-        if not news.kernels:
+    async def _recheck(self, cycle: CycleInput) -> bool:
+        """Handle reports that came during the cycle; whether a session moved."""
+        diff = self._reports.update(await self._agents.fresh(), now_ms=self._clock.monotonic_ms())
+        if not diff.kernels:
             return False
-        moved = False
-        for handler in shop.crew.again:
-            moved |= await self._run(handler, Cycle(news=news, agents=seen.agents))
+        moved, again = False, CycleInput(diff=diff, agents=cycle.agents)
+        for handler in self.recheck_handlers:
+            moved |= await self._context.run(handler, again, timeout_s=self._timing.handler_timeout_s)
         return moved
 
-    async def _run(self, handler: Handler[Cycle], seen: Cycle) -> bool:
-        """One kind of work; if it fails or hangs, the others have their turn all the same."""
-        try:
-            return await within(handler.handle(seen), self._pace.handler_s, clock=self._parts.clock)
-        except (FencedOut, StoreUnavailable):
-            raise
-        except Exception as error:  # noqa: BLE001  # one kind of work must not stop the others
-            kind = "timeout" if isinstance(error, DeadlinePassed) else "error"
-            self._parts.telemetry.count("handler_failures_total", handler=handler.name, kind=kind)
-            self._parts.failed(handler.name, error)
-            return False
-
-    async def _heed_casualties(self) -> None:
-        """Tell sessions that could not be handled, and give up those that failed too often."""
-        writer, live = self._shop.writer, self._shop.live
-        for casualty in self._shop.quarantine.take():
-            self._parts.telemetry.count("handler_failures_total", handler=casualty.handler, kind="session")
-            session_id = SessionId(casualty.subject)
-            change = by_coordinator(HANDLER_FAILED, f"{casualty.handler}: {casualty.detail} [{casualty.code}]")
-            session = live.get(session_id)
-            if session is None or not casualty.hopeless:
-                await writer.note([session_id], change)
+    async def _quarantine_failures(self) -> None:
+        """Note failures in the history of their sessions; end those that failed too often."""
+        for failed in self._quarantine.take():
+            self._telemetry.count("handler_failures_total", handler=failed.handler, kind="session")
+            session_id = SessionId(failed.subject)
+            change = by_coordinator(HANDLER_FAILED, f"{failed.handler}: {failed.detail} [{failed.code}]")
+            session = self._sessions.get(session_id)
+            if session is None or not failed.exhausted:
+                await self._writer.note([session_id], change)
                 continue
-            plan = SessionMoves(session, tuple(step for step in _given_up(session, change) if step.kernels))
-            if plan.steps:
-                await writer.move(casualty.handler, [plan])
+            steps = give_up_steps(session, change)
+            if steps:
+                await self._writer.move(failed.handler, [SessionMoves(session, steps)])
+
+    async def _begin_term(self, fence: Fence | None) -> None:
+        """Forget the state of an earlier term; load all sessions if a new term begins."""
+        await self._clear()
+        if fence is not None:
+            await self._reader.load()
+            self._batches.fence = fence
+
+    async def _clear(self) -> None:
+        await self._context.clear()
+        for handler in self.handlers:
+            handler.clear()
+        self._long_cycle_ms = None
+
+    def _session_changed(self, before: SessionRecord | None, after: SessionRecord) -> None:
+        self._dependents.session_changed(after)
+        if before is None or before.status is after.status:
+            return
+        lasted_s = (after.since_ms - before.since_ms) / 1000
+        self._telemetry.observe("state_seconds", lasted_s, state=before.status.value)
+        if after.status in SESSION.terminal:
+            result = "none" if after.result is None else after.result.value
+            self._telemetry.count("sessions_ended_total", result=result)
 
     async def _keep_lease(self) -> bool:
         before = self.leadership.fence
-        after = await self.leadership.held()
-        if after != before:
+        if await self.leadership.held() != before:
             await self._wake()
         return False
 
     async def _wake(self) -> None:
-        await self._parts.hints.set(SESSIONS_HINT)
+        await self._hints.set(SESSIONS_HINT)
 
-    def _long_due_s(self) -> float:
-        if self._long_ms is None:
+    def _long_cycle_due_s(self) -> float:
+        if self._long_cycle_ms is None:
             return 0.0
-        passed_ms = self._parts.clock.monotonic_ms() - self._long_ms
-        return max(0.0, self._pace.long_cycle_s - passed_ms / 1000)
-
-
-def _given_up(session: SessionRecord, change: Change) -> tuple[SessionStep, ...]:
-    """End a session that cannot be handled, as far as its table allows."""
-    alive = tuple(kernel.kernel_id for kernel in session.kernels if kernel.status in ALIVE)
-    waiting = tuple(kernel.kernel_id for kernel in session.kernels if kernel.status is KernelStatus.PENDING)
-    return SessionStep(KernelTrigger.FAILED, change, alive), SessionStep(KernelTrigger.WITHDRAWN, change, waiting)
+        passed_ms = self._clock.monotonic_ms() - self._long_cycle_ms
+        return max(0.0, self._timing.long_cycle_s - passed_ms / 1000)

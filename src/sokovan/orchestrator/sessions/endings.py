@@ -1,7 +1,6 @@
-"""When the own end of kernels is the end of their session. Pure.
+"""Decides when ended kernels end their session, and by which steps. Pure.
 
-A session that goes on keeps its ended kernels as they are: what they hold is freed
-together with the rest.
+A session that continues keeps the slots of its ended kernels until it ends.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from sokovan.domain.ids import KernelId
-from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
-from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
+from sokovan.domain.records import Change, KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
 from sokovan.domain.slot_notation import format_amount
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_report
@@ -20,23 +19,39 @@ from sokovan.ports.runtime import OUT_OF_MEMORY
 COMPLETED = "completed"
 FAILED = "kernel-failed"
 EXITED = "kernel-exited"
-_SAID_MAX = 5
-# Nobody waits for these: they have left, or never came. A gang that has worked with fewer does not begin anew.
+_LISTED_MAX = 5
+# Kernels in these states do not delay the end: they have ended, or never started.
 _ABSENT = frozenset({KernelStatus.PENDING, KernelStatus.TERMINATING, KernelStatus.TERMINATED, KernelStatus.CANCELLED})
 
 
 class Exit(NamedTuple):
-    """How a kernel has ended by itself; `reason` where more is known than its code."""
+    """Exit code of a kernel; `reason` if more is known."""
 
     code: int
     reason: str = ""
 
 
-def deciding(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[KernelId, ...]:
-    """The kernels whose end is the session's; none if it goes on.
+def alive_kernels(session: SessionRecord) -> tuple[KernelId, ...]:
+    """The kernels that are placed and have not ended."""
+    return tuple(kernel.kernel_id for kernel in session.kernels if kernel.status in ALIVE)
 
-    `exits` are the kernels that have ended by themselves. A failure ends
-    the session, unless failures are tolerated; then it counts as an end like any other.
+
+def pending_kernels(session: SessionRecord) -> tuple[KernelId, ...]:
+    """The kernels that are not placed yet."""
+    return tuple(kernel.kernel_id for kernel in session.kernels if kernel.status is KernelStatus.PENDING)
+
+
+def give_up_steps(session: SessionRecord, change: Change) -> tuple[SessionStep, ...]:
+    """The steps that end a session which cannot be handled; empty if it is ending."""
+    failed = SessionStep(KernelTrigger.FAILED, change, alive_kernels(session))
+    withdrawn = SessionStep(KernelTrigger.WITHDRAWN, change, pending_kernels(session))
+    return tuple(step for step in (failed, withdrawn) if step.kernels)
+
+
+def decisive_exits(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[KernelId, ...]:
+    """The kernels whose exit ends the session; empty if it continues.
+
+    A failure ends the session, unless failures are tolerated; then it counts as any exit.
     """
     spec = session.spec
     failed = () if spec.tolerates_failures else tuple(kernel for kernel, one in exits.items() if one.code != 0)
@@ -49,22 +64,22 @@ def deciding(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[Ke
     return failed or (tuple(exits) if over else ())
 
 
-def ending(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[SessionStep, ...]:
-    """The steps by which kernels that have exited leave; none if the session goes on."""
-    decisive = deciding(session, exits)
+def end_steps(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[SessionStep, ...]:
+    """The steps that end a session with these exits; empty if it continues."""
+    decisive = decisive_exits(session, exits)
     if not decisive:
         return ()
     first = [kernel for kernel in session.kernels if kernel.kernel_id in decisive]
     rest = {kernel: one for kernel, one in exits.items() if kernel not in decisive}
-    return _exited(first, exits, *_reason(first, exits)), *leaving(session, rest)
+    return _exited(first, exits, *_reason(first, exits)), *exit_steps(session, rest)
 
 
-def leaving(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[SessionStep, ...]:
-    """The steps of kernels whose end decides nothing; it is told all the same."""
-    here = [kernel for kernel in session.kernels if kernel.kernel_id in exits]
-    full = _full(here, exits)
-    others = [kernel for kernel in here if kernel not in full]
-    return _exited(full, exits, OUT_OF_MEMORY, _said(full, exits)), _exited(others, exits, EXITED)
+def exit_steps(session: SessionRecord, exits: Mapping[KernelId, Exit]) -> tuple[SessionStep, ...]:
+    """The steps of exited kernels, without a decision about the session."""
+    exited = [kernel for kernel in session.kernels if kernel.kernel_id in exits]
+    oom = _out_of_memory(exited, exits)
+    others = [kernel for kernel in exited if kernel not in oom]
+    return _exited(oom, exits, OUT_OF_MEMORY, _summary(oom, exits)), _exited(others, exits, EXITED)
 
 
 def _exited(
@@ -78,25 +93,25 @@ def _reason(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> 
     bad = [kernel for kernel in kernels if exits[kernel.kernel_id].code != 0]
     if not bad:
         return COMPLETED, ""
-    full = _full(bad, exits)
-    # First those that ran out of memory: who worked with them has mostly failed because of that.
-    said = _said([*full, *(kernel for kernel in bad if kernel not in full)], exits)
-    return OUT_OF_MEMORY if full else FAILED, said
+    oom = _out_of_memory(bad, exits)
+    # Kernels out of memory first: the others usually failed because of them.
+    summary = _summary([*oom, *(kernel for kernel in bad if kernel not in oom)], exits)
+    return OUT_OF_MEMORY if oom else FAILED, summary
 
 
-def _full(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> list[KernelRecord]:
+def _out_of_memory(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> list[KernelRecord]:
     return [kernel for kernel in kernels if exits[kernel.kernel_id].reason == OUT_OF_MEMORY]
 
 
-def _said(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> str:
-    said = ", ".join(_end_of(kernel, exits[kernel.kernel_id]) for kernel in kernels[:_SAID_MAX])
-    return said if len(kernels) <= _SAID_MAX else f"{said}, and {len(kernels) - _SAID_MAX} more"
+def _summary(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> str:
+    summary = ", ".join(_exit_text(kernel, exits[kernel.kernel_id]) for kernel in kernels[:_LISTED_MAX])
+    return summary if len(kernels) <= _LISTED_MAX else f"{summary}, and {len(kernels) - _LISTED_MAX} more"
 
 
-def _end_of(kernel: KernelRecord, one: Exit) -> str:
+def _exit_text(kernel: KernelRecord, one: Exit) -> str:
     if one.reason == OUT_OF_MEMORY:
-        limit = kernel.slots["mem"]  # none was set where it asked for none: then the whole machine was full
-        told = f"kernel {kernel.index} ran out of memory"
-        return f"{told}: its limit was {format_amount('mem', limit)}" if limit else told
-    told = f"kernel {kernel.index} ended with code {one.code}"
-    return f"{told} ({one.reason})" if one.reason else told
+        limit = kernel.slots["mem"]  # 0 means no limit: the whole machine ran out of memory
+        text = f"kernel {kernel.index} ran out of memory"
+        return f"{text}: its limit was {format_amount('mem', limit)}" if limit else text
+    text = f"kernel {kernel.index} ended with code {one.code}"
+    return f"{text} ({one.reason})" if one.reason else text

@@ -1,15 +1,14 @@
-"""What kernels are told of each other: ranks, hosts, a meeting place.
+"""Builds the creation requests of kernels: ranks, hosts, rendezvous address.
 
-It depends on where the kernels were placed, so it is worked out at the start, by a
-pure function. The world is the kernels that have a place: one that waits for room, or
-never comes, would be waited for in vain. Ranks are numbered in the order of indexes,
-without gaps. Kernels are placed in that order, so that one that comes later goes on
-counting; those that run already learn of it only by themselves.
+They depend on the placement, so a pure function computes them at the start. The world is
+the kernels that are placed; waiting for others could block forever. Ranks follow the
+indexes, without gaps. Kernels are placed in that order, so a later one gets the next rank;
+those that run already are not notified of it.
 
 A kernel is what torchrun calls a node: it sees its own devices and no others, so RANK,
-NODE_RANK and GROUP_RANK are all its rank, LOCAL_RANK is 0 and LOCAL_WORLD_SIZE 1. Where
-it stands among the session's kernels on the same machine is SOKOVAN_LOCAL_RANK, and
-what MPI means by a local rank.
+NODE_RANK and GROUP_RANK are all its rank, LOCAL_RANK is 0 and LOCAL_WORLD_SIZE 1. Its rank
+among the session's kernels on the same machine is SOKOVAN_LOCAL_RANK, which is MPI's local
+rank.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.wire.frames import CreateKernel, MountEntry
 
-# Below the working folder; the runtime, which knows that folder, says where it is from the root.
+# Relative to the working folder; the runtime turns it into an absolute path.
 HOSTFILE = "hostfile"
 LOOPBACK = "127.0.0.1"
 PORT_FIRST = 20_000
 PORT_COUNT = 10_000
 
-# What the system sets besides SOKOVAN_...; a request that sets one of these would contradict it.
+# Variables that the system sets besides SOKOVAN_...; a request must not set them.
 RESERVED = frozenset(
     {
         "MASTER_ADDR",
@@ -49,23 +48,23 @@ RESERVED = frozenset(
 
 
 def launches(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
-    """How to start each kernel that has a place, in the order of their index.
+    """The creation requests of all placed kernels, in the order of their index.
 
-    `addresses` is where the kernels of an agent can be reached by others; an agent that
-    is not in it counts as this machine.
+    `addresses` are where other machines reach the kernels of an agent; an agent without
+    one counts as this machine.
     """
     neighbours = _Neighbours(session, addresses)
     return [_launch(session, kernel, neighbours) for kernel in neighbours.kernels]
 
 
 def master_port(session_id: SessionId) -> int:
-    """The port at which a session's kernels meet: always the same, seldom another's."""
+    """The rendezvous port of a session: stable, and rarely equal to another session's."""
     digest = hashlib.sha256(session_id.encode()).digest()
     return PORT_FIRST + int.from_bytes(digest[:8]) % PORT_COUNT
 
 
 class _Neighbours:
-    """The placed kernels of a session, and who is where."""
+    """The placed kernels of a session, with their hosts and ranks."""
 
     def __init__(self, session: SessionRecord, addresses: Mapping[AgentId, str]) -> None:
         self.kernels = [kernel for kernel in session.kernels if kernel.agent_id is not None]
@@ -80,11 +79,11 @@ class _Neighbours:
             seen[kernel.agent_id] += 1
 
     def address(self, kernel: KernelRecord) -> str:
-        """Where others reach this kernel."""
+        """The address at which other kernels reach this one."""
         return LOOPBACK if kernel.agent_id is None else self._addresses.get(kernel.agent_id, LOOPBACK)
 
     def hostfile(self) -> str:
-        """Each host once, in the order of ranks, with how many kernels it has."""
+        """Each host once, in the order of ranks, with its number of kernels."""
         return "".join(f"{host} slots={count}\n" for host, count in Counter(self.hosts).items())
 
 

@@ -1,4 +1,4 @@
-"""Runs scheduling cycles: look, decide beside the loop, make the plan a fact."""
+"""Runs scheduling cycles: snapshot, decide in a thread, allocate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
-from sokovan.orchestrator.agent_requests import said
+from sokovan.orchestrator.agent_requests import code_and_detail
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.ports.allocation import AllocationContext, AllocationError, Assignment, SchedulingAllocator, assignments_of
 from sokovan.ports.environment import Clock
@@ -23,25 +23,25 @@ from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 
-# The core is pure and may take long; where it runs is the caller's choice (a thread, in a server).
+# The core is pure and may take long; the caller chooses where it runs (in a server, a thread).
 Decide: TypeAlias = Callable[[SystemSnapshot, SchedulingProfile], Awaitable[SchedulingPlan]]
-# One transaction allocates at most this many sessions, so that others get their turn.
-BATCH_MAX = 100
-# Somebody was faster; the state that they left is seen by then.
+# Sessions allocated per transaction, so that other writers do not wait long.
+ALLOCATION_BATCH_MAX = 100
+# Delay after a refused allocation: it lost against a concurrent change, which is visible by then.
 _AFTER_REFUSAL_MS = 500
 
 
 async def decide_in_thread(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
-    """Decide beside the event loop, with the plugins that come with us."""
+    """Decide outside the event loop, with the built-in plugins."""
     return await asyncio.to_thread(schedule, snapshot, profile)
 
 
 @dataclass(slots=True)
 class CycleReport:
-    """What one cycle over all scaling groups did.
+    """Result of one cycle over all scaling groups.
 
-    `evicted` says for whom each session makes room; `broken` are scaling groups that
-    could not be scheduled, in words, and `stranded` who waits in them.
+    `evicted` maps each victim to the session it makes room for. `failed_groups` are groups
+    that could not be scheduled, with the error, and `blocked` their pending sessions.
     """
 
     placed: int = 0
@@ -49,12 +49,12 @@ class CycleReport:
     decide_s: float | None = None
     refused: dict[SessionId, AllocationError] = field(default_factory=dict)
     evicted: dict[SessionId, SessionId] = field(default_factory=dict)
-    broken: dict[ScalingGroupName, str] = field(default_factory=dict)
-    stranded: dict[ScalingGroupName, list[SessionId]] = field(default_factory=dict)
+    failed_groups: dict[ScalingGroupName, str] = field(default_factory=dict)
+    blocked: dict[ScalingGroupName, list[SessionId]] = field(default_factory=dict)
 
 
 class Scheduler:
-    """Schedules every scaling group, one after the other."""
+    """Schedules the scaling groups one after the other."""
 
     def __init__(
         self,
@@ -69,82 +69,82 @@ class Scheduler:
         self._clock, self._decide = clock, decide
         self._changed = True
         self._due_ms: int | None = None
-        self._told_broken: dict[ScalingGroupName, str] = {}
+        self._failed_groups: dict[ScalingGroupName, str] = {}
 
-    async def look(self) -> None:
-        """Read what was committed since the last look."""
+    async def refresh(self) -> None:
+        """Read what was committed since the last refresh."""
         self._changed |= await self._snapshots.refresh()
 
     async def agents(self) -> Mapping[AgentId, AgentInfo]:
-        """Every agent, as of the last look."""
+        """All agents, as of the last refresh."""
         found: dict[AgentId, AgentInfo] = {}
         for group in self._snapshots.scaling_groups():
             found.update({one.agent_id: one for one in (await self._snapshots.snapshot(group)).agents})
         return found
 
     async def scaling_groups(self) -> Sequence[ScalingGroup]:
-        """Every scaling group, as of the last look."""
+        """All scaling groups, as of the last refresh."""
         groups = self._snapshots.scaling_groups()
         return [(await self._snapshots.snapshot(group)).scaling_group for group in groups]
 
     def clear(self) -> None:
-        """Another may have led meanwhile: take nothing for granted."""
+        """Forget cached state at the end of a leadership term."""
         self._changed, self._due_ms = True, None
-        self._told_broken.clear()
+        self._failed_groups.clear()
         self._verdicts.clear()
 
     def next_due_s(self) -> float | None:
-        """How long until a cycle is due though nothing changes; None if none is."""
+        """Seconds until a cycle is due without a change; None if none is."""
         return None if self._due_ms is None else max(0, self._due_ms - self._clock.monotonic_ms()) / 1000
 
-    async def run(self, *, fence: Fence | None, always: bool, anybody: bool = True) -> CycleReport:
-        """One cycle. Without `always`, only if something changed, or its time has come.
+    async def run(self, *, fence: Fence | None, always: bool, pending: bool = True) -> CycleReport:
+        """Run a cycle if something changed, one is due, or `always` is set.
 
-        `anybody` says whether anybody waits at all. What is committed after the last
-        `look` is not seen. Raises FencedOut, StoreUnavailable.
+        `pending` says whether any session waits. Works on the state of the last `refresh`.
+        Raises FencedOut, StoreUnavailable.
         """
         report = CycleReport()
         due = self._due_ms is not None and self._due_ms <= self._clock.monotonic_ms()
         if not (self._changed or always or due):
             return report
-        if not anybody:  # whatever changed is still new to those who come later
-            await self._verdicts.nobody_waits()
+        if not pending:  # changes stay unprocessed for sessions that come later
+            await self._verdicts.remove_all()
             return report
         self._changed, self._due_ms = False, None
         for group in self._snapshots.scaling_groups():
-            await self._try(group, fence, report)
+            await self._schedule_group(group, fence, report)
         return report
 
-    async def _try(self, group: ScalingGroupName, fence: Fence | None, report: CycleReport) -> None:
-        """Schedule one group; what is wrong with it concerns nobody else."""
+    async def _schedule_group(self, group: ScalingGroupName, fence: Fence | None, report: CycleReport) -> None:
+        """Schedule one group; its failure does not affect other groups."""
         snapshot = await self._snapshots.snapshot(group)
-        # From behind: among many who run, those who wait have mostly come last.
-        anybody = any(_waits(session) for session in reversed(snapshot.sessions))
+        # In reverse: pending sessions are mostly the newest.
+        pending = any(_is_pending(session) for session in reversed(snapshot.sessions))
         try:
-            await self._schedule(snapshot, fence, report, anybody=anybody)
+            await self._schedule(snapshot, fence, report, pending=pending)
         except (FencedOut, StoreUnavailable):
             raise
         except Exception as error:  # noqa: BLE001  # a bad profile or a broken plugin of one group
-            words = ": ".join(said(error))
-            if self._told_broken.get(group) != words:
-                self._told_broken[group] = report.broken[group] = words
-                report.stranded[group] = [one.session_id for one in snapshot.sessions if _waits(one)]
+            text = ": ".join(code_and_detail(error))
+            if self._failed_groups.get(group) != text:
+                self._failed_groups[group] = report.failed_groups[group] = text
+                report.blocked[group] = [one.session_id for one in snapshot.sessions if _is_pending(one)]
             return
-        self._told_broken.pop(group, None)
+        self._failed_groups.pop(group, None)
 
     async def _schedule(
-        self, snapshot: SystemSnapshot, fence: Fence | None, report: CycleReport, *, anybody: bool
+        self, snapshot: SystemSnapshot, fence: Fence | None, report: CycleReport, *, pending: bool
     ) -> None:
         group = snapshot.scaling_group.name
-        if not anybody:
-            await self._verdicts.tell(group, ())
+        if not pending:
+            await self._verdicts.write(group, ())
             return
         began_ms = self._clock.monotonic_ms()
         plan = await self._decide(snapshot, profile_of(snapshot.scaling_group))
         report.decide_s = (report.decide_s or 0.0) + (self._clock.monotonic_ms() - began_ms) / 1000
         await self._apply(snapshot, plan, fence, report)
         await self._snapshots.record_plan(group, plan, fence=fence)
-        await self._verdicts.tell(group, plan.verdicts)
+        await self._verdicts.write(group, plan.verdicts)
         report.waiting += sum(verdict.code is not Code.PLACED for verdict in plan.verdicts)
         report.evicted.update({one.session_id: one.for_session for one in plan.evictions})
         starts = [
@@ -171,9 +171,11 @@ class Scheduler:
         self._due_ms = at_ms if self._due_ms is None else min(self._due_ms, at_ms)
 
 
-def _waits(session: SessionWorkload) -> bool:
+def _is_pending(session: SessionWorkload) -> bool:
     return any(kernel.agent is None for kernel in session.kernels)
 
 
 def _batches(assignments: Sequence[Assignment]) -> list[Sequence[Assignment]]:
-    return [assignments[start : start + BATCH_MAX] for start in range(0, len(assignments), BATCH_MAX)]
+    return [
+        assignments[start : start + ALLOCATION_BATCH_MAX] for start in range(0, len(assignments), ALLOCATION_BATCH_MAX)
+    ]

@@ -1,144 +1,151 @@
-"""Every session that has not settled, in memory, kept up to date by what changed.
+"""Caches live sessions, indexed by the work they need.
 
-The store is the truth; this is a copy that says at once which sessions need which
-work. A decision made on an old copy loses against the version that the store has.
+The store is authoritative: a decision made on a stale copy fails its version check.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from enum import StrEnum, auto
+from typing import TypeAlias
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
-from sokovan.domain.records import SessionRecord
+from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.storage import Store, UnitOfWork
 
 SETTLED_MAX = 10_000
-_UNPREPARED = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING})
+PAGE = 500
+# Kernels that are placed but whose image is not known to be ready.
+UNPREPARED = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING})
+_LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
+
+# Receives a session that changed, as it was (None if it is new) and as it is.
+SessionChanged: TypeAlias = Callable[[SessionRecord | None, SessionRecord], None]
 
 
 class Need(StrEnum):
-    """The work that a session needs. It may need several kinds at a time."""
+    """Work that a session needs; it may need several kinds at a time."""
 
-    A_PLACE = auto()
-    IMAGES = auto()  # it has kernels whose image is not known to be ready
-    A_START = auto()  # it has kernels that can be asked for
-    NEWS = auto()  # it has kernels that were asked for, and have not begun
-    AN_END = auto()
-    A_LIMIT = auto()  # it runs, and may run for so long only
+    SCHEDULING = auto()
+    IMAGES = auto()  # has kernels whose image is not known to be ready
+    CREATION = auto()  # has prepared kernels
+    CONFIRMATION = auto()  # has kernels whose creation was requested, and is not reported yet
+    TERMINATION = auto()
+    TIME_LIMIT = auto()  # runs, with a time limit
 
 
 def needs_of(session: SessionRecord) -> frozenset[Need]:
-    """What work a session needs, by its status and its kernels'."""
+    """The work that a session needs, by its status and its kernels'."""
     if session.status is SessionStatus.PENDING:
-        return frozenset({Need.A_PLACE})
+        return frozenset({Need.SCHEDULING})
     if session.goal is not Goal.RUN or session.status in {SessionStatus.TERMINATING, *SESSION.terminal}:
-        return frozenset({Need.AN_END})
+        return frozenset({Need.TERMINATION})
     statuses = {kernel.status for kernel in session.kernels}
-    asked = {
-        Need.A_PLACE: KernelStatus.PENDING in statuses,
-        Need.IMAGES: bool(statuses & _UNPREPARED),
-        Need.A_START: KernelStatus.PREPARED in statuses,
-        Need.NEWS: KernelStatus.CREATING in statuses,
-        Need.A_LIMIT: session.status is SessionStatus.RUNNING and session.spec.time_limit_s is not None,
+    needed = {
+        Need.SCHEDULING: KernelStatus.PENDING in statuses,
+        Need.IMAGES: bool(statuses & UNPREPARED),
+        Need.CREATION: KernelStatus.PREPARED in statuses,
+        Need.CONFIRMATION: KernelStatus.CREATING in statuses,
+        Need.TIME_LIMIT: session.status is SessionStatus.RUNNING and session.spec.time_limit_s is not None,
     }
-    return frozenset(need for need, there in asked.items() if there)
+    return frozenset(need for need, is_needed in needed.items() if is_needed)
 
 
-def settled(session: SessionRecord) -> bool:
-    """Whether nothing will ever happen to it again: it ended and holds nothing."""
+def is_settled(session: SessionRecord) -> bool:
+    """Whether a session has ended and holds no slots, so that it never changes again."""
     return session.status in SESSION.terminal and not any(one.status in HOLDS_SLOTS for one in session.kernels)
 
 
 class SessionCache:
-    """The copy. `moved` hears of each session that changed, as it was and as it is.
+    """Caches live sessions; `changed` is called for each session that changed.
 
-    `now_ms` is the store's time when the copy was last brought up to date; `doubtful`
-    are sessions that may be others than we believe.
+    `now_ms` is the store's time of the last refresh; `stale` are sessions to reread.
     """
 
-    def __init__(self, moved: Callable[[SessionRecord | None, SessionRecord], None]) -> None:
+    def __init__(self, changed: SessionChanged) -> None:
         self.now_ms = 0
-        self._moved = moved
+        self._changed = changed
         self._sessions: dict[SessionId, SessionRecord] = {}
         self._needs: dict[SessionId, frozenset[Need]] = {}
-        # Dictionaries and not sets: whoever walks them does so in one order on every machine.
-        self._needing: dict[Need, dict[SessionId, None]] = {need: {} for need in Need}
+        # Dictionaries and not sets, for a deterministic order of iteration.
+        self._by_need: dict[Need, dict[SessionId, None]] = {need: {} for need in Need}
         self._session_of: dict[KernelId, SessionId] = {}
         self._on_agent: dict[AgentId, dict[KernelId, None]] = {}
-        self.doubtful: dict[SessionId, None] = {}
-        self._touched: dict[SessionId, None] = {}
-        # The last versions of sessions that have settled: our own last write of one is no news.
+        self.stale: dict[SessionId, None] = {}
+        self._changed_ids: dict[SessionId, None] = {}
+        # Recently settled sessions: the last write of one must not add it again.
         self._settled: OrderedDict[SessionId, int] = OrderedDict()
 
     def put(self, record: SessionRecord) -> None:
-        """Take in a session as it is now; an older state than is known changes nothing."""
+        """Add or update a session; an older version than the cached one is ignored."""
         known = self._sessions.get(record.session_id)
         if (known is not None and record.version < known.version) or record.session_id in self._settled:
             return
         if known is not None:
             self._remove(known)
-        if settled(record):
+        if is_settled(record):
             self._settle(record)
         else:
             self._add(record)
         if known != record:
-            self._touched[record.session_id] = None
-            self._moved(known, record)
+            self._changed_ids[record.session_id] = None
+            self._changed(known, record)
 
-    def doubt(self, session_ids: Iterable[SessionId]) -> None:
-        """These may be others than we believe: read them again."""
-        self.doubtful.update(dict.fromkeys(session_ids))
+    def mark_stale(self, session_ids: Iterable[SessionId]) -> None:
+        """Mark sessions that the next refresh must reread."""
+        self.stale.update(dict.fromkeys(session_ids))
 
     def clear(self) -> None:
-        """Know nothing."""
+        """Remove everything."""
         self._sessions.clear()
         self._needs.clear()
         self._session_of.clear()
         self._on_agent.clear()
-        self.doubtful.clear()
-        self._touched.clear()
+        self.stale.clear()
+        self._changed_ids.clear()
         self._settled.clear()
-        for needing in self._needing.values():
-            needing.clear()
+        for ids in self._by_need.values():
+            ids.clear()
 
-    def take_touched(self) -> list[SessionId]:
+    def take_changed(self) -> list[SessionId]:
         """The sessions that changed since the last call."""
-        touched, self._touched = list(self._touched), {}
-        return touched
+        changed, self._changed_ids = list(self._changed_ids), {}
+        return changed
 
     def get(self, session_id: SessionId) -> SessionRecord | None:
-        """A session, if it is live."""
+        """A live session; None if it is not cached."""
         return self._sessions.get(session_id)
 
     def needing(self, need: Need) -> list[SessionRecord]:
-        """The sessions that need this work, the longest known first."""
-        return [self._sessions[one] for one in self._needing[need]]
+        """The sessions that need this work, in the order they were cached."""
+        return [self._sessions[one] for one in self._by_need[need]]
 
     def count(self, need: Need) -> int:
-        """How many sessions need this work."""
-        return len(self._needing[need])
+        """The number of sessions that need this work."""
+        return len(self._by_need[need])
 
     def all(self) -> Iterator[SessionRecord]:
         """Every live session."""
         return iter(list(self._sessions.values()))
 
     def session_of(self, kernel_id: KernelId) -> SessionId | None:
-        """Whose kernel this is, if it holds something."""
+        """The session of a kernel that holds slots."""
         return self._session_of.get(kernel_id)
 
     def kernels_on(self, agent_id: AgentId) -> list[KernelId]:
-        """The kernels that hold something on an agent."""
+        """The kernels that hold slots on an agent."""
         return list(self._on_agent.get(agent_id, ()))
 
     def sessions_on(self, agent_id: AgentId) -> list[SessionId]:
-        """The sessions that hold something on an agent."""
+        """The sessions that hold slots on an agent."""
         return list(dict.fromkeys(self._session_of[kernel] for kernel in self._on_agent.get(agent_id, ())))
 
     def knows(self, session_id: SessionId, version: int) -> bool:
-        """Whether nothing newer can be learnt from this version."""
+        """Whether the cache has this version or a newer one."""
         known = self._sessions.get(session_id)
         return session_id in self._settled or (known is not None and known.version >= version)
 
@@ -152,7 +159,7 @@ class SessionCache:
         self._sessions[session_id] = record
         self._needs[session_id] = needs_of(record)
         for need in self._needs[session_id]:
-            self._needing[need][session_id] = None
+            self._by_need[need][session_id] = None
         for kernel in record.kernels:
             if kernel.status in HOLDS_SLOTS and kernel.agent_id is not None:
                 self._session_of[kernel.kernel_id] = session_id
@@ -161,7 +168,67 @@ class SessionCache:
     def _remove(self, record: SessionRecord) -> None:
         del self._sessions[record.session_id]
         for need in self._needs.pop(record.session_id):
-            self._needing[need].pop(record.session_id, None)
+            self._by_need[need].pop(record.session_id, None)
         for kernel in record.kernels:
             if self._session_of.pop(kernel.kernel_id, None) is not None and kernel.agent_id is not None:
                 self._on_agent[kernel.agent_id].pop(kernel.kernel_id, None)
+
+
+class SessionCacheReader:
+    """Loads the cache, then reads changes by change marks, never by events."""
+
+    def __init__(self, cache: SessionCache, store: Store) -> None:
+        self._cache, self._store = cache, store
+        self._mark: int | None = None
+
+    async def load(self) -> None:
+        """Load all live sessions, page by page; `refresh` then reads concurrent writes."""
+        self._cache.clear()
+        self._mark, _ = await self._store.read(lambda unit: unit.sessions.changed(None))
+        after: int | None = None
+        while True:
+            page = await self._store.read(_page_after(after))
+            for record in page:
+                self._cache.put(record)
+            if len(page) < PAGE:
+                break
+            after = page[-1].place
+        for record in await self._store.read(self._ended_with_slots):
+            self._cache.put(record)
+
+    async def refresh(self) -> None:
+        """Read the sessions that others have written, and the stale ones."""
+        cache = self._cache
+
+        async def work(unit: UnitOfWork) -> tuple[int, int, list[SessionRecord]]:
+            mark, versions = await unit.sessions.changed(self._mark)
+            new = [one for one, version in versions.items() if not cache.knows(one, version)]
+            ids = dict.fromkeys((*new, *cache.stale))
+            return unit.now_ms, mark, await _records(unit, list(ids))
+
+        cache.now_ms, self._mark, records = await self._store.read(work)
+        cache.stale.clear()
+        for record in records:
+            cache.put(record)
+
+    async def _ended_with_slots(self, unit: UnitOfWork) -> list[SessionRecord]:
+        """Sessions that were ended by force, and whose kernels still hold slots."""
+        kernels: list[KernelRecord] = []
+        for agent in await unit.fleet.all():
+            kernels += await unit.ledger.kernels_on(agent.info.agent_id)
+        ids = dict.fromkeys(one.session_id for one in kernels if self._cache.get(one.session_id) is None)
+        return await _records(unit, list(ids))
+
+
+def _page_after(after: int | None) -> Callable[[UnitOfWork], Awaitable[Sequence[SessionRecord]]]:
+    async def work(unit: UnitOfWork) -> Sequence[SessionRecord]:
+        return await unit.sessions.page(SessionFilter(statuses=_LIVE), limit=PAGE, after=after)
+
+    return work
+
+
+async def _records(unit: UnitOfWork, ids: Sequence[SessionId]) -> list[SessionRecord]:
+    found: list[SessionRecord] = []
+    for start in range(0, len(ids), PAGE):
+        found += await unit.sessions.page(SessionFilter(ids=ids[start : start + PAGE]), limit=PAGE)
+    return found

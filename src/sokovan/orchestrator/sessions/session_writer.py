@@ -1,8 +1,7 @@
-"""Moves of sessions, decided by handlers and written in batches.
+"""Writes the moves that handlers decide, in batches.
 
-A plan says which kernels of one session take which trigger, step by step. Plans of
-many sessions become few statements; a session that changed meanwhile is left out
-and looked at again.
+A plan lists the triggers of a session's kernels, step by step. Plans of many sessions
+become few statements; a session that changed concurrently is skipped and reread.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ _T = TypeVar("_T")
 
 
 def by_coordinator(code: str = "", detail: str = "") -> Change:
-    """Something that the internal flow does."""
+    """A change decided by the coordinator."""
     return Change(WHO, Cause.COORDINATOR, code, detail[:DETAIL_MAX])
 
 
 def by_report(code: str = "", detail: str = "") -> Change:
-    """Something that an agent has seen."""
+    """A change reported by an agent."""
     return Change(WHO, Cause.AGENT_REPORT, code, detail[:DETAIL_MAX])
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStep:
-    """Kernels of one session that take the same trigger for the same reason."""
+    """Kernels of one session with the same trigger and reason."""
 
     trigger: KernelTrigger
     change: Change
@@ -50,7 +49,7 @@ class SessionStep:
     exit_codes: Mapping[KernelId, int | None] = field(default_factory=dict)
 
     def moves(self, session: SessionRecord) -> list[KernelMove]:
-        """The step on the kernels as they are now."""
+        """The moves of the step, on the current kernels."""
         return [
             KernelMove(kernel, self.trigger, self.exit_codes.get(kernel.kernel_id))
             for kernel in session.kernels
@@ -60,7 +59,7 @@ class SessionStep:
 
 @dataclass(frozen=True, slots=True)
 class SessionMoves:
-    """The steps that a session takes in one transaction; the first tells its end."""
+    """The steps of a session in one transaction; the first one determines its cause."""
 
     session: SessionRecord
     steps: tuple[SessionStep, ...]
@@ -68,7 +67,7 @@ class SessionMoves:
 
 @dataclass(frozen=True, slots=True)
 class Freeing:
-    """Kernels of one session that are over, and how we know."""
+    """Kernels of one session that are gone, with the proof."""
 
     session_id: SessionId
     kernels: tuple[KernelRecord, ...]
@@ -76,15 +75,15 @@ class Freeing:
 
 
 class SessionWriter:
-    """Writes what handlers decide, and keeps the copy of sessions up to date."""
+    """Writes decisions of handlers and updates the session cache."""
 
-    def __init__(self, batches: BatchWriter, live: SessionCache, quarantine: Quarantine) -> None:
-        self._batches, self._live, self._quarantine = batches, live, quarantine
+    def __init__(self, batches: BatchWriter, sessions: SessionCache, quarantine: Quarantine) -> None:
+        self._batches, self._sessions, self._quarantine = batches, sessions, quarantine
 
     def decide(
         self, handler: str, sessions: Iterable[SessionRecord], decide: Callable[[SessionRecord], Sequence[SessionStep]]
     ) -> list[SessionMoves]:
-        """The plans for these sessions; one whose decision fails is set aside, alone."""
+        """The plans for these sessions; one whose decision raises is quarantined."""
         plans: list[SessionMoves] = []
         for session in sessions:
             if not self._quarantine.admits(session.session_id):
@@ -99,19 +98,19 @@ class SessionWriter:
         return plans
 
     async def move(self, handler: str, plans: Sequence[SessionMoves]) -> list[SessionRecord]:
-        """Take the steps; the sessions that moved, as they are now."""
+        """Write the plans; returns the sessions that moved."""
         if not plans:
             return []
         written = await self._batches.write(plans, _take_steps)
-        self._learn(handler, written, lambda plan: plan.session.session_id)
+        self._update_cache(handler, written, lambda plan: plan.session.session_id)
         known = {record.session_id for record in written.results}
-        self._live.doubt(plan.session.session_id for plan in plans if plan.session.session_id not in known)
+        self._sessions.mark_stale(plan.session.session_id for plan in plans if plan.session.session_id not in known)
         return written.results
 
     async def free(self, handler: str, freeings: Sequence[Freeing], change: Change) -> list[SessionRecord]:
-        """Free what these kernels hold; their sessions as they are now.
+        """Free the slots of kernels; returns their sessions.
 
-        A ground that no longer holds is no failure: the next look decides again.
+        A proof that no longer holds is no failure: the next cycle decides again.
         """
         if not freeings:
             return []
@@ -123,7 +122,7 @@ class SessionWriter:
             return await _read(unit, [one.session_id for one in batch])
 
         written = await self._batches.write(freeings, work)
-        self._learn(handler, written, lambda freeing: freeing.session_id)
+        self._update_cache(handler, written, lambda freeing: freeing.session_id)
         return written.results
 
     async def set_goal(
@@ -137,30 +136,30 @@ class SessionWriter:
             return [await unit.sessions.set_goal(one, goal, change) for one in batch]
 
         written = await self._batches.write(list(session_ids), work)
-        self._learn(handler, written, lambda one: one)
+        self._update_cache(handler, written, lambda one: one)
         return written.results
 
-    async def note(self, session_ids: Collection[SessionId], change: Change, *, aloud: bool = False) -> None:
-        """Say why sessions stay where they are; `aloud` to those who watch them, too."""
+    async def note(self, session_ids: Collection[SessionId], change: Change, *, emit: bool = False) -> None:
+        """Add a note to the history of sessions; `emit` also publishes an event."""
         if not session_ids:
             return
 
         async def work(unit: UnitOfWork, batch: Sequence[SessionId]) -> Sequence[None]:
             await unit.sessions.note(batch, change)
-            if aloud:
+            if emit:
                 await unit.emit([VerdictsChanged(at_ms=unit.now_ms, session_ids=tuple(batch), code=change.code)])
             return ()
 
         await self._batches.write(list(session_ids), work)
 
-    def _learn(
+    def _update_cache(
         self, handler: str, written: WriteResult[_T, SessionRecord], session_of: Callable[[_T], SessionId]
     ) -> None:
         for record in written.results:
-            self._live.put(record)
+            self._sessions.put(record)
             self._quarantine.recovered(record.session_id)
         for item, error in written.failures:
-            self._live.doubt([session_of(item)])
+            self._sessions.mark_stale([session_of(item)])
             if not isinstance(error, UnprovenFree | StaleVersion):
                 self._quarantine.failed(session_of(item), handler=handler, error=error)
 
@@ -174,14 +173,14 @@ async def _take_steps(unit: UnitOfWork, plans: Sequence[SessionMoves]) -> Sequen
             if session is not None and number < len(plan.steps):
                 step = plan.steps[number]
                 moves.setdefault(step.change, []).extend(step.moves(session))
-        asked = {move.kernel.session_id for group in moves.values() for move in group}
+        attempted = {move.kernel.session_id for group in moves.values() for move in group}
         done = [record for change, group in moves.items() for record in await unit.sessions.move_many(group, change)]
-        # Whoever was changed by somebody else takes no further step.
-        now = {one: session for one, session in now.items() if one not in asked}
+        # Skips sessions that changed concurrently.
+        now = {one: session for one, session in now.items() if one not in attempted}
         now |= {record.session_id: record for record in done}
     return list(now.values())
 
 
 async def _read(unit: UnitOfWork, ids: Sequence[SessionId]) -> Sequence[SessionRecord]:
-    wanted = list(dict.fromkeys(ids))
-    return await unit.sessions.page(SessionFilter(ids=wanted), limit=len(wanted))
+    distinct = list(dict.fromkeys(ids))
+    return await unit.sessions.page(SessionFilter(ids=distinct), limit=len(distinct))

@@ -1,4 +1,4 @@
-"""What waiting sessions were told last, so that only what changed is written."""
+"""Caches the last stored verdict of each pending session, to write only changes."""
 
 from __future__ import annotations
 
@@ -16,49 +16,47 @@ from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.codec import verdict_to_json
 from sokovan.scheduling.trace import MEANING, Code, Verdict
 
-# A sentence with new numbers is worth a write once in a while; one without, rarely.
+# Intervals at which a verdict of the same code is written: with another summary, and unchanged.
 _SUMMARY_EVERY_MS = 1_000
-_EVERYTHING_EVERY_MS = 30_000
-# The rest comes in the next cycles: a backlog must not hold up those who can start.
+_UNCHANGED_EVERY_MS = 30_000
+# Writes per cycle; the rest follows in the next cycles, so that a backlog does not delay starts.
 _WRITES_MAX = 1_000
 
 
 @dataclass(slots=True)
-class _Told:
+class _Written:
     code: Code
     summary: str
     written_ms: int
 
 
 class VerdictCache:
-    """Stores why sessions wait; a new reason is a line of history, and an event."""
+    """Stores why sessions wait; a new code adds a history entry and an event."""
 
     def __init__(self, batches: BatchWriter, clock: Clock) -> None:
         self._batches, self._clock = batches, clock
-        self._told: dict[ScalingGroupName, dict[SessionId, _Told]] = {}
+        self._written: dict[ScalingGroupName, dict[SessionId, _Written]] = {}
 
     def clear(self) -> None:
-        """Forget what was told; the store counts a reason that is told again."""
-        self._told.clear()
+        """Forget what was written; the store counts a repeated reason."""
+        self._written.clear()
 
-    async def nobody_waits(self) -> None:
-        """Whoever waited has left by another way."""
-        for group in [group for group, told in self._told.items() if told]:
-            await self.tell(group, ())
+    async def remove_all(self) -> None:
+        """Remove all verdicts: no session is pending."""
+        for group in [group for group, written in self._written.items() if written]:
+            await self.write(group, ())
 
-    async def tell(self, group: ScalingGroupName, verdicts: Sequence[Verdict]) -> None:
-        """Write down the verdicts of one cycle. Raises FencedOut, StoreUnavailable."""
-        inherited = group not in self._told
-        told = self._told.setdefault(group, {})
+    async def write(self, group: ScalingGroupName, verdicts: Sequence[Verdict]) -> None:
+        """Store the verdicts of one cycle. Raises FencedOut, StoreUnavailable."""
+        first = group not in self._written
+        known = self._written.setdefault(group, {})
         waiting = {verdict.session_id: verdict for verdict in verdicts if verdict.code is not Code.PLACED}
-        placed = [
-            one.session_id for one in verdicts if one.code is Code.PLACED and (inherited or one.session_id in told)
-        ]
-        gone = [*placed, *(one for one in told if one not in waiting and one not in placed)]
+        placed = [one.session_id for one in verdicts if one.code is Code.PLACED and (first or one.session_id in known)]
+        gone = [*placed, *(one for one in known if one not in waiting and one not in placed)]
         await self._remove(gone)
         for session_id in gone:
-            told.pop(session_id, None)
-        await self._write(told, waiting.values())
+            known.pop(session_id, None)
+        await self._write(known, waiting.values())
 
     async def _remove(self, ids: Sequence[SessionId]) -> None:
         async def work(unit: UnitOfWork, batch: Sequence[SessionId]) -> Sequence[None]:
@@ -68,14 +66,14 @@ class VerdictCache:
         if ids:
             await self._batches.write(ids, work)
 
-    async def _write(self, told: dict[SessionId, _Told], verdicts: Iterable[Verdict]) -> None:
+    async def _write(self, known: dict[SessionId, _Written], verdicts: Iterable[Verdict]) -> None:
         now_ms = self._clock.monotonic_ms()
-        other = [one for one in verdicts if _is_other(told.get(one.session_id), one)]
-        rest = [one for one in verdicts if self._is_due(told.get(one.session_id), one, now_ms)]
-        due = [*other, *rest][:_WRITES_MAX]
+        new = [one for one in verdicts if _is_new(known.get(one.session_id), one)]
+        rest = [one for one in verdicts if self._is_due(known.get(one.session_id), one, now_ms)]
+        due = [*new, *rest][:_WRITES_MAX]
         if not due:
             return
-        reasons = {one.session_id: one.code for one in other}
+        reasons = {one.session_id: one.code for one in new}
 
         async def work(unit: UnitOfWork, batch: Sequence[Verdict]) -> Sequence[SessionId]:
             await unit.verdicts.put([_stored(verdict) for verdict in batch])
@@ -89,16 +87,16 @@ class VerdictCache:
 
         written = await self._batches.write(due, work)
         done = set(written.results)
-        told.update({one.session_id: _Told(one.code, one.summary, now_ms) for one in due if one.session_id in done})
+        known.update({one.session_id: _Written(one.code, one.summary, now_ms) for one in due if one.session_id in done})
 
-    def _is_due(self, known: _Told | None, verdict: Verdict, now_ms: int) -> bool:
-        if _is_other(known, verdict) or known is None:
+    def _is_due(self, known: _Written | None, verdict: Verdict, now_ms: int) -> bool:
+        if _is_new(known, verdict) or known is None:
             return False
-        every_ms = _EVERYTHING_EVERY_MS if known.summary == verdict.summary else _SUMMARY_EVERY_MS
+        every_ms = _UNCHANGED_EVERY_MS if known.summary == verdict.summary else _SUMMARY_EVERY_MS
         return now_ms - known.written_ms >= every_ms
 
 
-def _is_other(known: _Told | None, verdict: Verdict) -> bool:
+def _is_new(known: _Written | None, verdict: Verdict) -> bool:
     return known is None or known.code is not verdict.code
 
 

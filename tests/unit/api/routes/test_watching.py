@@ -75,7 +75,7 @@ async def test_a_watcher_hears_a_new_reason_as_soon_as_it_is_written(api: ApiHar
     book = VerdictCache(BatchWriter(api.cluster.store), VirtualClock())
     async with api.stream("/sessions/hopeless/events", user=NORTH) as stream:
         assert await status_of(stream) == "pending"
-        await book.tell(ScalingGroupName("default"), [Verdict(SessionId("hopeless"), Code.NEVER_FITS, "too large")])
+        await book.write(ScalingGroupName("default"), [Verdict(SessionId("hopeless"), Code.NEVER_FITS, "too large")])
         await api.flush()
         event = await stream.event()
         assert event is not None

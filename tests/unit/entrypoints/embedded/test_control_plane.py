@@ -31,7 +31,7 @@ def manager_options(url: str, **changes: object) -> ManagerOptions:
         "link_port": 0,
         "telemetry": PrometheusTelemetry(),
         "log": lambda _line: None,
-        "pace": Timing(),
+        "timing": Timing(),
         **changes,
     }
     return ManagerOptions(**given)  # type: ignore[arg-type]  # a test names the few fields that matter to it

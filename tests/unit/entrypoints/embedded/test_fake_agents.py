@@ -13,7 +13,7 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.entrypoints.embedded.fake_agents import FakeEnrolment, lose_leftovers
 from sokovan.orchestrator.agent_recovery import is_left_behind
-from sokovan.orchestrator.agent_registry import AgentRegistry, Arrival
+from sokovan.orchestrator.agent_registry import AgentRegistry, EnrolmentRequest
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster
 
 
@@ -55,7 +55,9 @@ async def test_a_fake_agent_takes_no_name_of_a_real_one() -> None:
         [info] = shape.agents()
         clock = cluster.store.database.clock
         registry = AgentRegistry(cluster.store, InProcessAgentStates(clock), hints=InProcessHints(clock), clock=clock)
-        await registry.admit(Arrival(agent_id=info.agent_id, identity="a machine's", slots=info.available_slots))
+        await registry.admit(
+            EnrolmentRequest(agent_id=info.agent_id, identity="a machine's", slots=info.available_slots)
+        )
         with pytest.raises(Conflict, match="another machine"):
             await enrol(cluster, shape)
 

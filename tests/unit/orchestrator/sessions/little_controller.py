@@ -17,7 +17,8 @@ from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.session_request import SessionRequest
 from sokovan.domain.tenancy import Caller, Domain, Group, Keypair, Owner, Role, User
-from sokovan.orchestrator.sessions.controller import SESSIONS_HINT, SchedulingController
+from sokovan.orchestrator.coordinator import SESSIONS_HINT
+from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
 from sokovan.ports.allocation import Assignment

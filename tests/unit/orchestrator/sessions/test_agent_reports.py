@@ -25,31 +25,31 @@ def kernel(kernel_id: KernelId = K1, *, incarnation: int = 1, attempt: int = 1) 
 
 def test_only_what_differs_is_news() -> None:
     reports = AgentReports()
-    first = reports.take_in(state(1, running(K1), running(K2)), now_ms=0)
-    assert (first.kernels, first.spoke, first.reborn, first.restarted) == ([K1, K2], [A1], [A1], [])
-    same = reports.take_in(state(1, running(K1)), now_ms=5)
-    assert (same.kernels, same.spoke) == ([], [])
-    later = reports.take_in(state(2, running(K1), KernelReport(K2, 1, running=False, exit_code=0)), now_ms=9)
-    assert (later.kernels, later.spoke, later.reborn) == ([K2], [A1], [])
-    gone = reports.take_in(state(3, running(K1)), now_ms=12)
+    first = reports.update(state(1, running(K1), running(K2)), now_ms=0)
+    assert (first.kernels, first.updated, first.enrolled, first.restarted) == ([K1, K2], [A1], [A1], [])
+    same = reports.update(state(1, running(K1)), now_ms=5)
+    assert (same.kernels, same.updated) == ([], [])
+    later = reports.update(state(2, running(K1), KernelReport(K2, 1, running=False, exit_code=0)), now_ms=9)
+    assert (later.kernels, later.updated, later.enrolled) == ([K2], [A1], [])
+    gone = reports.update(state(3, running(K1)), now_ms=12)
     assert gone.kernels == [K2]
     assert reports.heard_ms(A1) == 12
 
 
 def test_a_restarted_agent_is_told_from_one_that_is_seen_first() -> None:
     reports = AgentReports()
-    reports.take_in(state(7, running(K1)), now_ms=0)
-    news = reports.take_in(state(1, running(K1), incarnation=2), now_ms=1)
-    assert (news.reborn, news.restarted, news.kernels) == ([A1], [A1], [])
+    reports.update(state(7, running(K1)), now_ms=0)
+    news = reports.update(state(1, running(K1), incarnation=2), now_ms=1)
+    assert (news.enrolled, news.restarted, news.kernels) == ([A1], [A1], [])
 
 
 def test_a_kernel_is_fenced_when_a_later_incarnation_does_not_list_it() -> None:
     reports = AgentReports()
     assert not reports.fenced(kernel())
-    reports.take_in(state(1, incarnation=1), now_ms=0)
+    reports.update(state(1, incarnation=1), now_ms=0)
     assert not reports.fenced(kernel())
     assert reports.current(kernel())
-    reports.take_in(state(1, running(K2), incarnation=2), now_ms=1)
+    reports.update(state(1, running(K2), incarnation=2), now_ms=1)
     assert reports.fenced(kernel())
     assert not reports.fenced(kernel(K2))
     assert not reports.current(kernel(K2))
@@ -57,16 +57,16 @@ def test_a_kernel_is_fenced_when_a_later_incarnation_does_not_list_it() -> None:
 
 def test_another_attempt_is_another_kernel() -> None:
     reports = AgentReports()
-    reports.take_in(state(1, running(K1, attempt=2)), now_ms=0)
+    reports.update(state(1, running(K1, attempt=2)), now_ms=0)
     assert reports.listed(kernel(attempt=1)) is None
     assert reports.listed(kernel(attempt=2)) == running(K1, attempt=2)
 
 
 def test_what_is_forgotten_says_nothing() -> None:
     reports = AgentReports()
-    reports.take_in(state(1, running(K1)), now_ms=3)
+    reports.update(state(1, running(K1)), now_ms=3)
     reports.forget(A1)
     assert (reports.state(A1), reports.heard_ms(A1), reports.listed(kernel())) == (None, None, None)
-    reports.take_in(state(1, running(K1)), now_ms=3)
+    reports.update(state(1, running(K1)), now_ms=3)
     reports.clear()
     assert reports.state(A1) is None

@@ -1,49 +1,54 @@
-"""What handlers share."""
+"""State and tools shared by handlers."""
 
 from sokovan.domain.ids import AgentId, SessionId
-from sokovan.orchestrator.agent_requests import AgentReply
-from sokovan.orchestrator.request_backoff import AgentRequestKey
-from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
+from sokovan.orchestrator.agent_requests import AgentReply, AgentRequestKey
+from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
+from sokovan.orchestrator.sessions.session_cache import Need
 from sokovan.ports.agent_gateway import AgentUnreachable
+from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 KEY = AgentRequestKey("stop", AgentId("a1"), "s.0", 1)
 
 
-def bench(cluster: OrchestratedCluster) -> HandlerContext:
-    shop = cluster.coordinator._shop
-    return HandlerContext(
-        live=shop.live,
-        reader=shop.reader,
-        writer=shop.writer,
-        reports=shop.reports,
-        errands=shop.errands,
-        quarantine=shop.quarantine,
-        gateway=cluster.agents,
-        clock=cluster.clock,
-        telemetry=cluster.telemetry,
-    )
+def context_of(cluster: OrchestratedCluster) -> HandlerContext:
+    return cluster.coordinator._context
 
 
-def test_a_round_begins_with_no_news() -> None:
-    seen = Cycle()
-    assert (seen.long, seen.news.kernels, dict(seen.agents)) == (False, [], {})
+def test_a_cycle_starts_without_changes() -> None:
+    cycle = CycleInput()
+    assert (cycle.long, cycle.diff.kernels, dict(cycle.agents)) == (False, [], {})
 
 
-async def test_a_session_hears_of_an_agent_that_stays_away_once(cluster: OrchestratedCluster) -> None:
+async def test_an_unreachable_agent_is_noted_once_per_session(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
-    made = bench(cluster)
-    answer = AgentReply(KEY, error=AgentUnreachable(agent_id="a1", problem="no link"))
+    context = context_of(cluster)
+    reply = AgentReply(KEY, error=AgentUnreachable(agent_id="a1", problem="no link"))
     for _ in range(6):
-        made.errands.pauses.failed(KEY)
-        await made.unanswered("terminate", answer, SessionId("s"))
+        context.requests.backoff.failed(KEY)
+        await context.request_failed("terminate", reply, SessionId("s"))
     assert await cluster.codes("s") == ["agent-unreachable"]
     assert cluster.telemetry.counted("requests_failed_total", kind="stop") == 6
-    assert made.quarantine.take() == []
+    assert context.quarantine.take() == []
 
 
-async def test_a_defect_of_ours_sets_the_session_aside(cluster: OrchestratedCluster) -> None:
-    made = bench(cluster)
-    await made.unanswered("terminate", AgentReply(KEY, error=TypeError("oops")), SessionId("s"))
-    await made.unanswered("terminate", AgentReply(KEY, word="fine"), SessionId("s"))
-    assert [one.detail for one in made.quarantine.take()] == ["TypeError: oops"]
+async def test_an_unexpected_error_quarantines_the_session(cluster: OrchestratedCluster) -> None:
+    context = context_of(cluster)
+    await context.request_failed("terminate", AgentReply(KEY, error=TypeError("oops")), SessionId("s"))
+    await context.request_failed("terminate", AgentReply(KEY, value="fine"), SessionId("s"))
+    assert [one.detail for one in context.quarantine.take()] == ["TypeError: oops"]
+
+
+async def test_clear_cancels_requests_and_forgets_everything(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.faults["create"] = Fault.HANGS
+    await cluster.submit("s")
+    await cluster.tick()
+    context = context_of(cluster)
+    assert context.requests.under_way == 1
+    await context.clear()
+    assert (context.requests.under_way, context.batches.fence, context.sessions.count(Need.CONFIRMATION)) == (
+        0,
+        None,
+        0,
+    )

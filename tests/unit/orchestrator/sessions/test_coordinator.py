@@ -1,6 +1,7 @@
-"""The coordinator of sessions: who leads, what a round returns, when the next is due."""
+"""The coordinator of sessions: leadership, cycles, due times, order of handlers."""
 
-from sokovan.orchestrator.agent_registry import SESSIONS_HINT
+from sokovan.domain.ids import SessionId
+from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
@@ -76,3 +77,52 @@ async def test_a_store_that_is_set_back_by_another_leader_is_read_anew(cluster: 
     await cluster.submit("t")
     await cluster.settle()
     assert [await cluster.status("s"), await cluster.status("t")] == ["terminated", "running"]
+
+
+async def test_states_are_timed_and_ends_are_counted(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    await cluster.pass_time(5)
+    await agent.ends("s.0", 0)
+    await cluster.settle()
+    assert cluster.telemetry.observed("state_seconds", state="running")[0] >= 5
+    assert cluster.telemetry.counted("sessions_ended_total", result="success") == 1
+    assert cluster.telemetry.counted("placements_total") == 1
+    assert cluster.telemetry.observed("cycle_seconds")
+    assert cluster.telemetry.observed("decide_seconds")
+
+
+async def test_the_next_cycle_is_due_at_the_earliest_of_all_due_times(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.settle()
+    coordinator = cluster.coordinator
+    assert 0.5 < (coordinator.next_due_s() or 0) <= 1.0
+    agent.faults["prepare"] = Fault.REQUEST_LOST
+    await cluster.submit("s")
+    await cluster.settle()
+    assert (coordinator.next_due_s() or 0) <= 0.5
+
+
+async def test_handlers_run_in_order(cluster: OrchestratedCluster) -> None:
+    coordinator = cluster.coordinator
+    assert [handler.name for handler in coordinator.handlers] == [
+        "watch", "sweep", "terminate", "dependencies", "schedule", "prepare", "start",
+    ]  # fmt: skip
+    assert [handler.name for handler in coordinator.recheck_handlers] == ["watch", "terminate", "dependencies"]
+
+
+async def test_a_term_that_ends_leaves_nothing_behind(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("first")
+    await cluster.submit("second", dependencies=(SessionId("first"),))
+    await cluster.settle()
+    sweep = cluster.coordinator._sweep
+    assert sweep.next_due_s() > 0
+    await cluster.coordinator._clear()
+    assert sweep.next_due_s() == 0
+    await agent.ends("first.0", 1)
+    await cluster.coordinator.close()
+    await cluster.clock.advance(4)
+    await cluster.settle()
+    assert (await cluster.session("second")).cause == "dependency-failed"

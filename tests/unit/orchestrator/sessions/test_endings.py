@@ -10,7 +10,7 @@ from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.sessions.endings import Exit, deciding, ending, leaving
+from sokovan.orchestrator.sessions.endings import Exit, decisive_exits, end_steps, exit_steps
 from sokovan.ports.runtime import OUT_OF_MEMORY
 from sokovan.testing.simple_work import work_spec
 
@@ -55,43 +55,43 @@ def exits(**codes: int | Exit) -> dict[KernelId, Exit]:
 def test_the_policy_says_whose_end_counts(
     policy: EndPolicy, tolerates: bool, codes: dict[str, int], expected: list[str]
 ) -> None:
-    assert list(deciding(session(policy, tolerates=tolerates), exits(**codes))) == expected
+    assert list(decisive_exits(session(policy, tolerates=tolerates), exits(**codes))) == expected
 
 
 def test_kernels_that_left_before_are_not_waited_for() -> None:
     grown = session(ALL, k2=KernelStatus.CANCELLED)
-    assert list(deciding(grown, exits(k0=0, k1=0))) == ["s.0", "s.1"]
+    assert list(decisive_exits(grown, exits(k0=0, k1=0))) == ["s.0", "s.1"]
 
 
 def test_kernels_that_never_got_a_place_are_not_waited_for() -> None:
     small = session(ALL, k2=KernelStatus.PENDING)
-    assert list(deciding(small, exits(k0=0, k1=0))) == ["s.0", "s.1"]
-    assert list(deciding(small, exits(k0=0))) == []
+    assert list(decisive_exits(small, exits(k0=0, k1=0))) == ["s.0", "s.1"]
+    assert list(decisive_exits(small, exits(k0=0))) == []
     coming = session(ALL, k2=KernelStatus.SCHEDULED)
-    assert list(deciding(coming, exits(k0=0, k1=0))) == []
+    assert list(decisive_exits(coming, exits(k0=0, k1=0))) == []
 
 
 def test_the_first_step_tells_the_result_and_the_second_the_rest() -> None:
-    first, *_, second = ending(session(MAIN, tolerates=True), exits(k0=0, k1=4))
+    first, *_, second = end_steps(session(MAIN, tolerates=True), exits(k0=0, k1=4))
     assert (first.kernels, first.change.code, first.exit_codes[KernelId("s.0")]) == (("s.0",), "completed", 0)
     assert (second.kernels, second.change.code) == (("s.1",), "kernel-exited")
 
 
 def test_a_failure_is_told_in_words_and_not_in_floods() -> None:
-    first, *_ = ending(session(ANY), exits(k2=137))
+    first, *_ = end_steps(session(ANY), exits(k2=137))
     assert (first.change.code, first.change.detail) == ("kernel-failed", "kernel 2 ended with code 137")
     many = session(ANY, kernels=8)
-    first, *_ = ending(many, {KernelId(f"s.{index}"): Exit(1) for index in range(8)})
+    first, *_ = end_steps(many, {KernelId(f"s.{index}"): Exit(1) for index in range(8)})
     assert first.change.detail.endswith("and 3 more")
 
 
 def test_what_an_agent_knows_of_a_failure_is_told_with_it() -> None:
-    first, *_ = ending(session(ANY), exits(k0=Exit(127, "could not start: no such program")))
+    first, *_ = end_steps(session(ANY), exits(k0=Exit(127, "could not start: no such program")))
     assert first.change.detail == "kernel 0 ended with code 127 (could not start: no such program)"
 
 
 def test_memory_that_ran_out_is_the_cause_whoever_fell_with_it_and_its_limit_is_told() -> None:
-    first, *_ = ending(session(ANY), exits(k0=1, k1=Exit(137, OUT_OF_MEMORY)))
+    first, *_ = end_steps(session(ANY), exits(k0=1, k1=Exit(137, OUT_OF_MEMORY)))
     assert (first.kernels, first.change.code) == (("s.0", "s.1"), "out-of-memory")
     assert first.change.detail == "kernel 1 ran out of memory: its limit was 1Gi, kernel 0 ended with code 1"
 
@@ -100,11 +100,11 @@ def test_a_kernel_without_a_limit_of_memory_has_none_to_tell() -> None:
     whole = session(ANY, kernels=1)
     [kernel] = whole.kernels
     unlimited = replace(whole, kernels=(replace(kernel, slots=ResourceSlot({"cpu": 1000})),))
-    first, *_ = ending(unlimited, exits(k0=Exit(137, OUT_OF_MEMORY)))
+    first, *_ = end_steps(unlimited, exits(k0=Exit(137, OUT_OF_MEMORY)))
     assert first.change.detail == "kernel 0 ran out of memory"
 
 
 def test_memory_that_ran_out_in_a_kernel_that_decides_nothing_is_told_of_that_kernel() -> None:
-    full, others = leaving(session(ANY), exits(k0=0, k1=Exit(137, OUT_OF_MEMORY), k2=3))
+    full, others = exit_steps(session(ANY), exits(k0=0, k1=Exit(137, OUT_OF_MEMORY), k2=3))
     assert (full.kernels, full.change.code, full.exit_codes) == (("s.1",), "out-of-memory", {"s.1": 137})
     assert (others.kernels, others.change.code) == (("s.0", "s.2"), "kernel-exited")

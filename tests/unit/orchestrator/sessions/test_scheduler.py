@@ -33,7 +33,7 @@ async def test_a_cycle_places_what_fits_and_counts_what_waits(cluster: Orchestra
     await cluster.submit("first")
     await cluster.submit("second")
     made = scheduler(cluster, Counted())
-    await made.look()
+    await made.refresh()
     report = await made.run(fence=None, always=False)
     assert (report.placed, report.waiting, report.refused) == (1, 1, {})
     assert report.decide_s is not None
@@ -44,11 +44,11 @@ async def test_nothing_changed_nothing_decided(cluster: OrchestratedCluster) -> 
     decide = Counted()
     made = scheduler(cluster, decide)
     for _ in range(3):
-        await made.look()
+        await made.refresh()
         await made.run(fence=None, always=False)
     assert decide.times <= 2  # once for the session, once for the reservation table that the first one wrote
     before = decide.times
-    await made.look()
+    await made.refresh()
     await made.run(fence=None, always=False)
     assert decide.times == before
     await made.run(fence=None, always=True)
@@ -60,10 +60,10 @@ async def test_a_change_that_came_while_nobody_waited_is_new_to_whoever_comes(cl
     await cluster.submit("s")
     decide = Counted()
     made = scheduler(cluster, decide)
-    await made.look()
-    await made.run(fence=None, always=False, anybody=False)
+    await made.refresh()
+    await made.run(fence=None, always=False, pending=False)
     assert decide.times == 0
-    report = await made.run(fence=None, always=False, anybody=True)
+    report = await made.run(fence=None, always=False, pending=True)
     assert report.placed == 1
 
 
@@ -73,7 +73,7 @@ async def test_whoever_lost_a_race_is_tried_again_soon(cluster: OrchestratedClus
     nowhere = SchedulingPlan(placements=(Placement(KernelId("s.0"), SessionId("s"), AgentId("gone")),))
     decide = Counted(nowhere)
     made = scheduler(cluster, decide)
-    await made.look()
+    await made.refresh()
     report = await made.run(fence=None, always=False)
     assert list(report.refused) == ["s"]
     assert made.next_due_s() == 0.5
@@ -89,7 +89,7 @@ async def test_a_start_at_a_later_time_is_a_time_to_wake_up(cluster: Orchestrate
     at = cluster.clock.now_ms() + 7_000
     await cluster.submit("s", session_type=SessionType.BATCH, starts_at_ms=at)
     made = scheduler(cluster, Counted())
-    await made.look()
+    await made.refresh()
     await made.run(fence=None, always=False)
     assert made.next_due_s() == 7.0
     made.clear()
@@ -100,17 +100,17 @@ async def test_evictions_are_told_to_whoever_runs_the_cycle(cluster: Orchestrate
     await cluster.submit("s")
     eviction = Eviction(KernelId("v.0"), SessionId("victim"), AgentId("a1"), for_session=SessionId("s"))
     made = scheduler(cluster, Counted(SchedulingPlan(evictions=(eviction,))))
-    await made.look()
+    await made.refresh()
     report = await made.run(fence=None, always=False)
     assert report.evicted == {"victim": "s"}
 
 
 async def test_agents_and_groups_are_those_of_the_last_look(cluster: OrchestratedCluster) -> None:
     made = scheduler(cluster, Counted())
-    await made.look()
+    await made.refresh()
     await cluster.agent("a1")
     assert await made.agents() == {}
-    await made.look()
+    await made.refresh()
     assert list(await made.agents()) == ["a1"]
     assert [group.name for group in await made.scaling_groups()] == ["default"]
 

@@ -1,4 +1,4 @@
-"""The copy of live sessions: who needs what, who is where."""
+"""The cache of cache sessions: needs, indexes, loading and refreshing."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.lifecycle.session import Goal, SessionIntent, session_status
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
+from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, session_status
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.orchestrator.sessions.session_cache import Need, SessionCache, needs_of, settled
+from sokovan.orchestrator.sessions.session_cache import Need, SessionCache, SessionCacheReader, is_settled, needs_of
+from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
 
 K = KernelStatus
@@ -32,13 +33,13 @@ def session(*kernels: K, goal: Goal = Goal.RUN, version: int = 1, **options: Any
 @pytest.mark.parametrize(
     ("kernels", "goal", "needs"),
     [
-        ([K.PENDING], Goal.RUN, {Need.A_PLACE}),
+        ([K.PENDING], Goal.RUN, {Need.SCHEDULING}),
         ([K.SCHEDULED], Goal.RUN, {Need.IMAGES}),
-        ([K.PULLING, K.PREPARED], Goal.RUN, {Need.IMAGES, Need.A_START}),
-        ([K.CREATING], Goal.RUN, {Need.NEWS}),
+        ([K.PULLING, K.PREPARED], Goal.RUN, {Need.IMAGES, Need.CREATION}),
+        ([K.CREATING], Goal.RUN, {Need.CONFIRMATION}),
         ([K.RUNNING], Goal.RUN, set()),
-        ([K.TERMINATING, K.RUNNING], Goal.RUN, {Need.AN_END}),
-        ([K.TERMINATING], Goal.FORCE, {Need.AN_END}),
+        ([K.TERMINATING, K.RUNNING], Goal.RUN, {Need.TERMINATION}),
+        ([K.TERMINATING], Goal.FORCE, {Need.TERMINATION}),
     ],
 )
 def test_what_a_session_needs_follows_from_its_kernels(kernels: list[K], goal: Goal, needs: set[Need]) -> None:
@@ -46,63 +47,127 @@ def test_what_a_session_needs_follows_from_its_kernels(kernels: list[K], goal: G
 
 
 def test_an_elastic_session_needs_a_place_while_it_runs() -> None:
-    assert needs_of(session(K.RUNNING, K.PENDING, min_kernels=1)) == {Need.A_PLACE}
-    assert needs_of(session(K.RUNNING, time_limit_s=5)) == {Need.A_LIMIT}
+    assert needs_of(session(K.RUNNING, K.PENDING, min_kernels=1)) == {Need.SCHEDULING}
+    assert needs_of(session(K.RUNNING, time_limit_s=5)) == {Need.TIME_LIMIT}
 
 
 def test_a_session_ended_by_force_is_settled_when_it_holds_nothing() -> None:
-    assert not settled(session(K.TERMINATING, goal=Goal.FORCE))
-    assert settled(session(K.TERMINATED, goal=Goal.FORCE))
-    assert settled(session(K.CANCELLED, goal=Goal.STOP))
+    assert not is_settled(session(K.TERMINATING, goal=Goal.FORCE))
+    assert is_settled(session(K.TERMINATED, goal=Goal.FORCE))
+    assert is_settled(session(K.CANCELLED, goal=Goal.STOP))
 
 
 def test_sessions_are_found_by_need_and_by_place() -> None:
     moves: Moves = []
-    live = SessionCache(lambda before, after: moves.append((before, after)))
-    live.put(session(K.CREATING, K.RUNNING))
-    assert [one.session_id for one in live.needing(Need.NEWS)] == ["s"]
-    assert live.kernels_on(AgentId("a1")) == [KernelId("s.1")]
-    assert live.sessions_on(AgentId("a0")) == [SessionId("s")]
-    assert live.session_of(KernelId("s.0")) == SessionId("s")
-    live.put(session(K.RUNNING, K.RUNNING, version=2))
-    assert live.count(Need.NEWS) == 0
-    live.put(session(K.TERMINATED, K.TERMINATED, version=3))
-    assert (live.get(SessionId("s")), live.kernels_on(AgentId("a1")), list(live.all())) == (None, [], [])
+    cache = SessionCache(lambda before, after: moves.append((before, after)))
+    cache.put(session(K.CREATING, K.RUNNING))
+    assert [one.session_id for one in cache.needing(Need.CONFIRMATION)] == ["s"]
+    assert cache.kernels_on(AgentId("a1")) == [KernelId("s.1")]
+    assert cache.sessions_on(AgentId("a0")) == [SessionId("s")]
+    assert cache.session_of(KernelId("s.0")) == SessionId("s")
+    cache.put(session(K.RUNNING, K.RUNNING, version=2))
+    assert cache.count(Need.CONFIRMATION) == 0
+    cache.put(session(K.TERMINATED, K.TERMINATED, version=3))
+    assert (cache.get(SessionId("s")), cache.kernels_on(AgentId("a1")), list(cache.all())) == (None, [], [])
     assert [after.version for _, after in moves] == [1, 2, 3]
 
 
 def test_what_is_old_or_known_changes_nothing() -> None:
     moves: Moves = []
-    live = SessionCache(lambda before, after: moves.append((before, after)))
-    live.put(session(K.RUNNING, version=5))
-    live.put(session(K.CREATING, version=4))
-    live.put(session(K.RUNNING, version=5))
+    cache = SessionCache(lambda before, after: moves.append((before, after)))
+    cache.put(session(K.RUNNING, version=5))
+    cache.put(session(K.CREATING, version=4))
+    cache.put(session(K.RUNNING, version=5))
     assert len(moves) == 1
-    assert live.take_touched() == ["s"]
-    assert live.take_touched() == []
-    assert live.knows(SessionId("s"), 5)
-    assert not live.knows(SessionId("s"), 6)
+    assert cache.take_changed() == ["s"]
+    assert cache.take_changed() == []
+    assert cache.knows(SessionId("s"), 5)
+    assert not cache.knows(SessionId("s"), 6)
 
 
 def test_a_kernel_that_was_taken_over_is_news_of_the_same_version() -> None:
-    live = SessionCache(lambda _before, _after: None)
+    cache = SessionCache(lambda _before, _after: None)
     known = session(K.RUNNING)
-    live.put(known)
-    live.take_touched()
+    cache.put(known)
+    cache.take_changed()
     adopted = replace(known, kernels=tuple(replace(one, incarnation=2, version=2) for one in known.kernels))
-    live.put(adopted)
-    assert live.take_touched() == ["s"]
-    assert live.get(SessionId("s")) == adopted
+    cache.put(adopted)
+    assert cache.take_changed() == ["s"]
+    assert cache.get(SessionId("s")) == adopted
 
 
 def test_a_session_that_settled_does_not_come_back() -> None:
     moves: Moves = []
-    live = SessionCache(lambda before, after: moves.append((before, after)))
-    live.put(session(K.TERMINATED))
-    live.put(session(K.TERMINATED))
+    cache = SessionCache(lambda before, after: moves.append((before, after)))
+    cache.put(session(K.TERMINATED))
+    cache.put(session(K.TERMINATED))
     assert len(moves) == 1
-    assert live.knows(SessionId("s"), 99)
-    live.doubt([SessionId("s")])
-    live.clear()
-    assert not live.knows(SessionId("s"), 1)
-    assert live.doubtful == {}
+    assert cache.knows(SessionId("s"), 99)
+    cache.mark_stale([SessionId("s")])
+    cache.clear()
+    assert not cache.knows(SessionId("s"), 1)
+    assert cache.stale == {}
+
+
+def cached(cluster: OrchestratedCluster) -> tuple[SessionCache, SessionCacheReader, list[SessionRecord]]:
+    changed: list[SessionRecord] = []
+    cache = SessionCache(lambda _before, after: changed.append(after))
+    return cache, SessionCacheReader(cache, cluster.store), changed
+
+
+async def test_all_unsettled_sessions_are_loaded(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    for name in ("waiting", "running", "forced", "over"):
+        await cluster.submit(name)
+    for name in ("running", "forced", "over"):
+        await cluster.stored.place(name, "a1")
+    await cluster.stored.start("running")
+    await cluster.stored.start("forced")
+    await cluster.stop("forced", forced=True)
+    await cluster.stop("over")
+    await cluster.stored.free("over", FreeProof.NEVER_SENT)
+    cache, reader, _ = cached(cluster)
+    await reader.load()
+    assert sorted(one.session_id for one in cache.all()) == ["forced", "running", "waiting"]
+    assert [one.session_id for one in cache.needing(Need.TERMINATION)] == ["forced"]
+
+
+async def test_what_others_write_is_read_at_the_next_refresh(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    cache, reader, changed = cached(cluster)
+    await reader.load()
+    await cluster.submit("s")
+    await reader.refresh()
+    assert cache.get(SessionId("s")) is not None
+    assert cache.now_ms == cluster.clock.now_ms()
+    await cluster.stop("s")
+    await reader.refresh()
+    assert cache.get(SessionId("s")) is None
+    await reader.refresh()
+    assert [one.status for one in changed] == [SessionStatus.PENDING, SessionStatus.CANCELLED]
+
+
+async def test_what_we_wrote_ourselves_is_not_read_again(cluster: OrchestratedCluster) -> None:
+    cache, reader, changed = cached(cluster)
+    await reader.load()
+    cache.put(await cluster.submit("s"))
+    await reader.refresh()
+    assert len(changed) == 1
+
+
+async def test_what_is_in_doubt_is_read_again(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    await cluster.submit("s")
+    await cluster.settle()
+    cache, reader, _ = cached(cluster)
+    await reader.load()
+    await agent.restart()  # the kernel goes over to the new incarnation, and its session is not written
+    await reader.refresh()
+    before = cache.get(SessionId("s"))
+    cache.mark_stale([SessionId("s")])
+    await reader.refresh()
+    after = cache.get(SessionId("s"))
+    assert before is not None
+    assert after is not None
+    assert (before.kernels[0].incarnation, after.kernels[0].incarnation) == (1, 2)
+    assert cache.stale == {}

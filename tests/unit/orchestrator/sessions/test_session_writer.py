@@ -11,8 +11,7 @@ from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.records import DETAIL_MAX, SessionRecord
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.quarantine import Quarantine
-from sokovan.orchestrator.sessions.session_cache import SessionCache
-from sokovan.orchestrator.sessions.session_cache_reader import SessionCacheReader
+from sokovan.orchestrator.sessions.session_cache import SessionCache, SessionCacheReader
 from sokovan.orchestrator.sessions.session_writer import (
     Freeing,
     SessionMoves,
@@ -70,7 +69,7 @@ async def test_a_session_that_was_changed_meanwhile_is_left_out_and_read_again(d
     await desk.cluster.stop("s1")
     moved = await desk.writer.move("test", [SessionMoves(one, tuple(ready_and_asked(one))) for one in sessions])
     assert [record.session_id for record in moved] == ["s2"]
-    assert list(desk.live.doubtful) == ["s1"]
+    assert list(desk.live.stale) == ["s1"]
     assert desk.quarantine.take() == []
 
 
@@ -121,7 +120,7 @@ async def test_a_proof_that_does_not_hold_frees_nothing_and_is_no_failure_of_our
     )
     assert [record.session_id for record in freed] == ["s2"]
     assert desk.quarantine.take() == []
-    assert list(desk.live.doubtful) == ["s1"]
+    assert list(desk.live.stale) == ["s1"]
 
 
 async def published(cluster: OrchestratedCluster) -> list[Event]:
@@ -139,7 +138,7 @@ async def test_who_watches_hears_of_a_note_that_is_told_aloud(desk: Desk) -> Non
     [session] = await desk.scheduled("s1")
     await published(desk.cluster)
     await desk.writer.note([session.session_id], by_coordinator("quiet"))
-    await desk.writer.note([session.session_id], by_coordinator("loud"), aloud=True)
+    await desk.writer.note([session.session_id], by_coordinator("loud"), emit=True)
     told = [event for event in await published(desk.cluster) if isinstance(event, VerdictsChanged)]
     assert [(event.session_ids, event.code) for event in told] == [(("s1",), "loud")]
 

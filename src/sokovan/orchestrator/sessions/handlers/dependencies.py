@@ -1,99 +1,100 @@
-"""Withdraws sessions that wait for one which has failed: they can never start."""
+"""Withdraws pending sessions whose dependency has failed: they can never start."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
+from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import SessionRecord, SessionResult
-from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
+from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
+from sokovan.orchestrator.sessions.endings import pending_kernels
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator
 from sokovan.ports.repositories.sessions import SessionFilter
-from sokovan.ports.storage import Store
 
 DEPENDENCY_FAILED = "dependency-failed"
 
 
 class WithdrawDependents:
-    """Keeps account of who waits for whom, and looks when one of them ends."""
+    """Indexes which sessions depend on which, and checks them when a dependency ends."""
 
     name = "dependencies"
 
-    def __init__(self, bench: HandlerContext, store: Store) -> None:
-        self._bench, self._store = bench, store
+    def __init__(self, context: HandlerContext) -> None:
+        self._sessions, self._writer = context.sessions, context.writer
+        self._quarantine, self._store = context.quarantine, context.store
         self._dependents: dict[SessionId, dict[SessionId, None]] = {}
-        # Who must be looked at; and who was, and must leave, but could not be moved yet.
-        self._unsure: dict[SessionId, None] = {}
+        # Sessions to check; and sessions that must be withdrawn but could not be moved yet.
+        self._unchecked: dict[SessionId, None] = {}
         self._stuck: dict[SessionId, None] = {}
 
-    def moved(self, session: SessionRecord) -> None:
-        """A session is not what it was: it waits, or somebody may wait for it."""
+    def session_changed(self, session: SessionRecord) -> None:
+        """Update the index: the session became pending, stopped waiting, or ended."""
         waits = session.status is SessionStatus.PENDING
         for other in session.spec.dependencies:
             if waits:
-                self._unsure[session.session_id] = None
+                self._unchecked[session.session_id] = None
                 self._dependents.setdefault(other, {})[session.session_id] = None
             else:
-                self._waits_no_more(session.session_id, other)
+                self._remove(session.session_id, other)
         if session.status in SESSION.terminal:
-            self._unsure.update(self._dependents.pop(session.session_id, {}))
+            self._unchecked.update(self._dependents.pop(session.session_id, {}))
 
     def clear(self) -> None:
-        """Forget who waits for whom."""
+        """Forget the index."""
         self._dependents.clear()
-        self._unsure.clear()
+        self._unchecked.clear()
         self._stuck.clear()
 
-    async def handle(self, seen: Cycle) -> bool:
-        """Look at those whose dependencies have moved, and then at who depends on them."""
-        del seen
+    async def handle(self, cycle: CycleInput) -> bool:
+        """Check sessions whose dependencies have changed, then those that depend on them."""
+        del cycle
         moved = False
-        again = [one for one in self._stuck if self._bench.quarantine.admits(one)]
-        for one in again:
-            self._unsure[one] = self._stuck.pop(one)
-        while self._unsure:
-            moved |= await self._look()
+        retried = [one for one in self._stuck if self._quarantine.admits(one)]
+        for one in retried:
+            self._unchecked[one] = self._stuck.pop(one)
+        while self._unchecked:
+            moved |= await self._check()
         return moved
 
-    async def _look(self) -> bool:
-        looked, self._unsure = self._unsure, {}
+    async def _check(self) -> bool:
+        checked, self._unchecked = self._unchecked, {}
         try:
-            return await self._withdraw(looked)
-        except BaseException:  # also a deadline: nobody else will ever say that these must be looked at
-            self._unsure = looked | self._unsure
+            return await self._withdraw(checked)
+        except BaseException:  # also a timeout: nothing else would mark these as unchecked again
+            self._unchecked = checked | self._unchecked
             raise
 
     async def _withdraw(self, ids: Iterable[SessionId]) -> bool:
-        found = [session for one in ids if (session := self._bench.live.get(one)) is not None]
-        waiting = [session for session in found if session.status is SessionStatus.PENDING]
-        if not waiting:
+        found = [session for one in ids if (session := self._sessions.get(one)) is not None]
+        pending = [session for session in found if session.status is SessionStatus.PENDING]
+        if not pending:
             return False
-        failed = await self._failed({one for session in waiting for one in session.spec.dependencies})
-        hopeless = [session for session in waiting if not failed.isdisjoint(session.spec.dependencies)]
-        plans = self._bench.writer.decide(self.name, hopeless, lambda session: _withdrawn(session, failed))
-        moved = await self._bench.writer.move(self.name, plans)
+        failed = await self._failed({one for session in pending for one in session.spec.dependencies})
+        blocked = [session for session in pending if not failed.isdisjoint(session.spec.dependencies)]
+        plans = self._writer.decide(self.name, blocked, lambda session: _withdrawal(session, failed))
+        moved = await self._writer.move(self.name, plans)
         gone = {session.session_id for session in moved}
-        self._stuck.update({one.session_id: None for one in hopeless if one.session_id not in gone})
+        self._stuck.update({one.session_id: None for one in blocked if one.session_id not in gone})
         return bool(moved)
 
-    def _waits_no_more(self, session_id: SessionId, other: SessionId) -> None:
-        waiting = self._dependents.get(other, {})
-        waiting.pop(session_id, None)
-        if not waiting:
+    def _remove(self, session_id: SessionId, other: SessionId) -> None:
+        dependents = self._dependents.get(other, {})
+        dependents.pop(session_id, None)
+        if not dependents:
             self._dependents.pop(other, None)
 
     async def _failed(self, ids: Iterable[SessionId]) -> set[SessionId]:
-        wanted = SessionFilter(ids=sorted(ids), statuses=tuple(SESSION.terminal))
-        records = await self._store.read(lambda unit: unit.sessions.page(wanted, limit=len(wanted.ids)))
+        ended = SessionFilter(ids=sorted(ids), statuses=tuple(SESSION.terminal))
+        records = await self._store.read(lambda unit: unit.sessions.page(ended, limit=len(ended.ids)))
         return {record.session_id for record in records if record.result is not SessionResult.SUCCESS}
 
 
-def _withdrawn(session: SessionRecord, failed: set[SessionId]) -> list[SessionStep]:
+def _withdrawal(session: SessionRecord, failed: set[SessionId]) -> list[SessionStep]:
     causes = [one for one in session.spec.dependencies if one in failed]
     if not causes:
         return []
-    waiting = tuple(kernel.kernel_id for kernel in session.kernels if kernel.status is KernelStatus.PENDING)
-    detail = f"it depends on {', '.join(causes[:5])}, which did not end well"
-    return [SessionStep(KernelTrigger.WITHDRAWN, by_coordinator(DEPENDENCY_FAILED, detail), waiting)]
+    detail = f"it depends on {', '.join(causes[:5])}, which did not succeed"
+    change = by_coordinator(DEPENDENCY_FAILED, detail)
+    return [SessionStep(KernelTrigger.WITHDRAWN, change, pending_kernels(session))]

@@ -1,4 +1,4 @@
-"""Sees to it that agents have the images of the kernels they will run."""
+"""Prepares images on agents for the kernels placed there."""
 
 from __future__ import annotations
 
@@ -7,53 +7,57 @@ from collections.abc import Iterator
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.orchestrator.agent_requests import REPEAT_S, AgentRequestKey
 from sokovan.orchestrator.image_reports import ImageReports
-from sokovan.orchestrator.request_backoff import AgentRequestKey
-from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
+from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.handlers.start import creation_step
-from sokovan.orchestrator.sessions.session_cache import Need
+from sokovan.orchestrator.sessions.session_cache import UNPREPARED, Need
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_coordinator, by_report
 from sokovan.ports.agent_gateway import AgentRefused, ImageReport, ImageState
 
 PREPARE = "prepare"
 IMAGE_UNAVAILABLE = "image-unavailable"
 PULLING = "pulling"
-# An agent tells of a pull by itself; this is for the case that it was not heard.
-_ASK_AGAIN_S = 10.0
-# New words of a pull are worth a write once in a while; the same words, rarely.
-_NOTE_NEW_MS = 1_000
+# Intervals at which the progress of a pull is noted: changed, and unchanged.
+_NOTE_CHANGED_MS = 1_000
 _NOTE_EVERY_MS = 5_000
-_STEPS = {KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING}
 
 
 class PrepareImages:
-    """Moves kernels up to PREPARED, and on to CREATING where all is ready."""
+    """Moves kernels to PREPARED, and on to CREATING when their gang is ready."""
 
     name = "prepare"
 
-    def __init__(self, bench: HandlerContext, images: ImageReports) -> None:
-        self._bench, self._images = bench, images
-        # What was answered in this round: an older word of a failure is no answer to a new request.
+    def __init__(self, context: HandlerContext, images: ImageReports) -> None:
+        self._context, self._images = context, images
+        self._sessions, self._writer, self._clock = context.sessions, context.writer, context.clock
+        self._requests, self._backoff, self._gateway = context.requests, context.backoff, context.gateway
+        # Replies of this cycle: a failure that was reported earlier does not reply a new request.
         self._answered: set[AgentRequestKey] = set()
-        # What was said last of the progress of a pull, and when.
+        # The last note on the progress of each pull, and its time.
         self._noted: dict[AgentRequestKey, tuple[str, int]] = {}
 
-    async def handle(self, seen: Cycle) -> bool:
-        """Ask once per agent and image, wait a moment, move whom the answers concern."""
-        del seen
-        bench, sessions = self._bench, self._bench.live.needing(Need.IMAGES)
+    def clear(self) -> None:
+        """Forget replies and progress notes."""
         self._answered.clear()
-        await self._listen(sessions)
-        if self._ask(sessions):
-            await bench.errands.settle()
-            await self._listen(sessions)
-        plans = bench.writer.decide(self.name, sessions, self._steps)
-        moved = await bench.writer.move(self.name, plans)
+        self._noted.clear()
+
+    async def handle(self, cycle: CycleInput) -> bool:
+        """Request each image once per agent, wait briefly for replies, move the kernels."""
+        del cycle
+        sessions = self._sessions.needing(Need.IMAGES)
+        self._answered.clear()
+        await self._take_replies(sessions)
+        if self._request(sessions):
+            await self._requests.settle()
+            await self._take_replies(sessions)
+        plans = self._writer.decide(self.name, sessions, self._steps)
+        moved = await self._writer.move(self.name, plans)
         await self._note_progress(sessions)
         return bool(moved)
 
-    def _ask(self, sessions: list[SessionRecord]) -> bool:
-        asked = False
+    def _request(self, sessions: list[SessionRecord]) -> bool:
+        begun = False
         for session in sessions:
             for kernel, image in _unprepared(session):
                 report = self._report(kernel, image)
@@ -63,30 +67,30 @@ class PrepareImages:
                 if state is ImageState.FAILED and kernel.status is KernelStatus.PULLING:
                     continue
                 if state is ImageState.FAILED:
-                    # The word is older than this kernel's wish: whatever was wrong may be mended.
-                    self._bench.errands.pauses.hurry(_key(kernel, image))
-                asked |= self._begin(kernel, image)
-        return asked
+                    # The failure predates this kernel's request; retry.
+                    self._backoff.retry_now(_key(kernel, image))
+                begun |= self._begin(kernel, image)
+        return begun
 
     def _begin(self, kernel: KernelRecord, image: str) -> bool:
-        key, gateway = _key(kernel, image), self._bench.gateway
+        key, gateway = _key(kernel, image), self._gateway
         incarnation = kernel.incarnation or 0
-        return self._bench.errands.begin(key, lambda: gateway.prepare_image(key.agent_id, incarnation, image))
+        return self._requests.begin(key, lambda: gateway.prepare_image(key.agent_id, incarnation, image))
 
-    async def _listen(self, sessions: list[SessionRecord]) -> None:
+    async def _take_replies(self, sessions: list[SessionRecord]) -> None:
         waiting: dict[AgentRequestKey, list[SessionId]] = {}
-        for answer in self._bench.errands.take(PREPARE):
-            if answer.error is None:
-                self._images.take_in(answer.key.agent_id, answer.key.attempt, [answer.word])
-                self._answered.add(answer.key)
-                self._bench.errands.pauses.rest(answer.key, _ASK_AGAIN_S)
+        for reply in self._requests.take(PREPARE):
+            if reply.error is None:
+                self._images.update(reply.key.agent_id, reply.key.attempt, [reply.value])
+                self._answered.add(reply.key)
+                self._backoff.hold(reply.key, REPEAT_S)
                 continue
             if not waiting:
                 waiting = _by_key(sessions)
-            if isinstance(answer.error, AgentRefused):  # most likely, it has enrolled anew
-                self._bench.live.doubt(waiting.get(answer.key, ()))
-            for session_id in waiting.get(answer.key, ()):
-                await self._bench.unanswered(self.name, answer, session_id)
+            if isinstance(reply.error, AgentRefused):  # most likely it has re-enrolled
+                self._sessions.mark_stale(waiting.get(reply.key, ()))
+            for session_id in waiting.get(reply.key, ()):
+                await self._context.request_failed(self.name, reply, session_id)
 
     def _report(self, kernel: KernelRecord, image: str) -> ImageReport | None:
         return self._images.of(kernel.agent_id or AgentId(""), kernel.incarnation or 0, image)
@@ -122,25 +126,25 @@ class PrepareImages:
         return report.state is ImageState.FAILED and fresh
 
     async def _note_progress(self, sessions: list[SessionRecord]) -> None:
-        """Say how far a pull is, now and then; the store counts."""
-        now_ms = self._bench.clock.monotonic_ms()
+        """Note the progress of pulls in the history of their sessions."""
+        now_ms = self._clock.monotonic_ms()
         if not sessions:
             self._noted.clear()
         for key, ids in _by_key(sessions).items():
             report = self._images.of(key.agent_id, key.attempt, key.subject)
             if report is None or report.state is not ImageState.PULLING:
                 continue
-            told, at_ms = self._noted.get(key, ("", now_ms - _NOTE_EVERY_MS))
-            words = f"{key.subject}: {report.detail}" if report.detail else key.subject
-            if now_ms - at_ms >= (_NOTE_EVERY_MS if words == told else _NOTE_NEW_MS):
-                self._noted[key] = words, now_ms
-                await self._bench.writer.note(ids, by_coordinator(PULLING, words), aloud=words != told)
+            noted, at_ms = self._noted.get(key, ("", now_ms - _NOTE_EVERY_MS))
+            text = f"{key.subject}: {report.detail}" if report.detail else key.subject
+            if now_ms - at_ms >= (_NOTE_EVERY_MS if text == noted else _NOTE_CHANGED_MS):
+                self._noted[key] = text, now_ms
+                await self._writer.note(ids, by_coordinator(PULLING, text), emit=text != noted)
 
 
 def _unprepared(session: SessionRecord) -> Iterator[tuple[KernelRecord, str]]:
-    """The kernels that wait for an image, and its name."""
+    """The kernels that wait for an image, with its name."""
     for kernel in session.kernels:
-        if kernel.status in _STEPS:
+        if kernel.status in UNPREPARED:
             yield kernel, session.spec.kernels[kernel.index].image
 
 

@@ -1,94 +1,91 @@
-"""Asks agents for kernels: on record first, then again until they begin."""
+"""Requests kernel creation from agents: recorded first, repeated until they start."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.orchestrator.agent_requests import AgentReply, Notify
-from sokovan.orchestrator.request_backoff import AgentRequestKey
-from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
+from sokovan.orchestrator.agent_requests import REPEAT_S, AgentReply, AgentRequestKey, Notify
+from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
+from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_cache import Need, needs_of
 from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionStep, by_coordinator, by_report
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.wire.frames import CreateKernel
 
-# What each kernel of a session is started with, given the addresses of agents. Pure.
-Launches: TypeAlias = Callable[[SessionRecord, Mapping[AgentId, str]], Sequence[CreateKernel]]
-
 CREATE = "create"
-# The label of an agent under which kernels on other machines reach it.
+# Agent label with the address at which kernels on other machines reach it.
 ADDRESS_LABEL = "address"
 REFUSED = "creation-refused"
-_ASK_AGAIN_S = 10.0
-# Refusals that pass: the agent has enrolled anew, looks at its machine, or still ends something. Agents of an earlier
-# release also believe that they are drained until they dial again.
-_PASSING = frozenset({"other-incarnation", "not-ready", "unknown-kernels", "attempt-live", "draining"})
+# Temporary refusals: the agent has re-enrolled, scans its machine, or is still ending something. Agents of an earlier
+# release also believe that they are drained until they reconnect.
+_TEMPORARY = frozenset({"other-incarnation", "not-ready", "unknown-kernels", "attempt-live", "draining"})
 _READY = frozenset(ALIVE[ALIVE.index(KernelStatus.PREPARED) :])
 
 
 def creation_step(session: SessionRecord, *, ready: Collection[KernelId] = ()) -> SessionStep:
-    """The creation of every kernel that is prepared, once there are enough.
+    """Request the creation of all prepared kernels once the gang is complete.
 
-    Those in `ready` are about to be.
-
-    A gang is asked for when its last kernel is ready: nobody runs in vain because
-    another one's image cannot be had.
+    Kernels in `ready` are about to be prepared. A gang starts with its last kernel, so that
+    none runs in vain because the image of another is unavailable.
     """
     prepared = [one for one in session.kernels if one.kernel_id in ready or one.status is KernelStatus.PREPARED]
-    far = sum(one.kernel_id in ready or one.status in _READY for one in session.kernels)
-    enough = far >= session.spec.gang_size
+    ready_count = sum(one.kernel_id in ready or one.status in _READY for one in session.kernels)
+    complete = ready_count >= session.spec.gang_size
     return SessionStep(
-        KernelTrigger.CREATION_REQUESTED, by_coordinator(), tuple(one.kernel_id for one in prepared) if enough else ()
+        KernelTrigger.CREATION_REQUESTED, by_coordinator(), tuple(one.kernel_id for one in prepared) if complete else ()
     )
 
 
 class StartKernels:
-    """Asks for kernels. Asking twice starts once, so it is repeated until they begin."""
+    """Requests kernels; creation is idempotent, so it is repeated until they start."""
 
     name = "start"
 
-    def __init__(self, bench: HandlerContext, launches: Launches) -> None:
-        self._bench, self._launches = bench, launches
+    def __init__(self, context: HandlerContext) -> None:
+        self._context, self._sessions, self._writer = context, context.sessions, context.writer
+        self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
+        self._quarantine, self._gateway = context.quarantine, context.gateway
 
-    async def handle(self, seen: Cycle) -> bool:
-        """Put on record, ask, and hear what came of earlier requests."""
-        bench = self._bench
-        wanted = bench.live.count(Need.A_START) or bench.live.count(Need.NEWS)
-        addresses = _addresses(seen) if wanted else {}
-        plans = bench.writer.decide(
-            self.name, bench.live.needing(Need.A_START), lambda session: self._steps(session, addresses)
+    def clear(self) -> None:
+        """Nothing to reset."""
+
+    async def handle(self, cycle: CycleInput) -> bool:
+        """Record and send creations, and process replies to earlier requests."""
+        starting = self._sessions.count(Need.CREATION) or self._sessions.count(Need.CONFIRMATION)
+        addresses = _addresses(cycle) if starting else {}
+        plans = self._writer.decide(
+            self.name, self._sessions.needing(Need.CREATION), lambda session: self._steps(session, addresses)
         )
-        moved = await bench.writer.move(self.name, plans)
-        refused = await self._listen()
-        self._ask(bench.live.needing(Need.NEWS), addresses, self._is_due)
-        self._claim(seen)
+        moved = await self._writer.move(self.name, plans)
+        refused = await self._take_replies()
+        self._request(self._sessions.needing(Need.CONFIRMATION), addresses, self._is_due)
+        self._claim(cycle)
         return bool(moved or refused)
 
     def _steps(self, session: SessionRecord, addresses: Mapping[AgentId, str]) -> tuple[SessionStep, ...]:
         step = creation_step(session)
         if step.kernels:
-            self._launches(session, addresses)  # what cannot be launched is not put on record
+            launches(session, addresses)  # a session that cannot be launched is not recorded
         return (step,)
 
-    def _claim(self, seen: Cycle) -> None:
-        """Tell a restarted agent what is ours: it ends what nobody has asked it for."""
-        live = self._bench.live
-        for agent_id in seen.news.restarted:
-            sessions = [session for one in live.sessions_on(agent_id) if (session := live.get(one)) is not None]
-            running = [session for session in sessions if Need.AN_END not in needs_of(session)]
-            self._ask(running, _addresses(seen), partial(self._is_claimed, agent_id))
+    def _claim(self, cycle: CycleInput) -> None:
+        """Repeat creations to a restarted agent, which ends kernels that are not requested."""
+        for agent_id in cycle.diff.restarted:
+            found = (self._sessions.get(one) for one in self._sessions.sessions_on(agent_id))
+            sessions = [session for session in found if session is not None]
+            running = [session for session in sessions if Need.TERMINATION not in needs_of(session)]
+            self._request(running, _addresses(cycle), partial(self._is_running_on, agent_id))
 
-    def _is_claimed(self, agent_id: AgentId, kernel: KernelRecord) -> bool:
-        report = self._bench.reports.listed(kernel)
+    def _is_running_on(self, agent_id: AgentId, kernel: KernelRecord) -> bool:
+        report = self._reports.listed(kernel)
         there = kernel.agent_id == agent_id and report is not None and report.running
         return kernel.status is KernelStatus.RUNNING and there
 
-    def _ask(
+    def _request(
         self,
         sessions: Sequence[SessionRecord],
         addresses: Mapping[AgentId, str],
@@ -96,53 +93,53 @@ class StartKernels:
     ) -> None:
         for session in sessions:
             due = [kernel for kernel in session.kernels if is_due(kernel)]
-            if not due or not self._bench.quarantine.admits(session.session_id):
+            if not due or not self._quarantine.admits(session.session_id):
                 continue
             try:
-                launches = {launch.kernel_id: launch for launch in self._launches(session, addresses)}
+                by_kernel = {launch.kernel_id: launch for launch in launches(session, addresses)}
                 for kernel in due:
-                    self._begin(kernel, launches[kernel.kernel_id])
+                    self._begin(kernel, by_kernel[kernel.kernel_id])
             except Exception as error:  # noqa: BLE001  # one session must not stop the others
-                self._bench.quarantine.failed(session.session_id, handler=self.name, error=error)
+                self._quarantine.failed(session.session_id, handler=self.name, error=error)
 
     def _is_due(self, kernel: KernelRecord) -> bool:
-        """Whether its agent does not say that it has begun; one that died at it wants to be asked again."""
-        report = self._bench.reports.listed(kernel)
+        """Whether its agent has reported neither start nor end, and no backoff applies."""
+        report = self._reports.listed(kernel)
         begun = report is not None and (report.running or report.exit_code is not None)
-        return kernel.status is KernelStatus.CREATING and not begun and self._bench.errands.pauses.due(_key(kernel))
+        return kernel.status is KernelStatus.CREATING and not begun and self._backoff.due(_key(kernel))
 
     def _begin(self, kernel: KernelRecord, launch: CreateKernel) -> None:
-        key, gateway, incarnation = _key(kernel), self._bench.gateway, kernel.incarnation or 0
-        self._bench.errands.begin(
+        key, gateway, incarnation = _key(kernel), self._gateway, kernel.incarnation or 0
+        self._requests.begin(
             key,
             lambda: gateway.create_kernel(key.agent_id, incarnation, launch),
-            tell=Notify.FAILURES,
-            rest_s=_ASK_AGAIN_S,
+            notify=Notify.FAILURES,
+            hold_s=REPEAT_S,
         )
 
-    async def _listen(self) -> bool:
-        """Failures are for the session to hear; of success, the next report tells."""
+    async def _take_replies(self) -> bool:
+        """Process failures; a success shows in the next report."""
         plans: dict[str, SessionMoves] = {}
-        for answer in self._bench.errands.take(CREATE):
-            session = self._awaiting(answer)
+        for reply in self._requests.take(CREATE):
+            session = self._creating_session(reply)
             if session is None or session.session_id in plans:
                 continue
-            if not isinstance(answer.error, AgentRefused):
-                await self._bench.unanswered(self.name, answer, session.session_id)
-            elif answer.error.reason in _PASSING:
-                self._bench.live.doubt([session.session_id])
+            if not isinstance(reply.error, AgentRefused):
+                await self._context.request_failed(self.name, reply, session.session_id)
+            elif reply.error.reason in _TEMPORARY:
+                self._sessions.mark_stale([session.session_id])
             else:
-                change = by_report(REFUSED, answer.error.problem)
-                kernels = (KernelId(answer.key.subject),)
+                change = by_report(REFUSED, reply.error.problem)
+                kernels = (KernelId(reply.key.subject),)
                 plans[session.session_id] = SessionMoves(session, (SessionStep(KernelTrigger.FAILED, change, kernels),))
-        return bool(await self._bench.writer.move(self.name, list(plans.values())))
+        return bool(await self._writer.move(self.name, list(plans.values())))
 
-    def _awaiting(self, answer: AgentReply) -> SessionRecord | None:
-        """The session that an answer is about, if the kernel still waits for it."""
-        session_id = self._bench.live.session_of(KernelId(answer.key.subject))
-        session = None if session_id is None else self._bench.live.get(session_id)
+    def _creating_session(self, reply: AgentReply) -> SessionRecord | None:
+        """The session of the kernel that a reply is about, if it is still CREATING."""
+        session_id = self._sessions.session_of(KernelId(reply.key.subject))
+        session = None if session_id is None else self._sessions.get(session_id)
         for kernel in () if session is None else session.kernels:
-            if kernel.kernel_id == answer.key.subject and kernel.status is KernelStatus.CREATING:
+            if kernel.kernel_id == reply.key.subject and kernel.status is KernelStatus.CREATING:
                 return session
         return None
 
@@ -151,6 +148,6 @@ def _key(kernel: KernelRecord) -> AgentRequestKey:
     return AgentRequestKey(CREATE, kernel.agent_id or AgentId(""), kernel.kernel_id, kernel.attempt)
 
 
-def _addresses(seen: Cycle) -> Mapping[AgentId, str]:
-    """Where kernels of one session find each other; an agent without a label counts as this machine."""
-    return {agent: info.labels[ADDRESS_LABEL] for agent, info in seen.agents.items() if ADDRESS_LABEL in info.labels}
+def _addresses(cycle: CycleInput) -> Mapping[AgentId, str]:
+    """Addresses of agents; those without the label count as this machine."""
+    return {agent: info.labels[ADDRESS_LABEL] for agent, info in cycle.agents.items() if ADDRESS_LABEL in info.labels}

@@ -1,59 +1,70 @@
-"""Looks at what time alone changes: silence, deadlines, leftovers."""
+"""Runs time-driven handlers: heartbeats, deadlines, garbage collection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from sokovan.domain.errors import FencedOut, StoreUnavailable
-from sokovan.orchestrator.handler import DeadlinePassed, Handler, within
-from sokovan.orchestrator.sessions.context import Cycle, HandlerContext
+from sokovan.orchestrator.sessions.config import Timing
+from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext, SessionHandler
+from sokovan.orchestrator.sessions.handlers.deadlines import EnforceDeadlines
+from sokovan.orchestrator.sessions.handlers.garbage_collection import GarbageCollector
+from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatMonitor
+from sokovan.orchestrator.sessions.handlers.housekeeping import Housekeeping
+from sokovan.orchestrator.sessions.handlers.lost_agents import EndLostSessions
+from sokovan.ports.environment import IdSource
+
+
+def periodic_sweep(context: HandlerContext, ids: IdSource, timing: Timing) -> PeriodicSweep:
+    """The sweep with its handlers, in the order in which they run."""
+    handlers = (
+        HeartbeatMonitor(context, timeouts=timing.heartbeats),
+        EndLostSessions(context, ids, lost_s=timing.session_lost_s, guard=timing.mass_failures),
+        EnforceDeadlines(context),
+        GarbageCollector(context, retention=timing.retention),
+        Housekeeping(context),
+    )
+    return PeriodicSweep(context, handlers, every_s=timing.sweep_s, timeout_s=timing.handler_timeout_s)
 
 
 class PeriodicSweep:
-    """Runs its handlers every second or so; one that fails or hangs stops no other.
+    """Runs its handlers every `every_s`, and in every long cycle.
 
-    Together they have `handler_s`, each the same share. `failed` hears of one that
-    raised, by its name.
+    `timeout_s` is divided equally among the handlers.
     """
 
     name = "sweep"
 
     def __init__(
         self,
-        bench: HandlerContext,
-        handlers: Sequence[Handler[Cycle]],
+        context: HandlerContext,
+        handlers: Sequence[SessionHandler],
         *,
-        failed: Callable[[str, Exception], None],
         every_s: float = 1.0,
-        handler_s: float = 60.0,
+        timeout_s: float = 60.0,
     ) -> None:
-        self._bench, self._handlers, self._every_ms = bench, tuple(handlers), round(every_s * 1000)
-        self._share_s, self._failed = handler_s / max(1, len(self._handlers)), failed
+        self._context, self._clock = context, context.clock
+        self._handlers, self._every_ms = tuple(handlers), round(every_s * 1000)
+        self._share_s = timeout_s / max(1, len(self._handlers))
         self._swept_ms: int | None = None
 
     def clear(self) -> None:
-        """The next round sweeps."""
+        """Reset the handlers; the next cycle sweeps."""
         self._swept_ms = None
+        for handler in self._handlers:
+            handler.clear()
 
     def next_due_s(self) -> float:
-        """How long until the next sweep."""
+        """Seconds until the next sweep."""
         if self._swept_ms is None:
             return 0.0
-        return max(0, self._swept_ms + self._every_ms - self._bench.clock.monotonic_ms()) / 1000
+        return max(0, self._swept_ms + self._every_ms - self._clock.monotonic_ms()) / 1000
 
-    async def handle(self, seen: Cycle) -> bool:
-        """Sweep, if it is time for that."""
-        if not seen.long and self.next_due_s() > 0:
+    async def handle(self, cycle: CycleInput) -> bool:
+        """Sweep if it is due."""
+        if not cycle.long and self.next_due_s() > 0:
             return False
-        self._swept_ms = self._bench.clock.monotonic_ms()
+        self._swept_ms = self._clock.monotonic_ms()
         moved = False
         for handler in self._handlers:
-            try:
-                moved |= await within(handler.handle(seen), self._share_s, clock=self._bench.clock)
-            except (FencedOut, StoreUnavailable):
-                raise
-            except Exception as error:  # noqa: BLE001  # the others must have their turn
-                kind = "timeout" if isinstance(error, DeadlinePassed) else "error"
-                self._bench.telemetry.count("handler_failures_total", handler=handler.name, kind=kind)
-                self._failed(handler.name, error)
+            moved |= await self._context.run(handler, cycle, timeout_s=self._share_s)
         return moved

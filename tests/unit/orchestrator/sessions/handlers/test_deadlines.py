@@ -29,8 +29,10 @@ async def test_a_state_that_lasts_too_long_ends_the_session(
     for step in steps:
         await cluster.stored.move("s", step)
     # Nobody does the work that would bring it further.
-    crew = cluster.coordinator._shop.crew
-    crew.first = tuple(handler for handler in crew.first if handler.name not in {"prepare", "start"})
+    coordinator = cluster.coordinator
+    coordinator.handlers = tuple(
+        handler for handler in coordinator.handlers if handler.name not in {"prepare", "start"}
+    )
     await cluster.pass_time(seconds - 5, step_s=5)
     assert (await cluster.session("s")).cause is None
     await cluster.pass_time(10, step_s=5)

@@ -7,13 +7,13 @@ import pytest
 from sokovan.domain.errors import Conflict, StoreUnavailable
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import SessionType
-from sokovan.orchestrator.sessions.context import Cycle
+from sokovan.orchestrator.sessions.context import CycleInput
 from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
 def handler_of(cluster: OrchestratedCluster) -> WithdrawDependents:
-    return cluster.coordinator._shop.crew._dependencies
+    return cluster.coordinator._dependents
 
 
 def once(then: Callable[..., Awaitable[object]], problem: Exception) -> Callable[..., Awaitable[object]]:
@@ -34,8 +34,8 @@ async def someone_waits_for_a_failure(cluster: OrchestratedCluster) -> None:
     await cluster.submit("first")
     await cluster.submit("second", dependencies=(SessionId("first"),))
     await cluster.settle()
-    crew = cluster.coordinator._shop.crew
-    crew.first, crew.again = crew.first[:3], crew.again[:2]
+    coordinator = cluster.coordinator
+    coordinator.handlers, coordinator.recheck_handlers = coordinator.handlers[:3], coordinator.recheck_handlers[:2]
     await agent.ends("first.0", 1)
     await cluster.settle()
     assert await cluster.status("second") == "pending"
@@ -83,7 +83,7 @@ async def test_nothing_is_looked_up_while_nobody_waits_for_anybody(cluster: Orch
     await cluster.settle()
     await agent.ends("s.0", 1)
     await cluster.settle()
-    assert cluster.coordinator._shop.crew._dependencies._dependents == {}
+    assert cluster.coordinator._dependents._dependents == {}
 
 
 async def test_a_store_that_is_away_for_a_moment_makes_nobody_forget(
@@ -93,19 +93,19 @@ async def test_a_store_that_is_away_for_a_moment_makes_nobody_forget(
     handler = handler_of(cluster)
     monkeypatch.setattr(handler, "_failed", once(handler._failed, StoreUnavailable("gone")))
     with pytest.raises(StoreUnavailable):
-        await handler.handle(Cycle())
-    assert await handler.handle(Cycle())
+        await handler.handle(CycleInput())
+    assert await handler.handle(CycleInput())
     assert (await cluster.session("second")).cause == "dependency-failed"
 
 
 async def test_one_that_could_not_be_withdrawn_is_tried_again_in_time(cluster: OrchestratedCluster) -> None:
     await someone_waits_for_a_failure(cluster)
-    handler, shop = handler_of(cluster), cluster.coordinator._shop
-    shop.quarantine.failed("second", handler="schedule", error=Conflict("no"))
-    assert not await handler.handle(Cycle())
+    handler, context = handler_of(cluster), cluster.coordinator._context
+    context.quarantine.failed("second", handler="schedule", error=Conflict("no"))
+    assert not await handler.handle(CycleInput())
     assert await cluster.status("second") == "pending"
     await cluster.clock.advance(60)
-    assert await handler.handle(Cycle())
+    assert await handler.handle(CycleInput())
     assert (await cluster.session("second")).cause == "dependency-failed"
 
 

@@ -2,14 +2,13 @@
 
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import EndPolicy
-from sokovan.orchestrator.sessions.config import Timing
-from sokovan.orchestrator.sessions.handlers.garbage_collection import Retention
+from sokovan.orchestrator.sessions.config import Retention, Timing
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
 async def test_only_the_newest_ended_kernels_are_kept() -> None:
-    async with OrchestratedCluster.open(pace=Timing(retention=Retention(kernels_max=2))) as cluster:
+    async with OrchestratedCluster.open(timing=Timing(retention=Retention(kernels_max=2))) as cluster:
         agent = await cluster.agent("a1")
         agent.script.exits = lambda _launch: 0
         for number in range(5):
@@ -20,7 +19,7 @@ async def test_only_the_newest_ended_kernels_are_kept() -> None:
 
 
 async def test_a_kernel_that_waits_for_the_others_of_its_session_is_not_forgotten() -> None:
-    async with OrchestratedCluster.open(pace=Timing(retention=Retention(seconds=5))) as cluster:
+    async with OrchestratedCluster.open(timing=Timing(retention=Retention(seconds=5))) as cluster:
         agent = await cluster.agent("a1")
         agent.script.exits = lambda launch: 0 if launch.kernel_id == "s.0" else None
         await cluster.submit("s", kernels=2, ends_with=EndPolicy.ALL)

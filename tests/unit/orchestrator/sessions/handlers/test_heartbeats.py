@@ -2,8 +2,7 @@
 
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.orchestrator.sessions.config import Timing
-from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatTimeouts
+from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, Timing
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
@@ -30,13 +29,13 @@ async def test_an_agent_nobody_ever_heard_is_suspected_as_well(cluster: Orchestr
 
 
 async def test_many_that_fall_silent_together_are_moved_together() -> None:
-    async with OrchestratedCluster.open(pace=Timing(patience=HeartbeatTimeouts(suspect_s=3, lost_s=4))) as cluster:
+    async with OrchestratedCluster.open(timing=Timing(heartbeats=HeartbeatTimeouts(suspect_s=3, lost_s=4))) as cluster:
         for number in range(12):
             await cluster.stored.agent(f"a{number:02}")
         await cluster.settle()
-        before = cluster.coordinator._shop.batches.transactions
+        before = cluster.coordinator._context.batches.transactions
         await cluster.pass_time(4)
-        assert cluster.coordinator._shop.batches.transactions == before + 1
+        assert cluster.coordinator._context.batches.transactions == before + 1
         assert {await status(cluster, f"a{number:02}") for number in range(12)} == {AgentStatus.SUSPECT}
 
 

@@ -7,7 +7,7 @@ from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
-async def test_a_long_round_tells_how_much_there_is_of_everything(cluster: OrchestratedCluster) -> None:
+async def test_a_long_cycle_publishes_gauges(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("running")
     await cluster.submit("waiting", slots={"cpu": 99_000})
@@ -18,7 +18,7 @@ async def test_a_long_round_tells_how_much_there_is_of_everything(cluster: Orche
     assert telemetry.gauged("sessions", status="pending") == 1
     assert telemetry.gauged("sessions", status="creating") == 0
     assert telemetry.gauged("agents", status="alive") == 1
-    assert telemetry.gauged("queue_length", queue="a_place") == 1
+    assert telemetry.gauged("queue_length", queue="scheduling") == 1
     assert telemetry.gauged("requests_under_way") == 0
 
 

@@ -6,20 +6,24 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import EndPolicy, LostPolicy
-from sokovan.orchestrator.sessions.config import Timing
-from sokovan.orchestrator.sessions.handlers.heartbeats import HeartbeatTimeouts
-from sokovan.orchestrator.sessions.handlers.lost_agents import MassFailureGuard
+from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, MassFailureGuard, Timing
+from sokovan.orchestrator.sessions.handlers.lost_agents import EndLostSessions
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER
 
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
-QUICK = Timing(patience=HeartbeatTimeouts(suspect_s=3, lost_s=3), lost_s=4)
+QUICK = Timing(heartbeats=HeartbeatTimeouts(suspect_s=3, lost_s=3), session_lost_s=4)
+
+
+def lost_agents_of(cluster: OrchestratedCluster) -> EndLostSessions:
+    [handler] = [one for one in cluster.coordinator._sweep._handlers if isinstance(one, EndLostSessions)]
+    return handler
 
 
 async def test_a_gang_with_one_kernel_on_a_lost_agent_ends_everywhere() -> None:
-    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+    async with OrchestratedCluster.open(timing=QUICK) as cluster:
         lost, other = await cluster.agent("a1", slots=FOUR_CPUS), await cluster.agent("a2", slots=FOUR_CPUS)
         await cluster.submit("gang", kernels=2, slots=FOUR_CPUS, ends_with=EndPolicy.ALL)
         await cluster.settle()
@@ -38,7 +42,7 @@ async def test_a_gang_with_one_kernel_on_a_lost_agent_ends_everywhere() -> None:
 
 
 async def test_an_agent_that_comes_back_in_time_keeps_its_sessions() -> None:
-    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+    async with OrchestratedCluster.open(timing=QUICK) as cluster:
         agent = await cluster.agent("a1")
         await cluster.submit("s")
         await cluster.settle()
@@ -52,8 +56,10 @@ async def test_an_agent_that_comes_back_in_time_keeps_its_sessions() -> None:
 
 
 async def test_a_loss_of_few_among_many_is_no_mass_loss() -> None:
-    pace = Timing(patience=QUICK.patience, lost_s=4, brake=MassFailureGuard(share=0.3, agents_min=4))
-    async with OrchestratedCluster.open(pace=pace) as cluster:
+    timing = Timing(
+        heartbeats=QUICK.heartbeats, session_lost_s=4, mass_failures=MassFailureGuard(share=0.3, agents_min=4)
+    )
+    async with OrchestratedCluster.open(timing=timing) as cluster:
         agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
         for number in range(4):
             await cluster.submit(f"s{number}", slots=FOUR_CPUS)
@@ -66,7 +72,7 @@ async def test_a_loss_of_few_among_many_is_no_mass_loss() -> None:
 
 
 async def test_a_new_leader_that_finds_many_lost_ends_nothing() -> None:
-    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+    async with OrchestratedCluster.open(timing=QUICK) as cluster:
         agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
         for number in range(4):
             await cluster.submit(f"s{number}", slots=FOUR_CPUS)
@@ -80,8 +86,8 @@ async def test_a_new_leader_that_finds_many_lost_ends_nothing() -> None:
 
 
 async def test_agents_that_stay_away_are_lost_in_the_end_however_many_they_were() -> None:
-    pace = Timing(patience=QUICK.patience, lost_s=4, brake=MassFailureGuard(hold_s=120))
-    async with OrchestratedCluster.open(pace=pace) as cluster:
+    timing = Timing(heartbeats=QUICK.heartbeats, session_lost_s=4, mass_failures=MassFailureGuard(hold_s=120))
+    async with OrchestratedCluster.open(timing=timing) as cluster:
         agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
         for number in range(4):
             policy = LostPolicy.REQUEUE if number % 2 else LostPolicy.END
@@ -102,7 +108,7 @@ async def test_agents_that_stay_away_are_lost_in_the_end_however_many_they_were(
 
 
 async def test_agents_that_come_back_are_no_longer_held_back() -> None:
-    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+    async with OrchestratedCluster.open(timing=QUICK) as cluster:
         agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
         for agent in agents:
             agent.goes_silent()
@@ -115,7 +121,7 @@ async def test_agents_that_come_back_are_no_longer_held_back() -> None:
 
 
 async def test_who_waits_for_a_session_that_is_tried_again_waits_for_its_successor() -> None:
-    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+    async with OrchestratedCluster.open(timing=QUICK) as cluster:
         lost = await cluster.agent("a1", slots=FOUR_CPUS)
         await cluster.submit("first", name="train", slots=FOUR_CPUS, on_agent_lost=LostPolicy.REQUEUE)
         await cluster.submit("second", slots=FOUR_CPUS, dependencies=(SessionId("first"),))
@@ -134,7 +140,7 @@ async def test_who_waits_for_a_session_that_is_tried_again_waits_for_its_success
 
 
 async def test_who_waits_for_a_successor_leaves_if_that_fails() -> None:
-    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+    async with OrchestratedCluster.open(timing=QUICK) as cluster:
         lost = await cluster.agent("a1", slots=FOUR_CPUS)
         await cluster.submit("first", slots=FOUR_CPUS, on_agent_lost=LostPolicy.REQUEUE)
         await cluster.submit("second", slots=FOUR_CPUS, dependencies=(SessionId("first"),))
@@ -157,10 +163,10 @@ async def test_a_session_that_somebody_else_moved_meanwhile_is_not_set_aside() -
         before = await cluster.session("s")
         await cluster.stop("s")
         await cluster.settle()
-        shop = cluster.coordinator._shop
-        assert not await shop.crew._lost._requeue([before], AgentId("a1"))
-        assert shop.quarantine.take() == []
-        assert "s" in shop.live.doubtful
+        context = cluster.coordinator._context
+        assert not await lost_agents_of(cluster)._requeue([before], AgentId("a1"))
+        assert context.quarantine.take() == []
+        assert "s" in context.sessions.stale
 
 
 async def all_lost(cluster: OrchestratedCluster, **options: Any) -> None:
@@ -181,7 +187,7 @@ async def session_on(cluster: OrchestratedCluster, agent: str) -> SessionRecord:
 
 
 async def test_whoever_is_declared_gone_is_not_waited_for_however_many_were_lost_with_him() -> None:
-    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+    async with OrchestratedCluster.open(timing=QUICK) as cluster:
         await all_lost(cluster)
         session = await session_on(cluster, "a1")
         record = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("a1")))
@@ -195,7 +201,7 @@ async def test_whoever_is_declared_gone_is_not_waited_for_however_many_were_lost
 
 
 async def test_who_came_back_without_its_kernels_and_was_lost_again_holds_nothing() -> None:
-    async with OrchestratedCluster.open(pace=QUICK) as cluster:
+    async with OrchestratedCluster.open(timing=QUICK) as cluster:
         await all_lost(cluster, on_agent_lost=LostPolicy.REQUEUE)
         session = await session_on(cluster, "a1")
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from sokovan.agent.messages import ObstacleObserved
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.orchestrator.sessions.handlers import start
 from sokovan.orchestrator.sessions.handlers.start import creation_step
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.ports.agent_gateway import AgentRefused
@@ -96,17 +99,19 @@ async def test_an_agent_that_believes_it_is_drained_is_asked_again(cluster: Orch
     assert await cluster.status("s") == "running"
 
 
-async def test_kernels_find_each_other_by_the_addresses_of_their_agents(cluster: OrchestratedCluster) -> None:
+async def test_kernels_find_each_other_by_the_addresses_of_their_agents(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: list[Mapping[AgentId, str]] = []
 
-    def listening(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
+    def recording(session: SessionRecord, addresses: Mapping[AgentId, str]) -> Sequence[CreateKernel]:
         given.append(addresses)
         return launches(session, addresses)
 
     agent = await cluster.agent("a1")
     agent.labels["address"] = "10.0.0.7"
     await agent.restart()
-    cluster.coordinator = cluster.new_coordinator(launches=listening)
+    monkeypatch.setattr(start, "launches", recording)
     await cluster.submit("s")
     await cluster.tick()
     assert {AgentId("a1"): "10.0.0.7"} in given

@@ -66,7 +66,7 @@ async def test_a_report_of_another_attempt_or_kernel_moves_nothing(cluster: Orch
     over = KernelReport(KernelId("s.0"), 2, running=False, exit_code=0)
     strange = KernelReport(KernelId("nobody"), 1, running=False, exit_code=0)
     own = KernelReport(KernelId("s.0"), 1, running=True)
-    await cluster.registry.heard(AgentId("a1"), AgentState(AgentId("a1"), 1, 1000, (own, over, strange)))
+    await cluster.registry.heartbeat(AgentId("a1"), AgentState(AgentId("a1"), 1, 1000, (own, over, strange)))
     await cluster.settle()
     assert await cluster.status("s") == "running"
     agent._sequence = 1000
@@ -79,7 +79,7 @@ async def test_a_late_report_of_an_earlier_incarnation_moves_nothing(cluster: Or
     await agent.restart()
     await cluster.settle()
     old = KernelReport(KernelId("s.0"), 1, running=False, exit_code=0)
-    await cluster.registry.heard(AgentId("a1"), AgentState(AgentId("a1"), 1, 1000, (old,)))
+    await cluster.registry.heartbeat(AgentId("a1"), AgentState(AgentId("a1"), 1, 1000, (old,)))
     await cluster.settle()
     assert await cluster.status("s") == "running"
 
