@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import TypeVar
 
 from sokovan.api.mapping.times import read_duration, read_time
@@ -24,36 +25,35 @@ from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBod
 B = TypeVar("B")
 T = TypeVar("T")
 
+# Fields of the body that are converted; all others have the same name and value in the request.
+CONVERTED = frozenset(
+    {"name", "type", "image", "command", "groups", "mounts", "ports", "architecture", "scaling_group", "queue", "group",
+     "topology", "depends_on", "starts_at", "time_limit", "stop_grace", "ends_with", "on_agent_lost"}
+)  # fmt: skip
+_SAME = tuple(one.name for one in fields(SessionBody) if one.name not in CONVERTED)
+
 
 def session_request(body: SessionBody) -> SessionRequest:
     """The session request of a body. Raises InvalidSpec, InvalidRequest."""
     return SessionRequest(
+        **{name: getattr(body, name) for name in _SAME},
         name=_named(body.name, "name"),
         session_type=SessionType(body.type),
         image=_named(body.image, "image"),
         command=tuple(body.command),
-        environment=body.environment,
-        resources=body.resources,
-        size=body.size,
-        minimum=body.minimum,
         groups=tuple(_group(group) for group in body.groups),
         mounts=tuple(_at(f"mounts/{index}", _mount, mount) for index, mount in enumerate(body.mounts)),
         ports=tuple(_at(f"ports/{index}", _port, port) for index, port in enumerate(body.ports)),
-        labels=body.labels,
-        require=body.require,
         architecture=_named(body.architecture, "architecture"),
         scaling_group=_named(body.scaling_group, "scaling_group"),
         queue=_named(body.queue, "queue"),
         group=_named(body.group, "group"),
-        priority=body.priority,
         topology=read_topology(body.topology) if body.topology is not None else None,
         depends_on=tuple(body.depends_on),
         starts_at_ms=read_time(body.starts_at, field="starts_at") if body.starts_at is not None else None,
         time_limit_s=None if body.time_limit is None else read_duration(body.time_limit, field="time_limit", least=1),
-        preemptible=body.preemptible,
         stop_grace_s=read_duration(body.stop_grace, field="stop_grace"),
         ends_with=EndPolicy(body.ends_with) if body.ends_with is not None else None,
-        tolerates_failures=body.tolerates_failures,
         on_agent_lost=LostPolicy(body.on_agent_lost),
     )
 

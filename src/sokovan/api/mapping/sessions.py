@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import HistoryEntry, KernelRecord, SessionRecord, SessionResult
-from sokovan.domain.session import EndPolicy, KernelSpec
+from sokovan.domain.session import EndPolicy, KernelSpec, SessionOptions
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.wire.api.sessions import HistoryLine, HistoryView, KernelView, SessionView
 
@@ -16,6 +17,11 @@ from sokovan.wire.api.sessions import HistoryLine, HistoryView, KernelView, Sess
 WAITING = frozenset({SessionStatus.PENDING, SessionStatus.PULLING})
 # 128 + SIGKILL and SIGTERM: exit codes of kernels stopped because another one failed.
 _STOPPED = frozenset({137, 143})
+# Options that have another form in the view; all others are shown as they are, under their own name.
+CONVERTED = frozenset({"name", "topology"})
+_SAME = tuple(
+    sorted({one.name for one in fields(SessionOptions)} & {one.name for one in fields(SessionView)} - CONVERTED)
+)
 
 
 def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) -> SessionView:
@@ -23,6 +29,7 @@ def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) ->
     spec, first = record.spec, record.spec.kernels[0]
     waits = verdict if record.status in WAITING else None
     return SessionView(
+        **{name: getattr(spec, name) for name in _SAME},
         id=record.session_id,
         name=spec.name or record.session_id,
         type=spec.session_type.value,
@@ -34,7 +41,6 @@ def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) ->
         domain=spec.owner.domain,
         scaling_group=spec.scaling_group,
         queue=spec.queue,
-        priority=spec.priority,
         image=first.image,
         command=list(first.command),
         slots=dict(spec.requested_slots()),
@@ -49,7 +55,6 @@ def session_view(record: SessionRecord, verdict: StoredVerdict | None = None) ->
         since=time_text(record.since_ms),
         ended_at=time_text_or_none(record.ended_ms),
         starts_at=time_text_or_none(spec.starts_at_ms),
-        time_limit_s=spec.time_limit_s,
         reason=waits.code if waits is not None else record.cause,
         reason_detail=waits.summary if waits is not None else record.cause_detail,
         exit_code=exit_code_of(record),

@@ -1,4 +1,4 @@
-"""A request for a session, from the wire to what the controller takes."""
+"""Converts session requests from the wire to the domain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sokovan.api.mapping import requests
-from sokovan.api.mapping.requests import read_topology, session_request, topology_text
+from sokovan.api.mapping.requests import CONVERTED, read_topology, session_request, topology_text
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.session import (
@@ -28,6 +28,12 @@ from sokovan.wire.api.sessions import KernelGroupBody, MountBody, ServicePortBod
 
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(requests).failed == 0
+
+
+def test_every_field_of_a_body_is_converted_or_a_field_of_the_request() -> None:
+    body_fields = {one.name for one in fields(SessionBody)}
+    assert body_fields >= CONVERTED
+    assert body_fields - CONVERTED <= {one.name for one in fields(SessionRequest)}
 
 
 def test_an_empty_body_requests_the_defaults() -> None:
