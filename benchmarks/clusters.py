@@ -1,4 +1,4 @@
-"""Snapshots of the sizes that the benchmarks of the scheduling core speak of."""
+"""Snapshots for the benchmarks of the scheduling core."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HARD_TIER_1 = TopologyConstraint(TopologyMode.HARD, 1)
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark: how its snapshot is made, and the goal it is held against."""
+    """One benchmark: the function that builds its snapshot, and its goal."""
 
     name: str
     goal: str
@@ -34,7 +34,7 @@ class Case:
 
 
 def agents(count: int, *, used: ResourceSlot = NO_SLOTS) -> tuple[AgentInfo, ...]:
-    """Equal machines of eight GPUs."""
+    """Equal machines with eight GPUs."""
     return tuple(
         AgentInfo(agent_id=AgentId(f"a{index:05}"), available_slots=MACHINE, occupied_slots=used)
         for index in range(count)

@@ -1,4 +1,4 @@
-"""How fast decisions become facts: `python -m benchmarks.durable [CASE...] [--json]`.
+"""How fast decisions are committed: `python -m benchmarks.durable [CASE...] [--json]`.
 
 Allocation: 1,000 agents of 8 accelerators with named devices, owners with limits
 that do not bind; every placement writes its session, kernel, two histories,

@@ -1,4 +1,4 @@
-"""A real `sokovan up` in a process of its own, for benchmarks to talk to."""
+"""Runs `sokovan up` in a separate process for benchmarks."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def clock() -> float:
 
 
 def wait(seconds: float) -> None:
-    """Let others work."""
+    """Sleep."""
     time.sleep(seconds)  # noqa: TID251  # a benchmark waits in real time
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that is up: where, with which key, and how long it took."""
+    """A running server: its address, its key and its start-up time."""
 
     url: str
     token: str
@@ -40,17 +40,17 @@ class Server:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every request carries."""
+        """The headers of every request."""
         return {"Authorization": f"Bearer {self.token}"}
 
     def memory_mb(self) -> int:
-        """The memory of the server's process that is really there, in MB."""
+        """The resident memory of the server's process, in MB."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) // 1024
 
     def command(self, *arguments: str) -> float:
-        """The seconds that a `sokovan` command takes, from start to end."""
+        """Run a `sokovan` command and return its duration in seconds."""
         begun = clock()
         subprocess.run([*SOKOVAN, *arguments], env=self.environment, check=True, capture_output=True)
         return clock() - begun
@@ -61,7 +61,7 @@ SOKOVAN = (str(Path(sys.executable).with_name("sokovan")),)
 
 @contextmanager
 def server(*options: str) -> Iterator[Server]:
-    """A server on a folder of its own, stopped afterwards."""
+    """A server with its own data folder, stopped afterwards."""
     with tempfile.TemporaryDirectory(prefix="sokovan-bench-") as folder:
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("SOKOVAN_")},
@@ -96,7 +96,7 @@ def _ready(process: subprocess.Popen[bytes], file: Path) -> dict[str, Any]:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value that `percent` of the values do not pass."""
+    """The value that `percent` of the values do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 

@@ -1,7 +1,7 @@
-"""How long people wait: `python -m benchmarks.latency [CASE...] [--json]`.
+"""How long clients wait: `python -m benchmarks.latency [CASE...] [--json]`.
 
-Every case starts a real `sokovan up` on a folder of its own, and talks to it over
-HTTP as a client does. A session counts as running when the client was told so.
+Every case starts a real `sokovan up` on a folder of its own, and connects to it over
+HTTP as a client does. A session counts as running when the client is notified.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def submitted(client: httpx2.AsyncClient, **body: Any) -> str:
 
 
 async def told(client: httpx2.AsyncClient, session: str, *statuses: str) -> None:
-    """Wait until the server tells that the session has one of the statuses."""
+    """Wait until the server reports one of the statuses."""
     async with client.stream("GET", f"/sessions/{session}/events") as stream:
         async for line in stream.aiter_lines():
             if line.startswith("data:") and json.loads(line[5:]).get("status") in statuses:
@@ -47,7 +47,7 @@ async def told(client: httpx2.AsyncClient, session: str, *statuses: str) -> None
 
 
 async def run_once(client: httpx2.AsyncClient) -> float:
-    """From the request to the news that it runs; the session is ended afterwards."""
+    """Seconds from the request to the RUNNING event; the session is stopped afterwards."""
     begun = clock()
     session = await submitted(client, type="interactive", command=["sleep", "600"], resources=SMALL)
     await told(client, session, "running")
@@ -67,7 +67,7 @@ async def sequential(times: int) -> Figures:
 
 
 async def steady(rate: int, seconds: int) -> Figures:
-    """Submit at a steady rate, whatever becomes of the ones before; each runs for a second."""
+    """Submit at a steady rate, regardless of earlier sessions; each runs for a second."""
     with server() as found:
         async with client_of(found) as client:
             taken: list[float] = []
@@ -94,7 +94,7 @@ def spread(taken: list[float]) -> Figures:
 
 
 async def commands() -> Figures:
-    """What the commands cost, each the median of nine; and the server itself."""
+    """The duration of the commands, each the median of nine, and the start-up time and memory of the server."""
     with server() as found:
 
         def median(*arguments: str) -> float:
@@ -109,7 +109,7 @@ async def commands() -> Figures:
 
 
 async def crowd(*, sessions: int, size: int, callers: int = 16) -> Figures:
-    """Submit many sessions against 1,000 pretended agents, and see when all are placed."""
+    """Submit many sessions against 1,000 fake agents, and measure when all are placed."""
     with server("--fake", "1000x8", "--no-agent") as found:
         async with client_of(found) as client, client_of(found, 4) as other:
             await all_enrolled(client, 1000)
@@ -141,7 +141,7 @@ async def crowd(*, sessions: int, size: int, callers: int = 16) -> Figures:
 
 
 async def probe(client: httpx2.AsyncClient, waits: list[float]) -> None:
-    """Ask for a page of sessions again and again, and note how long each answer takes."""
+    """Request a page of sessions repeatedly and record the response times."""
     while True:
         begun = clock()
         (await client.get("/sessions", params={"limit": 20})).raise_for_status()
@@ -150,7 +150,7 @@ async def probe(client: httpx2.AsyncClient, waits: list[float]) -> None:
 
 
 async def all_enrolled(client: httpx2.AsyncClient, count: int) -> None:
-    """Return when so many agents are there, in racks."""
+    """Wait until the given number of agents has enrolled, in racks."""
     there = 0
     while there < count:
         await asyncio.sleep(0.5)  # noqa: TID251  # they enrol in real time
@@ -163,7 +163,7 @@ async def all_enrolled(client: httpx2.AsyncClient, count: int) -> None:
 
 
 async def all_placed(client: httpx2.AsyncClient) -> None:
-    """Return when no session waits."""
+    """Wait until no session is pending."""
     waiting = True
     while waiting:
         await asyncio.sleep(0.05)  # noqa: TID251  # the moment is measured in real time
