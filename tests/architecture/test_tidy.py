@@ -1,11 +1,12 @@
-"""Each rule of tidy finds its offence in a tiny tree, and is silent once it is mended."""
+"""Each rule of tidy finds its violation in a small tree, and nothing once it is fixed."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.offences import (
+from tests.architecture.tiny_tree import ruff_codes, run_tool, write_package, write_tree
+from tests.architecture.violations import (
     CASES,
     LONG_DOC,
     PLAN,
@@ -18,14 +19,16 @@ from tests.architecture.offences import (
     function,
     klass,
 )
-from tests.architecture.tiny_tree import ruff_codes, run_tool, write_package, write_tree
+from tests.architecture.vocabulary_violations import VOCABULARY_CASES
 from tools.tidy.__main__ import main
 from tools.tidy.rules import RULES, check
 from tools.tidy.tree import read_tree
 
+ALL_CASES = [*CASES, *VOCABULARY_CASES]
+
 
 def apply(root: Path, changes: Mapping[str, str | None]) -> None:
-    """Write the changed files, and take away those that are None."""
+    """Write the changed files, and remove those that are None."""
     write_tree(root, {path: text for path, text in changes.items() if text is not None})
     for path in (path for path, text in changes.items() if text is None):
         (root / path).unlink()
@@ -41,30 +44,30 @@ def waiver(rule: str, path: str, reason: str = "the table reads better whole", *
 
 
 def findings(root: Path) -> list[str]:
-    """What tidy says about the tree."""
+    """The findings of tidy in the tree."""
     return [str(finding) for finding in check(read_tree(root)).findings]
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A tiny tree that breaks no rule."""
+    """A small tree that violates no rule."""
     return write_tree(tmp_path, TIDY)
 
 
-def test_the_tiny_tree_breaks_no_rule(tree: Path) -> None:
+def test_the_small_tree_violates_no_rule(tree: Path) -> None:
     assert findings(tree) == []
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {case.rule for case in CASES} == {rule.name for rule in RULES}
+    assert {case.rule for case in ALL_CASES} == {rule.name for rule in RULES}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.what}")
-def test_an_offence_is_found_and_a_mended_tree_passes(tree: Path, case: Case) -> None:
-    apply(tree, case.offence)
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: f"{case.rule} {case.what}")
+def test_a_violation_is_found_and_a_fixed_tree_passes(tree: Path, case: Case) -> None:
+    apply(tree, case.violation)
     found = findings(tree)
-    assert [line for line in found if f" {case.rule}: " in line and case.said in line], found
-    apply(tree, case.mended)
+    assert [line for line in found if f" {case.rule}: " in line and case.message in line], found
+    apply(tree, case.fixed)
     assert findings(tree) == []
 
 
@@ -120,7 +123,7 @@ def test_a_waiver_that_matches_nothing_is_stale(tree: Path, missing: str) -> Non
     assert found.startswith("tidy-waivers.toml:6: waivers: stale, no ")
 
 
-def test_a_waiver_is_stale_once_its_finding_is_mended(tree: Path) -> None:
+def test_a_waiver_is_stale_once_its_finding_is_fixed(tree: Path) -> None:
     apply(tree, {"tidy-waivers.toml": LONG_WAIVED})
     [found] = findings(tree)
     assert found.startswith(f"tidy-waivers.toml:1: waivers: stale, no function-length finding at {SLOTS}")
@@ -134,7 +137,7 @@ def test_a_waiver_without_a_reason_is_refused(tree: Path, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[[waiver]", "tidy-waivers.toml:1: waivers: not TOML"),
         ("[waiver]\nrule = 'depth'", "tidy-waivers.toml:1: waivers: only [[waiver]] tables"),
@@ -144,9 +147,9 @@ def test_a_waiver_without_a_reason_is_refused(tree: Path, reason: str) -> None:
         (f"{LONG_WAIVED}\n[[waiver]]\nrule = 7", "tidy-waivers.toml:6: waivers: a waiver has path"),
     ],
 )
-def test_a_waiver_file_in_another_form_waives_nothing(tree: Path, text: str, said: str) -> None:
+def test_a_waiver_file_in_another_form_waives_nothing(tree: Path, text: str, message: str) -> None:
     apply(tree, {**LONG, "tidy-waivers.toml": text})
-    assert [line for line in findings(tree) if line.startswith(said)]
+    assert [line for line in findings(tree) if line.startswith(message)]
     assert [line for line in findings(tree) if "function-length" in line]
 
 
@@ -156,8 +159,8 @@ def test_the_command_prints_one_line_for_each_finding_and_exits_1(
     apply(tree, {**LONG, PLAN: "#\n" * 501})
     assert main([str(tree)]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        f"{SLOTS}:1: function-length: work has 61 lines, the wall is 60 (split it by what it does)",
-        f"{PLAN}:1: module-length: 501 lines, the wall is 500 (split it by what it is about)",
+        f"{SLOTS}:1: function-length: work has 61 lines, the limit is 60 (split it by what it does)",
+        f"{PLAN}:1: module-length: 501 lines, the limit is 500 (split it by what it is about)",
     ]
 
 

@@ -1,5 +1,5 @@
-"""The rules of the tree that no other tool checks: sizes, names, places, reasons.
+"""Rules of the tree that no other tool checks: sizes, names, layout, vocabulary.
 
-`python -m tools.tidy` reads the tree once, asks every rule of `rules.RULES` for
-what it finds, takes away what `tidy-waivers.toml` waives, and prints the rest.
+`python -m tools.tidy` reads the tree once, runs every rule of `rules.RULES`,
+drops the findings that `tidy-waivers.toml` waives, and prints the others.
 """

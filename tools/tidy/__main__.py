@@ -10,18 +10,20 @@ from tools.tidy.tree import PACKAGE, read_tree
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what is found, one line each; 0 if nothing, 1 if something."""
+    """Print one line per finding; returns 1 if there are any, otherwise 0."""
     parser = argparse.ArgumentParser(prog="python -m tools.tidy", description=__doc__)
-    parser.add_argument("root", nargs="?", type=Path, default=Path(), help="the repository, default: here")
+    parser.add_argument(
+        "root", nargs="?", type=Path, default=Path(), help="the root of the repository, default: the working directory"
+    )
     root: Path = parser.parse_args(arguments).root
     if not (root / PACKAGE).is_dir():
-        parser.error(f"{root.resolve()} has no {PACKAGE}; name the repository's root")
+        parser.error(f"{root.resolve()} has no {PACKAGE}; give the root of the repository")
     tree = read_tree(root)
     report = check(tree)
     for finding in report.findings:
         print(finding)
     if not report.findings:
-        print(f"tidy: {len(tree.files)} files keep {len(RULES)} rules, {report.waived} findings waived")
+        print(f"tidy: {len(tree.files)} files, {len(RULES)} rules, no finding, {report.waived} waived")
     return 1 if report.findings else 0
 
 

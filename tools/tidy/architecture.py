@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md and the folders: each has its paragraph, and nothing else has."""
+"""ARCHITECTURE.md has one paragraph per folder, and none about a folder that does not exist."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Description:
-    """What ARCHITECTURE.md says about one folder."""
+    """The text about one folder in ARCHITECTURE.md."""
 
     line: int
     path: PurePosixPath
@@ -103,7 +103,7 @@ def _blocks(document: str) -> Iterator[Block]:
 
 
 def _without_code(document: str) -> Iterator[str]:
-    """The lines of a document, those of fenced code emptied."""
+    """The lines of a document, with those of fenced code empty."""
     fenced = False
     for line in document.splitlines():
         is_fence = line.lstrip().startswith("```")

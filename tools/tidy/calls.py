@@ -1,4 +1,4 @@
-"""Unsafe names that ruff does not know, refused everywhere, adapters included."""
+"""Unsafe functions and modules that ruff does not know, banned everywhere."""
 
 import ast
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ UNSAFE_NAMES = {
     "unsafe_load": "lets YAML build any object",
     "full_load": "lets YAML build more than plain values",
     "marshal": "can crash or run code on foreign input",
-    "cloudpickle": "is pickle underneath",
-    "jsonpickle": "is pickle in another coat",
+    "cloudpickle": "uses pickle",
+    "jsonpickle": "uses pickle",
 }
 
 
 def unsafe_calls(tree: Tree) -> Iterator[Spot]:
-    """Imports and uses of a name in the table, however they are spelt."""
+    """Imports and uses of a name in the table."""
     for file in tree.within(PACKAGE, TOOLS):
         for node in ast.walk(file.syntax):
             for name in sorted(UNSAFE_NAMES.keys() & _names_used(node)):

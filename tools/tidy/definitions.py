@@ -1,4 +1,4 @@
-"""Functions and classes of a parsed module, with the names people call them by."""
+"""Functions and classes of a parsed module, with their qualified names."""
 
 import ast
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Definition:
-    """A function or class, its qualified name, and the class it sits in."""
+    """A function or class, its qualified name, and the class that contains it."""
 
     name: str
     node: Function | ast.ClassDef
@@ -23,7 +23,7 @@ class Definition:
 
 
 def definitions(node: ast.AST, prefix: str = "", owner: ast.ClassDef | None = None) -> Iterator[Definition]:
-    """Everything that is defined in `node`, nested definitions included."""
+    """All functions and classes in `node`, nested ones included."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name = prefix + child.name
@@ -48,7 +48,7 @@ def classes(node: ast.AST) -> Iterator[tuple[Definition, ast.ClassDef]]:
 
 
 def method_names(node: ast.ClassDef) -> frozenset[str]:
-    """What can be called on a class; overloads and setters count once."""
+    """The methods of a class; overloads and setters count once."""
     return frozenset(d.node.name for d, _ in functions(node) if "." not in d.name)
 
 
@@ -58,12 +58,12 @@ def decorators(node: Function) -> frozenset[str]:
 
 
 def is_protocol(node: ast.ClassDef) -> bool:
-    """Whether a class says itself that it is a `typing.Protocol`."""
+    """Whether a class derives from `typing.Protocol` directly."""
     return any(last_word(base) == "Protocol" for base in node.bases)
 
 
 def last_word(expression: ast.expr) -> str:
-    """`Protocol` of `typing.Protocol[T]`; empty where there is no word."""
+    """`Protocol` of `typing.Protocol[T]`; empty if there is no name."""
     match expression:
         case ast.Name(id=word) | ast.Attribute(attr=word):
             return word

@@ -1,4 +1,4 @@
-"""What a rule is, and what it finds."""
+"""Rules and findings."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from tools.tidy.tree import Tree
 
 @dataclass(frozen=True, order=True)
 class Spot:
-    """One place in the tree that breaks a rule."""
+    """One place in the tree that violates a rule."""
 
     path: str
     line: int
@@ -19,7 +19,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Rule:
-    """A law of the tree: its name, how to mend what breaks it, how to find that."""
+    """A rule of the tree: its name, a hint how to fix a violation, and the function that finds violations."""
 
     name: str
     hint: str
@@ -28,7 +28,7 @@ class Rule:
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """A spot with the rule it breaks, as it is printed."""
+    """A spot with the rule that it violates, in printed form."""
 
     spot: Spot
     rule: str

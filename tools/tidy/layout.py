@@ -1,4 +1,4 @@
-"""Where files lie and what they are called."""
+"""Folders and file names."""
 
 import re
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from tools.tidy.tree import PACKAGE, TESTS, TOOLS, Tree
 
 DEPTH = 4
 FOLDER_FILES = 3
+FOLDER_MODULES = 14
 PLUGIN_FOLDERS = tuple(PACKAGE / "scheduling" / kind for kind in ("validators", "sequencers", "selectors"))
 FORBIDDEN_NAMES = frozenset({"utils", "helpers", "common", "misc", "types", "manager", "data", "impl"})
 
@@ -20,7 +21,7 @@ _CONTRACT_TESTS = TESTS / "contract"
 
 
 def bad_names(tree: Tree) -> Iterator[Spot]:
-    """Modules and packages whose name says nothing, or not in snake case."""
+    """Modules and packages with a name that says nothing or is not in snake case."""
     paths = {file.path for file in tree.within(PurePosixPath("src"), TESTS, TOOLS)}
     # The first folder is src, tests or tools itself.
     packages = {parent for path in paths for parent in path.parents if len(parent.parts) > 1}
@@ -40,20 +41,28 @@ def _name_complaint(path: PurePosixPath) -> str:
 
 
 def deep_folders(tree: Tree) -> Iterator[Spot]:
-    """Packages nested deeper than the wall."""
+    """Packages nested deeper than the limit."""
     for folder in _packages(tree):
         depth = len(folder.relative_to(PACKAGE).parts)
         if depth > DEPTH:
-            yield Spot(str(folder), 1, f"{depth} folders deep, the wall is {DEPTH}")
+            yield Spot(str(folder), 1, f"{depth} folders deep, the limit is {DEPTH}")
 
 
 def thin_folders(tree: Tree) -> Iterator[Spot]:
-    """Packages with too few modules for a folder, those of subpackages counted."""
+    """Packages with too few modules, those of subpackages included."""
     modules = [file for file in tree.within(PACKAGE) if file.stem != "__init__"]
     for folder in _packages(tree):
         count = sum(module.inside(folder) for module in modules)
         if count < FOLDER_FILES:
             yield Spot(str(folder), 1, f"modules in this folder: {count}, the least is {FOLDER_FILES}")
+
+
+def wide_folders(tree: Tree) -> Iterator[Spot]:
+    """Packages with more modules side by side than the limit; those of subpackages do not count."""
+    for folder in _packages(tree):
+        count = sum(file.path.parent == folder and not file.stem.startswith("__") for file in tree.within(folder))
+        if count > FOLDER_MODULES:
+            yield Spot(str(folder), 1, f"{count} modules side by side, the limit is {FOLDER_MODULES}")
 
 
 def _packages(tree: Tree) -> list[PurePosixPath]:

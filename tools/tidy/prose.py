@@ -1,4 +1,4 @@
-"""What is written between the code: docstrings, and reasons to quiet a tool."""
+"""Docstrings, and the reasons of comments that suppress a tool."""
 
 import ast
 import io
@@ -19,13 +19,13 @@ _ANY = re.compile(r"noqa\b|type\s*:\s*ignore|(ruff|flake8)\s*:\s*\w|mypy\s*:\s*\
 
 
 def long_summaries(tree: Tree) -> Iterator[Spot]:
-    """Public docstrings whose first line does not fit in a list of names."""
+    """Public docstrings whose first line is too long."""
     for file in tree.within(PACKAGE):
         for name, line, docstring in _docstrings(file):
             length = len(docstring.partition("\n")[0].rstrip())
             if length > SUMMARY_CHARACTERS:
                 message = f"the first line of {name or 'the module'} has {length} characters"
-                yield Spot(str(file.path), line, f"{message}, the wall is {SUMMARY_CHARACTERS}", name)
+                yield Spot(str(file.path), line, f"{message}, the limit is {SUMMARY_CHARACTERS}", name)
 
 
 def _docstrings(file: SourceFile) -> Iterator[tuple[str, int, str]]:
@@ -36,7 +36,7 @@ def _docstrings(file: SourceFile) -> Iterator[tuple[str, int, str]]:
 
 
 def silent_suppressions(tree: Tree) -> Iterator[Spot]:
-    """Comments that quiet a tool for more than one line, or without a reason."""
+    """Comments that suppress a tool for more than one line, or without a reason."""
     for file in tree.within(PACKAGE, TESTS, TOOLS):
         for line, comment in _comments(file):
             message = _suppression_complaint(comment)
@@ -53,7 +53,7 @@ def _comments(file: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 def _suppression_complaint(comment: str) -> str:
-    """A comment is parts after `#`; the reason follows the last part that suppresses."""
+    """The complaint about a comment; the reason follows its last suppressing part."""
     parts = [part.strip() for part in comment.split("#")[1:]]
     suppressing = [at for at, part in enumerate(parts) if _ANY.match(part)]
     if not suppressing:

@@ -1,4 +1,4 @@
-"""Walls for the sizes of functions, classes and modules."""
+"""Limits for the sizes of functions, classes and modules."""
 
 import ast
 from collections.abc import Iterator
@@ -28,65 +28,65 @@ _COMPOSITION_ROOTS = PACKAGE / "entrypoints"
 
 
 def long_functions(tree: Tree) -> Iterator[Spot]:
-    """Functions of more lines than the wall; the docstring is free."""
+    """Functions of more lines than the limit; the docstring does not count."""
     for file in tree.within(PACKAGE, TESTS, TOOLS):
         for definition, node in functions(file.syntax):
             lines = _lines_without_docstring(node)
             if lines > FUNCTION_LINES:
-                yield _spot(file, definition, f"{definition.name} has {lines} lines, the wall is {FUNCTION_LINES}")
+                yield _spot(file, definition, f"{definition.name} has {lines} lines, the limit is {FUNCTION_LINES}")
 
 
 def long_modules(tree: Tree) -> Iterator[Spot]:
-    """Modules of more lines than the wall."""
+    """Modules of more lines than the limit."""
     for file in tree.within(PACKAGE, TESTS, TOOLS):
         if file.line_count > MODULE_LINES:
-            yield Spot(str(file.path), 1, f"{file.line_count} lines, the wall is {MODULE_LINES}")
+            yield Spot(str(file.path), 1, f"{file.line_count} lines, the limit is {MODULE_LINES}")
 
 
 def long_plugins(tree: Tree) -> Iterator[Spot]:
-    """Plugins of more lines than the wall; what they share lies in base.py."""
+    """Plugins of more lines than the limit; shared code belongs in base.py."""
     for file in tree.within(*PLUGIN_FOLDERS):
         if file.stem not in {"__init__", "base"} and file.line_count > PLUGIN_LINES:
-            yield Spot(str(file.path), 1, f"{file.line_count} lines, the wall for a plugin is {PLUGIN_LINES}")
+            yield Spot(str(file.path), 1, f"{file.line_count} lines, the limit for a plugin is {PLUGIN_LINES}")
 
 
 def wide_classes(tree: Tree) -> Iterator[Spot]:
-    """Classes with more public methods than the wall, properties included."""
+    """Classes with more public methods than the limit, properties included."""
     for file in tree.within(PACKAGE, TOOLS):
         for definition, node in classes(file.syntax):
             count = sum(not name.startswith("_") for name in method_names(node))
             if count > PUBLIC_METHODS and not is_protocol(node):
-                message = f"{definition.name} has {count} public methods, the wall is {PUBLIC_METHODS}"
+                message = f"{definition.name} has {count} public methods, the limit is {PUBLIC_METHODS}"
                 yield _spot(file, definition, message)
 
 
 def wide_protocols(tree: Tree) -> Iterator[Spot]:
-    """Protocols that promise more methods than the wall."""
+    """Protocols with more methods than the limit."""
     for file in tree.within(PACKAGE, TOOLS):
         for definition, node in classes(file.syntax):
             count = len(method_names(node))
             if count > PROTOCOL_METHODS and is_protocol(node):
-                message = f"{definition.name} promises {count} methods, the wall is {PROTOCOL_METHODS}"
+                message = f"{definition.name} has {count} methods, the limit is {PROTOCOL_METHODS}"
                 yield _spot(file, definition, message)
 
 
 def many_parameters(tree: Tree) -> Iterator[Spot]:
-    """Functions with more parameters than the wall, self and cls not counted."""
+    """Functions with more parameters than the limit, self and cls excluded."""
     for file in tree.within(PACKAGE, TOOLS):
         for definition, node in functions(file.syntax):
             count = _parameter_count(definition, node)
             if count > PARAMETERS:
-                message = f"{definition.name} takes {count} parameters, the wall is {PARAMETERS}"
+                message = f"{definition.name} takes {count} parameters, the limit is {PARAMETERS}"
                 yield _spot(file, definition, message)
 
 
 def many_imports(tree: Tree) -> Iterator[Spot]:
-    """Modules that know more other modules than the wall; composition roots are free."""
+    """Modules that import more other modules than the limit; composition roots are exempt."""
     known = tree.modules()
     for file in tree.within(PACKAGE, TOOLS):
         count = len(_imported_modules(file, known))
         if count > IMPORTS and not file.inside(_COMPOSITION_ROOTS):
-            yield Spot(str(file.path), 1, f"imports {count} modules, the wall is {IMPORTS}")
+            yield Spot(str(file.path), 1, f"imports {count} modules, the limit is {IMPORTS}")
 
 
 def _spot(file: SourceFile, definition: Definition, message: str) -> Spot:

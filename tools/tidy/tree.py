@@ -1,4 +1,4 @@
-"""The tree as the rules see it: read and parsed once, then only looked at."""
+"""The tree that the rules check: read and parsed once, then immutable."""
 
 import ast
 import os
@@ -10,16 +10,17 @@ PACKAGE = PurePosixPath("src/sokovan")
 TESTS = PurePosixPath("tests")
 TOOLS = PurePosixPath("tools")
 ARCHITECTURE = "ARCHITECTURE.md"
+GLOSSARY = "docs/glossary.md"
 WAIVERS = "tidy-waivers.toml"
 
 _CODE = ("src", "tests", "tools")
-_DOCUMENTS = (ARCHITECTURE, WAIVERS)
+_DOCUMENTS = (ARCHITECTURE, GLOSSARY, WAIVERS)
 _DOT_FOLDERS_KEPT = (".ci", ".github")
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A Python file: where it is, what it says, how it parses."""
+    """A Python file: path, text and syntax tree."""
 
     path: PurePosixPath
     text: str
@@ -34,7 +35,7 @@ class SourceFile:
 
     @property
     def line_count(self) -> int:
-        """How many lines the file has."""
+        """The number of lines."""
         return len(self.text.splitlines())
 
     def inside(self, *folders: PurePosixPath) -> bool:
@@ -77,12 +78,12 @@ def read_tree(root: Path) -> Tree:
 
 def _paths_under(root: Path) -> Iterator[PurePosixPath]:
     for folder, names, file_names in os.walk(root):
-        names[:] = sorted(name for name in names if _is_ours(name))
+        names[:] = sorted(name for name in names if _is_project_folder(name))
         for file_name in sorted(file_names):
             yield PurePosixPath((Path(folder) / file_name).relative_to(root).as_posix())
 
 
-def _is_ours(folder_name: str) -> bool:
+def _is_project_folder(folder_name: str) -> bool:
     return folder_name in _DOT_FOLDERS_KEPT or not folder_name.startswith((".", "__pycache__"))
 
 

@@ -18,7 +18,7 @@ _ALLOWED = _REQUIRED | {"name"}
 
 @dataclass(frozen=True)
 class Waiver:
-    """One exception: which finding is let through, and why."""
+    """One exception: the finding that is waived, and the reason."""
 
     line: int
     rule: str
@@ -27,7 +27,7 @@ class Waiver:
     name: str = ""
 
     def covers(self, finding: Finding) -> bool:
-        """Whether this waiver lets `finding` through."""
+        """Whether this waiver applies to `finding`."""
         same_place = (finding.rule, finding.spot.path) == (self.rule, self.path)
         return same_place and self.name in {"", finding.spot.name}
 
@@ -41,13 +41,13 @@ class MalformedWaivers(ValueError):
 
 
 def apply_waivers(text: str, found: Sequence[Finding]) -> tuple[list[Finding], int]:
-    """The findings that stand, those about waivers included, and how many do not."""
+    """The findings that remain, those about waivers included, and how many are waived."""
     try:
         waivers = read_waivers(text)
     except MalformedWaivers as error:
         return [*found, _complaint(error.line, str(error))], 0
-    standing = [finding for finding in found if not any(waiver.covers(finding) for waiver in waivers)]
-    return [*standing, *_complaints(waivers, found)], len(found) - len(standing)
+    remaining = [finding for finding in found if not any(waiver.covers(finding) for waiver in waivers)]
+    return [*remaining, *_complaints(waivers, found)], len(found) - len(remaining)
 
 
 def read_waivers(text: str) -> list[Waiver]:

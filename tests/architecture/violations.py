@@ -1,4 +1,4 @@
-"""A tiny tree that breaks no rule of tidy, and a table of offences against each rule."""
+"""A small tree that violates no rule of tidy, and a table of violations of each rule."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 DOMAIN, SCHEDULING = "src/sokovan/domain", "src/sokovan/scheduling"
 SLOTS, PLAN = f"{DOMAIN}/slots.py", f"{SCHEDULING}/plan.py"
 TOOL, TEST = "tools/tidy/rules.py", "tests/docs/test_links.py"
-PROSE = "It says what lies here, what may import it and what is never found in it, in two lines or so."
+PROSE = "The purpose of the folder, its contents, what may import it, and what it never contains."
 ARCHITECTURE = f"""# Architecture
 
 ## `domain/`
@@ -21,24 +21,40 @@ ARCHITECTURE = f"""# Architecture
 - `tests/`: {PROSE}
 
 `tools/` {PROSE}
+
+`docs/` {PROSE}
+"""
+GLOSSARY = """# Glossary
+
+- **Session**, **agent**, **slot** (`domain.slots`): the terms that the modules below are named after.
+- **domain**, **scheduling**, **entrypoint**, **wire**, **noun**, **a b c d x y z**: others.
+- **HyperNode**, **plan**, **pipeline**, **snapshot**, **proxy**, **server**, **queue**, **my queue2 table**: others.
+- **lifecycle**, **kernel**, **machine**, **validator**, **lease**, **storage**, **many**, **more**, **route**: others.
+
+## Words in module names
+
+- **entrypoints**: composition roots.
+
+## Other vocabularies
 """
 
 
 def mirrored(files: Mapping[str, str]) -> dict[str, str]:
-    """The unit test file that the mirror wants for each module of the package."""
+    """The unit test file that the mirror rule requires for each module of the package."""
     modules = [Path(path).relative_to("src/sokovan") for path in files if path.startswith("src/sokovan/")]
     named = [module for module in modules if not module.name.startswith("__")]
     return {f"tests/unit/{module.parent}/test_{module.name}": "" for module in named}
 
 
 def package(folder: str, *names: str) -> dict[str, str]:
-    """Some modules that break nothing, and their tests."""
+    """Modules that violate no rule, and their tests."""
     files = {f"{folder}/{name}.py": '"""A noun."""\n' for name in ("__init__", *names)}
     return files | mirrored(files)
 
 
 TIDY = {
     "ARCHITECTURE.md": ARCHITECTURE,
+    "docs/glossary.md": GLOSSARY,
     "src/sokovan/__init__.py": "",
     **package(DOMAIN, "agent", "session", "slots"),
     **package(SCHEDULING, "pipeline", "plan", "snapshot"),
@@ -48,40 +64,40 @@ TIDY = {
 
 
 def function(lines: int, docstring: str = "", indent: str = "") -> str:
-    """A function of so many lines, the docstring not counted."""
+    """A function with the given number of lines, docstring excluded."""
     body = [f'"""{docstring}"""'] * bool(docstring) + ["pass"] * (lines - 1)
     return f"{indent}def work() -> None:\n" + "".join(f"{indent}    {line}\n" for line in body)
 
 
 def klass(methods: int, bases: str = "") -> str:
-    """A class with so many public methods."""
+    """A class with the given number of public methods."""
     names = [f"verb_{index}" for index in range(methods)]
     return f"class Thing{bases}:\n" + "".join(f"    def {name}(self) -> None: ...\n" for name in names)
 
 
 @dataclass(frozen=True)
 class Case:
-    """An offence against one rule, what is said about it, and what mends it."""
+    """A violation of one rule, the expected finding, and the change that fixes it."""
 
     rule: str
     what: str
-    offence: Mapping[str, str | None]
-    said: str
-    mended: Mapping[str, str | None]
+    violation: Mapping[str, str | None]
+    message: str
+    fixed: Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One file, with the offence and mended."""
+    """One file, with the violation and without."""
 
     path: str
-    offence: str
-    mended: str
+    violation: str
+    fixed: str
 
 
-def case(rule: str, what: str, edit: Edit, said: str) -> Case:
+def case(rule: str, what: str, edit: Edit, message: str) -> Case:
     """A case about the text of one file."""
-    return Case(rule, what, {edit.path: edit.offence}, f"{edit.path}:{said}", {edit.path: edit.mended})
+    return Case(rule, what, {edit.path: edit.violation}, f"{edit.path}:{message}", {edit.path: edit.fixed})
 
 
 IN_CLASS = "class Thing:\n"
@@ -97,7 +113,7 @@ SIZES = [
         "function-length",
         "not counting its docstring",
         Edit(SLOTS, function(61, docstring="One.\n\nTwo.\n"), function(60, docstring="One.\n\nTwo.\n")),
-        "1: function-length: work has 61 lines, the wall is 60",
+        "1: function-length: work has 61 lines, the limit is 60",
     ),
     case(
         "function-length",
@@ -145,8 +161,11 @@ SIZES = [
 
 MODULES = ", ".join(f"module_{index}" for index in range(21))
 TWENTY_ONE = "".join(f"from module_{index} import a, b\n" for index in range(21))
-NEIGHBOURS = package(f"{DOMAIN}/many", *(f"noun_{index}" for index in range(21)))
-FROM_NEIGHBOURS = "from sokovan.domain.many import " + ", ".join(f"noun_{index}" for index in range(21))
+FOURTEEN, SEVEN_MORE = ([f"noun_{index}" for index in range(*ends)] for ends in [(14,), (14, 21)])
+NEIGHBOURS = package(f"{DOMAIN}/many", *FOURTEEN) | package(f"{DOMAIN}/more", *SEVEN_MORE)
+FROM_NEIGHBOURS = (
+    f"from sokovan.domain.many import {', '.join(FOURTEEN)}\nfrom sokovan.domain.more import {', '.join(SEVEN_MORE)}"
+)
 
 IMPORTS = [
     case(
@@ -192,7 +211,7 @@ PLUGIN = f"{SCHEDULING}/validators/quota.py"
 
 
 def gone(files: Mapping[str, str]) -> dict[str, None]:
-    """The same files, taken away."""
+    """The same files, removed."""
     return dict.fromkeys(files)
 
 
@@ -213,6 +232,17 @@ FOLDERS = [
         package(f"{DOMAIN}/lifecycle/tables", "agent", "kernel", "route"),
     ),
     Case(
+        "folder-width",
+        "of a folder, those of subpackages not counted",
+        package(f"{DOMAIN}/many", *(f"noun_{index}" for index in range(15))),
+        f"{DOMAIN}/many:1: folder-width: 15 modules side by side, the limit is 14",
+        {
+            **gone(package(f"{DOMAIN}/many", "noun_14")),
+            **package(f"{DOMAIN}/many", *FOURTEEN),
+            **package(f"{DOMAIN}/many/more", "x", "y", "z"),
+        },
+    ),
+    Case(
         "plugin-length",
         "of a plugin, but not of its base",
         {**VALIDATORS, PLUGIN: "#\n" * 101},
@@ -222,15 +252,15 @@ FOLDERS = [
 ]
 
 
-def renamed(offence: str, mended: str) -> tuple[dict[str, str], dict[str, str | None]]:
-    """A module under a bad name, and the same under a good one, each with its test."""
-    before, after = {offence: ""}, {mended: ""}
+def renamed(violation: str, fixed: str) -> tuple[dict[str, str], dict[str, str | None]]:
+    """A module with a bad name, and the same with a good one, each with its test."""
+    before, after = {violation: ""}, {fixed: ""}
     return before | mirrored(before), gone(before | mirrored(before)) | after | mirrored(after)
 
 
-def misnamed(offence: str, mended: str, said: str) -> Case:
+def misnamed(violation: str, fixed: str, message: str) -> Case:
     """A case about the name of one module."""
-    return Case("file-name", offence, renamed(offence, mended)[0], said, renamed(offence, mended)[1])
+    return Case("file-name", violation, renamed(violation, fixed)[0], message, renamed(violation, fixed)[1])
 
 
 FORBIDDEN = ("utils", "helpers", "common", "misc", "types", "manager", "data", "impl")
@@ -286,7 +316,7 @@ MIRROR = [
 ]
 
 
-def told(old: str, new: str) -> dict[str, str]:
+def edited(old: str, new: str) -> dict[str, str]:
     """ARCHITECTURE.md with one piece of text replaced."""
     assert old in ARCHITECTURE
     return {"ARCHITECTURE.md": ARCHITECTURE.replace(old, new)}
@@ -312,17 +342,19 @@ DESCRIPTIONS = [
             f"architecture: no paragraph starts with `{name}/`",
             {"ARCHITECTURE.md": f"{ARCHITECTURE}\n`{name}/` {PROSE}"},
         )
-        for name in ("docs", "benchmarks", "examples", "deploy")
+        for name in ("benchmarks", "examples", "deploy")
     ),
     *(
-        Case("architecture", f"of the folder {name}", told(f"`{name}/`", "Text"), f"starts with `{name}/`", WHOLE)
-        for name in ("tests", "tools", "domain")
+        Case("architecture", f"of the folder {name}", edited(f"`{name}/`", "Text"), f"starts with `{name}/`", WHOLE)
+        for name in ("tests", "tools", "docs", "domain")
     ),
-    Case("architecture", "too short", told(f"`tools/` {PROSE}", "`tools/` Tools."), "`tools/` has 5 characters", WHOLE),
+    Case(
+        "architecture", "too short", edited(f"`tools/` {PROSE}", "`tools/` Tools."), "`tools/` has 5 characters", WHOLE
+    ),
     Case(
         "architecture",
         "too short under a heading",
-        told(f"## `domain/`\n\n{PROSE}", "## `domain/`\n\nNouns.\n\n## More"),
+        edited(f"## `domain/`\n\n{PROSE}", "## `domain/`\n\nNouns.\n\n## More"),
         "`domain/` has 5 characters",
         WHOLE,
     ),
@@ -336,14 +368,14 @@ DESCRIPTIONS = [
     Case(
         "architecture",
         "about a folder that exists, among those not there yet",
-        told("`tools/`", "## Not there yet\n\n`tools/`"),
+        edited("`tools/`", "## Not there yet\n\n`tools/`"),
         "no paragraph starts with `tools/`",
         WHOLE,
     ),
     Case(
         "architecture",
         "inside fenced code only",
-        told(f"`tools/` {PROSE}", f"```\n`tools/` {PROSE}\n```"),
+        edited(f"`tools/` {PROSE}", f"```\n`tools/` {PROSE}\n```"),
         "no paragraph starts with `tools/`",
         {"ARCHITECTURE.md": f"{ARCHITECTURE}\n```\n`wire/` {PROSE}\n```\n\nThis and/or that.\n"},
     ),
