@@ -1,4 +1,4 @@
-"""Tiny trees to try the rules on, and the real tools run over them."""
+"""Small trees to test the rules on, and the project's tools run over them."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _SCRIPTS = Path(sysconfig.get_path("scripts"))
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a tool ended and what it said."""
+    """The exit code and output of a tool."""
 
     exit_code: int
     output: str
@@ -76,7 +76,7 @@ def ruff_codes(root: Path) -> dict[str, set[str]]:
 def run_tool(root: Path, tool: str, *arguments: str) -> Outcome:
     """Run one of the project's tools in `root`, under a copy of the project's settings."""
     (root / PYPROJECT.name).write_bytes(PYPROJECT.read_bytes())
-    # Wide, so that no line that a test looks for is broken in two.
+    # Wide, so that no line that a test searches for is wrapped.
     environment = os.environ | {"PYTHONPATH": str(root / "src"), "COLUMNS": "400", "NO_COLOR": "1"}
     done = subprocess.run(
         [_SCRIPTS / tool, *arguments], cwd=root, env=environment, capture_output=True, text=True, check=False

@@ -29,7 +29,8 @@ GLOSSARY = """# Glossary
 - **Session**, **agent**, **slot** (`domain.slots`): the terms that the modules below are named after.
 - **domain**, **scheduling**, **entrypoint**, **wire**, **noun**, **a b c d x y z**: others.
 - **HyperNode**, **plan**, **pipeline**, **snapshot**, **proxy**, **server**, **queue**, **my queue2 table**: others.
-- **lifecycle**, **kernel**, **machine**, **validator**, **lease**, **storage**, **many**, **more**, **route**: others.
+- **lifecycle**, **kernel**, **machine**, **validator**, **lease**, **storage**, **many**,
+  **more**, **route**: others.
 
 ## Words in module names
 

@@ -74,7 +74,7 @@ VOCABULARY_CASES = [
         "glossary",
         "with a word that no module name has",
         glossary("- **entrypoints**", "- **cache**: a copy.\n- **entrypoints**"),
-        "docs/glossary.md:10: glossary: no module name has the word 'cache'",
+        "docs/glossary.md:11: glossary: no module name has the word 'cache'",
         package(DOMAIN, "slot_cache"),
     ),
     Case(

@@ -24,7 +24,6 @@ BANNED_OPENING = re.compile(r"(What|Who|Where|Whoever|Whatever)\b")
 
 _TESTING = PACKAGE / "testing"
 _CLI = PACKAGE / "cli"
-_ENTRY = re.compile(r"- \*\*")
 _TERM = re.compile(r"\*\*(.+?)\*\*")
 _MODULE = re.compile(r"`([a-z_][\w.]*)`")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -38,7 +37,7 @@ def unknown_module_names(tree: Tree) -> Iterator[Spot]:
     if GLOSSARY not in tree.documents:
         yield Spot(GLOSSARY, 1, "there is no glossary")
         return
-    known = {_singular(word) for _, words in _entries(tree.documents[GLOSSARY]) for word in words}
+    known = {_singular(word) for _, entry in _entries(tree.documents[GLOSSARY]) for word in _terms(entry)}
     for path in _named_paths(tree):
         unknown = [word for word in _words_of(path) if _singular(word) not in known]
         if unknown:
@@ -49,15 +48,14 @@ def stale_glossary(tree: Tree) -> Iterator[Spot]:
     """Modules that the glossary names but the package lacks, and listed words that no module has."""
     document = tree.documents.get(GLOSSARY, "")
     modules = tree.modules()
-    for line, text in enumerate(document.splitlines(), 1):
-        if _ENTRY.match(text):
-            for module in _MODULE.findall(_parenthesis(text)):
-                if f"{PACKAGE.name}.{module}" not in modules:
-                    yield Spot(GLOSSARY, line, f"there is no module sokovan.{module}", module)
+    for line, entry in _entries(document):
+        for module in _MODULE.findall(_parenthesis(entry)):
+            if f"{PACKAGE.name}.{module}" not in modules:
+                yield Spot(GLOSSARY, line, f"there is no module sokovan.{module}", module)
     used = {_singular(word) for path in _named_paths(tree) for word in _words_of(path)}
     above, _, listed = document.partition(WORDS_HEADING)
-    for line, words in _entries(listed.partition("\n## ")[0], first_line=above.count("\n") + 1):
-        for word in (word for word in words if _singular(word) not in used):
+    for line, entry in _entries(listed.partition("\n## ")[0], first_line=above.count("\n") + 1):
+        for word in sorted(word for word in _terms(entry) if _singular(word) not in used):
             yield Spot(GLOSSARY, line, f"no module name has the word {word!r}", word)
 
 
@@ -132,15 +130,22 @@ def _words_of(path: PurePosixPath) -> list[str]:
     return [word for word in _NUMBERED.sub("", path.stem, count=1).split("_") if not word.isdecimal()]
 
 
-def _entries(document: str, first_line: int = 1) -> Iterator[tuple[int, frozenset[str]]]:
-    """The words of the terms of each glossary entry, with the line of the entry."""
-    for line, text in enumerate(document.splitlines(), first_line):
-        if _ENTRY.match(text):
-            terms = _TERM.findall(text.partition(":")[0])
-            words = {word.lower() for term in terms for word in _WORD.findall(term)}
-            # HyperNode is one word as well as two.
-            whole = {word.lower() for term in terms for word in re.findall(r"\w+", term)}
-            yield line, frozenset(words | whole)
+def _entries(document: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
+    """The list items that start with a bold term, wrapped lines joined, with their line numbers."""
+    entry: tuple[int, str] | None = None
+    for line, text in enumerate([*document.splitlines(), ""], first_line):
+        if entry and text.startswith("  "):
+            entry = entry[0], f"{entry[1]} {text.strip()}"
+        else:
+            if entry:
+                yield entry
+            entry = (line, text) if text.startswith("- **") else None
+
+
+def _terms(entry: str) -> frozenset[str]:
+    """The words of an entry's terms; HyperNode is one word as well as two."""
+    terms = " ".join(_TERM.findall(entry.partition(":")[0]))
+    return frozenset(word.lower() for word in [*_WORD.findall(terms), *terms.replace("-", " ").split()])
 
 
 def _parenthesis(entry: str) -> str:
