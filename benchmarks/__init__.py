@@ -1,1 +1,1 @@
-"""Benchmarks: one runnable file per claim."""
+"""Benchmarks: one runnable module per claim about speed."""

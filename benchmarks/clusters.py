@@ -1,4 +1,4 @@
-"""Snapshots for the benchmarks of the scheduling core."""
+"""Snapshots for the benchmarks of the scheduler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HARD_TIER_1 = TopologyConstraint(TopologyMode.HARD, 1)
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark: the function that builds its snapshot, and its goal."""
+    """One benchmark: its snapshot, its profile and its goal."""
 
     name: str
     goal: str
@@ -34,7 +34,7 @@ class Case:
 
 
 def agents(count: int, *, used: ResourceSlot = NO_SLOTS) -> tuple[AgentInfo, ...]:
-    """Equal machines with eight GPUs."""
+    """Identical agents of eight GPUs."""
     return tuple(
         AgentInfo(agent_id=AgentId(f"a{index:05}"), available_slots=MACHINE, occupied_slots=used)
         for index in range(count)
@@ -42,13 +42,13 @@ def agents(count: int, *, used: ResourceSlot = NO_SLOTS) -> tuple[AgentInfo, ...
 
 
 def owner(index: int, users: int) -> Owner:
-    """One of so many users, in turn; shifted by one every ten, so that each has work of every kind."""
+    """The users in turn; shifted by one every ten, so that each has sessions of every kind."""
     number = (index + index // 10) % users
     return Owner(user=f"u{number:03}", access_key=AccessKey(f"key-u{number:03}"), group=f"g{number % 10}")
 
 
 def limits(users: int) -> dict[Scope, dict[str, ResourcePolicy]]:
-    """Limits on every keypair, user, group and domain that never bind, so that all are checked every time."""
+    """Limits on every keypair, user, group and domain; all are checked, none is reached."""
     wide = SlotLimits({"cuda.device": 10**6})
     policy = ResourcePolicy(
         name="wide", slots_max=wide, sessions_max=10**6, pending_sessions_max=10**6, pending_slots_max=wide
@@ -65,7 +65,7 @@ def limits(users: int) -> dict[Scope, dict[str, ResourcePolicy]]:
 def session(
     index: int, slots: ResourceSlot, *, kernels: int = 1, users: int = 50, queue: str = "default"
 ) -> SessionWorkload:
-    """A session of equal kernels."""
+    """A session of identical kernels."""
     name = f"s{index:06}"
     return SessionWorkload(
         session_id=SessionId(name),
@@ -77,7 +77,7 @@ def session(
 
 
 def uniform(machines: int, sessions: int) -> SystemSnapshot:
-    """Equal one-GPU sessions."""
+    """Identical one-GPU sessions."""
     return SystemSnapshot(
         agents=agents(machines), sessions=tuple(session(i, ONE_GPU) for i in range(sessions)), limits=limits(50)
     )
@@ -96,7 +96,7 @@ def shapes() -> SystemSnapshot:
 
 
 def gangs(count: int, kernels: int, machines: int) -> SystemSnapshot:
-    """Gangs of equal one-GPU kernels."""
+    """Gangs of identical one-GPU kernels."""
     return SystemSnapshot(
         agents=agents(machines),
         sessions=tuple(session(i, ONE_GPU, kernels=kernels) for i in range(count)),
@@ -169,7 +169,7 @@ def queues_tree() -> SystemSnapshot:
 
 
 def hopeless() -> SystemSnapshot:
-    """10,000 sessions of 100 shapes, none of which fits: no machine has a fifth of a core left."""
+    """10,000 sessions of 100 shapes, none of which fits: every agent has less than a fifth of a core free."""
     full = ResourceSlot({"cpu": 63_900, "mem": 511 * GiB, "cuda.device": 8})
     kinds = [ResourceSlot({"cpu": 200 + i, "mem": GiB, "cuda.device": i % 8}) for i in range(100)]
     return SystemSnapshot(

@@ -1,11 +1,11 @@
 """How fast decisions are committed: `python -m benchmarks.durable [CASE...] [--json]`.
 
 Allocation: 1,000 agents of 8 accelerators with named devices, owners with limits
-that do not bind; every placement writes its session, kernel, two histories,
+that are not reached; every placement writes its session, kernel, two histories,
 ledger lines, devices, agents, owners' usage and events, and is committed with
-fsync. Loading: 5,000 agents and 100,000 waiting sessions. PostgreSQL is a real
-server that the benchmark starts on loopback. Each case runs in a process of its
-own, so that the peak of its memory is its own.
+fsync. Loading: 5,000 agents and 100,000 pending sessions. PostgreSQL is a real
+server that the benchmark starts on loopback. Each case runs in its own
+process, so that its peak memory is measured alone.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ CONTEXT = AllocationContext()
 
 
 def clock() -> float:
-    """Seconds, for durations."""
+    """Seconds of a monotonic clock."""
     return time.perf_counter()  # noqa: TID251  # a benchmark reads the clock
 
 
 @asynccontextmanager
 async def cluster(backend: str) -> AsyncIterator[StoredCluster]:
-    """An empty cluster on a real database, with owners who have limits."""
+    """An empty cluster on a real database, with owners that have limits."""
     with tempfile.TemporaryDirectory(prefix="sokovan-bench-") as folder:
         if backend == "sqlite":
             async with StoredCluster.open(f"sqlite:///{Path(folder) / 'state.db'}") as opened:
@@ -64,16 +64,16 @@ async def cluster(backend: str) -> AsyncIterator[StoredCluster]:
 
 async def _with_owners(opened: StoredCluster) -> StoredCluster:
     policy = ResourcePolicy(name="wide", slots_max=SlotLimits({"cuda.device": 1 << 40}), sessions_max=1 << 40)
-    people: list[Any] = [policy, Domain("default", policy="wide"), Group("default", "default", policy="wide")]
+    owners: list[Any] = [policy, Domain("default", policy="wide"), Group("default", "default", policy="wide")]
     for index in range(OWNERS):
-        people.append(User(f"u{index}", "default", ("default",), policy="wide"))
-        people.append(Keypair(AccessKey(f"k{index}"), f"u{index}", policy="wide"))
-    await opened.store.run(lambda unit: unit.catalog.put(*people))
+        owners.append(User(f"u{index}", "default", ("default",), policy="wide"))
+        owners.append(Keypair(AccessKey(f"k{index}"), f"u{index}", policy="wide"))
+    await opened.store.run(lambda unit: unit.catalog.put(*owners))
     return opened
 
 
 def owner(index: int) -> Owner:
-    """One of the owners in turn."""
+    """The owners in turn."""
     number = index % OWNERS
     return Owner(user=f"u{number}", access_key=AccessKey(f"k{number}"))
 
@@ -98,7 +98,7 @@ async def add_sessions(opened: StoredCluster, specs: Sequence[SessionSpec]) -> N
 
 
 def assignments(sessions: int, kernels: int, agents: int) -> list[Assignment]:
-    """Every kernel on an agent with room for it, eight to an agent."""
+    """Assign every kernel, eight to an agent."""
     placed: list[Assignment] = []
     for index in range(sessions):
         first = index * kernels
@@ -110,7 +110,7 @@ def assignments(sessions: int, kernels: int, agents: int) -> list[Assignment]:
 async def allocate(
     backend: str, *, agents: int, sessions: int, kernels: int, batch: int, callers: int = 1
 ) -> dict[str, Any]:
-    """Allocate everything, in batches by one caller or one by one by several."""
+    """Allocate all sessions: in batches by one caller, or singly by several."""
     async with cluster(backend) as opened:
         await add_agents(opened, agents)
         specs = [session_spec(f"s{i:06}", kernels=kernels, slots=SLOTS, owner=owner(i)) for i in range(sessions)]
@@ -136,7 +136,7 @@ async def _by_callers(opened: StoredCluster, batches: list[list[Assignment]], ca
 
 
 async def load(backend: str, *, agents: int, sessions: int, changes: int) -> dict[str, Any]:
-    """Load snapshots: first, after a few changes, after none."""
+    """Load snapshots: for the first time, after changes, and unchanged."""
     async with cluster(backend) as opened:
         await add_agents(opened, agents)
         specs = [session_spec(f"s{i:06}", slots=SLOTS, owner=owner(i)) for i in range(sessions)]
@@ -165,7 +165,7 @@ async def _refreshed(source: SqlSnapshots) -> None:
 
 
 async def _change(opened: StoredCluster, changes: int, round_number: int) -> None:
-    """A third each of allocations, new sessions and cancellations."""
+    """Apply changes: a third each of allocations, new sessions and cancellations."""
     third = changes // 3
     base = round_number * changes
     todo = [assignment(f"s{base + i:06}", f"a{(base + i) % 1000:05}") for i in range(changes - 2 * third)]
@@ -234,7 +234,7 @@ def main() -> int:
 
 
 def measure(name: str) -> dict[str, Any]:
-    """One case, in this process."""
+    """Run one case in this process."""
     goal, work = CASES[name]
     figures = asyncio.run(work())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -243,8 +243,8 @@ def measure(name: str) -> dict[str, Any]:
 
 def _in_child(name: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.durable", name, "--json"]
-    answer: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    return answer
+    figures: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return figures
 
 
 def _row(figures: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Runs `sokovan up` in a separate process for benchmarks."""
+"""Starts a real `sokovan up` in its own process, for benchmarks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READY_LIMIT_S = 120
 
 
 def clock() -> float:
-    """Seconds, for durations."""
+    """Seconds of a monotonic clock."""
     return time.perf_counter()  # noqa: TID251  # a benchmark reads the clock
 
 
@@ -30,7 +30,7 @@ def wait(seconds: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server: its address, its key and its start-up time."""
+    """A running server: its address, API key, process and start-up time."""
 
     url: str
     token: str
@@ -40,11 +40,11 @@ class Server:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of every request."""
+        """Headers of every request."""
         return {"Authorization": f"Bearer {self.token}"}
 
     def memory_mb(self) -> int:
-        """The resident memory of the server's process, in MB."""
+        """Resident memory of the server's process, in MB."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) // 1024
@@ -61,7 +61,7 @@ SOKOVAN = (str(Path(sys.executable).with_name("sokovan")),)
 
 @contextmanager
 def server(*options: str) -> Iterator[Server]:
-    """A server with its own data folder, stopped afterwards."""
+    """A server in a temporary folder, stopped afterwards."""
     with tempfile.TemporaryDirectory(prefix="sokovan-bench-") as folder:
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("SOKOVAN_")},
@@ -77,15 +77,15 @@ def server(*options: str) -> Iterator[Server]:
             stderr=subprocess.DEVNULL,
         )
         try:
-            about = _ready(process, Path(folder) / "data" / "sokovan" / "up.json")
+            status = _wait_until_ready(process, Path(folder) / "data" / "sokovan" / "up.json")
             token = (Path(folder) / "data" / "sokovan" / "token").read_text(encoding="ascii").strip()
-            yield Server(about["url"], token, process.pid, clock() - begun, environment)
+            yield Server(status["url"], token, process.pid, clock() - begun, environment)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=60)
 
 
-def _ready(process: subprocess.Popen[bytes], file: Path) -> dict[str, Any]:
+def _wait_until_ready(process: subprocess.Popen[bytes], file: Path) -> dict[str, Any]:
     deadline = clock() + READY_LIMIT_S
     while not file.exists():
         if process.poll() is not None or clock() > deadline:
@@ -96,11 +96,11 @@ def _ready(process: subprocess.Popen[bytes], file: Path) -> dict[str, Any]:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The value that `percent` of the values do not exceed."""
+    """The percentile of the values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 def milliseconds(seconds: float) -> float:
-    """Rounded for a table."""
+    """Milliseconds, rounded for a table."""
     return round(seconds * 1000, 1)

@@ -1,7 +1,7 @@
 """How long clients wait: `python -m benchmarks.latency [CASE...] [--json]`.
 
-Every case starts a real `sokovan up` on a folder of its own, and connects to it over
-HTTP as a client does. A session counts as running when the client is notified.
+Every case starts a real `sokovan up` in a temporary folder and sends HTTP requests to
+it. A session counts as running when the client has received that state.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ SMALL = {"cpu": 0.05, "mem": "32MiB"}
 Figures = dict[str, Any]
 
 
-def client_of(found: Server, connections: int = 100) -> httpx2.AsyncClient:
-    """A client with the server's key."""
+def client_of(started: Server, connections: int = 100) -> httpx2.AsyncClient:
+    """An HTTP client with the server's API key."""
     limits = httpx2.Limits(max_connections=connections)
     return httpx2.AsyncClient(
-        base_url=f"{found.url}/api/v1", headers=found.headers, limits=limits, timeout=60, trust_env=False
+        base_url=f"{started.url}/api/v1", headers=started.headers, limits=limits, timeout=60, trust_env=False
     )
 
 
-async def submitted(client: httpx2.AsyncClient, **body: Any) -> str:
-    """Submit a session; its id."""
-    answer = await client.post("/sessions", json=body)
-    answer.raise_for_status()
-    return str(answer.json()["id"])
+async def submit(client: httpx2.AsyncClient, **body: Any) -> str:
+    """Submit a session and return its id."""
+    response = await client.post("/sessions", json=body)
+    response.raise_for_status()
+    return str(response.json()["id"])
 
 
-async def told(client: httpx2.AsyncClient, session: str, *statuses: str) -> None:
-    """Wait until the server reports one of the statuses."""
+async def wait_for(client: httpx2.AsyncClient, session: str, *statuses: str) -> None:
+    """Wait until the event stream reports one of the statuses."""
     async with client.stream("GET", f"/sessions/{session}/events") as stream:
         async for line in stream.aiter_lines():
             if line.startswith("data:") and json.loads(line[5:]).get("status") in statuses:
@@ -47,71 +47,71 @@ async def told(client: httpx2.AsyncClient, session: str, *statuses: str) -> None
 
 
 async def run_once(client: httpx2.AsyncClient) -> float:
-    """Seconds from the request to the RUNNING event; the session is stopped afterwards."""
+    """Seconds from the submission until it is reported running; stops it afterwards."""
     begun = clock()
-    session = await submitted(client, type="interactive", command=["sleep", "600"], resources=SMALL)
-    await told(client, session, "running")
+    session = await submit(client, type="interactive", command=["sleep", "600"], resources=SMALL)
+    await wait_for(client, session, "running")
     took = clock() - begun
     await client.delete(f"/sessions/{session}", params={"forced": "true"})
-    await told(client, session, "terminated")
+    await wait_for(client, session, "terminated")
     return took
 
 
 async def sequential(times: int) -> Figures:
-    """Submit, wait until it runs, end it; one after the other."""
-    with server() as found:
-        async with client_of(found) as client:
+    """Submit, wait until it runs, stop it; one session at a time."""
+    with server() as started:
+        async with client_of(started) as client:
             await run_once(client)
-            taken = [await run_once(client) for _ in range(times)]
-    return spread(taken)
+            durations = [await run_once(client) for _ in range(times)]
+    return spread(durations)
 
 
 async def steady(rate: int, seconds: int) -> Figures:
-    """Submit at a steady rate, regardless of earlier sessions; each runs for a second."""
-    with server() as found:
-        async with client_of(found) as client:
-            taken: list[float] = []
+    """Submit at a constant rate, independent of earlier sessions; each runs half a second."""
+    with server() as started:
+        async with client_of(started) as client:
+            durations: list[float] = []
 
             async def one(number: int) -> None:
                 await asyncio.sleep(number / rate)  # noqa: TID251  # the rate is in real time
                 begun = clock()
-                session = await submitted(client, command=["sleep", "0.5"], resources=SMALL)
-                await told(client, session, "running", "terminating", "terminated")
-                taken.append(clock() - begun)
+                session = await submit(client, command=["sleep", "0.5"], resources=SMALL)
+                await wait_for(client, session, "running", "terminating", "terminated")
+                durations.append(clock() - begun)
 
             await asyncio.gather(*[one(number) for number in range(rate * seconds)])
-            return {**spread(taken), "memory_mb": found.memory_mb()}
+            return {**spread(durations), "memory_mb": started.memory_mb()}
 
 
-def spread(taken: list[float]) -> Figures:
-    """Median, tail and number of some durations."""
+def spread(durations: list[float]) -> Figures:
+    """Number, median, 99th percentile and maximum of durations."""
     return {
-        "runs": len(taken),
-        "p50_ms": milliseconds(statistics.median(taken)),
-        "p99_ms": milliseconds(percentile(taken, 99)),
-        "max_ms": milliseconds(max(taken)),
+        "runs": len(durations),
+        "p50_ms": milliseconds(statistics.median(durations)),
+        "p99_ms": milliseconds(percentile(durations, 99)),
+        "max_ms": milliseconds(max(durations)),
     }
 
 
 async def commands() -> Figures:
-    """The duration of the commands, each the median of nine, and the start-up time and memory of the server."""
-    with server() as found:
+    """Duration of commands (median of nine), start-up time and memory of the server."""
+    with server() as started:
 
         def median(*arguments: str) -> float:
-            return milliseconds(statistics.median(found.command(*arguments) for _ in range(9)))
+            return milliseconds(statistics.median(started.command(*arguments) for _ in range(9)))
 
         return {
-            "up_ready_ms": milliseconds(found.ready_s),
+            "up_ready_ms": milliseconds(started.ready_s),
             "help_ms": median("--help"),
             "ps_ms": median("ps"),
-            "memory_mb": found.memory_mb(),
+            "memory_mb": started.memory_mb(),
         }
 
 
 async def crowd(*, sessions: int, size: int, callers: int = 16) -> Figures:
-    """Submit many sessions against 1,000 fake agents, and measure when all are placed."""
-    with server("--fake", "1000x8", "--no-agent") as found:
-        async with client_of(found) as client, client_of(found, 4) as other:
+    """Submit many sessions against 1,000 fake agents and wait until all are placed."""
+    with server("--fake", "1000x8", "--no-agent") as started:
+        async with client_of(started) as client, client_of(started, 4) as other:
             await all_enrolled(client, 1000)
             begun = clock()
             waits: list[float] = []
@@ -120,7 +120,7 @@ async def crowd(*, sessions: int, size: int, callers: int = 16) -> Figures:
 
             async def caller() -> None:
                 for _ in todo:
-                    await submitted(client, size=size, command=["sleep", "3600"], resources={"cpu": 1, "mem": "1GiB"})
+                    await submit(client, size=size, command=["sleep", "3600"], resources={"cpu": 1, "mem": "1GiB"})
 
             await asyncio.gather(*[caller() for _ in range(callers)])
             accepted = clock() - begun
@@ -136,7 +136,7 @@ async def crowd(*, sessions: int, size: int, callers: int = 16) -> Figures:
                 "api_p50_ms": milliseconds(statistics.median(waits)),
                 "api_p99_ms": milliseconds(percentile(waits, 99)),
                 "api_probes": len(waits),
-                "memory_mb": found.memory_mb(),
+                "memory_mb": started.memory_mb(),
             }
 
 
@@ -146,18 +146,18 @@ async def probe(client: httpx2.AsyncClient, waits: list[float]) -> None:
         begun = clock()
         (await client.get("/sessions", params={"limit": 20})).raise_for_status()
         waits.append(clock() - begun)
-        await asyncio.sleep(0.02)  # noqa: TID251  # a person's pace, in real time
+        await asyncio.sleep(0.02)  # noqa: TID251  # paces the probes in real time
 
 
 async def all_enrolled(client: httpx2.AsyncClient, count: int) -> None:
-    """Wait until the given number of agents has enrolled, in racks."""
-    there = 0
-    while there < count:
-        await asyncio.sleep(0.5)  # noqa: TID251  # they enrol in real time
-        there, cursor = 0, None
-        while there == 0 or cursor is not None:
+    """Wait until `count` agents are enrolled."""
+    enrolled = 0
+    while enrolled < count:
+        await asyncio.sleep(0.5)  # noqa: TID251  # agents enrol in real time
+        enrolled, cursor = 0, None
+        while enrolled == 0 or cursor is not None:
             page = (await client.get("/agents", params={"limit": 500, **({"cursor": cursor} if cursor else {})})).json()
-            there, cursor = there + len(page["items"]), page["next"]
+            enrolled, cursor = enrolled + len(page["items"]), page["next"]
             if not page["items"]:
                 break
 
@@ -166,7 +166,7 @@ async def all_placed(client: httpx2.AsyncClient) -> None:
     """Wait until no session is pending."""
     waiting = True
     while waiting:
-        await asyncio.sleep(0.05)  # noqa: TID251  # the moment is measured in real time
+        await asyncio.sleep(0.05)  # noqa: TID251  # polls in real time
         waiting = bool((await client.get("/sessions", params={"status": "pending", "limit": 1})).json()["items"])
 
 

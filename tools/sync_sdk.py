@@ -1,7 +1,7 @@
 """Generates the sync client of the SDK from the async one: `python -m tools.sync_sdk [--check]`.
 
 `sdk/aio` is written by hand, `sdk/sync` is derived from it by the replacements below.
-A line that cannot be derived says in a comment what it is in the sync client:
+A line that cannot be derived has its sync form in a comment:
 
     return self.view  # sync: return self.refresh()
     # sync: @property

@@ -135,7 +135,7 @@ def checked_context_name(name: str) -> str:
 
 
 def checked_url(url: str) -> str:
-    """Validate the URL of a server and strip its trailing slash. Raises InvalidSetting."""
+    """Validate a server URL and strip its trailing slash. Raises InvalidSetting."""
     scheme, separator, rest = url.partition("://")
     host = rest.partition("/")[0]
     if (

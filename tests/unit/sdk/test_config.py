@@ -29,7 +29,7 @@ from sokovan.sdk.errors import InvalidSetting
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A place for the file in a folder that is not there yet."""
+    """A path in a folder that does not exist yet."""
     return tmp_path / "deep" / "sokovan" / "config.toml"
 
 
@@ -65,7 +65,7 @@ def test_another_context_can_be_used_and_one_can_be_forgotten(file: Path) -> Non
 
 
 @pytest.mark.parametrize("act", [use_context, remove_context])
-def test_a_context_that_is_not_there_is_named_with_those_that_are(act: object, file: Path) -> None:
+def test_an_unknown_context_is_refused_with_the_known_ones(act: object, file: Path) -> None:
     save_context("lab", "http://a", "1", path=file)
     assert callable(act)
     with pytest.raises(InvalidSetting, match=r"no context 'x'.*\n.*known contexts: lab"):
@@ -85,7 +85,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(file: Path, monkeypatc
     assert [one.name for one in file.parent.iterdir()] == ["config.toml"]
 
 
-def test_there_is_nothing_where_there_is_no_file(file: Path) -> None:
+def test_without_a_file_the_configuration_is_empty(file: Path) -> None:
     assert read_config(file) == ClientConfig()
 
 
@@ -115,13 +115,13 @@ def test_whatever_a_key_holds_is_read_back(token: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "é", "x" * 65, "a/b", "a\n"])
-def test_a_name_that_could_not_be_typed_is_refused(name: str, file: Path) -> None:
+def test_an_invalid_context_name_is_refused(name: str, file: Path) -> None:
     with pytest.raises(InvalidSetting, match="not a valid context name"):
         save_context(name, "http://a", "t", path=file)
 
 
 @pytest.mark.parametrize("url", ["", "x", "ftp://x", "http://", "http://a b", "http://u:p@x", "http://x\n", "//x"])
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidSetting, match="not the URL"):
         checked_url(url)
 
@@ -132,12 +132,12 @@ def test_a_key_is_printable_and_not_without_end() -> None:
         assert not is_token(text)
 
 
-def test_the_file_is_where_xdg_says_unless_that_is_relative() -> None:
+def test_the_path_follows_xdg_config_home_unless_it_is_relative() -> None:
     assert config_path({"XDG_CONFIG_HOME": "/c", "HOME": "/h"}) == Path("/c/sokovan/config.toml")
     assert config_path({"XDG_CONFIG_HOME": "c", "HOME": "/h"}) == Path("/h/.config/sokovan/config.toml")
 
 
-def test_a_folder_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+def test_an_unwritable_folder_gives_a_hint(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(InvalidSetting, match="XDG_CONFIG_HOME"):
         write_config(ClientConfig(), tmp_path / "file" / "config.toml")

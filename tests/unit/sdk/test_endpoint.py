@@ -1,4 +1,4 @@
-"""Where the server is, and how both clients speak to it."""
+"""Address of the server, and the HTTP options of both clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_server_of_this_machine_is_never_reached_through_a_proxy() -> None:
     assert ServerEndpoint("https://sokovan.example", "t").http_options()["trust_env"] is True
 
 
-def test_certificates_are_checked_where_there_are_any() -> None:
+def test_certificates_are_verified_for_https() -> None:
     assert ServerEndpoint("https://x", "t").http_options()["verify"] is True
     assert ServerEndpoint("http://x", "t").http_options()["verify"] is False
 
@@ -46,7 +46,7 @@ def test_sockets_have_the_same_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "sent", "words"),
+    ("error", "sent", "message"),
     [
         (httpx2.ConnectError("refused"), False, "cannot be reached: refused"),
         (httpx2.ConnectTimeout(""), False, "did not respond in time"),
@@ -54,7 +54,7 @@ def test_sockets_have_the_same_address() -> None:
         (httpx2.RemoteProtocolError(""), True, "cannot be reached: RemoteProtocolError"),
     ],
 )
-def test_a_failure_says_whether_the_request_may_have_arrived(error: Exception, *, sent: bool, words: str) -> None:
-    with pytest.raises(Unreachable, match=words) as caught, reaching(ServerEndpoint("http://x", "t")):
+def test_a_failure_says_whether_the_request_may_have_arrived(error: Exception, *, sent: bool, message: str) -> None:
+    with pytest.raises(Unreachable, match=message) as caught, reaching(ServerEndpoint("http://x", "t")):
         raise error
     assert caught.value.sent is sent

@@ -1,4 +1,4 @@
-"""What can go wrong for a client."""
+"""Errors of the client."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_a_problem_without_a_hint_gets_that_of_its_kind() -> None:
     assert (found.message, found.hint) == ("Unauthorized", Unauthorized.fallback)
 
 
-def test_each_of_several_problems_is_told_once() -> None:
+def test_each_of_several_problems_is_shown_once() -> None:
     problems = [FieldProblem(where="size", problem="is 0"), FieldProblem(where="queue", problem="is none")]
-    told = "the request is invalid: size: is 0; queue: is none"
-    view = ProblemView(type="", title="T", status=422, detail=told, code="c", problems=problems)
+    detail = "the request is invalid: size: is 0; queue: is none"
+    view = ProblemView(type="", title="T", status=422, detail=detail, code="c", problems=problems)
     assert api_problem(view).message == "the request is invalid:\n  size: is 0\n  queue: is none"

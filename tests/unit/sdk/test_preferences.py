@@ -1,4 +1,4 @@
-"""What a user or a project prefers, put into what is asked for."""
+"""Settings applied to requests."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sokovan.wire.api.sessions import SessionBody
 
 
 @pytest.fixture(autouse=True)
-def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user without any settings."""
+def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment without settings."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     for name in ("SOKOVAN_URL", "SOKOVAN_TOKEN", "SOKOVAN_CONTEXT", "SOKOVAN_QUEUE"):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_what_is_said_wins_over_what_is_preferred(tmp_path: Path) -> None:
+def test_a_request_overrides_the_settings(tmp_path: Path) -> None:
     settings = resolve({}, environment={"SOKOVAN_QUEUE": "slow", "SOKOVAN_IMAGE": "venv:a"}, folder=tmp_path)
     body = with_defaults(SessionBody(queue="fast"), settings)
     assert (body.queue, body.image, body.group) == ("fast", "venv:a", None)
@@ -33,6 +33,6 @@ def test_an_address_and_a_key_are_enough() -> None:
 
 
 @pytest.mark.parametrize("token", [None, "", "a b", "é", "x\r\nHost: y", "x" * 600])
-def test_what_is_no_key_is_not_sent(token: str | None) -> None:
+def test_an_invalid_key_is_not_sent(token: str | None) -> None:
     with pytest.raises(NotLoggedIn):
         endpoint_for("http://x", token)

@@ -9,7 +9,7 @@ from sokovan.sdk.session_request import read_mount, read_port, session_body, slo
 from sokovan.wire.api.sessions import MountBody, RunOptions, ServicePortBody, SessionBody
 
 
-def test_a_command_is_split_into_words_without_a_shell() -> None:
+def test_a_command_is_split_into_arguments_without_a_shell() -> None:
     assert session_body("python -c 'print(1)' $HOME").command == ["python", "-c", "print(1)", "$HOME"]
     assert session_body(["a b", "c"]).command == ["a b", "c"]
 
@@ -67,12 +67,12 @@ def test_service_ports_have_a_name() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "8888", "a=", "=1", "a=x", "a=1/udp", "a=123456"])
-def test_what_is_no_service_port_is_refused(text: str) -> None:
+def test_an_invalid_service_port_is_refused(text: str) -> None:
     with pytest.raises(InvalidSetting, match="is not a service port"):
         read_port(text)
 
 
 @pytest.mark.parametrize("text", ["", "/a", ":/b", "/a:", "/a:/b:wr", "/a:/b:rw:x"])
-def test_what_is_no_mount_is_refused(text: str) -> None:
+def test_an_invalid_mount_is_refused(text: str) -> None:
     with pytest.raises(InvalidSetting, match="is not a mount"):
         read_mount(text)

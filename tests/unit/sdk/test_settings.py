@@ -1,4 +1,4 @@
-"""What the client goes by, and where each value comes from."""
+"""Settings of the client and their origins."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ LAB = "https://lab.example"
 
 
 class Home:
-    """A user's home with a file of contexts, and a project in it."""
+    """A home folder with a configuration file and a project."""
 
     def __init__(self, path: Path) -> None:
         self.config, self.project = path / "config" / "sokovan" / "config.toml", path / "work"
         (self.project / "deep").mkdir(parents=True)
         self.environment = {"XDG_CONFIG_HOME": str(path / "config"), "HOME": str(path)}
 
-    def says(self, text: str) -> None:
-        """What the project's file says."""
+    def write_project_file(self, text: str) -> None:
+        """Write the project file."""
         (self.project / ".sokovan.toml").write_text(text, encoding="utf-8")
 
     def settings(self, flags: dict[str, str | None] | None = None, **variables: str) -> ClientSettings:
-        """The settings deep in the project."""
+        """The settings in a subfolder of the project."""
         return resolve(flags, environment={**self.environment, **variables}, folder=self.project / "deep")
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    """Two contexts, of which lab is in use."""
+    """A home with two contexts, of which lab is current."""
     made = Home(tmp_path)
     save_context("local", "http://127.0.0.1:7646", "sk-local", path=made.config)
     save_context("lab", LAB, "sk-lab", path=made.config)
     return made
 
 
-def test_without_a_word_it_is_the_current_context(home: Home) -> None:
+def test_the_default_is_the_current_context(home: Home) -> None:
     found = home.settings()
     assert found.credentials() == (LAB, "sk-lab")
     assert found.origin("url") == f"context lab in {home.config}"
@@ -47,7 +47,7 @@ def test_without_a_word_it_is_the_current_context(home: Home) -> None:
 
 
 def test_a_flag_wins_over_the_environment_and_that_over_the_project(home: Home) -> None:
-    home.says('queue = "from-file"\nimage = "host"\n')
+    home.write_project_file('queue = "from-file"\nimage = "host"\n')
     found = home.settings({"queue": "from-flag", "group": None}, SOKOVAN_QUEUE="from-env", SOKOVAN_GROUP="nlp")
     assert [(found[name], found.origin(name)) for name in ("queue", "group", "image")] == [
         ("from-flag", "--queue"),
@@ -69,20 +69,20 @@ def test_the_key_of_a_context_never_goes_to_another_server(home: Home) -> None:
     assert home.settings(SOKOVAN_URL=f"{LAB}/").credentials() == (LAB, "sk-lab")
 
 
-def test_a_key_from_the_environment_goes_where_the_environment_says(home: Home) -> None:
+def test_a_key_from_the_environment_is_used_with_the_address_from_it(home: Home) -> None:
     variables = {"SOKOVAN_URL": "https://other", "SOKOVAN_TOKEN": "sk-other"}
     found = home.settings(None, **variables)
     assert found.credentials() == ("https://other", "sk-other")
 
 
-def test_a_context_that_is_not_there_says_who_named_it(home: Home) -> None:
+def test_an_unknown_context_names_the_origin_of_its_name(home: Home) -> None:
     with pytest.raises(InvalidSetting, match="SOKOVAN_CONTEXT names the context 'x'"):
         home.settings(SOKOVAN_CONTEXT="x")
 
 
 @pytest.mark.parametrize("text", ['url = "http://evil"', 'token = "x"', "queue = 3", 'colour = "red"', "queue"])
-def test_a_project_may_not_say_where_requests_go_nor_anything_unknown(home: Home, text: str) -> None:
-    home.says(text)
+def test_a_project_file_may_set_neither_the_address_nor_unknown_keys(home: Home, text: str) -> None:
+    home.write_project_file(text)
     with pytest.raises(InvalidSetting, match=r"\.sokovan\.toml"):
         home.settings()
 

@@ -1,4 +1,4 @@
-"""How a socket is opened, and what it means when it is not."""
+"""WebSocket options and connection errors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def test_the_servers_problem_is_ours() -> None:
     assert found.message == "no session 'x'"
 
 
-def test_an_answer_of_somebody_else_is_told_apart() -> None:
+def test_a_response_of_another_server_is_recognized() -> None:
     assert isinstance(refusal(InvalidStatus(Response(502, "Bad", Headers(), b""))), UnexpectedAnswer)
 
 
-def test_whatever_goes_wrong_on_the_way_is_told_with_the_address() -> None:
+def test_a_network_error_names_the_address() -> None:
     endpoint = ServerEndpoint("http://x", "t")
     with pytest.raises(Unreachable, match=r"to http://x is lost: \[Errno 111\]"), connecting(endpoint):
         raise ConnectionRefusedError(111, "refused")

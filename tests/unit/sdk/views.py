@@ -1,4 +1,4 @@
-"""Objects of the wire for tests of clients."""
+"""Session views for tests of clients."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ SESSION = SessionView(
 
 
 def session(**changes: Any) -> SessionView:
-    """A session that runs, with some things different."""
+    """A running session with changes."""
     return replace(SESSION, **changes)
 
 
 def pending(**changes: Any) -> SessionView:
-    """A session that waits."""
+    """A pending session."""
     kernel = replace(KERNEL, status="pending", agent=None)
     return session(**{"status": "pending", "kernels": [kernel], "scheduled_at": None, "version": 1, **changes})
 
 
 def ended(exit_code: int = 0, **changes: Any) -> SessionView:
-    """A session that ran and ended."""
+    """A terminated session."""
     kernel = replace(KERNEL, status="terminated", exit_code=exit_code)
     result = "success" if exit_code == 0 else "failure"
     plain = {"status": "terminated", "kernels": [kernel], "exit_code": exit_code, "result": result, "version": 9}

@@ -50,7 +50,7 @@ def test_an_error_names_file_line_scenario_and_key() -> None:
     assert ScenarioLocation("f.yaml", 1).error("is odd").message == "f.yaml:1: is odd"
 
 
-def test_values_are_taken_for_what_they_are() -> None:
+def test_values_are_read_by_their_type() -> None:
     assert value("hello").text() == "hello"
     assert value("12").text() == "12"
     assert value("12").number(least=12) == 12
@@ -65,7 +65,7 @@ def test_nothing_counts_as_an_empty_mapping_and_as_an_empty_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "said"),
+    ("text", "kind", "problem"),
     [
         ("[1]", "mapping", "must be a mapping, not [1]"),
         ("{a: 1}", "sequence", "must be a list, not {'a': 1}"),
@@ -77,10 +77,10 @@ def test_nothing_counts_as_an_empty_mapping_and_as_an_empty_list() -> None:
         ("1", "flag", "must be true or false, not 1"),
     ],
 )
-def test_a_value_that_is_something_else_is_refused_with_what_was_written(text: str, kind: str, said: str) -> None:
+def test_a_value_of_another_type_is_refused_and_quoted(text: str, kind: str, problem: str) -> None:
     with pytest.raises(InvalidScenario) as refused:
         getattr(value(text), kind)()
-    assert refused.value.problem == said
+    assert refused.value.problem == problem
 
 
 def test_a_number_below_its_least_is_refused() -> None:
@@ -98,12 +98,12 @@ def test_keys_are_texts_as_they_are_written() -> None:
     assert list(value("{1: a, true: b, 0x10: c, null: d}").mapping()) == ["1", "true", "0x10", "null"]
 
 
-def test_an_alias_is_read_wherever_it_stands() -> None:
+def test_an_alias_is_read_as_a_copy() -> None:
     [document] = read_documents("a: &x {cpu: 1}\nb: *x\n", "f.yaml")
     assert document.plain() == {"a": {"cpu": 1}, "b": {"cpu": 1}}
 
 
-def test_many_aliases_of_little_text_are_counted_as_what_they_stand_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_alias_counts_all_of_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "NODES_MAX", 50)
     with pytest.raises(InvalidScenario, match="holds more than 50 values"):
         list(read_documents("a: &a [1, 2, 3, 4, 5, 6]\nb: [*a, *a, *a, *a, *a, *a, *a]\n", "f.yaml"))

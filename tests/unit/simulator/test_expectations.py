@@ -12,8 +12,8 @@ from sokovan.simulator.expectations import CHECKS, differences
 from sokovan.simulator.scenario import read_scenarios
 from sokovan.simulator.simulation import run
 
-# k1 and k2 go to n1, k3 to n2; big never fits; later waits for what leaves n3. No session can use spare: it only
-# makes the cluster larger than the demand.
+# k1 and k2 go to n1, k3 to n2; big never fits; later waits for the kernel that leaves n3. No session can use spare:
+# it only makes the cluster larger than the demand.
 CLUSTER = textwrap.dedent("""\
     scenario: a bit of everything
     agents:
@@ -91,7 +91,7 @@ def test_nothing_placed_means_that_nothing_may_be_placed() -> None:
     assert found("placed:") == found("placed: {}")
 
 
-def test_a_count_that_does_not_hold_says_what_was_placed_instead() -> None:
+def test_a_wrong_count_is_reported_with_the_placements() -> None:
     assert found("placed_count: 2") == [
         "placed_count: 3 kernels were placed, expected 2: {'k1': 'n1', 'k2': 'n1', 'k3': 'n2'}"
     ]

@@ -198,14 +198,14 @@ def test_a_malformed_scenario_is_refused_with_file_line_scenario_and_key(row: Ma
 
 
 @pytest.mark.parametrize("row", NAMELESS, ids=lambda row: row.what)
-def test_what_is_no_scenario_at_all_is_refused_with_file_and_line(row: Malformed) -> None:
+def test_a_document_that_is_no_scenario_is_refused_with_file_and_line(row: Malformed) -> None:
     error = refusal(row)
     assert (error.where, error.key) == (f"bad.yaml:{row.line}", row.key)
     assert row.problem in error.problem
 
 
 @pytest.mark.parametrize("row", MALFORMED, ids=lambda row: row.what)
-def test_every_refusal_says_what_to_do(row: Malformed) -> None:
+def test_every_refusal_has_a_hint(row: Malformed) -> None:
     error = refusal(row)
     assert error.code == "invalid-scenario"
     assert error.hint

@@ -1,4 +1,4 @@
-"""A scenario as it goes on: each cycle sees what the cycle before has done."""
+"""Runs scenarios: each cycle starts from the result of the one before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.scheduling.little_cluster import plugin_with, registry_with
 
 
 def state(text: str, *, cycles: int | None = None) -> SimulationState:
-    """The state of a scenario after so many cycles, by default as many as it asks for."""
+    """The state after some cycles, by default those of the scenario."""
     [scenario] = read_scenarios(textwrap.dedent(text), "f.yaml")
     if cycles is None:
         return run(scenario)
@@ -27,7 +27,7 @@ def state(text: str, *, cycles: int | None = None) -> SimulationState:
 
 
 def placed(after: SimulationState) -> dict[str, str]:
-    """Where kernels went, over all cycles."""
+    """Agent of every placed kernel, over all cycles."""
     return {str(placement.kernel_id): str(placement.agent_id) for placement in after.placements}
 
 
@@ -40,13 +40,13 @@ ONE = """
 """
 
 
-def test_before_the_first_cycle_agents_hold_what_runs_and_what_leaves() -> None:
+def test_before_the_first_cycle_agents_hold_running_and_releasing_kernels() -> None:
     [agent] = state(ONE, cycles=0).snapshot().agents
     assert (agent.occupied_slots, agent.kernel_count) == (parse_slots("cpu=2"), 2)
     assert (agent.releasing_slots, agent.releasing_count) == (parse_slots("cpu=1"), 1)
 
 
-def test_usage_is_counted_in_every_scope_for_who_runs_something() -> None:
+def test_usage_of_running_sessions_is_counted_in_every_scope() -> None:
     usage = state(ONE, cycles=0).snapshot().usage
     both = OwnerUsage(parse_slots("cpu=2"), 1)
     assert usage == {
@@ -57,7 +57,7 @@ def test_usage_is_counted_in_every_scope_for_who_runs_something() -> None:
     }
 
 
-def test_after_a_cycle_what_was_placed_runs_and_what_was_leaving_is_gone() -> None:
+def test_after_a_cycle_placed_kernels_run_and_releasing_ones_are_gone() -> None:
     after = state(ONE, cycles=1)
     assert placed(after) == {"k3": "n1"}
     [agent] = after.snapshot().agents
@@ -108,7 +108,7 @@ def test_the_cursor_of_a_scenario_begins_the_rotation_and_moves_on() -> None:
     assert after.cursors == {"default": "n1"}
 
 
-def test_where_a_session_with_a_closeness_came_to_lie_is_kept() -> None:
+def test_the_hypernode_of_a_placed_session_is_kept() -> None:
     after = state("""
         scenario: close
         agents: {n1: {slots: {cpu: 1}}, n2: {slots: {cpu: 2}}}

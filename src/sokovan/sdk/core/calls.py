@@ -47,7 +47,7 @@ def query(parameters: Query) -> dict[str, str]:
 
 
 def sparse(body: object) -> Any:
-    """A body without fields at their default: an older server need not know every field."""
+    """A body without fields at their default, which an older server may not know."""
     if is_dataclass(body) and not isinstance(body, type):
         given = {each.name: getattr(body, each.name) for each in fields(body) if not _is_default(body, each)}
         return {name: sparse(value) for name, value in given.items()}

@@ -59,7 +59,7 @@ def text(node: YamlNode) -> str:
 
 
 def number(node: YamlNode) -> int:
-    """A whole number in decimal notation; YAML's other ones, such as 0x10 and 1:30, are refused."""
+    """A whole number in decimal; YAML's other notations, such as 0x10, are refused."""
     if node.kind != "integer" or len(node.text) > 18 or not node.text.removeprefix("-").isdecimal():
         raise _expected("a whole number", node)
     return int(node.text)

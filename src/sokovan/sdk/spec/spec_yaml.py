@@ -1,4 +1,4 @@
-"""Reads the YAML of spec files; errors show file, line, column and the line itself."""
+"""Reads the YAML of spec files; errors show the position and the line itself."""
 
 from __future__ import annotations
 

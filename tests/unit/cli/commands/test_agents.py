@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from tests.unit.cli.canned_server import CannedServer, Sokovan
-from tests.unit.sdk.views_of_machines import AGENT
+from tests.unit.sdk.agent_views import AGENT
 
 
 def test_machines_are_listed_with_what_is_used(server: CannedServer, sokovan: Sokovan) -> None:

@@ -7,9 +7,9 @@ from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core.catalog_calls import QUEUES
 from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys
 from sokovan.wire.api.fleet import QueueBody
-from tests.unit.sdk.same_names import signatures
-from tests.unit.sdk.toy_server import ENDPOINT, StillClock, ToyServer, ok
-from tests.unit.sdk.views_of_machines import AGENT
+from tests.unit.sdk.agent_views import AGENT
+from tests.unit.sdk.fake_server import ENDPOINT, FakeClock, FakeServer, ok
+from tests.unit.sdk.signatures import signatures
 
 QUEUE = QueueBody(name="research", weight=3)
 
@@ -22,13 +22,13 @@ def test_the_names_are_those_of_the_sync_client() -> None:
 
 async def test_objects_are_read_and_written() -> None:
     key = {"access_key": "AK-1", "user": "ada", "policy": None, "active": True}
-    answers = [ok({"items": [QUEUE]}), ok(QUEUE), ok(None, status=204), ok(AGENT), ok({**key, "token": "sk-1"})]
-    server = ToyServer(*answers)
-    connection = AsyncConnection(ENDPOINT, transport=server.async_transport(), environment=StillClock())
+    responses = [ok({"items": [QUEUE]}), ok(QUEUE), ok(None, status=204), ok(AGENT), ok({**key, "token": "sk-1"})]
+    server = FakeServer(*responses)
+    connection = AsyncConnection(ENDPOINT, transport=server.async_transport(), environment=FakeClock())
     queues = AsyncCatalog(connection, QUEUES)
     assert [queue async for queue in queues.list()] == [QUEUE]
     assert await queues.put(QUEUE) == QUEUE
     await queues.delete("research")
     assert await AsyncAgents(connection).drain("gpu2") == AGENT
     assert (await AsyncKeys(connection).create("ada")).token.startswith("sk-")
-    assert len(server.asked) == 5
+    assert len(server.requests) == 5

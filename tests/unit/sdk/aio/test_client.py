@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sokovan.sdk.aio.client import AsyncClient
 from sokovan.sdk.sync.client import Client
-from tests.unit.sdk.same_names import signatures
-from tests.unit.sdk.toy_server import ToyServer, ok, stream
+from tests.unit.sdk.fake_server import FakeServer, ok, stream
+from tests.unit.sdk.signatures import signatures
 from tests.unit.sdk.views import SESSION
 
 
@@ -16,7 +16,7 @@ def test_the_names_are_those_of_the_sync_client() -> None:
 async def test_a_run_is_a_submission_and_gives_a_handle() -> None:
     me = {"user": "ada", "role": "user", "domain": "d", "groups": [], "access_key": "AK-1"}
     health = {"status": "ok", "version": "1", "parts": {}}
-    server = ToyServer(ok(SESSION, status=201), ok(SESSION), ok(me), ok(health), stream(("resync", {})))
+    server = FakeServer(ok(SESSION, status=201), ok(SESSION), ok(me), ok(health), stream(("resync", {})))
     async with AsyncClient("http://x", "sk-1", transport=server.async_transport()) as client:
         assert (await client.run(["python", "train.py"], gpus=8)).name == "ddp"
         assert (await client.session("ddp")).id == "s-1"

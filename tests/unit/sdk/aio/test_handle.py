@@ -1,4 +1,4 @@
-"""A session in the hands of a program, for the async client."""
+"""Handle of one session, for the async client."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from sokovan.sdk.aio.handle import AsyncSessionHandle
 from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.sync.handle import SessionHandle
 from sokovan.wire.api.sessions import LogChunk
-from tests.unit.sdk.same_names import signatures
-from tests.unit.sdk.toy_server import ENDPOINT, Answer, StillClock, ToyServer, ok, stream
+from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok, stream
+from tests.unit.sdk.signatures import signatures
 from tests.unit.sdk.views import ended, pending, session
 
 
-def held(*answers: Answer) -> AsyncSessionHandle:
-    """The handle of a session that waits, at a server that gives these answers."""
-    transport = ToyServer(*answers).async_transport()
-    connection = AsyncConnection(ENDPOINT, transport=transport, environment=StillClock())
+def held(*responses: CannedResponse) -> AsyncSessionHandle:
+    """The handle of a pending session, at a server that gives these responses."""
+    transport = FakeServer(*responses).async_transport()
+    connection = AsyncConnection(ENDPOINT, transport=transport, environment=FakeClock())
     return AsyncSessionHandle(AsyncSessions(connection), AsyncKernels(connection), pending())
 
 
@@ -23,7 +23,7 @@ def test_the_names_are_those_of_the_sync_client() -> None:
     assert signatures(AsyncSessionHandle) == signatures(SessionHandle)
 
 
-async def test_properties_speak_of_what_was_seen_last() -> None:
+async def test_properties_are_those_of_the_last_response() -> None:
     handle = held(stream(("session", session())), ok(ended(exit_code=3)))
     assert (handle.status, handle.where, handle.exit_code) == ("PENDING", [], None)
     await handle.wait("RUNNING")

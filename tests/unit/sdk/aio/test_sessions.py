@@ -10,15 +10,15 @@ from sokovan.sdk.core.followers import LogOptions
 from sokovan.sdk.errors import NeverReached, StillWaiting
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.wire.api.sessions import LogChunk, SessionBody
-from tests.unit.sdk.same_names import signatures
-from tests.unit.sdk.toy_server import ENDPOINT, Answer, StillClock, ToyServer, ok, stream
+from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok, stream
+from tests.unit.sdk.signatures import signatures
 from tests.unit.sdk.views import KERNEL, SESSION, ended, pending, session
 
 
-def opened(*answers: Answer) -> tuple[AsyncSessions, AsyncKernels, ToyServer]:
-    """Sessions of a server that gives these answers."""
-    server = ToyServer(*answers)
-    connection = AsyncConnection(ENDPOINT, transport=server.async_transport(), environment=StillClock())
+def opened(*responses: CannedResponse) -> tuple[AsyncSessions, AsyncKernels, FakeServer]:
+    """Sessions of a server that gives these responses."""
+    server = FakeServer(*responses)
+    connection = AsyncConnection(ENDPOINT, transport=server.async_transport(), environment=FakeClock())
     return AsyncSessions(connection), AsyncKernels(connection), server
 
 
@@ -38,7 +38,7 @@ async def test_waiting_ends_when_the_state_is_there() -> None:
     assert (await sessions.wait("ddp", "RUNNING")).status == "running"
 
 
-async def test_waiting_for_what_never_comes_is_told() -> None:
+async def test_waiting_for_a_state_that_is_never_reached_raises() -> None:
     sessions, _, _ = opened(stream(("session", pending(status="cancelled"))))
     with pytest.raises(NeverReached):
         await sessions.wait("ddp", "RUNNING")
@@ -52,8 +52,8 @@ async def test_waiting_ends_with_the_deadline() -> None:
 
 async def test_every_other_question_is_one_request() -> None:
     chunk = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
-    answers = [*[ok(SESSION)] * 4, ok({"items": []}), ok([KERNEL]), ok(chunk), ok(SESSION), stream(("log", chunk))]
-    sessions, kernels, server = opened(*answers)
+    responses = [*[ok(SESSION)] * 4, ok({"items": []}), ok([KERNEL]), ok(chunk), ok(SESSION), stream(("log", chunk))]
+    sessions, kernels, server = opened(*responses)
     await sessions.submit(SessionBody(command=["x"]))
     await sessions.get("a")
     await sessions.stop("a")
@@ -62,6 +62,6 @@ async def test_every_other_question_is_one_request() -> None:
     assert await kernels.list("a") == [KERNEL]
     assert await kernels.log("a") == chunk
     assert [piece.content async for piece in sessions.logs("a", LogOptions(follow=True))] == [b"a"]
-    # Whoever follows all kernels looks first how many there are, and stays with that session.
+    # Following all kernels requests their number first, and follows the session by its id.
     assert server.lines[-2:] == ["GET /api/v1/sessions/a", "GET /api/v1/sessions/s-1/log?follow=true"]
-    assert len(server.asked) == 9
+    assert len(server.requests) == 9

@@ -18,7 +18,7 @@ def test_an_image_is_found_by_its_architecture_too() -> None:
     assert calls.IMAGES.put(ImageBody(name="a/b:1")).path == "/api/v1/images/a/b:1"
 
 
-def test_what_would_be_done_twice_is_not_repeated() -> None:
+def test_requests_that_are_not_idempotent_are_not_repeatable() -> None:
     assert not calls.new_key("ada", None).repeatable
     assert not calls.delete_key("AK-1").repeatable
     assert not calls.QUEUES.delete("a").repeatable

@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""Durations such as 90s or 1h30m."""
 
 from __future__ import annotations
 

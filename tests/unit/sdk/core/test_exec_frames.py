@@ -10,7 +10,7 @@ from sokovan.sdk.core.exec_frames import Finished, Terminal, opening, read, resi
 from sokovan.sdk.errors import Refused, UnexpectedAnswer
 
 
-def test_the_first_frame_says_what_runs_and_on_which_terminal() -> None:
+def test_the_first_frame_has_the_command_and_the_terminal() -> None:
     assert json.loads(opening(["ls", "-l"], None)) == {"command": ["ls", "-l"]}
     wide = json.loads(opening(["bash"], Terminal(50, 200)))
     assert wide == {"command": ["bash"], "terminal": True, "rows": 50, "columns": 200}

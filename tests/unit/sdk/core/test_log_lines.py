@@ -28,7 +28,7 @@ def test_a_line_without_end_comes_in_parts() -> None:
     assert [len(line.content) for line in lines] == [LINE_MAX, LINE_MAX]
 
 
-def test_what_is_not_text_is_shown_all_the_same() -> None:
+def test_invalid_utf8_is_shown_with_replacements() -> None:
     assert str(LogLine(0, b"a\xffb")) == "a\ufffdb"
 
 

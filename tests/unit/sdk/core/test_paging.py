@@ -10,12 +10,12 @@ QUEUE = QueueBody(name="research")
 
 
 def asked(paging: Paging[QueueBody]) -> tuple[str, str | None]:
-    """How many the next request asks for, and from where."""
+    """Limit and cursor of the next request."""
     query = paging.call().query
     return query["limit"], query.get("cursor")
 
 
-def test_a_list_goes_on_where_the_last_page_ended_until_there_is_no_more() -> None:
+def test_a_list_continues_at_the_cursor_until_the_last_page() -> None:
     paging: Paging[QueueBody] = Paging(QUEUES.listing)
     assert asked(paging) == ("100", None)
     assert paging.accept(QueuePage(items=[QUEUE], next="c")) == [QUEUE]
@@ -24,7 +24,7 @@ def test_a_list_goes_on_where_the_last_page_ended_until_there_is_no_more() -> No
     assert paging.is_over()
 
 
-def test_no_more_is_asked_for_than_is_wanted() -> None:
+def test_no_more_items_are_requested_than_the_limit() -> None:
     paging: Paging[QueueBody] = Paging(QUEUES.listing, limit=101)
     assert asked(paging) == ("100", None)
     paging.accept(QueuePage(items=[QUEUE] * 100, next="c"))
@@ -33,5 +33,5 @@ def test_no_more_is_asked_for_than_is_wanted() -> None:
     assert paging.is_over()
 
 
-def test_who_wants_nothing_asks_for_nothing() -> None:
+def test_a_limit_of_zero_sends_no_request() -> None:
     assert Paging(QUEUES.listing, limit=0).is_over()

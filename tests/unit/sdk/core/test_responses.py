@@ -1,4 +1,4 @@
-"""What an answer of the server means."""
+"""Decoding responses of the server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sokovan.sdk.errors import (
 from tests.unit.sdk.views import SESSION
 
 
-def answer(status: int, code: str = "some-code") -> ApiProblem:
+def problem_with(status: int, code: str = "some-code") -> ApiProblem:
     """The error for a problem of this status."""
     body = {"type": "urn:x", "title": "T", "status": status, "detail": "why", "code": code, "hint": "do this"}
     headers = {"content-type": "application/problem+json; charset=utf-8"}
@@ -45,7 +45,7 @@ def test_an_answer_without_a_body_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"[]", b'{"id": 7}', b"\xff"])
-def test_what_is_not_our_api_is_told_apart(content: bytes) -> None:
+def test_a_response_of_another_server_is_recognized(content: bytes) -> None:
     with pytest.raises(UnexpectedAnswer):
         interpret(session_calls.get("a"), status=200, headers={}, content=content)
 
@@ -68,7 +68,7 @@ def test_what_is_not_our_api_is_told_apart(content: bytes) -> None:
     ],
 )
 def test_a_problem_has_the_class_of_its_status_and_the_code_of_the_server(status: int, kind: type[ApiProblem]) -> None:
-    found = answer(status)
+    found = problem_with(status)
     assert type(found) is kind
     assert (found.code, found.status, found.message, found.hint) == ("some-code", status, "why", "do this")
 

@@ -7,10 +7,10 @@ import pytest
 from sokovan.sdk.core.retries import Attempts, CallDeadline, RetryRule, may_repeat
 from sokovan.sdk.errors import ClientProblem, StillWaiting, UnexpectedAnswer, Unreachable, api_problem
 from sokovan.wire.api.system import ProblemView
-from tests.unit.sdk.toy_server import StillClock
+from tests.unit.sdk.fake_server import FakeClock
 
 
-def told(status: int, *, retry_after_s: float | None = None) -> ClientProblem:
+def api_failure(status: int, *, retry_after_s: float | None = None) -> ClientProblem:
     """A problem of the server."""
     view = ProblemView(type="", title="", status=status, detail="d", code="c")
     return api_problem(view, retry_after_s=retry_after_s)
@@ -40,34 +40,34 @@ def test_no_wait_leads_past_the_whole() -> None:
         (Unreachable("x"), True, True),
         (Unreachable("x"), False, False),
         (Unreachable("x", sent=False), False, True),
-        (told(429), True, True),
-        (told(503), True, True),
-        (told(503), False, False),
-        (told(500), True, False),
-        (told(404), True, False),
+        (api_failure(429), True, True),
+        (api_failure(503), True, True),
+        (api_failure(503), False, False),
+        (api_failure(500), True, False),
+        (api_failure(404), True, False),
         (UnexpectedAnswer("x"), True, False),
     ],
 )
-def test_only_what_does_no_harm_is_sent_again(problem: ClientProblem, *, repeatable: bool, again: bool) -> None:
+def test_only_safe_requests_are_sent_again(problem: ClientProblem, *, repeatable: bool, again: bool) -> None:
     assert may_repeat(problem, repeatable=repeatable) is again
 
 
 def test_attempts_end_with_the_problem_itself() -> None:
-    attempts, problem = Attempts(RetryRule(attempts_max=3, first_s=1), StillClock()), Unreachable("x")
+    attempts, problem = Attempts(RetryRule(attempts_max=3, first_s=1), FakeClock()), Unreachable("x")
     assert [attempts.wait_s(problem), attempts.wait_s(problem)] == [1, 2]
     with pytest.raises(Unreachable):
         attempts.wait_s(problem)
 
 
 def test_a_success_forgets_the_failures() -> None:
-    attempts, problem = Attempts(RetryRule(attempts_max=2, first_s=1), StillClock()), Unreachable("x")
+    attempts, problem = Attempts(RetryRule(attempts_max=2, first_s=1), FakeClock()), Unreachable("x")
     attempts.wait_s(problem)
     attempts.succeeded()
     assert attempts.wait_s(problem) == 1
 
 
 def test_a_deadline_comes_when_time_is_up() -> None:
-    clock = StillClock()
+    clock = FakeClock()
     deadline = CallDeadline(5, clock)
     clock.sleep(4)
     deadline.check()
@@ -79,6 +79,6 @@ def test_a_deadline_comes_when_time_is_up() -> None:
 
 
 def test_without_a_deadline_time_is_never_up() -> None:
-    deadline = CallDeadline(None, StillClock())
+    deadline = CallDeadline(None, FakeClock())
     deadline.check()
     assert deadline.left_s() is None

@@ -27,12 +27,12 @@ def test_a_forced_stop_says_so() -> None:
     assert calls.stop("a", forced=True).query == {"forced": "true"}
 
 
-def test_a_list_asks_for_what_is_wanted_and_nothing_else() -> None:
+def test_a_list_sends_only_the_filters_that_are_set() -> None:
     call = calls.listing(SessionListOptions(status="running", mine=True), limit=9, cursor="c")
     assert call.query == {"status": "running", "mine": "true", "limit": "9", "cursor": "c"}
 
 
-def test_a_log_goes_on_after_what_was_seen() -> None:
+def test_a_log_resumes_after_the_seen_offsets() -> None:
     call = calls.follow_log("a", follow=True, kernel=0, seen="0:12")
     assert call.query == {"follow": "true", "kernel": "0"}
     assert call.headers == {"Last-Event-ID": "0:12"}

@@ -1,4 +1,4 @@
-"""The states of a session, as far as a client has to know them."""
+"""Session states as the client sees them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_a_state_may_be_written_small() -> None:
     assert checked_state("ended") == ENDED
 
 
-def test_what_is_no_state_is_refused_with_those_there_are() -> None:
+def test_an_unknown_state_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidSetting, match="RUNNING"):
         checked_state("walking")
 
 
 @pytest.mark.parametrize(
-    ("status", "target", "there"),
+    ("status", "target", "expected"),
     [
         ("pending", "RUNNING", False),
         ("pending", "PENDING", True),
@@ -49,46 +49,46 @@ def test_what_is_no_state_is_refused_with_those_there_are() -> None:
         ("hibernating", "RUNNING", False),
     ],
 )
-def test_a_state_is_reached_when_it_is_there_or_behind(status: str, target: str, *, there: bool) -> None:
-    assert reached(session(status=status), target) is there
+def test_a_state_is_reached_when_it_is_current_or_passed(status: str, target: str, *, expected: bool) -> None:
+    assert reached(session(status=status), target) is expected
 
 
 @pytest.mark.parametrize(
     ("status", "settled"), [("pending", True), ("running", False), ("terminating", False), ("terminated", True)]
 )
-def test_kernels_are_gone_from_what_ended_or_waits_again(status: str, *, settled: bool) -> None:
+def test_ended_and_requeued_sessions_have_settled(status: str, *, settled: bool) -> None:
     assert has_settled(session(status=status)) is settled
 
 
-def test_what_has_ended_has_run() -> None:
+def test_a_terminated_session_has_run() -> None:
     view = ended(exit_code=3)
     for target in ("RUNNING", "SCHEDULED", "TERMINATED", "TERMINATING", "ENDED", "PENDING"):
         assert reached(view, target)
 
 
 @pytest.mark.parametrize("target", ["RUNNING", "TERMINATED"])
-def test_what_was_cancelled_never_ran(target: str) -> None:
+def test_a_cancelled_session_never_ran(target: str) -> None:
     with pytest.raises(NeverReached, match="user-requested"):
         reached(pending(status="cancelled", reason="user-requested"), target)
 
 
-def test_what_failed_to_start_never_ran() -> None:
+def test_a_session_that_failed_to_start_never_ran() -> None:
     with pytest.raises(NeverReached, match="no such image"):
         reached(pending(status="terminated", reason="image", reason_detail="no such image"), "RUNNING")
 
 
-def test_what_ended_was_never_cancelled() -> None:
+def test_a_terminated_session_was_never_cancelled() -> None:
     with pytest.raises(NeverReached):
         reached(ended(), "CANCELLED")
 
 
-def test_where_a_session_is_names_each_machine_once() -> None:
+def test_where_names_each_agent_once() -> None:
     kernels = [KERNEL, KERNEL]
     assert where(session(kernels=kernels)) == ["a1"]
     assert where(pending()) == []
 
 
-def test_what_runs_or_went_well_needs_no_explaining() -> None:
+def test_running_and_successful_sessions_need_no_explanation() -> None:
     assert needs_explaining(pending())
     assert needs_explaining(ended(exit_code=1))
     assert not needs_explaining(session())
@@ -97,6 +97,6 @@ def test_what_runs_or_went_well_needs_no_explaining() -> None:
     assert not has_run(pending())
 
 
-def test_time_that_is_up_says_where_the_session_stands() -> None:
+def test_a_timeout_names_the_state_of_the_session() -> None:
     assert still_waiting("s-1", pending(), 1.5).message == "ddp is still PENDING after 1.5 s"
     assert still_waiting("s-1", None, 60).message == "no response for s-1 after 60 s"

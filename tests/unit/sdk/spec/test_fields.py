@@ -43,7 +43,7 @@ def value(text: str) -> YamlNode:
         (CHOICE, "requeue", "requeue"),
     ],
 )
-def test_a_value_of_the_right_shape_is_read(read: Read, text: str, found: object) -> None:
+def test_a_value_of_the_right_type_is_read(read: Read, text: str, found: object) -> None:
     assert read(value(text)) == found
 
 
@@ -75,17 +75,17 @@ def test_a_value_of_the_right_shape_is_read(read: Read, text: str, found: object
         (CHOICE, "[end]"),
     ],
 )
-def test_a_value_of_another_shape_is_refused_with_its_place(read: Read, text: str) -> None:
+def test_a_value_of_another_type_is_refused_with_its_position(read: Read, text: str) -> None:
     with pytest.raises(InvalidSpecFile, match=r"^f:1:\d+: "):
         read(value(text))
 
 
-def test_an_unknown_key_is_told_with_the_one_that_was_meant() -> None:
+def test_an_unknown_key_suggests_a_similar_one() -> None:
     [node] = read_nodes("sise: 3\n", "f")
     with pytest.raises(InvalidSpecFile, match=r"f:1:1: a session has no key 'sise'; did you mean 'size'\?"):
         fields.entries_of(node, ("size", "name"), what="a session")
 
 
-def test_a_choice_is_told_with_the_one_that_was_meant() -> None:
+def test_an_unknown_choice_suggests_a_similar_one() -> None:
     with pytest.raises(InvalidSpecFile, match=r"did you mean 'requeue'\?"):
         CHOICE(value("requue"))

@@ -11,7 +11,7 @@ from sokovan.sdk.spec.session_spec import SESSION_FIELDS, read_specs
 from tests.unit.sdk.spec.test_session_spec import WHOLE
 
 
-def test_what_we_read_is_what_the_schema_allows() -> None:
+def test_the_schema_has_the_keys_of_the_reader() -> None:
     for text in (WHOLE, starter("train")):
         document = yaml.safe_load(text)
         if "startsAt" in document:  # JSON has no times
@@ -21,7 +21,7 @@ def test_what_we_read_is_what_the_schema_allows() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"sise": 3}, {"size": "x"}, {"type": "x"}, {"timeLimit": "4 hours"}, {"mounts": [3]}])
-def test_what_we_refuse_the_schema_refuses(bad: dict[str, object]) -> None:
+def test_the_schema_refuses_what_the_reader_refuses(bad: dict[str, object]) -> None:
     head = {"apiVersion": "sokovan/v1", "kind": "Session"}
     jsonschema_rs.validate(session_schema(), head)
     with pytest.raises(jsonschema_rs.ValidationError):

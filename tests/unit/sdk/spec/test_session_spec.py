@@ -98,7 +98,7 @@ def test_several_documents_are_several_sessions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "the file is empty"),
         ("- a\n", "f:1:1: a session must be a mapping"),
@@ -123,10 +123,10 @@ def test_several_documents_are_several_sessions() -> None:
         (f"{HEAD}type: bach\n", "did you mean 'batch'?"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(text: str, told: str) -> None:
+def test_an_invalid_spec_is_refused_with_its_position(text: str, message: str) -> None:
     with pytest.raises(InvalidSpecFile) as raised:
         read_specs(text, "f")
-    assert told in raised.value.message
+    assert message in raised.value.message
     assert raised.value.hint
 
 

@@ -1,4 +1,4 @@
-"""A session with the document it stands in."""
+"""A session request with its document."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def written() -> SpecDocument:
         ("queue", 1, 1),
     ],
 )
-def test_a_path_of_the_wire_has_a_place_in_the_file(written: SpecDocument, where: str, line: int, column: int) -> None:
-    place = written.position(where.split("/"))
-    assert (place.line, place.column) == (line, column)
+def test_a_path_of_the_wire_type_has_a_position(written: SpecDocument, where: str, line: int, column: int) -> None:
+    position = written.position(where.split("/"))
+    assert (position.line, position.column) == (line, column)
 
 
-def test_every_problem_is_shown_at_its_place(written: SpecDocument) -> None:
+def test_every_problem_is_shown_with_its_position(written: SpecDocument) -> None:
     problems = [FieldProblem(where="time_limit", problem="is not a duration"), FieldProblem(where="queue", problem="?")]
     assert written.describe(problems, written.body).splitlines() == [
         "f.yaml:12:12: time_limit: is not a duration",
@@ -67,12 +67,12 @@ def test_every_problem_is_shown_at_its_place(written: SpecDocument) -> None:
     ]
 
 
-def test_what_an_option_said_instead_is_not_in_the_file(written: SpecDocument) -> None:
+def test_a_value_overridden_by_an_option_has_no_position(written: SpecDocument) -> None:
     sent = replace(written.body, time_limit="7x")
     assert written.describe([FieldProblem(where="time_limit", problem="is odd")], sent) == "time_limit: is odd"
 
 
 @pytest.mark.parametrize(("slot", "meant"), [("memm", "; did you mean 'mem'?"), ("cpu", ""), ("licenses", "")])
-def test_a_slot_that_was_mistyped_is_guessed(written: SpecDocument, slot: str, meant: str) -> None:
-    told = written.describe([FieldProblem(where=f"resources/{slot}", problem="is odd")], written.body)
-    assert f"resources/{slot}: is odd{meant}\n" in told
+def test_a_mistyped_slot_gets_a_suggestion(written: SpecDocument, slot: str, meant: str) -> None:
+    shown = written.describe([FieldProblem(where=f"resources/{slot}", problem="is odd")], written.body)
+    assert f"resources/{slot}: is odd{meant}\n" in shown

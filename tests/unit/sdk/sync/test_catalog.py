@@ -6,16 +6,16 @@ from sokovan.sdk.core.catalog_calls import QUEUES
 from sokovan.sdk.sync.catalog import Agents, Catalog, ImageCatalog, Keys
 from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.fleet import ImageBody, QueueBody
-from tests.unit.sdk.toy_server import ENDPOINT, Answer, StillClock, ToyServer, ok
-from tests.unit.sdk.views_of_machines import AGENT
+from tests.unit.sdk.agent_views import AGENT
+from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok
 
 QUEUE = QueueBody(name="research", weight=3)
 
 
-def connected(*answers: Answer) -> tuple[Connection, ToyServer]:
-    """A connection to a server that gives these answers."""
-    server = ToyServer(*answers)
-    return Connection(ENDPOINT, transport=server.transport(), environment=StillClock()), server
+def connected(*responses: CannedResponse) -> tuple[Connection, FakeServer]:
+    """A connection to a server that gives these responses."""
+    server = FakeServer(*responses)
+    return Connection(ENDPOINT, transport=server.transport(), environment=FakeClock()), server
 
 
 def test_named_objects_are_listed_read_written_and_removed() -> None:
@@ -59,7 +59,7 @@ def test_machines_are_drained_taken_back_and_written_off() -> None:
     agents.undrain("gpu2")
     agents.declare_gone("gpu2")
     assert agents.history("gpu2") == []
-    assert [one.content for one in server.asked[2:5]] == [
+    assert [one.content for one in server.requests[2:5]] == [
         b'{"action":"drain","reason":"dimm"}',
         b'{"action":"undrain"}',
         b'{"action":"declare-gone"}',
@@ -73,5 +73,5 @@ def test_a_key_is_made_listed_and_made_useless() -> None:
     assert keys.create("ada", policy="small").token.startswith("sk-")
     assert [one.access_key for one in keys.list()] == ["AK-1"]
     keys.delete("AK-1")
-    assert server.asked[0].content == b'{"user":"ada","policy":"small"}'
+    assert server.requests[0].content == b'{"user":"ada","policy":"small"}'
     assert server.lines[2] == "DELETE /api/v1/keys/AK-1"

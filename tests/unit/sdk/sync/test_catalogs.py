@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sokovan.sdk.sync.catalogs import Catalogs
 from sokovan.sdk.sync.connection import Connection
-from tests.unit.sdk.toy_server import ENDPOINT, ToyServer, ok
+from tests.unit.sdk.fake_server import ENDPOINT, FakeServer, ok
 
 
 def test_every_kind_has_its_own_path() -> None:
     kinds = ("scaling_groups", "queues", "domains", "groups", "users", "policies", "images", "agents", "keys")
-    server = ToyServer(*[ok({"items": []})] * len(kinds))
+    server = FakeServer(*[ok({"items": []})] * len(kinds))
     catalogs = Catalogs(Connection(ENDPOINT, transport=server.transport()))
     for kind in kinds:
         assert list(getattr(catalogs, kind).list()) == []
@@ -18,5 +18,5 @@ def test_every_kind_has_its_own_path() -> None:
 
 
 def test_a_catalog_is_made_once() -> None:
-    catalogs = Catalogs(Connection(ENDPOINT, transport=ToyServer().transport()))
+    catalogs = Catalogs(Connection(ENDPOINT, transport=FakeServer().transport()))
     assert catalogs.queues is catalogs.queues

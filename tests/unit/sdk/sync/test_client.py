@@ -12,13 +12,13 @@ import pytest
 import sokovan
 from sokovan.sdk.errors import InvalidSetting, NotLoggedIn
 from sokovan.sdk.sync.client import Client
-from tests.unit.sdk.toy_server import ToyServer, ok, stream
+from tests.unit.sdk.fake_server import FakeServer, ok, stream
 from tests.unit.sdk.views import SESSION
 
 
 @pytest.fixture(autouse=True)
-def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user with an environment of his own."""
+def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment without settings."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     for name in ("SOKOVAN_URL", "SOKOVAN_TOKEN", "SOKOVAN_CONTEXT"):
@@ -27,24 +27,24 @@ def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_run_is_a_submission_and_gives_a_handle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOKOVAN_QUEUE", "research")
-    server = ToyServer(ok(SESSION, status=201))
+    server = FakeServer(ok(SESSION, status=201))
     with Client("http://x", "sk-1", transport=server.transport()) as client:
         session = client.run("python train.py", gpus=8, size=4, topology="hard:rack")
     assert session.name == "ddp"
-    assert server.asked[0].content == (
+    assert server.requests[0].content == (
         b'{"command":["python","train.py"],"resources":{"cuda.device":8},"size":4,"queue":"research","topology":"hard:rack"}'
     )
 
 
 def test_a_session_that_is_there_has_a_handle_too() -> None:
-    client = Client("http://x", "sk-1", transport=ToyServer(ok(SESSION)).transport())
+    client = Client("http://x", "sk-1", transport=FakeServer(ok(SESSION)).transport())
     assert client.session("ddp").id == "s-1"
     assert client.endpoint.url == "http://x"
 
 
-def test_it_says_who_one_is_how_things_are_and_what_happens() -> None:
+def test_whoami_health_and_events() -> None:
     me = {"user": "ada", "role": "user", "domain": "d", "groups": [], "access_key": "AK-1"}
-    server = ToyServer(ok(me), ok({"status": "ok", "version": "1", "parts": {}}), stream(("resync", {})))
+    server = FakeServer(ok(me), ok({"status": "ok", "version": "1", "parts": {}}), stream(("resync", {})))
     client = Client("http://x", "sk-1", transport=server.transport())
     assert client.whoami().user == "ada"
     assert client.health().status == "ok"
@@ -60,14 +60,14 @@ def test_without_a_key_nothing_is_sent() -> None:
 
 def test_the_key_never_leaves_for_a_redirect() -> None:
     moved = httpx2.Response(307, headers={"Location": "http://evil/"})
-    server = ToyServer(moved)
+    server = FakeServer(moved)
     client = Client("http://x", "sk-1", transport=server.transport())
     with pytest.raises(sokovan.ClientProblem):
         client.whoami()
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
-def test_the_package_has_the_client_and_loads_it_only_for_those_who_ask() -> None:
+def test_the_package_has_the_client_and_loads_it_lazily() -> None:
     assert sokovan.Client is Client
     assert sokovan.SessionHandle.__name__ == "SessionHandle"
     code = (

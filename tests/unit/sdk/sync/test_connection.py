@@ -10,15 +10,15 @@ from sokovan.sdk.core.followers import SessionFollower
 from sokovan.sdk.errors import NotFound, Refused, ServerFailed, StillWaiting, Unreachable
 from sokovan.sdk.sync.connection import Connection
 from sokovan.wire.api.sessions import SessionBody
-from tests.unit.sdk.toy_server import ENDPOINT, Answer, StillClock, ToyServer, ok, problem, stream
+from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok, problem, stream
 from tests.unit.sdk.views import SESSION, ended, pending, session
 
 REFUSED = httpx2.ConnectError("refused")
 
 
-def connected(*answers: Answer) -> tuple[Connection, ToyServer, StillClock]:
-    """A connection to a server that gives these answers."""
-    server, clock = ToyServer(*answers), StillClock()
+def connected(*responses: CannedResponse) -> tuple[Connection, FakeServer, FakeClock]:
+    """A connection to a server that gives these responses."""
+    server, clock = FakeServer(*responses), FakeClock()
     return Connection(ENDPOINT, transport=server.transport(), environment=clock), server, clock
 
 
@@ -26,28 +26,28 @@ def test_a_call_becomes_a_request_with_the_key() -> None:
     connection, server, _ = connected(ok(SESSION))
     assert connection.send(session_calls.get("ddp")) == SESSION
     assert server.lines == ["GET /api/v1/sessions/ddp"]
-    assert server.asked[0].headers["authorization"] == "Bearer sk-AK.secret"
+    assert server.requests[0].headers["authorization"] == "Bearer sk-AK.secret"
 
 
 def test_a_submission_is_repeated_with_the_same_key_until_it_arrives() -> None:
     lost = httpx2.ReadError("reset")
     connection, server, clock = connected(lost, problem(503, "store-unavailable"), ok(SESSION, status=200))
     assert connection.send(session_calls.submit(SessionBody(command=["x"]), key="k1")) == SESSION
-    assert [one.headers["idempotency-key"] for one in server.asked] == ["k1"] * 3
+    assert [one.headers["idempotency-key"] for one in server.requests] == ["k1"] * 3
     assert clock.waits == [0.1, 0.2]
 
 
-def test_what_would_be_done_twice_is_not_repeated_once_it_may_have_arrived() -> None:
+def test_a_request_that_may_have_arrived_is_not_repeated_unless_idempotent() -> None:
     connection, server, _ = connected(httpx2.ReadError("reset"))
     with pytest.raises(Unreachable):
         connection.send(session_calls.cancel("a"))
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
-def test_what_never_left_is_sent_again_in_any_case() -> None:
+def test_a_request_that_was_never_sent_is_always_repeated() -> None:
     connection, server, _ = connected(REFUSED, ok(SESSION))
     connection.send(session_calls.cancel("a"))
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_the_server_says_how_long_to_wait() -> None:
@@ -60,7 +60,7 @@ def test_patience_is_bounded() -> None:
     connection, server, clock = connected(*[REFUSED] * 9)
     with pytest.raises(Unreachable, match=r"sokovan\.test cannot be reached: refused"):
         connection.send(session_calls.get("a"))
-    assert len(server.asked) == 4
+    assert len(server.requests) == 4
     assert sum(clock.waits) < 1
 
 
@@ -69,7 +69,7 @@ def test_a_problem_is_raised_at_once(status: int, kind: type[Exception]) -> None
     connection, server, _ = connected(problem(status, "code"))
     with pytest.raises(kind):
         connection.send(session_calls.get("a"))
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_a_stream_is_followed_over_a_broken_connection() -> None:
@@ -79,7 +79,7 @@ def test_a_stream_is_followed_over_a_broken_connection() -> None:
     connection, server, clock = connected(first, httpx2.ReadError("gone"), REFUSED, second, third)
     seen = [view.status for view in connection.follow(SessionFollower("ddp"))]
     assert seen == ["pending", "running", "terminated"]
-    assert len(server.asked) == 5
+    assert len(server.requests) == 5
     assert clock.waits == [0.2, 0.4, 0.8, 0.2]
 
 
@@ -103,23 +103,23 @@ def test_a_deadline_ends_a_stream() -> None:
     assert 2 <= clock.now < 5
 
 
-def test_a_stream_is_opened_anew_where_a_read_would_pass_the_deadline() -> None:
-    clock = StillClock()
+def test_a_stream_is_reopened_when_a_read_could_pass_the_deadline() -> None:
+    clock = FakeClock()
     patience: list[float] = []
 
-    def answer(request: httpx2.Request) -> httpx2.Response:
+    def respond(request: httpx2.Request) -> httpx2.Response:
         patience.append(request.extensions["timeout"]["read"])
         clock.now += 30
         return stream(("session", pending()), ": alive\n\n")
 
-    connection = Connection(ENDPOINT, transport=httpx2.MockTransport(answer), environment=clock)
+    connection = Connection(ENDPOINT, transport=httpx2.MockTransport(respond), environment=clock)
     with pytest.raises(StillWaiting):
         list(connection.follow(SessionFollower("ddp"), timeout_s=60))
     assert patience[0] == 45
     assert patience[1] == pytest.approx(30, abs=1)
 
 
-def test_every_attempt_has_a_line_for_who_wants_to_see_it(
+def test_every_attempt_is_in_the_request_log(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SOKOVAN_DEBUG", "api")

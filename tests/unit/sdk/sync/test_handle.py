@@ -1,4 +1,4 @@
-"""A session in the hands of a program, for the sync client."""
+"""Handle of one session, for the sync client."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.handle import SessionHandle
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.wire.api.sessions import LogChunk
-from tests.unit.sdk.toy_server import ENDPOINT, Answer, StillClock, ToyServer, ok, stream
+from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok, stream
 from tests.unit.sdk.views import ended, pending, session
 
 WHY = {"session": "s-1", "status": "pending", "verdict": "WAIT", "code": "NOT_ENOUGH_FREE", "summary": "s"}
 
 
-def held(*answers: Answer) -> tuple[SessionHandle, ToyServer]:
-    """The handle of a session that waits, at a server that gives these answers."""
-    server = ToyServer(*answers)
-    connection = Connection(ENDPOINT, transport=server.transport(), environment=StillClock())
+def held(*responses: CannedResponse) -> tuple[SessionHandle, FakeServer]:
+    """The handle of a pending session, at a server that gives these responses."""
+    server = FakeServer(*responses)
+    connection = Connection(ENDPOINT, transport=server.transport(), environment=FakeClock())
     return SessionHandle(Sessions(connection), Kernels(connection), pending()), server
 
 
-def test_it_knows_its_names_without_asking() -> None:
+def test_id_and_name_need_no_request() -> None:
     handle, server = held()
     assert (handle.id, handle.name, repr(handle)) == ("s-1", "ddp", "<SessionHandle ddp s-1 PENDING>")
-    assert server.asked == []
+    assert server.requests == []
 
 
-def test_every_question_looks_again() -> None:
+def test_every_property_sends_a_request() -> None:
     handle, _ = held(ok(session()), ok(session()), ok(ended(exit_code=3)))
     assert handle.status == "RUNNING"
     assert handle.where == ["a1"]
     assert handle.exit_code == 3
 
 
-def test_what_waits_says_why_and_what_runs_does_not() -> None:
+def test_a_pending_session_has_an_explanation_and_a_running_one_none() -> None:
     handle, _ = held(ok(pending()), ok(WHY), ok(session()))
     why = handle.why()
     assert why is not None
@@ -70,4 +70,4 @@ def test_the_followed_output_of_one_kernel_ends_with_the_kernel() -> None:
     last = LogChunk(kernel=0, offset=0, next_offset=4, data="b25lCg==", end=True)
     handle, server = held(stream(("log", last)))
     assert [str(line) for line in handle.logs(follow=True, kernel=0)] == ["one"]
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1

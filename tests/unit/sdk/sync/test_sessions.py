@@ -14,14 +14,14 @@ from sokovan.sdk.errors import ClientProblem, InvalidSetting, NeverReached, Serv
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.wire.api.sessions import HistoryView, LogChunk, SessionBody
-from tests.unit.sdk.toy_server import ENDPOINT, Answer, StillClock, ToyServer, ok, problem, stream
+from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok, problem, stream
 from tests.unit.sdk.views import KERNEL, SESSION, ended, pending, session
 
 
-def opened(*answers: Answer) -> tuple[Sessions, Kernels, ToyServer]:
-    """Sessions of a server that gives these answers."""
-    server = ToyServer(*answers)
-    connection = Connection(ENDPOINT, transport=server.transport(), environment=StillClock())
+def opened(*responses: CannedResponse) -> tuple[Sessions, Kernels, FakeServer]:
+    """Sessions of a server that gives these responses."""
+    server = FakeServer(*responses)
+    connection = Connection(ENDPOINT, transport=server.transport(), environment=FakeClock())
     return Sessions(connection), Kernels(connection), server
 
 
@@ -29,7 +29,7 @@ def test_every_submission_has_a_key_of_its_own() -> None:
     sessions, _, server = opened(ok(SESSION), ok(SESSION), ok(SESSION))
     for key in (None, None, "mine"):
         sessions.submit(SessionBody(command=["x"]), key=key)
-    assert [one.headers["idempotency-key"] for one in server.asked] == ["key-1", "key-2", "mine"]
+    assert [one.headers["idempotency-key"] for one in server.requests] == ["key-1", "key-2", "mine"]
 
 
 def test_a_list_is_read_page_by_page_and_no_further_than_it_is_taken() -> None:
@@ -56,24 +56,24 @@ def test_waiting_ends_when_the_state_is_there() -> None:
     assert sessions.wait("ddp", "running").status == "running"
 
 
-def test_waiting_for_the_end_needs_no_word() -> None:
+def test_waiting_waits_for_the_end_by_default() -> None:
     sessions, _, _ = opened(stream(("session", pending()), ("session", ended(exit_code=3))))
     assert sessions.wait("ddp").exit_code == 3
 
 
-def test_waiting_for_what_never_comes_is_told() -> None:
+def test_waiting_for_a_state_that_is_never_reached_raises() -> None:
     sessions, _, _ = opened(stream(("session", pending(status="cancelled", reason="user-requested"))))
     with pytest.raises(NeverReached):
         sessions.wait("ddp", "RUNNING")
 
 
-def test_waiting_ends_with_the_deadline_and_says_where_it_stands() -> None:
+def test_waiting_ends_at_the_deadline_with_the_current_state() -> None:
     sessions, _, _ = opened(*[stream(("session", pending()))] * 30)
     with pytest.raises(StillWaiting, match="ddp is still PENDING after 3 s"):
         sessions.wait("ddp", "RUNNING", timeout_s=3)
 
 
-def test_waiting_for_somebody_who_is_never_heard_of_ends_too() -> None:
+def test_waiting_without_any_response_ends_at_the_deadline() -> None:
     sessions, _, _ = opened(*[httpx2.ConnectError("refused")] * 30)
     with pytest.raises(StillWaiting, match="no response for ddp after 1 s"):
         sessions.wait("ddp", "RUNNING", timeout_s=1)
@@ -83,7 +83,7 @@ def test_a_state_that_there_is_not_is_refused_before_anything_is_sent() -> None:
     sessions, _, server = opened()
     with pytest.raises(InvalidSetting):
         sessions.wait("ddp", "WALKING")
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_every_other_question_is_one_request() -> None:
@@ -125,7 +125,7 @@ def test_output_that_cannot_be_read_is_given_up_soon_unless_it_is_followed() -> 
     sessions, _, server = opened(*gone)
     with pytest.raises(ServerFailed):
         list(sessions.logs("a", LogOptions(kernel=0)))
-    assert len(server.asked) == READS.attempts_max
+    assert len(server.requests) == READS.attempts_max
     heard: list[ClientProblem] = []
     last = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
     sessions, _, server = opened(*gone, stream(("log", last)))
@@ -135,14 +135,14 @@ def test_output_that_cannot_be_read_is_given_up_soon_unless_it_is_followed() -> 
 
 
 def test_a_problem_inside_a_stream_counts_as_a_failure() -> None:
-    told = {"type": "", "title": "T", "status": 503, "detail": "d", "code": "agent-unreachable", "hint": "h"}
-    sessions, _, server = opened(*(stream(("problem", told)) for _ in range(10)))
+    problem = {"type": "", "title": "T", "status": 503, "detail": "d", "code": "agent-unreachable", "hint": "h"}
+    sessions, _, server = opened(*(stream(("problem", problem)) for _ in range(10)))
     with pytest.raises(ServerFailed):
         list(sessions.logs("a", LogOptions(kernel=0)))
-    assert len(server.asked) == READS.attempts_max
+    assert len(server.requests) == READS.attempts_max
 
 
-def test_whoever_follows_all_kernels_looks_first_how_many_there_are() -> None:
+def test_following_all_kernels_requests_their_number_first() -> None:
     first = LogChunk(kernel=0, offset=0, next_offset=1, data="YQ==", end=True)
     second = LogChunk(kernel=1, offset=0, next_offset=1, data="Yg==", end=True)
     # The server stops before the second kernel has spoken: the stream is opened again.

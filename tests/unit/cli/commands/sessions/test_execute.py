@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.unit.cli.canned_server import Sokovan
-from tests.unit.sdk.toy_socket import toy_socket
+from tests.unit.sdk.fake_websocket import fake_websocket
 
 
 @pytest.fixture(autouse=True)
@@ -19,16 +19,16 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_exit_status_of_the_command_is_ours(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch) -> None:
-    with toy_socket() as (toy, endpoint):
+    with fake_websocket() as (fake, endpoint):
         monkeypatch.setenv("SOKOVAN_URL", endpoint.url)
         assert sokovan("exec", "ddp", "--kernel", "2", "--", "7", "-x", "--json") == (7, "", "")
-    assert toy.opened == [{"command": ["7", "-x", "--json"]}]
-    assert toy.paths == ["/api/v1/sessions/ddp/kernels/2/exec"]
+    assert fake.opened == [{"command": ["7", "-x", "--json"]}]
+    assert fake.paths == ["/api/v1/sessions/ddp/kernels/2/exec"]
 
 
 @pytest.mark.parametrize("word", ["refuse", "vanish"])
 def test_a_failure_of_ours_is_125(sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
-    with toy_socket() as (_, endpoint):
+    with fake_websocket() as (_, endpoint):
         monkeypatch.setenv("SOKOVAN_URL", endpoint.url)
         status, _, err = sokovan("exec", "ddp", "--", word)
     assert status == 125

@@ -13,7 +13,7 @@ from sokovan.sdk.errors import ServerFailed
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.sessions import Sessions
 from tests.unit.cli.canned_server import CannedServer, Sokovan
-from tests.unit.sdk.toy_server import ENDPOINT, StillClock, ok, problem
+from tests.unit.sdk.fake_server import ENDPOINT, FakeClock, ok, problem
 from tests.unit.sdk.views import ended, session
 
 
@@ -70,7 +70,7 @@ def test_a_machine_is_asked_again_for_as_long_as_the_session_goes_on() -> None:
         return problem(503, "agent-unreachable") if request.url.path.endswith("/log") else ok(looks.pop(0))
 
     transport = httpx2.MockTransport(answer)
-    sessions = Sessions(Connection(ENDPOINT, transport=transport, environment=StillClock()))
+    sessions = Sessions(Connection(ENDPOINT, transport=transport, environment=FakeClock()))
     with pytest.raises(ServerFailed):
         list(follow_log(sessions, "s-1", LogOptions(follow=True, size=1)))
     assert looks == []

@@ -17,7 +17,7 @@ import pytest
 from sokovan.cli.commands.sessions.terminal import forward_streams, terminal_size
 from sokovan.sdk.core.exec_frames import Terminal
 from sokovan.sdk.sync.execution import Execution, execute
-from tests.unit.sdk.toy_socket import toy_socket
+from tests.unit.sdk.fake_websocket import fake_websocket
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_input_is_carried_there_and_output_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in").write_text("abc", encoding="utf-8")
-    with toy_socket() as (_, endpoint), (tmp_path / "in").open(encoding="utf-8") as given:
+    with fake_websocket() as (_, endpoint), (tmp_path / "in").open(encoding="utf-8") as given:
         monkeypatch.setattr(sys, "stdin", given)
         with execute(endpoint, "ddp", ["7"]) as execution:
             assert forward_streams(execution, forward=True, raw=False) == 7
@@ -41,7 +41,7 @@ def test_input_is_carried_there_and_output_here(
 
 
 def test_without_forwarding_input_ends_at_once() -> None:
-    with toy_socket() as (_, endpoint), execute(endpoint, "ddp", ["3"]) as execution:
+    with fake_websocket() as (_, endpoint), execute(endpoint, "ddp", ["3"]) as execution:
         assert forward_streams(execution, forward=False, raw=False) == 3
 
 
@@ -61,12 +61,12 @@ def test_a_terminal_is_raw_meanwhile_and_put_right_afterwards(
         end_input(execution)
 
     monkeypatch.setattr(Execution, "end_input", resize_first)
-    with toy_socket() as (toy, endpoint), open(ours, encoding="utf-8", closefd=False) as given:  # a descriptor
+    with fake_websocket() as (fake, endpoint), open(ours, encoding="utf-8", closefd=False) as given:  # a descriptor
         monkeypatch.setattr(sys, "stdin", given)
         with execute(endpoint, "ddp", ["0"], terminal=Terminal(24, 80)) as execution:
             assert forward_streams(execution, forward=False, raw=True) == 0
     assert modes == [0]
-    assert len(toy.resized) == 1
+    assert len(fake.resized) == 1
     assert termios.tcgetattr(ours)[:4] == before[:4]
     assert signal.getsignal(signal.SIGWINCH) == signal.SIG_DFL
 

@@ -1,4 +1,4 @@
-"""Whether the async client has the names of the sync one."""
+"""Signatures of public methods, to compare the async client with the sync one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 
 
 def signatures(kind: type) -> dict[str, list[tuple[str, object, object]]]:
-    """The public methods of a class with their parameters, whatever they return."""
+    """The public methods of a class with their parameters."""
     members = {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
     return {name: _parameters(member) for name, member in members.items()}
 

@@ -1,4 +1,4 @@
-"""A server of sockets that speaks as the API does when a command runs."""
+"""A WebSocket server that behaves as the API does for a command."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sokovan.sdk.endpoint import ServerEndpoint
 PROBLEM = {"type": "", "title": "", "status": 409, "detail": "kernel 0 is pending", "code": "conflict", "hint": "wait"}
 
 
-class ToySocket:
-    """Echoes input in capitals and ends with the code that the command names."""
+class FakeWebSocket:
+    """Echoes input in capitals and exits with the code that the command names."""
 
     def __init__(self) -> None:
         self.opened: list[dict[str, object]] = []
@@ -26,13 +26,13 @@ class ToySocket:
         self.paths: list[str] = []
 
     def converse(self, socket: ServerConnection) -> None:
-        """One command."""
+        """Serve one command."""
         request = json.loads(socket.recv())
         self.opened.append(request)
-        word = request["command"][0]
-        if word == "vanish":
+        command = request["command"][0]
+        if command == "vanish":
             return
-        if word == "refuse":
+        if command == "refuse":
             socket.send(json.dumps(PROBLEM))
             return
         for frame in socket:
@@ -42,10 +42,10 @@ class ToySocket:
                 socket.send(frame.upper())
             else:
                 break
-        socket.send(json.dumps({"exit_code": int(word)}))
+        socket.send(json.dumps({"exit_code": int(command)}))
 
-    def answer(self, _socket: ServerConnection, request: Request) -> Response | None:
-        """Refuse at the door whoever has no key."""
+    def respond(self, _socket: ServerConnection, request: Request) -> Response | None:
+        """Refuse the handshake without a valid key."""
         self.paths.append(request.path)
         if request.headers.get("Authorization") == "Bearer good":
             return None
@@ -55,14 +55,14 @@ class ToySocket:
 
 
 @contextmanager
-def toy_socket(token: str = "good") -> Iterator[tuple[ToySocket, ServerEndpoint]]:  # noqa: S107  # not a password of anybody
-    """The server, and where it is."""
-    toy = ToySocket()
-    with serve(toy.converse, "127.0.0.1", 0, process_request=toy.answer) as server:
+def fake_websocket(token: str = "good") -> Iterator[tuple[FakeWebSocket, ServerEndpoint]]:  # noqa: S107  # a fake token
+    """The server and its endpoint."""
+    fake = FakeWebSocket()
+    with serve(fake.converse, "127.0.0.1", 0, process_request=fake.respond) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield toy, ServerEndpoint(f"http://127.0.0.1:{server.socket.getsockname()[1]}", token)
+            yield fake, ServerEndpoint(f"http://127.0.0.1:{server.socket.getsockname()[1]}", token)
         finally:
             server.shutdown()
             thread.join()

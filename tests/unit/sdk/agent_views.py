@@ -1,4 +1,4 @@
-"""Machines of the wire for tests of clients."""
+"""Agent views for tests of clients."""
 
 from __future__ import annotations
 
