@@ -21,7 +21,7 @@ STORES = ("memory", "file", "postgresql")
 
 @asynccontextmanager
 async def opened(kind: str, request: pytest.FixtureRequest, name: str) -> AsyncIterator[StoredCluster]:
-    """A cluster in a database of its own. SQLite has the time of a clock that the checks turn."""
+    """A cluster in its own database; on SQLite with a virtual clock."""
     if kind != "postgresql":
         folder = request.getfixturevalue("tmp_path_factory").mktemp(name)
         url = "sqlite://" if kind == "memory" else f"sqlite:///{folder}/state.db"
@@ -39,7 +39,7 @@ async def opened(kind: str, request: pytest.FixtureRequest, name: str) -> AsyncI
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=STORES)
 async def cluster(request: pytest.FixtureRequest, worker_number: int) -> AsyncIterator[StoredCluster]:
-    """One database for all checks of a module; each check uses names of its own."""
+    """One database for all checks of a module; each check uses unique names."""
     name = f"contract_{worker_number}_{request.path.stem.removeprefix('test_')}"
     async with opened(str(request.param), request, name) as ready:
         yield ready
@@ -47,14 +47,14 @@ async def cluster(request: pytest.FixtureRequest, worker_number: int) -> AsyncIt
 
 @pytest_asyncio.fixture(params=STORES)
 async def fresh_cluster(request: pytest.FixtureRequest, unique_name: str) -> AsyncIterator[StoredCluster]:
-    """A database for one check alone."""
+    """A database for one check."""
     async with opened(str(request.param), request, unique_name) as ready:
         yield ready
 
 
 @pytest.fixture(params=["plain", pytest.param("sandbox", marks=needs_sandbox)])
 async def process_subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RuntimeSubject]:
-    """Kernels as processes, in a folder of this check's own."""
+    """Kernels as processes, in the folder of this check."""
     bubblewrap = "bwrap" if request.param == "sandbox" else ""
 
     async def make() -> KernelRuntime:

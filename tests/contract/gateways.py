@@ -26,7 +26,7 @@ from tests.unit.agent.fake.recording_registry import RecordingRegistry
 Check = Callable[[GatewaySubject], Awaitable[None]]
 
 
-def lasting(image: str) -> Callable[[str], CreateKernel]:
+def long_running(image: str) -> Callable[[str], CreateKernel]:
     return lambda name: launch(name, "sh", "-c", "echo hello; exec sleep 3600", image=image)
 
 
@@ -45,7 +45,7 @@ async def managed(root: Path, runtime: KernelRuntime, watch: WatchOptions) -> As
 
 
 async def emptied(runtime: KernelRuntime) -> None:
-    """Leave nothing behind."""
+    """Stop all kernels."""
 
     async def is_empty() -> bool:
         alive = [seen for seen in await runtime.observe() if seen.state is not KernelState.EXITED]
@@ -65,7 +65,7 @@ async def subject_on(
             gateway=manager.agents,
             agent_id=AGENT,
             incarnation=manager.agents.incarnation(AGENT),
-            lasting=lasting(image),
+            long_running=long_running(image),
             capacity=INVENTORY.slots["cpu"],
             image=new_image,
             elapse=SystemClock().sleep,
@@ -102,7 +102,7 @@ async def fake(_root: Path) -> AsyncIterator[GatewaySubject]:
         gateway=GatewaySwitch(fleet, FakeFleet(clock, shape, admit=registry.admit, on_heartbeat=registry.on_heartbeat)),
         agent_id=info.agent_id,
         incarnation=fleet.incarnation(info.agent_id),
-        lasting=lambda name: launch(name, "sleep", "infinity"),
+        long_running=lambda name: launch(name, "sleep", "infinity"),
         capacity=info.available_slots["cpu"],
         image="any",
         elapse=clock.advance,

@@ -1,4 +1,4 @@
-"""The promises of AgentGateway, on links to real agents and on fake agents."""
+"""Contract of AgentGateway, on links to real agents and on fake agents."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_the_gateway_keeps_its_promise(check: Check, subject: GatewaySubject) -> None:
+async def test_contract(check: Check, subject: GatewaySubject) -> None:
     await check(subject)

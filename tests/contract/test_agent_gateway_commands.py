@@ -1,4 +1,4 @@
-"""The promises of AgentGateway about further commands, on real processes and on fake agents."""
+"""Contract of AgentGateway for further commands, on real processes and on fake agents."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.mark.parametrize("check", COMMAND_CHECKS, ids=lambda check: check.__name__)
-async def test_the_gateway_keeps_its_promise_about_commands(check: Check, subject: GatewaySubject) -> None:
+async def test_contract(check: Check, subject: GatewaySubject) -> None:
     await check(subject)

@@ -1,4 +1,4 @@
-"""The cache of agent states keeps its promises in one process and on Valkey."""
+"""Contract of the agent state cache, in one process and on Valkey."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -37,7 +37,5 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[CacheSubject]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_the_cache_keeps_its_promise(
-    check: Callable[[CacheSubject], Awaitable[None]], subject: CacheSubject
-) -> None:
+async def test_contract(check: Callable[[CacheSubject], Awaitable[None]], subject: CacheSubject) -> None:
     await check(subject)

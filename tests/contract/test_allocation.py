@@ -1,4 +1,4 @@
-"""The allocator keeps its promises on every database."""
+"""Contract of the allocator, on all databases."""
 
 import inspect
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_the_allocator_keeps_its_promise(check: Check, cluster: StoredCluster) -> None:
+async def test_contract(check: Check, cluster: StoredCluster) -> None:
     await check(cluster)
 
 

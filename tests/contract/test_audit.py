@@ -1,4 +1,4 @@
-"""The audit trail keeps its promises on every database."""
+"""Contract of the audit trail, on all databases."""
 
 import inspect
 
@@ -10,7 +10,7 @@ from sokovan.testing.stored_cluster import StoredCluster
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_the_audit_trail_keeps_its_promise(check: Check, fresh_cluster: StoredCluster) -> None:
+async def test_contract(check: Check, fresh_cluster: StoredCluster) -> None:
     await check(fresh_cluster)
 
 

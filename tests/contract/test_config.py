@@ -1,4 +1,4 @@
-"""The promises of ConfigStore, on a TOML file and on a real etcd."""
+"""Contract of ConfigStore, on a TOML file and on a real etcd."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sokovan.testing.contracts.config import CHECKS, Check
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_a_toml_file_keeps_the_promise(check: Check, tmp_path: Path) -> None:
+async def test_contract_on_a_toml_file(check: Check, tmp_path: Path) -> None:
     await check(lambda: TomlConfig(tmp_path / "sokovan.toml", clock=SystemClock(), poll_s=0.01))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_a_toml_file_beside_a_folder_of_drop_ins_keeps_the_promise(check: Check, tmp_path: Path) -> None:
+async def test_contract_with_drop_ins(check: Check, tmp_path: Path) -> None:
     (tmp_path / "conf.d").mkdir()
     await check(
         lambda: TomlConfig(tmp_path / "sokovan.toml", clock=SystemClock(), drop_ins=tmp_path / "conf.d", poll_s=0.01)
@@ -28,7 +28,7 @@ async def test_a_toml_file_beside_a_folder_of_drop_ins_keeps_the_promise(check: 
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_etcd_keeps_the_promise(check: Check, etcd_url: str) -> None:
+async def test_contract_on_etcd(check: Check, etcd_url: str) -> None:
     await check(lambda: EtcdConfig(EtcdAccess((etcd_url,)), clock=SystemClock()))
 
 

@@ -1,4 +1,4 @@
-"""The promises of Clock and IdSource, on the adapters of one machine."""
+"""Contracts of Clock and IdSource, on the local adapters."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from sokovan.testing.contracts.environment import CHECKS, CLOCK_CHECKS, ID_CHECK
 
 
 @pytest.mark.parametrize("check", CLOCK_CHECKS, ids=lambda check: check.__name__)
-async def test_the_system_clock_keeps_the_promise(check: ClockCheck) -> None:
+async def test_clock_contract_of_the_system_clock(check: ClockCheck) -> None:
     await check(SystemClock())
 
 
 @pytest.mark.parametrize("check", CLOCK_CHECKS, ids=lambda check: check.__name__)
-async def test_the_virtual_clock_keeps_the_promise_while_its_time_passes(check: ClockCheck) -> None:
+async def test_clock_contract_of_the_virtual_clock(check: ClockCheck) -> None:
     clock = VirtualClock()
     await outcome(check(clock), elapse=clock.advance)
 
 
 @pytest.mark.parametrize("check", ID_CHECKS, ids=lambda check: check.__name__)
-async def test_sortable_ids_keep_the_promise(check: IdCheck) -> None:
+async def test_id_source_contract(check: IdCheck) -> None:
     await check(lambda: SortableIds(SystemClock()))
 
 

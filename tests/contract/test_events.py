@@ -1,4 +1,4 @@
-"""The event bus keeps its promises in one process and on Valkey."""
+"""Contract of the event bus, in one process and on Valkey."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -37,7 +37,5 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[BusSubject]:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_the_event_bus_keeps_its_promise(
-    check: Callable[[BusSubject], Awaitable[None]], subject: BusSubject
-) -> None:
+async def test_contract(check: Callable[[BusSubject], Awaitable[None]], subject: BusSubject) -> None:
     await check(subject)

@@ -1,4 +1,4 @@
-"""Hints keep their promises in one process and on Valkey."""
+"""Contract of hints, in one process and on Valkey."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -37,7 +37,5 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[HintsSubject]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_hints_keep_their_promise(
-    check: Callable[[HintsSubject], Awaitable[None]], subject: HintsSubject
-) -> None:
+async def test_contract(check: Callable[[HintsSubject], Awaitable[None]], subject: HintsSubject) -> None:
     await check(subject)

@@ -1,4 +1,4 @@
-"""Leases keep their promises on every database."""
+"""Contract of leases, on all databases."""
 
 import inspect
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_leases_keep_their_promise(check: Check, cluster: StoredCluster) -> None:
+async def test_contract(check: Check, cluster: StoredCluster) -> None:
     await check(cluster)
 
 

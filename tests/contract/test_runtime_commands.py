@@ -1,4 +1,4 @@
-"""The promises of KernelRuntime about further commands, plain and in a sandbox."""
+"""Contract of KernelRuntime for further commands, plain and in a sandbox."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from sokovan.testing.contracts.runtime_commands import CHECKS
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_the_process_runtime_keeps_its_promise(
-    check: Callable[[RuntimeSubject], Awaitable[None]], process_subject: RuntimeSubject
-) -> None:
+async def test_contract(check: Callable[[RuntimeSubject], Awaitable[None]], process_subject: RuntimeSubject) -> None:
     await check(process_subject)
 
 

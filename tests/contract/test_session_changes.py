@@ -1,4 +1,4 @@
-"""What was written since a mark is told on every database."""
+"""Contract of session change tracking, on all databases."""
 
 import inspect
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_what_was_written_is_told(check: Check, cluster: StoredCluster) -> None:
+async def test_contract(check: Check, cluster: StoredCluster) -> None:
     await check(cluster)
 
 

@@ -1,4 +1,4 @@
-"""A snapshot source that followed a random story shows what is so, on every database."""
+"""Contract of the snapshot source under random changes, on all databases."""
 
 import inspect
 
@@ -10,7 +10,7 @@ from sokovan.testing.stored_cluster import StoredCluster
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_the_snapshot_source_keeps_its_promise(check: Check, fresh_cluster: StoredCluster) -> None:
+async def test_contract(check: Check, fresh_cluster: StoredCluster) -> None:
     await check(fresh_cluster)
 
 

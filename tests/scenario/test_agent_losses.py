@@ -142,7 +142,7 @@ async def test_manager_and_agent_may_restart_together(cluster: OrchestratedClust
     await cluster.submit("s")
     await cluster.settle()
     agent.goes_silent()
-    await cluster.takes_over()
+    await cluster.fail_over()
     await cluster.settle()
     await agent.restart()
     await cluster.pass_time(12)
@@ -246,7 +246,7 @@ async def test_a_session_that_may_be_tried_again_is_enqueued_anew(cluster: Orche
     [new] = [record for record in page if record.session_id != "s"]
     assert new.status is SessionStatus.RUNNING
     assert spare.running() == [new.kernels[0].kernel_id]
-    story = await cluster.story(new.session_id)
+    story = await cluster.history(new.session_id)
     assert story[0].change.code == "requeued"
     assert "takes the place of s" in story[0].change.detail
     assert await cluster.used("a1") == {"cpu": 4000, "mem": 8 << 30}

@@ -53,7 +53,7 @@ async def lives_through(cluster: OrchestratedCluster, fate: Fate) -> None:
     with suppress(Killed):
         await a_day(cluster)
     assert fate.dead
-    await cluster.takes_over()
+    await cluster.fail_over()
     await cluster.settle()
     # People and kernels do the rest of what they would have done.
     for kernel in ("gang.0", "gang.1"):
@@ -91,7 +91,7 @@ async def test_a_paused_leader_changes_nothing_when_it_comes_back(cluster: Orche
     paused = cluster.coordinator
     await paused.tick()
     await cluster.clock.advance(3)  # it has just renewed its lease, in its own opinion
-    await cluster.takes_over()
+    await cluster.fail_over()
     await cluster.tick()
     await cluster.submit("s")
     paused.leadership._renewed_ms = cluster.clock.monotonic_ms()  # its pause began here
@@ -125,7 +125,7 @@ async def test_what_a_dead_leader_had_asked_for_is_asked_for_again(cluster: Orch
         await cluster.tick()
     agent.faults.clear()
     dead = cluster.coordinator
-    await cluster.takes_over()
+    await cluster.fail_over()
     await cluster.pass_time(12)
     assert await cluster.status("s") == ("terminated" if kind == "stop" else "running")
     assert sum(agent.started.values()) == 1

@@ -80,7 +80,7 @@ class Chaos:
     async def take_over(self) -> None:
         if self._dice.roll(2) == 0:
             dead = self._cluster.coordinator
-            await self._cluster.takes_over()
+            await self._cluster.fail_over()
             await dead._context.clear()
 
     async def wait(self) -> None:
@@ -115,7 +115,7 @@ async def tell_a_story(seed: int) -> None:
         chaos = Chaos(cluster, Dice(f"faults {seed}"))
         for _ in range(STEPS):
             await chaos.step()
-        await cluster.check_laws()
+        await cluster.check_invariants()
         await chaos.heal()
         await cluster.pass_time(60, step_s=2)
         chaos.check_machines()

@@ -58,7 +58,7 @@ async def test_every_step_of_a_slow_start_is_on_record(cluster: OrchestratedClus
     await cluster.settle()
     await cluster.stop("s")
     await cluster.settle()
-    moves = [entry.after for entry in await cluster.story("s") if entry.before != entry.after]
+    moves = [entry.after for entry in await cluster.history("s") if entry.before != entry.after]
     assert moves == [
         "pending", "scheduled", "preparing", "pulling", "prepared", "creating", "running", "terminating", "terminated",
     ]  # fmt: skip
@@ -393,7 +393,7 @@ async def test_an_end_that_does_not_come_ends_for_the_user_only(cluster: Orchest
     await cluster.pass_time(610, step_s=5)
     assert await cluster.status("s") == "terminated"
     assert await cluster.used("a1") == {"cpu": 1000, "mem": 1 << 30}
-    lines = await cluster.story("s", kernels=True)
+    lines = await cluster.history("s", kernels=True)
     assert [entry.trigger for entry in lines if entry.trigger == "overdue"] == ["overdue"] * 2
     agent.faults.clear()
     await cluster.pass_time(31)

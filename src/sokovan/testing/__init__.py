@@ -1,1 +1,1 @@
-"""What tests are made of, for this project and for authors of adapters."""
+"""Test support for this project and for authors of adapters."""

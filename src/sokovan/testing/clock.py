@@ -1,4 +1,4 @@
-"""Virtual time: a test says when it passes."""
+"""Virtual time, advanced explicitly by tests."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ T = TypeVar("T")
 Elapse: TypeAlias = Callable[[float], Awaitable[None]]
 
 EPOCH_MS = 1_700_000_000_000
-# How often the others may run before time goes on. A chain of more wake-ups than this, within one instant, is not
-# waited for; nor is anything outside the event loop, such as a thread or a socket.
+# How often other tasks run before time advances. A chain of more wake-ups than this within one instant is not awaited;
+# nor is anything outside the event loop, such as a thread or a socket.
 PASSES = 25
 OUTCOME_STEP_S = 0.05
 OUTCOME_LIMIT_S = 60.0
 
 
 class VirtualClock:
-    """A Clock that stands still until `advance` is awaited."""
+    """A Clock that advances only by `advance`."""
 
     def __init__(self, *, now_ms: int = EPOCH_MS) -> None:
         self._offset_ms = now_ms
@@ -31,19 +31,19 @@ class VirtualClock:
         self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970 in UTC, as told."""
+        """Virtual milliseconds since 1970 in UTC."""
         return self._offset_ms + self._passed_us // 1000
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since this clock was made."""
+        """Milliseconds since this clock was created."""
         return self._passed_us // 1000
 
     def jump(self, seconds: float) -> None:
-        """Set the time of day forward or back; durations are not touched."""
+        """Set the time of day forward or back; durations are not affected."""
         self._offset_ms += round(seconds * 1000)
 
     async def sleep(self, seconds: float) -> None:
-        """Return once `advance` has brought the time."""
+        """Return when `advance` has reached the time."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if seconds <= 0:
             asyncio.get_running_loop().call_soon(_wake, woken)
@@ -67,7 +67,7 @@ class VirtualClock:
 
     @property
     def sleeping(self) -> int:
-        """How many sleepers wait for their time."""
+        """The number of sleeping tasks."""
         return sum(not woken.done() for _, _, woken in self._sleepers)
 
     async def _settle(self) -> None:
@@ -81,7 +81,7 @@ def _wake(woken: asyncio.Future[None]) -> None:
 
 
 async def outcome(work: Awaitable[T], *, elapse: Elapse, limit_s: float = OUTCOME_LIMIT_S) -> T:
-    """What `work` comes to while time passes; raises AssertionError after `limit_s`."""
+    """The result of `work` while time passes; raises AssertionError after `limit_s`."""
     task = asyncio.ensure_future(work)
     try:
         for _ in range(round(limit_s / OUTCOME_STEP_S)):
@@ -100,4 +100,4 @@ async def until(holds: Callable[[], Awaitable[bool]], *, elapse: Elapse, limit_s
         if await holds():
             return
         await elapse(OUTCOME_STEP_S)
-    raise AssertionError(f"did not come true within {limit_s:.0f} s")
+    raise AssertionError(f"condition not met within {limit_s:.0f} s")

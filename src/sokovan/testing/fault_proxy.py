@@ -1,8 +1,8 @@
-"""A proxy before PostgreSQL that fails at an exact moment of a commit.
+"""A proxy for PostgreSQL that injects faults into commits.
 
-It reads the messages of the protocol, so that it can end a connection before
-COMMIT reaches the server, or after the server has answered and before the client
-hears of it. It serves clients that send COMMIT as a simple query, as asyncpg does.
+It parses the protocol, so that it can close a connection before COMMIT reaches the
+server, or after the server has committed and before the client gets the response. It
+supports clients that send COMMIT as a simple query, like asyncpg.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from sokovan.testing.servers.process import LOOPBACK
 _LENGTH = 4
 _STARTUP_HEAD = 8
 _WITHOUT_ENCRYPTION = b"N"
-# Requests for TLS and for GSSAPI encryption, which stand where the version of the protocol does otherwise.
+# Request codes of TLS and GSSAPI encryption, in place of the protocol version.
 _ENCRYPTION = frozenset({80877103, 80877104})
 _QUERY, _READY = b"Q", b"Z"
 
 
 class CommitFault(StrEnum):
-    """What becomes of a COMMIT while its client's connection ends.
+    """The fate of a COMMIT whose connection is closed.
 
-    LOST: the server never sees it, and rolls back. UNANSWERED: the server has
-    committed, and its answer is lost. HELD: the server sees it at `release`, which
-    may be after the client has begun to try again.
+    LOST: the server never receives it, and rolls back. UNANSWERED: the server commits,
+    and its response is lost. HELD: the server receives it at `release`, possibly after
+    the client has begun to retry.
     """
 
     LOST = auto()
@@ -39,14 +39,14 @@ class CommitFault(StrEnum):
 
 
 class FaultNotArmed(SokovanError):
-    """A commit was to be released, and none is held."""
+    """`release` was called while no commit is held."""
 
     code = "fault-not-armed"
     hint = "arm CommitFault.HELD and wait for `struck` before releasing"
 
 
 class FaultProxy:
-    """Where clients connect instead of to the server, to have a commit fail."""
+    """Clients connect to this proxy, which makes a commit fail."""
 
     def __init__(self, server_url: str) -> None:
         parts = urlsplit(server_url)
@@ -63,18 +63,18 @@ class FaultProxy:
 
     @property
     def url(self) -> str:
-        """The server's address, by way of this proxy."""
+        """The server's URL through this proxy."""
         parts = urlsplit(self._server_url)
         credentials, at, _ = parts.netloc.rpartition("@")
         return urlunsplit(parts._replace(netloc=f"{credentials}{at}{LOOPBACK}:{self.port}"))
 
     async def start(self) -> None:
-        """Listen: at a free port the first time, at the same one later."""
+        """Listen on a free port, and on the same port when started again."""
         self._listener = await asyncio.start_server(self._serve, LOOPBACK, self.port)
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """End every connection and refuse new ones, as a server that is away."""
+        """Close all connections and refuse new ones, like a stopped server."""
         if self._listener is not None:
             self._listener.close()
             self.cut()
@@ -90,7 +90,7 @@ class FaultProxy:
         await self.close()
 
     def arm(self, fault: CommitFault) -> None:
-        """Have this happen to the next COMMIT that comes."""
+        """Inject this fault into the next COMMIT."""
         self._armed = fault
         self._struck.clear()
 
@@ -99,18 +99,18 @@ class FaultProxy:
         await self._struck.wait()
 
     def release(self, *, committed: bool = True) -> None:
-        """Let the held COMMIT go on, or be lost after all. Raises FaultNotArmed."""
+        """Forward the held COMMIT, or drop it. Raises FaultNotArmed."""
         if self._held is None or self._held.done():
             raise FaultNotArmed("no commit is held")
         self._held.set_result(committed)
 
     def cut(self) -> None:
-        """End every connection now."""
+        """Close all connections now."""
         for link in tuple(self._links):
             link.end()
 
     def stall(self) -> None:
-        """Let nothing through, while connections stay open and new ones are taken."""
+        """Forward nothing, while connections stay open and new ones are accepted."""
         self._flowing.clear()
 
     def resume(self) -> None:
@@ -118,18 +118,18 @@ class FaultProxy:
         self._flowing.set()
 
     def _take_fault(self) -> CommitFault | None:
-        """The fault for the COMMIT that has just come; it happens once."""
+        """The fault for the current COMMIT; it is injected once."""
         fault, self._armed = self._armed, None
         if fault is CommitFault.HELD:
             self._held = asyncio.get_running_loop().create_future()
         return fault
 
     def _strike(self) -> None:
-        """Tell those who wait for the fault."""
+        """Wake the waiters of `struck`."""
         self._struck.set()
 
     async def _is_released(self) -> bool:
-        """Wait for `release`; whether the COMMIT may go on."""
+        """Wait for `release`; whether the COMMIT is to be forwarded."""
         return self._held is not None and await self._held
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -156,22 +156,22 @@ class _Link:
         self._proxy = proxy
         self._client_reader, self._client = client
         self._server_reader, self._server = server
-        self._answers_kept = False
-        self._answered = asyncio.Event()
+        self._drop_responses = False
+        self._committed = asyncio.Event()
 
     async def run(self) -> None:
-        """Carry messages both ways until one side or a fault ends it."""
-        ways = [asyncio.ensure_future(self._to_server()), asyncio.ensure_future(self._to_client())]
+        """Forward messages in both directions until one side or a fault ends it."""
+        directions = [asyncio.ensure_future(self._to_server()), asyncio.ensure_future(self._to_client())]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            for direction in directions:
+                direction.cancel()
+            await asyncio.gather(*directions, return_exceptions=True)
             self.end()
 
     def end(self) -> None:
-        """Close both sides at once; what is on its way is lost."""
+        """Abort both connections; unsent data is lost."""
         for writer in (self._client, self._server):
             writer.transport.abort()
 
@@ -187,14 +187,14 @@ class _Link:
                 await self._server.drain()
 
     async def _fail(self, fault: CommitFault, commit: bytes) -> None:
-        self._answers_kept = True
+        self._drop_responses = True
         if fault is CommitFault.HELD:
             self._client.transport.abort()
             self._proxy._strike()
         if fault is CommitFault.UNANSWERED or (fault is CommitFault.HELD and await self._proxy._is_released()):
             self._server.write(commit)
             await self._server.drain()
-            await self._answered.wait()
+            await self._committed.wait()
         self.end()
         self._proxy._strike()
 
@@ -202,16 +202,16 @@ class _Link:
         with suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 message = await _message(self._server_reader)
-                if self._answers_kept:
+                if self._drop_responses:
                     if message.startswith(_READY):
-                        self._answered.set()
+                        self._committed.set()
                     continue
                 await self._proxy._flowing.wait()
                 self._client.write(message)
                 await self._client.drain()
 
     async def _from_client(self) -> AsyncIterator[bytes]:
-        """The client's messages; a request for encryption is declined, so that the rest can be read."""
+        """The client's messages; a request for encryption is declined, so that they are readable."""
         while True:
             head = await self._client_reader.readexactly(_STARTUP_HEAD)
             if int.from_bytes(head[_LENGTH:]) not in _ENCRYPTION:

@@ -1,4 +1,4 @@
-"""The newest schema for many small databases: made once, then written from memory."""
+"""Caches the newest schema for many small test databases."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import sqlalchemy as sa
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database
 
-# What the first upgrade of an empty SQLite database in this process led to, as a script.
+# The schema after the first upgrade of an empty SQLite database in this process, as a script.
 _known: list[str] = []
 
 
 async def bring_to_newest(database: Database) -> None:
-    """Bring a database to the newest schema, as `schema.upgrade` does.
+    """Upgrade a database to the newest schema, like `migration.upgrade`.
 
-    An empty SQLite database gets what an upgrade made of an earlier one, word for word
-    and in a tenth of the time. Any other database is upgraded.
+    An empty SQLite database gets the schema of an earlier upgrade, verbatim and in a
+    tenth of the time. Other databases are upgraded.
     """
     if database.is_postgresql or not await _is_empty(database):
         await migration.upgrade(database)
@@ -40,6 +40,6 @@ async def _is_empty(database: Database) -> bool:
 
 @asynccontextmanager
 async def _driver(database: Database) -> AsyncIterator[Any]:
-    """A connection as the driver has it, which knows whole scripts."""
+    """The driver's connection, which can execute scripts."""
     async with database.engine.connect() as connection:
         yield (await connection.get_raw_connection()).driver_connection

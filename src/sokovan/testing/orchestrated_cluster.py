@@ -1,4 +1,4 @@
-"""A cluster with a coordinator at work, in virtual time, on a real store."""
+"""A cluster with a coordinator, in virtual time, on a real store."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from sokovan.orchestrator.sessions.config import Dependencies, Timing
 from sokovan.orchestrator.sessions.coordinator import ScheduleCoordinator
 from sokovan.testing.acting_agents import CAPACITY, ActingAgent, ActingAgents
 from sokovan.testing.clock import VirtualClock
+from sokovan.testing.cluster_inspector import ClusterInspector
 from sokovan.testing.simple_work import decide_at_once, work_spec
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster
 from sokovan.testing.telemetry import RecordedTelemetry
-from sokovan.testing.witness import Witness
 
-# How long the store may take, in real time, before a round counts as waiting for virtual time.
+# Real time for the store, before a round counts as waiting for virtual time.
 STORE_S = 0.1
 STEP_S = 0.05
 ROUND_STEPS_MAX = 2_000
 
 
-class OrchestratedCluster(Witness):
-    """Agents that act, people who submit, and a coordinator whose rounds a test calls."""
+class OrchestratedCluster(ClusterInspector):
+    """Simulated agents, submitted sessions, and a coordinator run by the test."""
 
     def __init__(self, stored: StoredCluster, clock: VirtualClock, timing: Timing | None = None) -> None:
         self.stored, self.clock, self.store = stored, clock, stored.store
@@ -45,16 +45,16 @@ class OrchestratedCluster(Witness):
     @classmethod
     @asynccontextmanager
     async def open(cls, url: str = "sqlite://", *, timing: Timing | None = None) -> AsyncIterator[OrchestratedCluster]:
-        """A cluster without agents; at its end, the laws are checked."""
+        """A cluster without agents; invariants are checked when it is closed."""
         clock = VirtualClock()
         async with StoredCluster.open(url, clock=clock) as stored:
             cluster = cls(stored, clock, timing)
             yield cluster
             await cluster.coordinator.close()
-            await cluster.check_laws()
+            await cluster.check_invariants()
 
     def new_coordinator(self, **options: Any) -> ScheduleCoordinator:
-        """A coordinator as another process has it; options replace its parts."""
+        """A coordinator like that of another process; options replace its dependencies."""
         self._terms += 1
         parts: dict[str, Any] = {
             "store": self.store,
@@ -75,14 +75,14 @@ class OrchestratedCluster(Witness):
             Dependencies(**{**parts, **options}), holder=f"manager-{self._terms}", timing=self._timing
         )
 
-    async def takes_over(self, **options: Any) -> ScheduleCoordinator:
-        """The coordinator is gone without a word; another leads when its lease is over."""
+    async def fail_over(self, **options: Any) -> ScheduleCoordinator:
+        """Replace the coordinator; the new one leads when the lease expires."""
         self.coordinator = self.new_coordinator(**options)
         await self.clock.advance(11)
         return self.coordinator
 
     async def agent(self, name: str, *, slots: Mapping[str, int] = CAPACITY) -> ActingAgent:
-        """A machine joins."""
+        """Add an agent."""
         return await self.agents.join(name, slots=slots)
 
     async def submit(self, id_: str, /, **options: Any) -> SessionRecord:
@@ -93,11 +93,11 @@ class OrchestratedCluster(Witness):
         return record
 
     async def stop(self, name: str, *, forced: bool = False) -> SessionRecord:
-        """Somebody asks for the end of a session."""
+        """Request that a session stops."""
         return await self.stored.stop(name, Goal.FORCE if forced else Goal.STOP)
 
     async def tick(self) -> bool:
-        """One round. Time passes only if it waits for nothing else: the store needs none."""
+        """Run one round. Virtual time advances only while the round waits for it."""
         round_ = asyncio.ensure_future(self.coordinator.tick())
         for _ in range(ROUND_STEPS_MAX):
             await asyncio.wait({round_}, timeout=STORE_S)
@@ -108,15 +108,15 @@ class OrchestratedCluster(Witness):
         raise AssertionError("a round did not end")
 
     async def settle(self, *, rounds_max: int = 50) -> None:
-        """Rounds until there is nothing more to do at once."""
+        """Run rounds until there is nothing more to do."""
         for _ in range(rounds_max):
             hinted = await self.hints.take("sessions")
             if not await self.tick() and not hinted:
                 return
-        raise AssertionError(f"there was always more to do, for {rounds_max} rounds")
+        raise AssertionError(f"not settled after {rounds_max} rounds")
 
     async def pass_time(self, seconds: float, *, step_s: float = 1.0) -> None:
-        """Let time pass, with heartbeats and rounds all along."""
+        """Let time pass, with heartbeats and rounds."""
         for _ in range(round(seconds / step_s)):
             await self.clock.advance(step_s)
             await self.agents.beat()

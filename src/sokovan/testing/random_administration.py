@@ -1,4 +1,4 @@
-"""Random administration of a cluster: agents, limits, queues and racks change."""
+"""Random administration of a cluster: agents, limits, queues and racks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from sokovan.testing.stored_cluster import StoredCluster
 
 
 class RandomAdministration:
-    """What operators and coordinators do while people work. Each verb does one thing."""
+    """Random actions of operators and coordinators, one per method."""
 
     def __init__(self, cluster: StoredCluster, dice: Dice) -> None:
         self._cluster, self._dice = cluster, dice
 
     async def begin(self) -> None:
-        """Agents, owners and scaling groups."""
+        """Create agents, owners and scaling groups."""
         cluster = self._cluster
         await cluster.put(*[ScalingGroup(name=group) for group in GROUPS], Domain("d"))
         for user in USERS:
@@ -35,7 +35,7 @@ class RandomAdministration:
             await cluster.agent(agent, scaling_group=GROUPS[number % 2])
 
     async def enrol(self) -> None:
-        """An agent comes back, with another capacity."""
+        """Enrol an agent again, with another capacity."""
         slots = {"cpu": 1000 * (2 + self._dice.roll(6)), "cuda.device": self._dice.roll(5)}
         agent = self._dice.pick(AGENTS)
         group = GROUPS[AGENTS.index(agent) % 2]
@@ -43,7 +43,7 @@ class RandomAdministration:
         await self._cluster.agent(agent, slots=slots, scaling_group=group, labels=labels)
 
     async def move_agent(self) -> None:
-        """An agent takes a move of its table, but never leaves for good."""
+        """Make a random legal move of an agent, except to its end."""
         agent = AgentId(self._dice.pick(AGENTS))
         record = await self._cluster.store.read(lambda unit: unit.fleet.get(agent))
         final = {AgentTrigger.LEFT, AgentTrigger.DECLARED_GONE}
@@ -53,14 +53,14 @@ class RandomAdministration:
         await self._cluster.store.run(lambda unit: unit.fleet.move(record, row.trigger, change))
 
     async def limit(self) -> None:
-        """An owner gets a limit, or loses it."""
+        """Set or remove a limit of an owner."""
         policy = ResourcePolicy("p", slots_max=SlotLimits({"cpu": 1000 * self._dice.roll(9)}), pending_sessions_max=5)
         user = self._dice.pick(USERS)
         name = self._dice.pick((None, "p"))
         await self._cluster.put(policy, User(user, "d", policy=name), Keypair(AccessKey(user), user, policy=name))
 
     async def arrange(self) -> None:
-        """Queues, racks and a scaling group change."""
+        """Change queues, racks and a scaling group."""
         queue = QueueName(self._dice.pick(("q1", "q2")))
         split = 1 + self._dice.roll(3)
         await self._cluster.put(
@@ -71,7 +71,7 @@ class RandomAdministration:
         )
 
     async def remember(self) -> None:
-        """A cycle leaves something to the next."""
+        """Record reservations and cursors of a cycle."""
         group = self._dice.pick(GROUPS)
         wanted, count = SessionFilter(scaling_group=group), self._dice.roll(3)
         waiting = await self._cluster.store.read(lambda unit: unit.sessions.page(wanted, limit=count))

@@ -1,6 +1,6 @@
-"""Random use of a cluster: people submit, the system places, kernels live and end.
+"""Random use of a cluster: sessions are submitted, placed, run and ended.
 
-The dice are seeded, so that a story can be told again; what is refused is refused.
+The choices are seeded, so that a run can be repeated; refused actions raise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STEPS = (KernelTrigger.IMAGE_READY, KernelTrigger.CREATION_REQUESTED, KernelTrig
 
 
 class Dice:
-    """Choices that look random and are the same every time."""
+    """Seeded random choices."""
 
     def __init__(self, seed: str) -> None:
         self._seed, self._rolls = seed, 0
@@ -40,19 +40,19 @@ class Dice:
         return int.from_bytes(digest[:6]) % sides
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of these."""
+        """One of the options."""
         return options[self.roll(len(options))]
 
 
 class RandomWork:
-    """Sessions come, run and go. A verb does one thing, or finds nothing to do."""
+    """Random actions on sessions; a method does one thing, or nothing."""
 
     def __init__(self, cluster: StoredCluster, dice: Dice) -> None:
         self._cluster, self._dice = cluster, dice
         self._count = 0
 
     async def submit(self) -> None:
-        """A new session, now and then after another one."""
+        """Submit a session, sometimes with a dependency."""
         self._count += 1
         known = [record.session_id for record in await self._sessions()]
         user, kernels = self._dice.pick(USERS), 1 + self._dice.roll(3)
@@ -67,7 +67,7 @@ class RandomWork:
         )
 
     async def place(self) -> None:
-        """Give a waiting session agents, which may not be the right ones."""
+        """Allocate a pending session on random agents, which may be refused."""
         waiting = [record for record in await self._sessions() if record.kernels[0].agent_id is None]
         if waiting:
             record = self._dice.pick(waiting)
@@ -75,7 +75,7 @@ class RandomWork:
             await self._allocate(record, [kernel.kernel_id for kernel in chosen])
 
     async def grow(self) -> None:
-        """Give one more kernel of a session an agent."""
+        """Allocate one more kernel of a session."""
         pairs = [(record, kernel) for record in await self._sessions() for kernel in record.kernels]
         waiting = [(record, kernel) for record, kernel in pairs if kernel.agent_id is None and record.scheduled_ms]
         if waiting:
@@ -83,13 +83,13 @@ class RandomWork:
             await self._allocate(record, [kernel.kernel_id])
 
     async def advance(self) -> None:
-        """One kernel takes one step of its life."""
+        """Make one legal move of one kernel."""
         pairs = [(record, kernel) for record in await self._sessions() for kernel in record.kernels]
-        ways = [
+        moves = [
             (kernel, trigger) for _, kernel in pairs for trigger in KERNEL.legal_in(kernel.status) if trigger in STEPS
         ]
-        if ways:
-            kernel, trigger = self._dice.pick(ways)
+        if moves:
+            kernel, trigger = self._dice.pick(moves)
             code = self._dice.roll(2) if trigger is KernelTrigger.EXITED else None
             by = Cause.AGENT_REPORT if trigger in STEPS[2:] else Cause.COORDINATOR
             change = Change("random", by)
@@ -98,17 +98,17 @@ class RandomWork:
             )
 
     async def stop(self, goal: Goal = Goal.STOP) -> None:
-        """A session is to end."""
+        """Stop a session."""
         records = await self._sessions()
         if records:
             await self._cluster.stop(self._dice.pick(records).session_id, goal)
 
     async def force(self) -> None:
-        """A session is to end at once."""
+        """Stop a session by force."""
         await self.stop(Goal.FORCE)
 
     async def free(self) -> None:
-        """A kernel on its way out is freed, if the proof is a good one."""
+        """Free a terminating kernel with a random proof, which may be refused."""
         kernels = [kernel for record in await self._sessions() for kernel in record.kernels]
         ending = [kernel for kernel in kernels if kernel.status == "terminating"]
         if ending:
@@ -117,7 +117,7 @@ class RandomWork:
             await self._cluster.store.run(lambda unit: unit.ledger.free([kernel], proof, change))
 
     async def note(self) -> None:
-        """Say of every session why it stays where it is."""
+        """Note a reason for all sessions."""
         names = [SessionId(record.session_id) for record in await self._sessions()]
         change = Change("random", Cause.COORDINATOR, code=self._dice.pick(("no-room", "quota")))
         await self._cluster.store.run(lambda unit: unit.sessions.note(names, change))

@@ -1,4 +1,4 @@
-"""Work that a test gives to a cluster, and a core that decides about it at once."""
+"""Session specs for tests, and a scheduling core without a thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE_CPU: Mapping[str, int] = {"cpu": 1000, "mem": 1 << 30}
 
 
 async def decide_at_once(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
-    """The core in this very loop: no thread, no waiting."""
+    """Run the scheduling core in the event loop."""
     return schedule(snapshot, profile)
 
 
@@ -25,8 +25,8 @@ def work_spec(
     id_: str, *, kernels: int = 1, slots: Mapping[str, int] = ONE_CPU, image: str = "python", **options: Any
 ) -> SessionSpec:
     """A session of equal kernels `id_.0`, `id_.1`, ...; options are SessionSpec's."""
-    asked = ResourceSlot(slots)
+    requested = ResourceSlot(slots)
     specs = tuple(
-        KernelSpec(KernelId(f"{id_}.{index}"), asked, image=image, command=("work",)) for index in range(kernels)
+        KernelSpec(KernelId(f"{id_}.{index}"), requested, image=image, command=("work",)) for index in range(kernels)
     )
     return SessionSpec(SessionId(id_), specs, **options)

@@ -1,4 +1,4 @@
-"""A cluster in a real store, with the verbs that a test needs for its story."""
+"""A cluster in a real store, with convenience methods for tests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BY_COORDINATOR = Change(who="coordinator", by=Cause.COORDINATOR)
 BY_AGENT = Change(who="agent", by=Cause.AGENT_REPORT)
 DEFAULT_GROUP = ScalingGroupName("default")
 CAPACITY = {"cpu": 8000, "mem": 32 << 30, "cuda.device": 4}
-# The way of a kernel from its allocation to work.
+# The moves of a kernel from its allocation to RUNNING.
 _TO_RUNNING = (
     (KernelTrigger.IMAGE_READY, BY_COORDINATOR),
     (KernelTrigger.CREATION_REQUESTED, BY_COORDINATOR),
@@ -47,9 +47,9 @@ _TO_RUNNING = (
 
 
 class StoredCluster:
-    """One store with a scaling group `default`; a test names objects, it builds none.
+    """One store with a scaling group `default`; tests refer to objects by name.
 
-    `elapse` lets the store's time pass, by turning a virtual clock or by waiting.
+    `elapse` lets the store's time pass, by advancing a virtual clock or by sleeping.
     """
 
     def __init__(self, store: SqlStore) -> None:
@@ -66,7 +66,7 @@ class StoredCluster:
     async def open(
         cls, url: str = "sqlite://", *, clock: Clock | None = None, retry: TransactionRetry | None = None
     ) -> AsyncIterator[StoredCluster]:
-        """A cluster on a fresh or known database, brought to the newest schema."""
+        """A cluster on a new or existing database, upgraded to the newest schema."""
         time = clock or SystemClock()
         database = Database(DatabaseSettings(url), clock=time)
         try:
@@ -78,11 +78,11 @@ class StoredCluster:
             await database.close()
 
     def new(self, kind: str) -> str:
-        """A name that nothing else has, so that many stories fit into one database."""
+        """A unique name, so that many tests can share a database."""
         return self._ids.new(kind)
 
     async def put(self, *items: CatalogItem) -> None:
-        """Write down what an administrator would."""
+        """Write catalog items."""
         await self.store.run(lambda unit: unit.catalog.put(*items))
 
     async def agent(self, name: str, *, devices: bool = True, **options: Any) -> AgentRecord:
@@ -118,7 +118,7 @@ class StoredCluster:
         return await self.allocator.allocate_batch(assignments, context or AllocationContext())
 
     async def session(self, name: str) -> SessionRecord:
-        """A session as it is now."""
+        """The current record of a session."""
         return await self.store.read(lambda unit: unit.sessions.get(SessionId(name)))
 
     async def move(
@@ -136,11 +136,11 @@ class StoredCluster:
         return await self.session(name)
 
     async def stop(self, name: str, goal: Goal = Goal.STOP) -> SessionRecord:
-        """Ask a session to end."""
+        """Set the goal of a session to an end."""
         return await self.store.run(lambda unit: unit.sessions.set_goal(SessionId(name), goal, BY_USER))
 
     async def free(self, name: str, proof: FreeProof) -> SessionRecord:
-        """Free what the kernels of a session hold."""
+        """Free the slots of a session's kernels."""
         session = await self.session(name)
         placed = [kernel for kernel in session.kernels if kernel.agent_id is not None]
         await self.store.run(lambda unit: unit.ledger.free(placed, proof, BY_COORDINATOR))
@@ -151,8 +151,8 @@ def session_spec(
     name: str, /, *, kernels: int = 1, slots: Mapping[str, int] | None = None, **options: Any
 ) -> SessionSpec:
     """A session `name` of equal kernels `name.0`, `name.1`, ..."""
-    asked = ResourceSlot({"cpu": 1000, "mem": 1 << 30} if slots is None else slots)
-    specs = tuple(KernelSpec(KernelId(f"{name}.{index}"), asked) for index in range(kernels))
+    requested = ResourceSlot({"cpu": 1000, "mem": 1 << 30} if slots is None else slots)
+    specs = tuple(KernelSpec(KernelId(f"{name}.{index}"), requested) for index in range(kernels))
     return SessionSpec(SessionId(name), specs, **options)
 
 
@@ -163,7 +163,7 @@ def assignment(name: str, *agents: str, **options: Any) -> Assignment:
 
 
 async def submit_all(store: Store, specs: Sequence[SessionSpec]) -> None:
-    """Store many new sessions in one transaction. Raises the first refusal."""
+    """Enqueue many sessions in one transaction. Raises the first refusal."""
     wanted = [NewSession(spec, BY_USER) for spec in specs]
     for outcome in await store.run(lambda unit: unit.sessions.enqueue_many(wanted)):
         if isinstance(outcome, SokovanError):
@@ -171,7 +171,7 @@ async def submit_all(store: Store, specs: Sequence[SessionSpec]) -> None:
 
 
 async def refusal(work: Awaitable[object], kind: type[E]) -> E:
-    """The error that `work` ends with; AssertionError if it ends otherwise."""
+    """The error that `work` raises; AssertionError if it raises none of this kind."""
     try:
         await work
     except kind as error:

@@ -1,4 +1,4 @@
-"""Figures that are kept for a test to look at."""
+"""Telemetry that records metrics for tests."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ class RecordedTelemetry:
         self._gauges: dict[Labelled, float] = {}
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
-        """Something happened, so many times."""
+        """Add to a counter."""
         self._counts[_labelled(name, labels)] += amount
 
     def observe(self, name: str, value: float, **labels: str) -> None:
-        """Something took so long, or was so much."""
+        """Observe a value."""
         self._observed[_labelled(name, labels)].append(value)
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
-        """There is so much of something now."""
+        """Set a gauge."""
         self._gauges[_labelled(name, labels)] = value
 
     def counted(self, name: str, **labels: str) -> int:
-        """How often something happened, with these labels at least."""
+        """The sum of a counter over all series with at least these labels."""
         return sum(amount for key, amount in self._counts.items() if _matches(key, name, labels))
 
     def observed(self, name: str, **labels: str) -> list[float]:
-        """What was observed, with these labels at least."""
+        """All observed values of series with at least these labels."""
         return [value for key, values in self._observed.items() if _matches(key, name, labels) for value in values]
 
     def gauged(self, name: str, **labels: str) -> float | None:
-        """How much of something there was last."""
+        """The last value of a gauge."""
         return self._gauges.get(_labelled(name, labels))
 
 

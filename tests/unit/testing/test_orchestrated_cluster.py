@@ -34,17 +34,17 @@ async def test_settling_gives_up_where_there_is_no_end() -> None:
         async def always() -> bool:
             return True
 
-        tick, cluster.coordinator.tick = cluster.coordinator.tick, always  # type: ignore[method-assign]  # a stand-in for the story
-        with pytest.raises(AssertionError, match="always more"):
+        tick, cluster.coordinator.tick = cluster.coordinator.tick, always  # type: ignore[method-assign]  # a stand-in
+        with pytest.raises(AssertionError, match="not settled after"):
             await cluster.settle(rounds_max=3)
-        cluster.coordinator.tick = tick  # type: ignore[method-assign]  # a stand-in for the story
+        cluster.coordinator.tick = tick  # type: ignore[method-assign]  # a stand-in
 
 
 async def test_another_coordinator_leads_when_the_lease_has_run_out() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.tick()
         first = cluster.coordinator
-        second = await cluster.takes_over()
+        second = await cluster.fail_over()
         await cluster.tick()
         assert second.leadership.fence is not None
         assert not await first.tick()

@@ -1,4 +1,4 @@
-"""The connection to etcd: calls have deadlines, and failures become ConfigUnavailable.
+"""The connection to etcd, with deadlines and ConfigUnavailable for failures.
 
 The client library is young, so only its documented services are used, and its
 exceptions do not leave this module.

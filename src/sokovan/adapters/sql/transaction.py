@@ -67,7 +67,7 @@ class Transaction:
 
     @asynccontextmanager
     async def prechecked(self) -> AsyncIterator[None]:
-        """A block whose preconditions were checked, so that only another writer can fail it.
+        """A block with checked preconditions: only another writer can fail it.
 
         SQLite has no other writer and needs no savepoint.
         """

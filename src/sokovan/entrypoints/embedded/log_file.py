@@ -46,7 +46,7 @@ class _OneLine(logging.Formatter):
 
 
 def one_line(text: str, *, limit: int = LINE_MAX) -> str:
-    r"""Escape control characters, so that a text stays one line and cannot control a terminal.
+    r"""Escape control characters, so that a text stays one harmless line.
 
     >>> one_line("a" + chr(10) + "b" + chr(27))
     'a\\nb\\x1b'

@@ -1,7 +1,8 @@
-"""What every adapter of a port must keep, one check per promise.
+"""Contract suites: checks that every adapter of a port must pass.
 
-Anybody may run them. A check is an async function of a `Subject` that raises
-AssertionError if the promise is broken; each module lists its own in `CHECKS`.
+Authors of adapters may run them. A check is an async function of a `Subject` that
+raises AssertionError if the contract is violated; each module lists its checks in
+`CHECKS`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Subject(Generic[T]):
-    """What a check runs on.
+    """The adapter under test.
 
-    `make` gives another client of the same world each time, as if from another
-    process; who made the subject closes them. `elapse` lets time pass.
+    `make` creates another client of the same backend, as if from another process; the
+    creator of the subject closes them. `elapse` lets time pass.
     """
 
     make: Callable[[], Awaitable[T]]

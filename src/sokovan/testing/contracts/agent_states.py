@@ -1,4 +1,4 @@
-"""The promises of `ports.agent_states.AgentStateCache`."""
+"""Contract of `ports.agent_states.AgentStateCache`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def heartbeat(agent_id: str = AGENT, *, incarnation: int = 1, sequence: int = 1)
 
 
 async def a_state_is_read_as_it_was_put(subject: CacheSubject) -> None:
-    """Every field survives, for other clients too."""
+    """All fields are stored, for other clients too."""
     cache, other = await subject.make(), await subject.make()
     expect(await cache.put(heartbeat(), ttl_s=LONG_S), "the first state was not kept")
     expect(await cache.get(AGENT) == heartbeat(), "a state is read back changed")
     expect(await other.get(AGENT) == heartbeat(), "another client does not see the state")
 
 
-async def an_agent_that_never_spoke_is_unknown(subject: CacheSubject) -> None:
+async def an_agent_without_a_heartbeat_is_unknown(subject: CacheSubject) -> None:
     """None, and not listed."""
     cache = await subject.make()
     expect(await cache.get(AGENT) is None, "an unknown agent has a state")
@@ -48,7 +48,7 @@ async def a_later_sequence_replaces_an_earlier_one(subject: CacheSubject) -> Non
 
 
 async def an_earlier_sequence_is_refused(subject: CacheSubject) -> None:
-    """A heartbeat that was overtaken changes nothing."""
+    """A heartbeat that arrives out of order changes nothing."""
     cache = await subject.make()
     await cache.put(heartbeat(sequence=10), ttl_s=LONG_S)
     expect(not await cache.put(heartbeat(sequence=9), ttl_s=LONG_S), "an earlier heartbeat says it was kept")
@@ -56,7 +56,7 @@ async def an_earlier_sequence_is_refused(subject: CacheSubject) -> None:
 
 
 async def a_new_incarnation_replaces_any_sequence_of_the_old_one(subject: CacheSubject) -> None:
-    """An agent that restarts counts from the beginning."""
+    """A restarted agent begins a new sequence."""
     cache = await subject.make()
     await cache.put(heartbeat(incarnation=9, sequence=5000), ttl_s=LONG_S)
     expect(await cache.put(heartbeat(incarnation=10, sequence=1), ttl_s=LONG_S), "a new incarnation was refused")
@@ -65,14 +65,14 @@ async def a_new_incarnation_replaces_any_sequence_of_the_old_one(subject: CacheS
 
 
 async def the_same_heartbeat_twice_is_kept(subject: CacheSubject) -> None:
-    """A repeated message is not a later one, nor an earlier one."""
+    """A repeated heartbeat is neither later nor earlier."""
     cache = await subject.make()
     await cache.put(heartbeat(), ttl_s=LONG_S)
     expect(await cache.put(heartbeat(), ttl_s=LONG_S), "a repeated heartbeat was refused")
 
 
-async def a_state_goes_stale_by_itself(subject: CacheSubject) -> None:
-    """After its time an agent is unknown, and is listed no more."""
+async def a_state_becomes_stale_after_its_ttl(subject: CacheSubject) -> None:
+    """Then the agent is unknown and no longer listed."""
     cache = await subject.make()
     await cache.put(heartbeat(), ttl_s=SHORT_S)
     await cache.put(heartbeat("a2"), ttl_s=LONG_S)
@@ -85,12 +85,12 @@ async def a_state_goes_stale_by_itself(subject: CacheSubject) -> None:
 
 
 async def a_heartbeat_keeps_the_agent_fresh(subject: CacheSubject) -> None:
-    """The time counts from the last heartbeat."""
+    """The time to live counts from the last heartbeat."""
     cache = await subject.make()
     await cache.put(heartbeat(sequence=1), ttl_s=SHORT_S)
     await cache.put(heartbeat(sequence=2), ttl_s=LONG_S)
     await subject.elapse(2 * SHORT_S)
-    expect(await cache.get(AGENT) == heartbeat(sequence=2), "the time of an earlier heartbeat made the agent stale")
+    expect(await cache.get(AGENT) == heartbeat(sequence=2), "the ttl of an earlier heartbeat made the agent stale")
 
 
 async def every_fresh_agent_is_listed(subject: CacheSubject) -> None:
@@ -102,8 +102,8 @@ async def every_fresh_agent_is_listed(subject: CacheSubject) -> None:
     expect(dict(await cache.fresh()) == states, "the list of fresh agents is not what was put")
 
 
-async def an_agent_that_was_dropped_is_unknown(subject: CacheSubject) -> None:
-    """Dropping forgets at once; dropping again is no error."""
+async def a_dropped_agent_is_unknown(subject: CacheSubject) -> None:
+    """At once; dropping it again is no error."""
     cache = await subject.make()
     await cache.put(heartbeat(sequence=7), ttl_s=LONG_S)
     await cache.drop(AGENT)
@@ -113,8 +113,8 @@ async def an_agent_that_was_dropped_is_unknown(subject: CacheSubject) -> None:
     expect(await cache.put(heartbeat(sequence=1), ttl_s=LONG_S), "a dropped agent cannot come back")
 
 
-async def agents_whose_names_resemble_patterns_stay_apart(subject: CacheSubject) -> None:
-    """A name is a text, whatever characters it has."""
+async def names_that_resemble_patterns_are_not_expanded(subject: CacheSubject) -> None:
+    """A name is plain text, with any characters."""
     cache = await subject.make()
     for name in ("rack/a:1", "rack/a:10", "a@b+c"):
         await cache.put(heartbeat(name), ttl_s=LONG_S)
@@ -124,14 +124,14 @@ async def agents_whose_names_resemble_patterns_stay_apart(subject: CacheSubject)
 
 CHECKS = (
     a_state_is_read_as_it_was_put,
-    an_agent_that_never_spoke_is_unknown,
+    an_agent_without_a_heartbeat_is_unknown,
     a_later_sequence_replaces_an_earlier_one,
     an_earlier_sequence_is_refused,
     a_new_incarnation_replaces_any_sequence_of_the_old_one,
     the_same_heartbeat_twice_is_kept,
-    a_state_goes_stale_by_itself,
+    a_state_becomes_stale_after_its_ttl,
     a_heartbeat_keeps_the_agent_fresh,
     every_fresh_agent_is_listed,
-    an_agent_that_was_dropped_is_unknown,
-    agents_whose_names_resemble_patterns_stay_apart,
+    a_dropped_agent_is_unknown,
+    names_that_resemble_patterns_are_not_expanded,
 )

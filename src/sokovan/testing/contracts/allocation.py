@@ -1,6 +1,6 @@
-"""The promises of `ports.allocation`: what becomes fact, and for whom.
+"""Contract of `ports.allocation`: results of allocations.
 
-What is refused, and why, is in `allocation_refusals`.
+Refusals are in `allocation_refusals`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def agents(cluster: StoredCluster, count: int, slots: Mapping[str, int], *
 
 
 async def sessions(cluster: StoredCluster, count: int, slots: Mapping[str, int], **options: Any) -> list[str]:
-    """New sessions that ask for the same."""
+    """New sessions with equal requests."""
     names = [cluster.new("s") for _ in range(count)]
     for name in names:
         await cluster.submit(name, slots=slots, **options)
@@ -52,14 +52,14 @@ async def sessions(cluster: StoredCluster, count: int, slots: Mapping[str, int],
 
 
 async def workload(cluster: StoredCluster, name: str, group: str = "default") -> SessionWorkload:
-    """A session as the scheduler sees it."""
+    """The workload of a session."""
     await cluster.snapshots.refresh()
     found = (await cluster.snapshots.snapshot(ScalingGroupName(group))).sessions
     return next(one for one in found if one.session_id == name)
 
 
 def crowds(cluster: StoredCluster, count: int) -> list[list[StoredCluster]]:
-    """Callers at the same moment: all of one process, and each of its own."""
+    """Concurrent callers: all in one process, and each in its own."""
     return [[cluster] * count, [StoredCluster(cluster.store) for _ in range(count)]]
 
 
@@ -69,7 +69,7 @@ def allocated(batch: BatchResult) -> list[str]:
 
 
 async def an_allocated_session_is_scheduled(cluster: StoredCluster) -> None:
-    """Its kernels have their agents, the agents have them, and the result says so."""
+    """Kernels, agents and the result agree."""
     first, second = await agents(cluster, 2, {"cpu": 4000})
     [name] = await sessions(cluster, 1, ONE_CPU, kernels=3)
     batch = await cluster.place(name, first, second, first)
@@ -87,26 +87,26 @@ async def an_allocated_session_is_scheduled(cluster: StoredCluster) -> None:
         await conserved(cluster, agent)
 
 
-async def nothing_asked_is_nothing_done(cluster: StoredCluster) -> None:
-    """An empty batch is an empty result."""
+async def an_empty_batch_gives_an_empty_result(cluster: StoredCluster) -> None:
+    """Nothing is written."""
     expect(await cluster.place_all([]) == BatchResult((), {}), "an empty batch did something")
 
 
-async def an_allocation_is_told_and_says_who(cluster: StoredCluster) -> None:
-    """In the histories and in the events of the same commit."""
+async def an_allocation_is_recorded_with_its_author(cluster: StoredCluster) -> None:
+    """In the histories, and in the events of the same commit."""
     [agent] = await agents(cluster, 1, ONE_CPU)
     [name] = await sessions(cluster, 1, ONE_CPU)
     await published(cluster)
     await cluster.place(name, agent, context=AllocationContext(who="m7"))
-    told = await cluster.store.read(lambda unit: unit.sessions.history(SessionId(name), kernels=True))
-    last = [entry for _, entry in told if entry.trigger == "allocated"]
+    results = await cluster.store.read(lambda unit: unit.sessions.history(SessionId(name), kernels=True))
+    last = [entry for _, entry in results if entry.trigger == "allocated"]
     expect([entry.change.who for entry in last] == ["m7", "m7"], "the history does not say who allocated")
     kinds = {type(event) for event in await published(cluster)}
-    expect(kinds == {SessionMoved, KernelMoved}, "an allocation was not told")
+    expect(kinds == {SessionMoved, KernelMoved}, "an allocation was not published")
 
 
 async def a_whole_session_goes_to_one_agent(cluster: StoredCluster) -> None:
-    """`allocate` takes every kernel that waits."""
+    """`allocate` places all pending kernels."""
     [agent] = await agents(cluster, 1, {"cpu": 4000})
     [name] = await sessions(cluster, 1, ONE_CPU, kernels=3)
     selection = AgentSelection(AgentId(agent))
@@ -116,7 +116,7 @@ async def a_whole_session_goes_to_one_agent(cluster: StoredCluster) -> None:
 
 
 async def a_gang_goes_to_many_agents_in_one_step(cluster: StoredCluster) -> None:
-    """`allocate_cluster` raises what the batch would have said."""
+    """`allocate_cluster` raises the refusal of the batch."""
     names = await agents(cluster, 2, ONE_CPU)
     first, second = await sessions(cluster, 2, ONE_CPU, kernels=2)
     session = await workload(cluster, first)
@@ -128,8 +128,8 @@ async def a_gang_goes_to_many_agents_in_one_step(cluster: StoredCluster) -> None
     await refusal(cluster.allocator.allocate_cluster(other, pairs, AllocationContext()), AllocationRefused)
 
 
-async def a_gang_is_whole_or_not_at_all(cluster: StoredCluster) -> None:
-    """One kernel without room keeps all others out, and takes nothing."""
+async def a_gang_is_allocated_completely_or_not_at_all(cluster: StoredCluster) -> None:
+    """If one kernel does not fit, nothing is taken."""
     wide, narrow = (await agents(cluster, 1, {"cpu": 4000}))[0], (await agents(cluster, 1, {"cpu": 500}))[0]
     [name] = await sessions(cluster, 1, ONE_CPU, kernels=3)
     before = await cluster.session(name)
@@ -141,7 +141,7 @@ async def a_gang_is_whole_or_not_at_all(cluster: StoredCluster) -> None:
 
 
 async def a_session_above_its_minimum_grows(cluster: StoredCluster) -> None:
-    """Kernels that wait may follow, one by one, and hold what they ask for."""
+    """Pending kernels may be allocated later, one by one."""
     [agent] = await agents(cluster, 1, {"cpu": 3000})
     [name] = await sessions(cluster, 1, ONE_CPU, kernels=3, min_kernels=1)
     await cluster.place(name, agent)
@@ -157,8 +157,8 @@ async def a_session_above_its_minimum_grows(cluster: StoredCluster) -> None:
     await conserved(cluster, agent)
 
 
-async def a_loser_disturbs_nobody_else(cluster: StoredCluster) -> None:
-    """In one batch, some are refused and the rest commits, in the order given."""
+async def a_refusal_does_not_affect_other_sessions(cluster: StoredCluster) -> None:
+    """The rest of the batch commits, in the given order."""
     [agent] = await agents(cluster, 1, {"cpu": 3000})
     small = await sessions(cluster, 3, ONE_CPU)
     [large] = await sessions(cluster, 1, {"cpu": 2500})
@@ -170,8 +170,8 @@ async def a_loser_disturbs_nobody_else(cluster: StoredCluster) -> None:
     await conserved(cluster, agent)
 
 
-async def who_comes_first_in_a_batch_is_served_first(cluster: StoredCluster) -> None:
-    """Each sees what those before it took."""
+async def sessions_of_a_batch_are_served_in_order(cluster: StoredCluster) -> None:
+    """Each sees what the earlier ones took."""
     [agent] = await agents(cluster, 1, {"cpu": 2000})
     names = await sessions(cluster, 4, ONE_CPU)
     batch = await cluster.place_all([assignment(name, agent) for name in reversed(names)])
@@ -179,51 +179,51 @@ async def who_comes_first_in_a_batch_is_served_first(cluster: StoredCluster) -> 
 
 
 async def a_large_batch_is_served_in_its_order_on_every_agent(cluster: StoredCluster) -> None:
-    """However it is divided: as many as fit, the first ones, each told once."""
+    """However it is partitioned: as many as fit, the first ones, each reported once."""
     names = await agents(cluster, 6, {"cpu": 15_000})
     waiting = [cluster.new("s") for _ in range(120)]
     await enqueue_together(cluster, [session_spec(name, slots=ONE_CPU) for name in waiting])
-    wanted = [assignment(name, names[index % 6]) for index, name in enumerate(waiting)]
-    batch = await cluster.place_all(wanted)
+    requested = [assignment(name, names[index % 6]) for index, name in enumerate(waiting)]
+    batch = await cluster.place_all(requested)
     expect(allocated(batch) == waiting[:90], "not the first ones of each agent were allocated, in the order given")
-    expect(set(batch.refused) == set(waiting[90:]), "the others were not told")
+    expect(set(batch.refused) == set(waiting[90:]), "the others were not refused")
     for name in names:
         await conserved(cluster, name)
 
 
-async def callers_at_once_never_take_more_than_there_is(cluster: StoredCluster) -> None:
-    """As many as fit are allocated, the others are refused, each is told its own."""
+async def concurrent_callers_never_exceed_the_capacity(cluster: StoredCluster) -> None:
+    """As many as fit are allocated; each caller gets its own results."""
     for callers in crowds(cluster, 10):
         pair = await agents(cluster, 2, {"cpu": 3000})
         names = await sessions(cluster, 10, ONE_CPU)
-        asked = [callers[index].place(name, pair[index % 2]) for index, name in enumerate(names)]
-        batches = await asyncio.gather(*asked)
+        calls = [callers[index].place(name, pair[index % 2]) for index, name in enumerate(names)]
+        batches = await asyncio.gather(*calls)
         expect(sum(len(batch.allocated) for batch in batches) == 6, "not exactly as many as fit were allocated")
         for name, batch in zip(names, batches, strict=True):
-            told = [*allocated(batch), *batch.refused]
-            expect(told == [name], f"the caller of {name} was told of {told}")
+            results = [*allocated(batch), *batch.refused]
+            expect(results == [name], f"the caller of {name} got results for {results}")
         for agent in pair:
             await conserved(cluster, agent)
 
 
-async def callers_at_once_for_one_session_make_one_allocation(cluster: StoredCluster) -> None:
-    """The one who won is told so, and only the others are refused."""
+async def concurrent_callers_for_one_session_make_one_allocation(cluster: StoredCluster) -> None:
+    """One caller gets the allocation, and the others are refused."""
     for callers in crowds(cluster, 4):
         names = await agents(cluster, 4, {"cpu": 3000})
         [name] = await sessions(cluster, 1, ONE_CPU)
-        asked = [caller.place(name, agent) for caller, agent in zip(callers, names, strict=True)]
-        batches = await asyncio.gather(*asked)
+        calls = [caller.place(name, agent) for caller, agent in zip(callers, names, strict=True)]
+        batches = await asyncio.gather(*calls)
         won = [batch for batch in batches if batch.allocated]
-        expect(len(won) == 1, f"{len(won)} callers were told that they allocated the session")
+        expect(len(won) == 1, f"{len(won)} callers got the allocation of the session")
         expect(not won[0].refused, "the caller that won was refused as well")
         lost = [error for batch in batches for error in batch.refused.values()]
-        expect([type(error) for error in lost] == [SessionNotWaiting] * 3, f"the others were told {lost}")
+        expect([type(error) for error in lost] == [SessionNotWaiting] * 3, f"the others got {lost}")
         kernel = (await cluster.session(name)).kernels[0]
-        expect(won[0].allocated[0].kernels == (kernel,), "the caller that won was told another place")
+        expect(won[0].allocated[0].kernels == (kernel,), "the successful caller got another placement")
 
 
-async def a_caller_that_is_refused_leaves_the_session_to_the_next(cluster: StoredCluster) -> None:
-    """At the same moment: a bad place of one does not spoil the good one of another."""
+async def a_refused_caller_leaves_the_session_to_the_next(cluster: StoredCluster) -> None:
+    """An invalid placement does not affect a concurrent valid one."""
     [agent] = await agents(cluster, 1, {"cpu": 3000})
     [name] = await sessions(cluster, 1, ONE_CPU)
     bad, good = await asyncio.gather(cluster.place(name, cluster.new("a")), cluster.place(name, agent))
@@ -231,8 +231,8 @@ async def a_caller_that_is_refused_leaves_the_session_to_the_next(cluster: Store
     expect(allocated(good) == [name] and not good.refused, f"the good place gave {good}")
 
 
-async def a_hypernode_is_kept_with_the_session(cluster: StoredCluster) -> None:
-    """Where the decision put it."""
+async def the_hypernode_is_stored_with_the_session(cluster: StoredCluster) -> None:
+    """It is the one that the decision chose."""
     [agent] = await agents(cluster, 1, ONE_CPU)
     [name] = await sessions(cluster, 1, ONE_CPU)
     await cluster.place_all([assignment(name, agent, hypernode="rack1")])
@@ -240,13 +240,13 @@ async def a_hypernode_is_kept_with_the_session(cluster: StoredCluster) -> None:
 
 
 async def only_the_leader_allocates(cluster: StoredCluster) -> None:
-    """One who was replaced is fenced out, and nothing is taken."""
+    """A replaced leader is fenced out, and nothing is taken."""
     [agent] = await agents(cluster, 1, {"cpu": 2000})
     [name] = await sessions(cluster, 1, ONE_CPU)
     lease_name = cluster.new("lease")
     old = await cluster.leases.acquire(lease_name, holder="m1", ttl_s=60)
     if old is None:
-        raise AssertionError("a lease that nobody has was refused")
+        raise AssertionError("a free lease was refused")
     await cluster.leases.release(old)
     new = await cluster.leases.acquire(lease_name, holder="m2", ttl_s=60)
     await refusal(cluster.place(name, agent, context=AllocationContext(fence=old.fence)), FencedOut)
@@ -257,37 +257,37 @@ async def only_the_leader_allocates(cluster: StoredCluster) -> None:
     expect((entry.lease, entry.epoch) == (lease_name, 2), "history does not say which leader allocated")
 
 
-async def a_leader_that_was_replaced_spoils_nothing_for_others(cluster: StoredCluster) -> None:
-    """Calls at once with different fences do not share their fate."""
+async def a_replaced_leader_does_not_affect_concurrent_callers(cluster: StoredCluster) -> None:
+    """Concurrent calls with different fences have separate results."""
     [agent] = await agents(cluster, 1, {"cpu": 4000})
     names = await sessions(cluster, 4, ONE_CPU)
     lease = await cluster.leases.acquire(cluster.new("lease"), holder="m1", ttl_s=60)
     if lease is None:
-        raise AssertionError("a lease that nobody has was refused")
+        raise AssertionError("a free lease was refused")
     await cluster.leases.release(lease)
     await cluster.leases.acquire(lease.name, holder="m2", ttl_s=60)
     old, free = AllocationContext(fence=lease.fence), AllocationContext()
-    asked = [cluster.place(name, agent, context=old if index % 2 else free) for index, name in enumerate(names)]
-    results = await asyncio.gather(*asked, return_exceptions=True)
+    calls = [cluster.place(name, agent, context=old if index % 2 else free) for index, name in enumerate(names)]
+    results = await asyncio.gather(*calls, return_exceptions=True)
     fenced = [isinstance(result, FencedOut) for result in results]
     expect(fenced == [False, True, False, True], f"fenced out were {fenced}")
 
 
 CHECKS: tuple[Check, ...] = (
     an_allocated_session_is_scheduled,
-    nothing_asked_is_nothing_done,
-    an_allocation_is_told_and_says_who,
+    an_empty_batch_gives_an_empty_result,
+    an_allocation_is_recorded_with_its_author,
     a_whole_session_goes_to_one_agent,
     a_gang_goes_to_many_agents_in_one_step,
-    a_gang_is_whole_or_not_at_all,
+    a_gang_is_allocated_completely_or_not_at_all,
     a_session_above_its_minimum_grows,
-    a_loser_disturbs_nobody_else,
-    who_comes_first_in_a_batch_is_served_first,
+    a_refusal_does_not_affect_other_sessions,
+    sessions_of_a_batch_are_served_in_order,
     a_large_batch_is_served_in_its_order_on_every_agent,
-    callers_at_once_never_take_more_than_there_is,
-    callers_at_once_for_one_session_make_one_allocation,
-    a_caller_that_is_refused_leaves_the_session_to_the_next,
-    a_hypernode_is_kept_with_the_session,
+    concurrent_callers_never_exceed_the_capacity,
+    concurrent_callers_for_one_session_make_one_allocation,
+    a_refused_caller_leaves_the_session_to_the_next,
+    the_hypernode_is_stored_with_the_session,
     only_the_leader_allocates,
-    a_leader_that_was_replaced_spoils_nothing_for_others,
+    a_replaced_leader_does_not_affect_concurrent_callers,
 )

@@ -1,4 +1,4 @@
-"""The promises of `ports.allocation` about which devices a kernel gets."""
+"""Contract of `ports.allocation` for devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GPU = "cuda.device"
 
 
 async def a_device_has_one_kernel(cluster: StoredCluster) -> None:
-    """Of one session, of several, and of callers at once."""
+    """Within a session, across sessions, and with concurrent callers."""
     [agent] = await agents(cluster, 1, {GPU: 6})
     [gang] = await sessions(cluster, 1, {GPU: 2}, kernels=2)
     singles = await sessions(cluster, 3, {GPU: 1})
@@ -30,8 +30,8 @@ async def a_device_has_one_kernel(cluster: StoredCluster) -> None:
     expect(len(given) == len(set(given)) == 6, f"devices given out were {given}")
 
 
-async def a_device_that_was_freed_is_given_again(cluster: StoredCluster) -> None:
-    """And no other is touched."""
+async def a_freed_device_is_allocated_again(cluster: StoredCluster) -> None:
+    """No other device is affected."""
     [agent] = await agents(cluster, 1, {GPU: 2})
     first, second, third = await sessions(cluster, 3, {GPU: 1})
     for name in (first, second):
@@ -44,7 +44,7 @@ async def a_device_that_was_freed_is_given_again(cluster: StoredCluster) -> None
 
 
 async def shares_of_a_device_add_up_to_the_whole(cluster: StoredCluster) -> None:
-    """Several kernels share one; none gets more than is left of it."""
+    """Several kernels share a device; none gets more than is left."""
     agent = cluster.new("a")
     info = AgentInfo(AgentId(agent), ResourceSlot({"cuda.shares": 20}))
     devices = [Device(f"gpu{index}", "cuda.shares", units=10) for index in range(2)]
@@ -60,6 +60,6 @@ async def shares_of_a_device_add_up_to_the_whole(cluster: StoredCluster) -> None
 
 CHECKS: tuple[Check, ...] = (
     a_device_has_one_kernel,
-    a_device_that_was_freed_is_given_again,
+    a_freed_device_is_allocated_again,
     shares_of_a_device_add_up_to_the_whole,
 )

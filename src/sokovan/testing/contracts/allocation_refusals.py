@@ -1,4 +1,4 @@
-"""The promises of `ports.allocation` about what is verified again at commit time."""
+"""Contract of `ports.allocation` for the verification at commit time."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ GPU = "cuda.device"
 async def refused(
     cluster: StoredCluster, one: Assignment, kind: type[AllocationError], *, context: AllocationContext | None = None
 ) -> AllocationError:
-    """Allocation must be refused for this reason, and nothing may be taken."""
+    """Expect a refusal of this kind, and that nothing was taken."""
     touched = sorted({agent for _, agent in one.kernels})
-    before = [await _facts(cluster, agent) for agent in touched]
+    before = [await _usage_of(cluster, agent) for agent in touched]
     batch = await cluster.place_all([one], context=context)
     expect(not batch.allocated, f"{one.session_id} was allocated, {kind.__name__} was expected")
     error = batch.refused[one.session_id]
     expect(type(error) is kind, f"refused with {type(error).__name__} ({error}), not with {kind.__name__}")
     expect(error.session_id == one.session_id, "the refusal does not name the session")
-    expect([await _facts(cluster, agent) for agent in touched] == before, "a refusal took something")
+    expect([await _usage_of(cluster, agent) for agent in touched] == before, "a refusal took something")
     return error
 
 
-async def _facts(cluster: StoredCluster, agent: AgentId) -> tuple[object, ...]:
-    lines = await held(cluster, agent)
-    if not lines:
-        return (len(lines),)
-    return (len(lines), (await agent_now(cluster, agent)).info)
+async def _usage_of(cluster: StoredCluster, agent: AgentId) -> tuple[object, ...]:
+    rows = await held(cluster, agent)
+    if not rows:
+        return (len(rows),)
+    return (len(rows), (await agent_now(cluster, agent)).info)
 
 
 async def owned(cluster: StoredCluster, **limits: ResourcePolicy) -> Owner:
@@ -75,15 +75,15 @@ async def owned(cluster: StoredCluster, **limits: ResourcePolicy) -> Owner:
 
 
 async def finished(cluster: StoredCluster, name: str, agent: str, *, exit_code: int) -> None:
-    """Run a session to its own end."""
+    """Run a session until its kernels exit."""
     await cluster.place(name, agent)
     await cluster.start(name)
     await cluster.move(name, KernelTrigger.EXITED, BY_AGENT, exit_code=exit_code)
     await cluster.free(name, FreeProof.AGENT_TOMBSTONE)
 
 
-async def slots_that_somebody_took_are_refused(cluster: StoredCluster) -> None:
-    """Never less than asked for, never more than there is."""
+async def slots_in_use_are_refused(cluster: StoredCluster) -> None:
+    """Never less than requested, never more than the capacity."""
     [agent] = await agents(cluster, 1, {"cpu": 1500})
     first, second = await sessions(cluster, 2, ONE_CPU)
     await cluster.place(first, agent)
@@ -94,8 +94,8 @@ async def slots_that_somebody_took_are_refused(cluster: StoredCluster) -> None:
     await conserved(cluster, agent)
 
 
-async def devices_that_are_missing_are_refused(cluster: StoredCluster) -> None:
-    """Where an agent counts more devices than it names."""
+async def missing_devices_are_refused(cluster: StoredCluster) -> None:
+    """If an agent reports a larger slot than it has devices."""
     agent = cluster.new("a")
     await cluster.agent(agent, slots={GPU: 2})
     info = (await agent_now(cluster, agent)).info
@@ -105,7 +105,7 @@ async def devices_that_are_missing_are_refused(cluster: StoredCluster) -> None:
 
 
 async def a_kernel_limit_is_kept(cluster: StoredCluster) -> None:
-    """Whatever the kernels ask for."""
+    """Regardless of the requested slots."""
     [agent] = await agents(cluster, 1, {"cpu": 9000}, kernels_max=2)
     first, gang, last = [
         *await sessions(cluster, 1, {}),
@@ -117,8 +117,8 @@ async def a_kernel_limit_is_kept(cluster: StoredCluster) -> None:
     expect(not (await cluster.place(last, agent)).refused, "the last place was not given")
 
 
-async def a_session_that_no_longer_waits_is_refused(cluster: StoredCluster) -> None:
-    """Cancelled, allocated, ending, ended, or never there."""
+async def a_session_that_is_not_pending_is_refused(cluster: StoredCluster) -> None:
+    """Cancelled, allocated, terminating, ended, or unknown."""
     [agent] = await agents(cluster, 1, {"cpu": 9000})
     cancelled, scheduled, ending, ended = await sessions(cluster, 4, ONE_CPU)
     await cluster.stop(cancelled)
@@ -131,8 +131,8 @@ async def a_session_that_no_longer_waits_is_refused(cluster: StoredCluster) -> N
         await refused(cluster, assignment(name, agent), SessionNotWaiting)
 
 
-async def kernels_that_do_not_wait_are_refused(cluster: StoredCluster) -> None:
-    """Those of another session, those that run, and those that never were."""
+async def kernels_that_are_not_pending_are_refused(cluster: StoredCluster) -> None:
+    """Those of another session, running ones, and unknown ones."""
     [agent] = await agents(cluster, 1, {"cpu": 9000})
     [mine, other] = await sessions(cluster, 2, ONE_CPU, kernels=2, min_kernels=1)
     await cluster.place(mine, agent)
@@ -166,8 +166,8 @@ async def fewer_kernels_than_the_minimum_do_not_start(cluster: StoredCluster) ->
     expect(not (await cluster.place(part, agent, agent)).refused, "the minimum was refused")
 
 
-async def an_agent_that_takes_no_work_is_refused(cluster: StoredCluster) -> None:
-    """In every status but ALIVE, and one that never joined."""
+async def an_agent_that_is_not_schedulable_is_refused(cluster: StoredCluster) -> None:
+    """In every status but ALIVE, and an unknown one."""
     missed = AgentTrigger.HEARTBEAT_MISSED
     ways: Sequence[tuple[AgentTrigger, ...]] = (
         (missed,),
@@ -183,8 +183,8 @@ async def an_agent_that_takes_no_work_is_refused(cluster: StoredCluster) -> None
     await refused(cluster, assignment(name, cluster.new("a")), AgentChanged)
 
 
-async def an_agent_that_came_back_anew_is_refused(cluster: StoredCluster) -> None:
-    """The decision named the incarnation that it saw."""
+async def a_new_incarnation_of_an_agent_is_refused(cluster: StoredCluster) -> None:
+    """The decision names the incarnation of the snapshot."""
     [agent] = await agents(cluster, 1, {"cpu": 4000})
     first, second = await sessions(cluster, 2, ONE_CPU)
     await cluster.place_all([assignment(first, agent, incarnations={AgentId(agent): 1})])
@@ -196,7 +196,7 @@ async def an_agent_that_came_back_anew_is_refused(cluster: StoredCluster) -> Non
 
 
 async def an_agent_that_no_longer_fits_is_refused(cluster: StoredCluster) -> None:
-    """By its labels, by its architecture, by its scaling group."""
+    """By labels, architecture or scaling group."""
     group = ScalingGroupName(cluster.new("group"))
     await cluster.put(ScalingGroup(name=group))
     kernel = KernelSpec(KernelId(cluster.new("k")), ResourceSlot(ONE_CPU), require={"zone": "a"})
@@ -218,8 +218,8 @@ async def an_agent_that_no_longer_fits_is_refused(cluster: StoredCluster) -> Non
     expect(not (await cluster.place_all([one])).refused, "an agent that fits again was refused")
 
 
-async def a_topology_that_moved_is_refused(cluster: StoredCluster) -> None:
-    """Where the decision rested on it; otherwise it does not matter."""
+async def a_changed_topology_is_refused(cluster: StoredCluster) -> None:
+    """If the decision depended on it; otherwise it does not matter."""
     [agent] = await agents(cluster, 1, {"cpu": 4000})
     first, second, third = await sessions(cluster, 3, ONE_CPU)
     rack = cluster.new("rack")
@@ -235,7 +235,7 @@ async def a_topology_that_moved_is_refused(cluster: StoredCluster) -> None:
 
 
 async def each_scope_of_an_owner_has_its_limit(cluster: StoredCluster) -> None:
-    """Keypair, user, group and domain, counting what is committed."""
+    """Keypair, user, group and domain, by committed usage."""
     for scope in ("keypair", "user", "group", "domain"):
         policy = ResourcePolicy(cluster.new("policy"), slots_max=SlotLimits({"cpu": 2500, GPU: 0}))
         owner = await owned(cluster, **{scope: policy})
@@ -254,7 +254,7 @@ async def each_scope_of_an_owner_has_its_limit(cluster: StoredCluster) -> None:
 
 
 async def an_owner_is_limited_over_all_its_sessions_in_a_batch(cluster: StoredCluster) -> None:
-    """Those before count, and those that were refused do not."""
+    """Earlier sessions count, refused ones do not."""
     policy = ResourcePolicy(cluster.new("policy"), slots_max=SlotLimits({"cpu": 2000}))
     owner = await owned(cluster, user=policy)
     [agent] = await agents(cluster, 1, {"cpu": 9000})
@@ -266,8 +266,8 @@ async def an_owner_is_limited_over_all_its_sessions_in_a_batch(cluster: StoredCl
     expect(isinstance(batch.refused[SessionId(gang)], QuotaPassed), f"refused with {batch.refused}")
 
 
-async def how_many_sessions_at_a_time_is_a_limit_of_keypairs(cluster: StoredCluster) -> None:
-    """A session that grows is no new one; a user's policy does not count sessions."""
+async def the_number_of_sessions_is_limited_per_keypair(cluster: StoredCluster) -> None:
+    """A growing session is not counted again; a user's policy has no such limit."""
     policy = ResourcePolicy(cluster.new("policy"), sessions_max=1)
     owner = await owned(cluster, keypair=policy)
     [agent] = await agents(cluster, 1, {"cpu": 9000})
@@ -285,8 +285,8 @@ async def how_many_sessions_at_a_time_is_a_limit_of_keypairs(cluster: StoredClus
         expect(not (await cluster.place(name, agent)).refused, "a user's policy limited the number of sessions")
 
 
-async def a_limit_counts_from_the_moment_it_is_set(cluster: StoredCluster) -> None:
-    """Raised, lowered, or given to another owner; nothing is taken from who has more."""
+async def a_limit_applies_from_the_moment_it_is_set(cluster: StoredCluster) -> None:
+    """Raised, lowered, or assigned to another owner; nothing is taken away."""
     policy = ResourcePolicy(cluster.new("policy"), slots_max=SlotLimits({"cpu": 1000}))
     owner = await owned(cluster, user=policy)
     [agent] = await agents(cluster, 1, {"cpu": 9000})
@@ -301,20 +301,20 @@ async def a_limit_counts_from_the_moment_it_is_set(cluster: StoredCluster) -> No
     expect(not (await cluster.place(third, agent)).refused, "a limit that was taken away still counts")
 
 
-async def callers_at_once_never_pass_a_limit(cluster: StoredCluster) -> None:
-    """Also the first ones of an owner, on agents of their own."""
+async def concurrent_callers_never_exceed_a_limit(cluster: StoredCluster) -> None:
+    """Also the first ones of an owner, on different agents."""
     policy = ResourcePolicy(cluster.new("policy"), slots_max=SlotLimits({"cpu": 3000}))
     for callers in crowds(cluster, 6):
         owner = await owned(cluster, group=policy)
         places = await agents(cluster, 6, ONE_CPU)
         names = await sessions(cluster, 6, ONE_CPU, owner=owner)
-        asked = [caller.place(*pair) for caller, *pair in zip(callers, names, places, strict=True)]
-        batches = await asyncio.gather(*asked)
+        calls = [caller.place(*pair) for caller, *pair in zip(callers, names, places, strict=True)]
+        batches = await asyncio.gather(*calls)
         expect(sum(len(batch.allocated) for batch in batches) == 3, "not exactly as many as the limit were allocated")
 
 
-async def who_depends_on_a_session_waits_for_its_success(cluster: StoredCluster) -> None:
-    """Not for its beginning, and never for its failure or cancellation."""
+async def a_dependent_session_waits_for_success(cluster: StoredCluster) -> None:
+    """Not for the start, and not for failure or cancellation."""
     [agent] = await agents(cluster, 1, {"cpu": 9000})
     good, bad, cancelled = await sessions(cluster, 3, ONE_CPU)
     names = {one: (await sessions(cluster, 1, ONE_CPU, dependencies=(one,)))[0] for one in (good, bad, cancelled)}
@@ -328,8 +328,8 @@ async def who_depends_on_a_session_waits_for_its_success(cluster: StoredCluster)
     expect(not (await cluster.place(names[good], agent)).refused, "a success did not let the next one start")
 
 
-async def a_dependency_that_is_ending_well_has_not_ended(cluster: StoredCluster) -> None:
-    """Its success counts when it is over."""
+async def a_terminating_dependency_has_not_ended(cluster: StoredCluster) -> None:
+    """Its success counts when it has ended."""
     [agent] = await agents(cluster, 1, {"cpu": 9000})
     [first] = await sessions(cluster, 1, ONE_CPU)
     [second] = await sessions(cluster, 1, ONE_CPU, dependencies=(SessionId(first),))
@@ -340,22 +340,22 @@ async def a_dependency_that_is_ending_well_has_not_ended(cluster: StoredCluster)
 
 
 CHECKS: tuple[Check, ...] = (
-    slots_that_somebody_took_are_refused,
-    devices_that_are_missing_are_refused,
+    slots_in_use_are_refused,
+    missing_devices_are_refused,
     a_kernel_limit_is_kept,
-    a_session_that_no_longer_waits_is_refused,
-    kernels_that_do_not_wait_are_refused,
+    a_session_that_is_not_pending_is_refused,
+    kernels_that_are_not_pending_are_refused,
     a_session_assigned_twice_in_a_batch_is_allocated_once,
     fewer_kernels_than_the_minimum_do_not_start,
-    an_agent_that_takes_no_work_is_refused,
-    an_agent_that_came_back_anew_is_refused,
+    an_agent_that_is_not_schedulable_is_refused,
+    a_new_incarnation_of_an_agent_is_refused,
     an_agent_that_no_longer_fits_is_refused,
-    a_topology_that_moved_is_refused,
+    a_changed_topology_is_refused,
     each_scope_of_an_owner_has_its_limit,
     an_owner_is_limited_over_all_its_sessions_in_a_batch,
-    how_many_sessions_at_a_time_is_a_limit_of_keypairs,
-    a_limit_counts_from_the_moment_it_is_set,
-    callers_at_once_never_pass_a_limit,
-    who_depends_on_a_session_waits_for_its_success,
-    a_dependency_that_is_ending_well_has_not_ended,
+    the_number_of_sessions_is_limited_per_keypair,
+    a_limit_applies_from_the_moment_it_is_set,
+    concurrent_callers_never_exceed_a_limit,
+    a_dependent_session_waits_for_success,
+    a_terminating_dependency_has_not_ended,
 )

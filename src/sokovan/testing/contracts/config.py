@@ -1,7 +1,7 @@
-"""What every ConfigStore promises.
+"""Contract of `ports.config.ConfigStore`.
 
 Each check takes `open_store`, which opens another store on the same configuration,
-empty before the check. Run every check of CHECKS on a configuration of its own.
+empty before the check. Run each check of CHECKS on its own configuration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sokovan.ports.config import ConfigConflict, ConfigStore, ConfigTree, Config
 OpenStore = Callable[[], ConfigStore]
 Check = Callable[[OpenStore], Awaitable[None]]
 
-# A check that waits longer has failed; an adapter that polls must poll faster for its tests.
+# Timeout of a check; an adapter that polls must poll faster in its tests.
 LIMIT_S = 20.0
 
 EVERY_KIND: dict[str, ConfigValue] = {
@@ -33,15 +33,15 @@ EVERY_KIND: dict[str, ConfigValue] = {
 
 
 async def check_a_configuration_that_was_never_written_is_empty(open_store: OpenStore) -> None:
-    """An empty configuration reads as no sections, with a revision to write on."""
+    """It reads as no sections, with a revision to write on."""
     async with _opened(open_store) as store:
         tree = await store.read()
-        _equal(dict(tree.values), {}, "a configuration that nobody wrote")
+        _equal(dict(tree.values), {}, "a configuration that was never written")
         await store.write({"a": {"x": 1}}, expected=tree.revision)
 
 
-async def check_what_is_written_is_read_back_by_everybody(open_store: OpenStore) -> None:
-    """Every kind of value survives, with its kind."""
+async def check_what_is_written_is_read_back_by_all_stores(open_store: OpenStore) -> None:
+    """All types of values are preserved."""
     async with _opened(open_store) as writer, _opened(open_store) as reader:
         written = await writer.write({"kinds": EVERY_KIND}, expected=(await writer.read()).revision)
         for tree in (written, await writer.read(), await reader.read()):
@@ -49,7 +49,7 @@ async def check_what_is_written_is_read_back_by_everybody(open_store: OpenStore)
 
 
 async def check_the_revision_changes_with_a_change_and_only_then(open_store: OpenStore) -> None:
-    """Two reads of one state agree; a write gives the revision that a read then gives."""
+    """Two reads of one state agree; a write returns the revision of the next read."""
     async with _opened(open_store) as store, _opened(open_store) as other:
         first = await store.read()
         _equal((await other.read()).revision, first.revision, "the revision of one state")
@@ -67,7 +67,7 @@ async def check_a_write_leaves_other_sections_alone(open_store: OpenStore) -> No
 
 
 async def check_none_removes_a_section(open_store: OpenStore) -> None:
-    """A section that is removed is gone; one that is not there may be removed."""
+    """A missing section may be removed too."""
     async with _opened(open_store) as store:
         tree = await _given(store, {"a": {"x": 1}, "b": {"y": 2}})
         tree = await store.write({"a": None, "never": None}, expected=tree.revision)
@@ -76,7 +76,7 @@ async def check_none_removes_a_section(open_store: OpenStore) -> None:
 
 
 async def check_one_entry_of_a_section_can_be_set_and_removed(open_store: OpenStore) -> None:
-    """`name.entry` touches that entry; a section comes and goes with its entries."""
+    """`name.entry` changes that entry; a section exists while it has entries."""
     async with _opened(open_store) as store:
         tree = await _given(store, {"groups": {"a": {"x": 1}, "b": {"y": 2}}})
         tree = await store.write({"groups.a": {"x": 5}, "groups.gpu.a100": {"z": 3}}, expected=tree.revision)
@@ -89,7 +89,7 @@ async def check_one_entry_of_a_section_can_be_set_and_removed(open_store: OpenSt
 
 
 async def check_a_section_can_be_replaced_after_its_entries_were_set(open_store: OpenStore) -> None:
-    """A section that is set holds what it was set to, not what entries said before."""
+    """Earlier entries do not remain."""
     async with _opened(open_store) as store:
         tree = await _given(store, {"groups.a": {"x": 1}})
         tree = await store.write({"groups": {"b": {"y": 2}}}, expected=tree.revision)
@@ -99,7 +99,7 @@ async def check_a_section_can_be_replaced_after_its_entries_were_set(open_store:
 
 
 async def check_a_write_on_an_old_revision_is_refused_and_changes_nothing(open_store: OpenStore) -> None:
-    """Who read before somebody else wrote must read again."""
+    """The writer must read again."""
     async with _opened(open_store) as store, _opened(open_store) as other:
         old = await store.read()
         await other.write({"a": {"x": 1}}, expected=old.revision)
@@ -108,8 +108,8 @@ async def check_a_write_on_an_old_revision_is_refused_and_changes_nothing(open_s
         _equal(dict((await store.read()).values), {"a": {"x": 1}}, "the configuration after refused writes")
 
 
-async def check_of_many_writers_at_once_exactly_one_wins(open_store: OpenStore) -> None:
-    """Compare-and-set holds between stores that write at the same time."""
+async def check_of_concurrent_writers_exactly_one_succeeds(open_store: OpenStore) -> None:
+    """Compare-and-set holds across stores."""
     async with _opened(open_store) as first, _opened(open_store) as second:
         for round_number in range(5):
             revision = (await first.read()).revision
@@ -124,8 +124,8 @@ async def check_of_many_writers_at_once_exactly_one_wins(open_store: OpenStore) 
             _equal((await second.read()).values["winner"], won[0].values["winner"], "what the winner wrote")
 
 
-async def check_a_name_that_is_none_is_refused_and_nothing_is_written(open_store: OpenStore) -> None:
-    """All or nothing: one bad name refuses the whole write."""
+async def check_an_invalid_name_is_refused_and_nothing_is_written(open_store: OpenStore) -> None:
+    """One invalid name refuses the whole write."""
     async with _opened(open_store) as store:
         revision = (await store.read()).revision
         for name in ("", ".", "a.", ".a", "a b", "a/b", "x" * 200):
@@ -133,8 +133,8 @@ async def check_a_name_that_is_none_is_refused_and_nothing_is_written(open_store
         _equal(dict((await store.read()).values), {}, "the configuration after refused writes")
 
 
-async def check_a_value_that_cannot_be_kept_is_refused_and_nothing_is_written(open_store: OpenStore) -> None:
-    """What TOML or JSON cannot hold is refused in every store alike."""
+async def check_an_unsupported_value_is_refused_and_nothing_is_written(open_store: OpenStore) -> None:
+    """Values that TOML or JSON cannot represent are refused by every store."""
     values: list[Any] = [None, float("nan"), float("inf"), 2**63, b"bytes", "\ud800", {1: 2}]
     async with _opened(open_store) as store:
         revision = (await store.read()).revision
@@ -143,19 +143,19 @@ async def check_a_value_that_cannot_be_kept_is_refused_and_nothing_is_written(op
         _equal(dict((await store.read()).values), {}, "the configuration after refused writes")
 
 
-async def check_a_watch_tells_what_others_and_we_ourselves_write(open_store: OpenStore) -> None:
-    """After a read, the first state that a watch tells is the next one."""
+async def check_a_watch_returns_writes_of_all_stores(open_store: OpenStore) -> None:
+    """After a read, the first state of a watch is the next one."""
     async with _opened(open_store) as store, _opened(open_store) as other:
         tree = await store.read()
         watch = store.watch()
         tree = await other.write({"a": {"x": 1}}, expected=tree.revision)
-        _equal(await _next(watch), tree, "the state after somebody else's write")
+        _equal(await _next(watch), tree, "the state after another store's write")
         tree = await store.write({"a": {"x": 2}}, expected=tree.revision)
         _equal(await _next(watch), tree, "the state after our own write")
 
 
-async def check_a_watch_tells_the_latest_state_and_skips_what_nobody_saw(open_store: OpenStore) -> None:
-    """Whoever was slow gets the present, not the past."""
+async def check_a_watch_returns_the_latest_state_and_skips_earlier_ones(open_store: OpenStore) -> None:
+    """A slow reader gets the current state."""
     async with _opened(open_store) as store, _opened(open_store) as other:
         tree = await store.read()
         watch = store.watch()
@@ -167,50 +167,50 @@ async def check_a_watch_tells_the_latest_state_and_skips_what_nobody_saw(open_st
 
 
 async def check_a_change_between_a_read_and_a_watch_is_not_lost(open_store: OpenStore) -> None:
-    """New is what the store has not read."""
+    """A state is new if the store has not read it."""
     async with _opened(open_store) as store, _opened(open_store) as other:
         tree = await store.read()
         tree = await other.write({"a": {"x": 1}}, expected=tree.revision)
         _equal(await _next(store.watch()), tree, "the state that was written before the watch began")
 
 
-async def check_every_watch_tells_every_change(open_store: OpenStore) -> None:
-    """Two watches do not take from each other."""
+async def check_every_watch_returns_every_change(open_store: OpenStore) -> None:
+    """Watches are independent."""
     async with _opened(open_store) as store, _opened(open_store) as other:
         tree = await store.read()
         watches = [store.watch(), store.watch()]
         tree = await other.write({"a": {"x": 1}}, expected=tree.revision)
         for watch in watches:
-            _equal(await _next(watch), tree, "the state that each watch tells")
+            _equal(await _next(watch), tree, "the state that each watch returns")
 
 
 async def check_closing_ends_a_watch_that_waits(open_store: OpenStore) -> None:
-    """A watch of a closed store is over; nobody hangs on it."""
+    """A watch of a closed store ends and does not hang."""
     async with _opened(open_store) as store:
         await store.read()
         watch = store.watch()
         waiting = asyncio.ensure_future(_states(watch))
         await store.close()
         async with asyncio.timeout(LIMIT_S):
-            _equal(await waiting, [], "what a watch of a closed store tells")
+            _equal(await waiting, [], "the states of a watch of a closed store")
 
 
 CHECKS: tuple[Check, ...] = (
     check_a_configuration_that_was_never_written_is_empty,
-    check_what_is_written_is_read_back_by_everybody,
+    check_what_is_written_is_read_back_by_all_stores,
     check_the_revision_changes_with_a_change_and_only_then,
     check_a_write_leaves_other_sections_alone,
     check_none_removes_a_section,
     check_one_entry_of_a_section_can_be_set_and_removed,
     check_a_section_can_be_replaced_after_its_entries_were_set,
     check_a_write_on_an_old_revision_is_refused_and_changes_nothing,
-    check_of_many_writers_at_once_exactly_one_wins,
-    check_a_name_that_is_none_is_refused_and_nothing_is_written,
-    check_a_value_that_cannot_be_kept_is_refused_and_nothing_is_written,
-    check_a_watch_tells_what_others_and_we_ourselves_write,
-    check_a_watch_tells_the_latest_state_and_skips_what_nobody_saw,
+    check_of_concurrent_writers_exactly_one_succeeds,
+    check_an_invalid_name_is_refused_and_nothing_is_written,
+    check_an_unsupported_value_is_refused_and_nothing_is_written,
+    check_a_watch_returns_writes_of_all_stores,
+    check_a_watch_returns_the_latest_state_and_skips_earlier_ones,
     check_a_change_between_a_read_and_a_watch_is_not_lost,
-    check_every_watch_tells_every_change,
+    check_every_watch_returns_every_change,
     check_closing_ends_a_watch_that_waits,
 )
 
@@ -233,7 +233,7 @@ async def _next(watch: AsyncIterator[ConfigTree | UnreadableConfig]) -> ConfigTr
         async with asyncio.timeout(LIMIT_S):
             return await anext(watch)
     except TimeoutError:
-        raise AssertionError(f"the watch told nothing within {LIMIT_S:.0f} s") from None
+        raise AssertionError(f"the watch returned nothing within {LIMIT_S:.0f} s") from None
 
 
 async def _states(watch: AsyncIterator[ConfigTree | UnreadableConfig]) -> list[object]:
@@ -249,7 +249,7 @@ async def _refused(kind: type[Exception], write: Awaitable[ConfigTree]) -> None:
 
 
 def _with_kinds(value: object) -> object:
-    """The value with the kinds of its parts, because to Python 1 equals True."""
+    """The value with the types of its parts, because in Python 1 equals True."""
     if isinstance(value, Mapping):
         return {key: _with_kinds(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -257,9 +257,9 @@ def _with_kinds(value: object) -> object:
     return type(value).__name__, value
 
 
-def _equal(found: object, wanted: object, what: str) -> None:
-    if found != wanted:
-        raise AssertionError(f"{what}: expected {wanted!r}, found {found!r}")
+def _equal(found: object, expected: object, what: str) -> None:
+    if found != expected:
+        raise AssertionError(f"{what}: expected {expected!r}, found {found!r}")
 
 
 def _differ(found: object, unwanted: object, what: str) -> None:

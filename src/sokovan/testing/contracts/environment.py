@@ -1,7 +1,7 @@
-"""What every Clock and every IdSource promises.
+"""Contracts of `ports.environment`: Clock and IdSource.
 
-A check of CLOCK_CHECKS takes a clock that advances by itself; one of ID_CHECKS takes
-`open_ids`, which makes another source, as another process would.
+A check of CLOCK_CHECKS takes a running clock; one of ID_CHECKS takes `open_ids`,
+which creates another source, as another process would.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MANY = 5_000
 
 
 async def check_time_is_whole_milliseconds(clock: Clock) -> None:
-    """Both clocks give whole numbers, and the time of day is after 1970."""
+    """Both clocks return integers, and the time is after 1970."""
     for name, value in (("now_ms", clock.now_ms()), ("monotonic_ms", clock.monotonic_ms())):
         if type(value) is not int or value < 0:
             raise AssertionError(f"{name} gave {value!r}, expected whole milliseconds")
 
 
 async def check_the_monotonic_clock_never_goes_back(clock: Clock) -> None:
-    """Whatever happens between two readings, the second is not smaller."""
+    """Of two readings the second is never smaller."""
     readings = []
     for number in range(200):
         readings.append(clock.monotonic_ms())
@@ -39,8 +39,8 @@ async def check_the_monotonic_clock_never_goes_back(clock: Clock) -> None:
         raise AssertionError(f"the monotonic clock went back: {falls}")
 
 
-async def check_a_sleep_lasts_as_long_as_asked(clock: Clock) -> None:
-    """After a sleep at least that much time has passed, on the same clock."""
+async def check_a_sleep_lasts_as_long_as_requested(clock: Clock) -> None:
+    """At least that much time has passed on the same clock."""
     for seconds in (0.001, 0.02):
         before = clock.monotonic_ms()
         await clock.sleep(seconds)
@@ -49,8 +49,8 @@ async def check_a_sleep_lasts_as_long_as_asked(clock: Clock) -> None:
             raise AssertionError(f"a sleep of {seconds} s took {clock.monotonic_ms() - before} ms")
 
 
-async def check_a_sleep_of_nothing_lets_others_run(clock: Clock) -> None:
-    """A loop that sleeps 0 does not hold up the rest."""
+async def check_a_sleep_of_zero_yields_to_other_tasks(clock: Clock) -> None:
+    """A loop that sleeps 0 does not block other tasks."""
     ran = asyncio.Event()
     other = asyncio.ensure_future(_set(ran))
     for _ in range(10):
@@ -60,8 +60,8 @@ async def check_a_sleep_of_nothing_lets_others_run(clock: Clock) -> None:
         raise AssertionError("ten sleeps of 0 did not let another task run")
 
 
-async def check_who_sleeps_less_wakes_first(clock: Clock) -> None:
-    """Sleeps run side by side and end in the order of their lengths."""
+async def check_shorter_sleeps_wake_first(clock: Clock) -> None:
+    """Sleeps run concurrently and end in the order of their lengths."""
     woken: list[float] = []
 
     async def sleeper(seconds: float) -> None:
@@ -74,29 +74,29 @@ async def check_who_sleeps_less_wakes_first(clock: Clock) -> None:
 
 
 async def check_an_id_is_its_prefix_a_hyphen_and_more(open_ids: OpenIds) -> None:
-    """The prefix says what it is the id of; the whole is a legal name."""
+    """The prefix names the kind; the whole is a valid name."""
     for prefix in ("s", "kernel", "a1"):
         made = open_ids().new(prefix)
         if not made.startswith(f"{prefix}-") or len(made) <= len(prefix) + 1 or not is_name(made):
             raise AssertionError(f"an id with prefix {prefix!r} came out as {made!r}")
 
 
-async def check_no_id_is_given_twice(open_ids: OpenIds) -> None:
-    """Not by one source, and not by two of them at the same moment."""
+async def check_ids_are_unique(open_ids: OpenIds) -> None:
+    """Within one source, and across two concurrent sources."""
     first, second = open_ids(), open_ids()
     made = [source.new("x") for _ in range(MANY) for source in (first, second)]
     if len(set(made)) != len(made):
-        raise AssertionError(f"of {len(made)} ids {len(made) - len(set(made))} were given twice")
+        raise AssertionError(f"of {len(made)} ids {len(made) - len(set(made))} are duplicates")
 
 
-async def check_ids_sort_by_the_time_of_their_making(open_ids: OpenIds) -> None:
-    """Each id of one source sorts after the one before, and all are equally long."""
+async def check_ids_sort_by_creation_time(open_ids: OpenIds) -> None:
+    """Ids of one source increase and have equal lengths."""
     source = open_ids()
     made = [source.new("x") for _ in range(MANY)]
     if made != sorted(made):
-        raise AssertionError("ids of one source do not sort in the order of their making")
+        raise AssertionError("ids of one source do not sort by creation time")
     if len({len(one) for one in made}) != 1:
-        raise AssertionError("ids of one prefix differ in length, so that they will not sort as texts for ever")
+        raise AssertionError("ids of one prefix differ in length, so that they do not sort as texts")
 
 
 async def _set(event: asyncio.Event) -> None:
@@ -106,13 +106,13 @@ async def _set(event: asyncio.Event) -> None:
 CLOCK_CHECKS: tuple[ClockCheck, ...] = (
     check_time_is_whole_milliseconds,
     check_the_monotonic_clock_never_goes_back,
-    check_a_sleep_lasts_as_long_as_asked,
-    check_a_sleep_of_nothing_lets_others_run,
-    check_who_sleeps_less_wakes_first,
+    check_a_sleep_lasts_as_long_as_requested,
+    check_a_sleep_of_zero_yields_to_other_tasks,
+    check_shorter_sleeps_wake_first,
 )
 ID_CHECKS: tuple[IdCheck, ...] = (
     check_an_id_is_its_prefix_a_hyphen_and_more,
-    check_no_id_is_given_twice,
-    check_ids_sort_by_the_time_of_their_making,
+    check_ids_are_unique,
+    check_ids_sort_by_creation_time,
 )
 CHECKS: tuple[ClockCheck | IdCheck, ...] = (*CLOCK_CHECKS, *ID_CHECKS)

@@ -1,7 +1,7 @@
-"""The promises of `ports.events.EventBus` and its subscriptions.
+"""Contract of `ports.events.EventBus` and its subscriptions.
 
-The subject makes buses that keep about `BACKLOG_MAX` events for a group and give up
-on a silent consumer after `REDELIVER_AFTER_S`.
+The subject creates buses that keep about `BACKLOG_MAX` events for a group, and
+redeliver events of a silent consumer after `REDELIVER_AFTER_S`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sokovan.testing.contracts import Subject, expect
 BusSubject: TypeAlias = Subject[EventBus]
 BACKLOG_MAX = 200
 REDELIVER_AFTER_S = 1.0
-# A stream may be cut in blocks, so that it holds somewhat more than its bound.
+# A stream may be trimmed in blocks, so that it keeps somewhat more than its bound.
 SLACK = 200
 AT_ONCE = 100
 LONG_S = 30.0
@@ -29,19 +29,19 @@ BRIEF_S = 0.02
 
 
 def notices(count: int, *, first: int = 0) -> list[Event]:
-    """Events that can be told apart, numbered from `first`."""
+    """Distinct events, numbered from `first`."""
     return [NoticeIssued(at_ms=first + number, topic="contract", about="test") for number in range(count)]
 
 
 async def received(
     subscription: Subscription, subject: BusSubject, *, limit: int = AT_ONCE, wait_s: float = SHORT_S
 ) -> Delivery:
-    """One delivery, while time passes for the wait."""
+    """One delivery, while time passes."""
     return await outcome(subscription.receive(limit=limit, wait_s=wait_s), elapse=subject.elapse)
 
 
 async def drained(subscription: Subscription, subject: BusSubject) -> list[Delivery]:
-    """Everything that is there, acknowledged."""
+    """Receive and acknowledge all available events."""
     deliveries: list[Delivery] = []
     while True:
         delivery = await received(subscription, subject, wait_s=BRIEF_S)
@@ -66,7 +66,7 @@ async def an_event_reaches_every_group(subject: BusSubject) -> None:
 
 
 async def an_event_arrives_as_it_was_sent(subject: BusSubject) -> None:
-    """Every field survives."""
+    """All fields are preserved."""
     sent: list[Event] = [
         SessionMoved(
             at_ms=7,
@@ -85,18 +85,18 @@ async def an_event_arrives_as_it_was_sent(subject: BusSubject) -> None:
 
 
 async def inside_a_group_each_event_goes_to_one_consumer(subject: BusSubject) -> None:
-    """Consumers share the work."""
+    """Consumers share the events."""
     buses = [await subject.make(), await subject.make()]
     places = [await bus.subscribe(group="schedulers", consumer=f"m{at}") for at, bus in enumerate(buses)]
     await buses[0].publish(notices(10))
     first = await received(places[0], subject, limit=4)
     second = await received(places[1], subject)
-    expect(len(first.events) == 4, "a consumer did not get as many events as it asked for")
+    expect(len(first.events) == 4, "a consumer did not get the requested number of events")
     expect(sorted([*first.events, *second.events], key=lambda event: event.at_ms) == notices(10), "events are missing")
-    expect(not first.lost and not second.lost, "an undisturbed bus says that something was lost")
+    expect(not first.lost and not second.lost, "a healthy bus reports a loss")
 
 
-async def a_new_group_begins_with_what_comes_next(subject: BusSubject) -> None:
+async def a_new_group_receives_only_later_events(subject: BusSubject) -> None:
     """Nothing from before the first subscription."""
     bus = await subject.make()
     await bus.publish(notices(3))
@@ -105,20 +105,20 @@ async def a_new_group_begins_with_what_comes_next(subject: BusSubject) -> None:
     expect(events_of(await drained(place, subject)) == notices(2, first=3), "a new group got something old")
 
 
-async def a_group_goes_on_where_it_stopped(subject: BusSubject) -> None:
-    """What is published while no consumer is there waits for the next one."""
+async def a_group_continues_where_it_stopped(subject: BusSubject) -> None:
+    """Events published without a consumer wait for the next one."""
     bus = await subject.make()
     place = await bus.subscribe(group="schedulers", consumer="m1")
     await place.close()
     await bus.publish(notices(3))
     successor = await bus.subscribe(group="schedulers", consumer="m2")
     deliveries = await drained(successor, subject)
-    expect(events_of(deliveries) == notices(3), "events from between two consumers are missing")
+    expect(events_of(deliveries) == notices(3), "events published without a consumer are missing")
     expect(not any(delivery.lost for delivery in deliveries), "a short absence counts as a loss")
 
 
-async def a_delivery_is_no_longer_than_asked_for(subject: BusSubject) -> None:
-    """`limit` is kept."""
+async def a_delivery_respects_its_limit(subject: BusSubject) -> None:
+    """At most `limit` events."""
     bus = await subject.make()
     place = await bus.subscribe(group="schedulers", consumer="m1")
     await bus.publish(notices(10))
@@ -127,7 +127,7 @@ async def a_delivery_is_no_longer_than_asked_for(subject: BusSubject) -> None:
 
 
 async def a_consumer_that_waits_is_woken(subject: BusSubject) -> None:
-    """The first event ends the wait, long before its time is over."""
+    """The first event ends the wait early."""
     bus, publisher = await subject.make(), await subject.make()
     place = await bus.subscribe(group="schedulers", consumer="m1")
     waiting = asyncio.ensure_future(place.receive(limit=AT_ONCE, wait_s=1000 * LONG_S))
@@ -138,15 +138,15 @@ async def a_consumer_that_waits_is_woken(subject: BusSubject) -> None:
 
 
 async def a_quiet_bus_gives_an_empty_delivery(subject: BusSubject) -> None:
-    """After the time, without events and without a loss."""
+    """After the timeout, without events and without a loss."""
     bus = await subject.make()
     place = await bus.subscribe(group="schedulers", consumer="m1")
     await bus.publish([])
     expect(await received(place, subject) == Delivery(), "a quiet bus gave something")
 
 
-async def what_was_acknowledged_does_not_come_again(subject: BusSubject) -> None:
-    """Neither to its consumer nor to its successor; acknowledging twice is no error."""
+async def acknowledged_events_are_not_redelivered(subject: BusSubject) -> None:
+    """Neither to the same consumer nor to another; acknowledging twice is no error."""
     bus = await subject.make()
     place = await bus.subscribe(group="schedulers", consumer="m1")
     await bus.publish(notices(3))
@@ -160,39 +160,42 @@ async def what_was_acknowledged_does_not_come_again(subject: BusSubject) -> None
     expect(await received(successor, subject) == Delivery(), "an acknowledged event came to another consumer")
 
 
-async def what_a_closed_consumer_held_goes_to_another(subject: BusSubject) -> None:
-    """At once, and only what was not acknowledged."""
+async def events_of_a_closed_consumer_go_to_another(subject: BusSubject) -> None:
+    """At once, and only unacknowledged ones."""
     bus, other = await subject.make(), await subject.make()
     place = await bus.subscribe(group="schedulers", consumer="m1")
-    heir = await other.subscribe(group="schedulers", consumer="m2")
+    other_consumer = await other.subscribe(group="schedulers", consumer="m2")
     await bus.publish(notices(5))
     await place.acknowledge(await received(place, subject, limit=2))
     await received(place, subject)
     await place.close()
-    delivery = await received(heir, subject)
-    expect(list(delivery.events) == notices(3, first=2), "the heir did not get exactly what was left")
+    delivery = await received(other_consumer, subject)
+    expect(list(delivery.events) == notices(3, first=2), "unacknowledged events were not delivered")
 
 
-async def what_a_silent_consumer_held_goes_to_another(subject: BusSubject) -> None:
-    """A consumer that died without a word costs a delay, no event."""
+async def events_of_a_dead_consumer_go_to_another(subject: BusSubject) -> None:
+    """A dead consumer causes a delay, but no loss."""
     bus, other = await subject.make(), await subject.make()
     silent = await bus.subscribe(group="schedulers", consumer="m1")
-    heir = await other.subscribe(group="schedulers", consumer="m2")
+    other_consumer = await other.subscribe(group="schedulers", consumer="m2")
     await bus.publish(notices(3))
     await received(silent, subject)
-    expect(await received(heir, subject) == Delivery(), "an event was given twice while its consumer worked on it")
-    inherited: list[Event] = []
+    expect(
+        await received(other_consumer, subject) == Delivery(),
+        "an event was redelivered too early",
+    )
+    redelivered: list[Event] = []
 
     async def is_complete() -> bool:
-        inherited.extend((await received(heir, subject)).events)
-        return len(inherited) >= 3
+        redelivered.extend((await received(other_consumer, subject)).events)
+        return len(redelivered) >= 3
 
     await until(is_complete, elapse=subject.elapse)
-    expect(inherited == notices(3), "the heir did not get what the silent consumer held")
+    expect(redelivered == notices(3), "the other consumer did not get the events of the dead one")
 
 
-async def a_consumer_that_comes_back_gets_what_it_held(subject: BusSubject) -> None:
-    """A restart under the same name needs no waiting for its own events."""
+async def a_restarted_consumer_gets_its_events_again(subject: BusSubject) -> None:
+    """Without waiting, under the same name."""
     bus, after_restart = await subject.make(), await subject.make()
     place = await bus.subscribe(group="schedulers", consumer="m1")
     await bus.publish(notices(5))
@@ -202,8 +205,8 @@ async def a_consumer_that_comes_back_gets_what_it_held(subject: BusSubject) -> N
     expect(events_of(await drained(again, subject)) == notices(4, first=1), "a restarted consumer misses its events")
 
 
-async def a_receive_that_is_given_up_loses_nothing(subject: BusSubject) -> None:
-    """Cancelling at any moment leaves the events for the next call."""
+async def a_cancelled_receive_loses_nothing(subject: BusSubject) -> None:
+    """The events remain for the next call."""
     bus = await subject.make()
     place = await bus.subscribe(group="schedulers", consumer="m1")
     given_up = asyncio.ensure_future(place.receive(limit=AT_ONCE, wait_s=LONG_S))
@@ -211,11 +214,11 @@ async def a_receive_that_is_given_up_loses_nothing(subject: BusSubject) -> None:
     await bus.publish(notices(3))
     given_up.cancel()
     await asyncio.gather(given_up, return_exceptions=True)
-    expect(events_of(await drained(place, subject)) == notices(3), "a receive that was given up took events with it")
+    expect(events_of(await drained(place, subject)) == notices(3), "a cancelled receive lost events")
 
 
-async def a_slow_group_is_cut_told_once_and_goes_on(subject: BusSubject) -> None:
-    """Bounded memory: the oldest go, the newest stay, the consumer reads the store."""
+async def a_slow_group_is_trimmed_notified_once_and_continues(subject: BusSubject) -> None:
+    """Memory is bounded: the oldest events are dropped."""
     bus = await subject.make()
     place = await bus.subscribe(group="schedulers", consumer="m1")
     sent = notices(5 * BACKLOG_MAX)
@@ -224,24 +227,24 @@ async def a_slow_group_is_cut_told_once_and_goes_on(subject: BusSubject) -> None
     events = events_of(deliveries)
     expect(len(events) <= BACKLOG_MAX + SLACK, f"{len(events)} events were kept for a slow group")
     expect(events == sent[-len(events) :], "not the newest events were kept")
-    expect([delivery.lost for delivery in deliveries].count(True) == 1, "the loss was not told exactly once")
-    expect(deliveries[0].lost, "the loss was not told first")
+    expect([delivery.lost for delivery in deliveries].count(True) == 1, "the loss was not reported exactly once")
+    expect(deliveries[0].lost, "the loss was not reported first")
     await bus.publish(notices(2))
     expect(events_of(await drained(place, subject)) == notices(2), "a slow group does not go on after its loss")
 
 
-async def every_consumer_of_a_cut_group_is_told(subject: BusSubject) -> None:
-    """Each has its own part of the world to read afresh."""
+async def every_consumer_of_a_trimmed_group_is_notified(subject: BusSubject) -> None:
+    """Each has its own state to refresh."""
     buses = [await subject.make(), await subject.make()]
     places = [await bus.subscribe(group="schedulers", consumer=f"m{at}") for at, bus in enumerate(buses)]
     await buses[0].publish(notices(5 * BACKLOG_MAX))
     for place in places:
         deliveries = await drained(place, subject)
-        expect([delivery.lost for delivery in deliveries].count(True) == 1, "a consumer was not told once of the loss")
+        expect([delivery.lost for delivery in deliveries].count(True) == 1, "a consumer was not notified once")
 
 
-async def a_slow_group_costs_a_quick_one_nothing(subject: BusSubject) -> None:
-    """Who keeps up is told of no loss."""
+async def a_slow_group_does_not_affect_a_fast_one(subject: BusSubject) -> None:
+    """A group that keeps up is not notified of a loss."""
     bus = await subject.make()
     await bus.subscribe(group="dashboards", consumer="m1")
     quick = await bus.subscribe(group="schedulers", consumer="m1")
@@ -250,24 +253,24 @@ async def a_slow_group_costs_a_quick_one_nothing(subject: BusSubject) -> None:
         await bus.publish(notices(AT_ONCE, first=first))
         deliveries += await drained(quick, subject)
     expect(events_of(deliveries) == notices(5 * BACKLOG_MAX), "a group that kept up misses events")
-    expect(not any(delivery.lost for delivery in deliveries), "a group that kept up was told of a loss")
+    expect(not any(delivery.lost for delivery in deliveries), "a group that kept up was notified of a loss")
 
 
 CHECKS = (
     an_event_reaches_every_group,
     an_event_arrives_as_it_was_sent,
     inside_a_group_each_event_goes_to_one_consumer,
-    a_new_group_begins_with_what_comes_next,
-    a_group_goes_on_where_it_stopped,
-    a_delivery_is_no_longer_than_asked_for,
+    a_new_group_receives_only_later_events,
+    a_group_continues_where_it_stopped,
+    a_delivery_respects_its_limit,
     a_consumer_that_waits_is_woken,
     a_quiet_bus_gives_an_empty_delivery,
-    what_was_acknowledged_does_not_come_again,
-    what_a_closed_consumer_held_goes_to_another,
-    what_a_silent_consumer_held_goes_to_another,
-    a_consumer_that_comes_back_gets_what_it_held,
-    a_receive_that_is_given_up_loses_nothing,
-    a_slow_group_is_cut_told_once_and_goes_on,
-    every_consumer_of_a_cut_group_is_told,
-    a_slow_group_costs_a_quick_one_nothing,
+    acknowledged_events_are_not_redelivered,
+    events_of_a_closed_consumer_go_to_another,
+    events_of_a_dead_consumer_go_to_another,
+    a_restarted_consumer_gets_its_events_again,
+    a_cancelled_receive_loses_nothing,
+    a_slow_group_is_trimmed_notified_once_and_continues,
+    every_consumer_of_a_trimmed_group_is_notified,
+    a_slow_group_does_not_affect_a_fast_one,
 )

@@ -1,7 +1,7 @@
-"""What every KernelRuntime promises.
+"""Contract of `ports.runtime.KernelRuntime`.
 
-A check takes a RuntimeSubject whose image has a `python`; each uses kernels of its
-own. Who made the subject ends what a failed check leaves running.
+A check takes a RuntimeSubject whose image has a `python`; each uses its own kernels.
+The creator of the subject ends kernels that a failed check leaves running.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ time.sleep(600)
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSubject(Subject[KernelRuntime]):
-    """A runtime, and an image of it in which `python` is a program."""
+    """A runtime, and an image that contains `python`."""
 
     image: str = "host"
 
@@ -61,7 +61,7 @@ class RuntimeSubject(Subject[KernelRuntime]):
 
 
 async def seen(runtime: KernelRuntime, name: str, *, attempt: int = 1) -> Observation | None:
-    """The kernel as it is now, None if the runtime has none of this name."""
+    """The observed kernel, or None."""
     for observation in await runtime.observe():
         if observation.kernel_id == name and observation.attempt == attempt:
             return observation
@@ -69,7 +69,7 @@ async def seen(runtime: KernelRuntime, name: str, *, attempt: int = 1) -> Observ
 
 
 async def ended(subject: RuntimeSubject, runtime: KernelRuntime, name: str) -> Observation:
-    """The kernel once it has ended."""
+    """Wait until the kernel has ended."""
     found: list[Observation] = []
 
     async def is_over() -> bool:
@@ -84,7 +84,7 @@ async def ended(subject: RuntimeSubject, runtime: KernelRuntime, name: str) -> O
 
 
 async def output(runtime: KernelRuntime, name: str) -> bytes:
-    """All that is kept of what a kernel has said."""
+    """The retained output of a kernel."""
     pieces, offset = [], 0
     while True:
         part = await runtime.read_log(KernelId(name), 1, offset=offset, limit=1 << 20)
@@ -95,7 +95,7 @@ async def output(runtime: KernelRuntime, name: str) -> bytes:
 
 
 async def said(subject: RuntimeSubject, runtime: KernelRuntime, name: str, text: bytes) -> None:
-    """Wait until a kernel has said `text`."""
+    """Wait until a kernel has printed `text`."""
 
     async def has_said() -> bool:
         return text in await output(runtime, name)
@@ -103,8 +103,8 @@ async def said(subject: RuntimeSubject, runtime: KernelRuntime, name: str, text:
     await until(has_said, elapse=subject.elapse, limit_s=LIMIT_S)
 
 
-async def a_kernel_runs_and_tells_its_exit_code(subject: RuntimeSubject) -> None:
-    """RUNNING while it runs, EXITED with its own code afterwards."""
+async def a_kernel_runs_and_reports_its_exit_code(subject: RuntimeSubject) -> None:
+    """RUNNING while it runs, then EXITED with its code."""
     runtime = await subject.make()
     await runtime.create(subject.launch("runs", "import sys; print('up', flush=True); sys.stdin.read(); sys.exit(42)"))
     over = await ended(subject, runtime, "runs")
@@ -113,8 +113,8 @@ async def a_kernel_runs_and_tells_its_exit_code(subject: RuntimeSubject) -> None
     expect(over.started_ms and over.ended_ms and over.started_ms <= over.ended_ms, "its times are not in order")
 
 
-async def a_running_kernel_is_seen_as_running(subject: RuntimeSubject) -> None:
-    """With the time of its start, and words on what confines it."""
+async def a_running_kernel_is_observed_as_running(subject: RuntimeSubject) -> None:
+    """With its start time and its confinement."""
     runtime = await subject.make()
     await runtime.create(subject.launch("sleeps", SLEEP))
     found = await seen(runtime, "sleeps")
@@ -125,8 +125,8 @@ async def a_running_kernel_is_seen_as_running(subject: RuntimeSubject) -> None:
     await ended(subject, runtime, "sleeps")
 
 
-async def a_kernel_that_was_killed_tells_the_signal(subject: RuntimeSubject) -> None:
-    """128 + the signal's number."""
+async def a_killed_kernel_reports_the_signal(subject: RuntimeSubject) -> None:
+    """128 plus the signal number."""
     runtime = await subject.make()
     await runtime.create(subject.launch("killed", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"))
     over = await ended(subject, runtime, "killed")
@@ -135,7 +135,7 @@ async def a_kernel_that_was_killed_tells_the_signal(subject: RuntimeSubject) -> 
 
 
 async def creating_twice_starts_once(subject: RuntimeSubject) -> None:
-    """Also at the same moment, by two clients, and after it has ended."""
+    """Also concurrently, by two clients, and after the end."""
     runtime, other = await subject.make(), await subject.make()
     launch = subject.launch("once", "print('started', flush=True)")
     await asyncio.gather(*(client.create(launch) for client in (runtime, other, runtime, other)))
@@ -146,7 +146,7 @@ async def creating_twice_starts_once(subject: RuntimeSubject) -> None:
 
 
 async def another_attempt_is_another_kernel(subject: RuntimeSubject) -> None:
-    """Each has its own end."""
+    """Each has its own exit."""
     runtime = await subject.make()
     for attempt in (1, 2):
         await runtime.create(subject.launch("again", f"raise SystemExit({attempt})", attempt=attempt))
@@ -160,7 +160,7 @@ async def another_attempt_is_another_kernel(subject: RuntimeSubject) -> None:
 
 
 async def a_refused_creation_leaves_nothing(subject: RuntimeSubject) -> None:
-    """RuntimeFailure, and the same kernel may be created rightly afterwards."""
+    """RuntimeFailure; the same kernel may be created correctly afterwards."""
     runtime = await subject.make()
     good = subject.launch("refused", "raise SystemExit(0)")
     bad = CreateKernel(good.kernel_id, 1, good.session_id, good.image, ("there-is-no-such-program",))
@@ -178,8 +178,8 @@ async def _refused(runtime: KernelRuntime, launch: CreateKernel) -> None:
     raise AssertionError(f"{launch} was not refused")
 
 
-async def what_cannot_be_is_refused(subject: RuntimeSubject) -> None:
-    """Names, commands, variables, files and mounts that reach out or say nothing."""
+async def an_invalid_launch_is_refused(subject: RuntimeSubject) -> None:
+    """Names, commands, variables, files and mounts are validated."""
     runtime = await subject.make()
     changes: list[dict[str, Any]] = [
         {"environment": {"A=B": "1"}},
@@ -197,8 +197,8 @@ async def what_cannot_be_is_refused(subject: RuntimeSubject) -> None:
     expect(await seen(runtime, "impossible") is None, "a kernel that cannot be is observed")
 
 
-async def a_stop_lets_a_kernel_end_by_itself(subject: RuntimeSubject) -> None:
-    """It is asked first, and its own exit code counts."""
+async def a_stop_lets_a_kernel_exit_gracefully(subject: RuntimeSubject) -> None:
+    """Its own exit code counts."""
     runtime = await subject.make()
     await runtime.create(subject.launch("polite", POLITE))
     await said(subject, runtime, "polite", b"up\n")
@@ -207,8 +207,8 @@ async def a_stop_lets_a_kernel_end_by_itself(subject: RuntimeSubject) -> None:
     expect(over.exit_code == 7, f"exit code {over.exit_code}, not the 7 of its own handler")
 
 
-async def a_stop_ends_a_kernel_that_does_not_want_to(subject: RuntimeSubject) -> None:
-    """After its grace it is made to."""
+async def a_stop_kills_a_kernel_after_its_grace_period(subject: RuntimeSubject) -> None:
+    """If it ignores the signal."""
     runtime = await subject.make()
     await runtime.create(subject.launch("deaf", DEAF))
     await said(subject, runtime, "deaf", b"up\n")
@@ -217,8 +217,8 @@ async def a_stop_ends_a_kernel_that_does_not_want_to(subject: RuntimeSubject) ->
     expect(over.exit_code == 137, f"exit code {over.exit_code}, not 137")
 
 
-async def a_kernel_that_is_stopping_says_so(subject: RuntimeSubject) -> None:
-    """STOPPING within its grace; a second stop may shorten it."""
+async def a_stopping_kernel_is_observed_as_stopping(subject: RuntimeSubject) -> None:
+    """Within the grace period; a second stop may shorten it."""
     runtime = await subject.make()
     await runtime.create(subject.launch("stopping", DEAF))
     await said(subject, runtime, "stopping", b"up\n")
@@ -229,8 +229,8 @@ async def a_kernel_that_is_stopping_says_so(subject: RuntimeSubject) -> None:
     await ended(subject, runtime, "stopping")
 
 
-async def stopping_what_is_not_there_is_no_error(subject: RuntimeSubject) -> None:
-    """Neither unknown kernels nor ended ones."""
+async def stopping_a_missing_kernel_is_no_error(subject: RuntimeSubject) -> None:
+    """Neither unknown nor ended kernels."""
     runtime = await subject.make()
     await runtime.stop(KernelId("nobody"), 1, grace_s=0)
     await runtime.create(subject.launch("short", "pass"))
@@ -254,8 +254,8 @@ async def another_client_sees_the_same_kernels(subject: RuntimeSubject) -> None:
         await ended(subject, runtime, name)
 
 
-async def output_is_kept_in_its_order(subject: RuntimeSubject) -> None:
-    """Both streams in one; read in pieces, it is the same."""
+async def output_is_kept_in_order(subject: RuntimeSubject) -> None:
+    """Both streams in one; parts concatenate to the whole."""
     runtime = await subject.make()
     script = "import os\nfor n in range(50):\n    os.write(1 + n % 2, b'line %d\\n' % n)"
     await runtime.create(subject.launch("speaks", script))
@@ -273,8 +273,8 @@ async def output_is_kept_in_its_order(subject: RuntimeSubject) -> None:
     expect(b"".join(pieces) == whole, "output in pieces is not the whole")
 
 
-async def the_end_of_output_is_told_only_after_the_end(subject: RuntimeSubject) -> None:
-    """A kernel that is silent for now has not ended."""
+async def the_end_of_output_is_reported_only_after_the_end(subject: RuntimeSubject) -> None:
+    """A silent kernel has not ended."""
     runtime = await subject.make()
     await runtime.create(subject.launch("silent", SLEEP))
     await said(subject, runtime, "silent", b"up\n")
@@ -287,7 +287,7 @@ async def the_end_of_output_is_told_only_after_the_end(subject: RuntimeSubject) 
 
 
 async def a_long_log_keeps_the_newest(subject: RuntimeSubject) -> None:
-    """At most as much as was allowed; offsets go on counting."""
+    """Up to the limit; offsets keep counting."""
     runtime = await subject.make()
     lines = 40_000
     script = f"import sys\nfor n in range({lines}):\n    sys.stdout.write('%07d\\n' % n)"
@@ -301,8 +301,8 @@ async def a_long_log_keeps_the_newest(subject: RuntimeSubject) -> None:
     expect(kept.endswith(b"%07d\n" % (lines - 1)), "the newest is missing")
 
 
-async def a_log_of_nobody_is_an_error(subject: RuntimeSubject) -> None:
-    """RuntimeFailure, not emptiness."""
+async def the_log_of_an_unknown_kernel_is_an_error(subject: RuntimeSubject) -> None:
+    """RuntimeFailure, not an empty log."""
     runtime = await subject.make()
     try:
         await runtime.read_log(KernelId("nobody"), 1, offset=0, limit=1)
@@ -311,8 +311,8 @@ async def a_log_of_nobody_is_an_error(subject: RuntimeSubject) -> None:
     raise AssertionError("an unknown kernel has a log")
 
 
-async def a_forgotten_kernel_is_gone_and_does_not_come_back(subject: RuntimeSubject) -> None:
-    """The same attempt is refused for good; forgetting twice is no error."""
+async def a_forgotten_kernel_is_never_created_again(subject: RuntimeSubject) -> None:
+    """The same attempt is refused; forgetting twice is no error."""
     runtime = await subject.make()
     launch = subject.launch("forgotten", "pass")
     await runtime.create(launch)
@@ -325,7 +325,7 @@ async def a_forgotten_kernel_is_gone_and_does_not_come_back(subject: RuntimeSubj
 
 
 async def forgetting_a_running_kernel_does_nothing(subject: RuntimeSubject) -> None:
-    """What runs is never out of sight."""
+    """A running kernel is always listed."""
     runtime = await subject.make()
     await runtime.create(subject.launch("alive", SLEEP))
     await runtime.forget(KernelId("alive"), 1)
@@ -336,7 +336,7 @@ async def forgetting_a_running_kernel_does_nothing(subject: RuntimeSubject) -> N
 
 
 async def a_kernel_finds_its_files_and_variables(subject: RuntimeSubject) -> None:
-    """Files below its working folder; variables of its launch, none of ours."""
+    """Files below its working folder; variables of its launch, none of the host."""
     runtime = await subject.make()
     script = (
         "import os, pathlib\n"
@@ -353,8 +353,8 @@ async def a_kernel_finds_its_files_and_variables(subject: RuntimeSubject) -> Non
     expect(text == f"téxt {variables['GREETING']} finds session-of-finds True\n[]\n", f"it found {text!r}")
 
 
-async def a_kernel_starts_in_the_folder_it_asks_for(subject: RuntimeSubject) -> None:
-    """One below its own."""
+async def a_kernel_starts_in_the_requested_folder(subject: RuntimeSubject) -> None:
+    """A folder below its own."""
     runtime = await subject.make()
     script = "import os; print(os.path.relpath('.', os.environ['HOME']))"
     await runtime.create(subject.launch("below", script, workdir="a/b"))
@@ -363,7 +363,7 @@ async def a_kernel_starts_in_the_folder_it_asks_for(subject: RuntimeSubject) -> 
 
 
 async def an_image_is_known_or_not(subject: RuntimeSubject) -> None:
-    """A ready one needs no work; an unknown one is ImageUnavailable."""
+    """A ready image needs no work; an unknown one is ImageUnavailable."""
     runtime = await subject.make()
     expect(await runtime.has_image(subject.image), "the subject's image is not ready")
     lines: list[str] = []
@@ -383,25 +383,25 @@ async def an_image_is_known_or_not(subject: RuntimeSubject) -> None:
 
 
 CHECKS = (
-    a_kernel_runs_and_tells_its_exit_code,
-    a_running_kernel_is_seen_as_running,
-    a_kernel_that_was_killed_tells_the_signal,
+    a_kernel_runs_and_reports_its_exit_code,
+    a_running_kernel_is_observed_as_running,
+    a_killed_kernel_reports_the_signal,
     creating_twice_starts_once,
     another_attempt_is_another_kernel,
     a_refused_creation_leaves_nothing,
-    what_cannot_be_is_refused,
-    a_stop_lets_a_kernel_end_by_itself,
-    a_stop_ends_a_kernel_that_does_not_want_to,
-    a_kernel_that_is_stopping_says_so,
-    stopping_what_is_not_there_is_no_error,
+    an_invalid_launch_is_refused,
+    a_stop_lets_a_kernel_exit_gracefully,
+    a_stop_kills_a_kernel_after_its_grace_period,
+    a_stopping_kernel_is_observed_as_stopping,
+    stopping_a_missing_kernel_is_no_error,
     another_client_sees_the_same_kernels,
-    output_is_kept_in_its_order,
-    the_end_of_output_is_told_only_after_the_end,
+    output_is_kept_in_order,
+    the_end_of_output_is_reported_only_after_the_end,
     a_long_log_keeps_the_newest,
-    a_log_of_nobody_is_an_error,
-    a_forgotten_kernel_is_gone_and_does_not_come_back,
+    the_log_of_an_unknown_kernel_is_an_error,
+    a_forgotten_kernel_is_never_created_again,
     forgetting_a_running_kernel_does_nothing,
     a_kernel_finds_its_files_and_variables,
-    a_kernel_starts_in_the_folder_it_asks_for,
+    a_kernel_starts_in_the_requested_folder,
     an_image_is_known_or_not,
 )

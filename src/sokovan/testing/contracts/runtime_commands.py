@@ -1,4 +1,4 @@
-"""What every KernelRuntime promises about further commands in a running kernel."""
+"""Contract of `ports.runtime.KernelRuntime` for further commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.runtime import DEAF, LIMIT_S, SLEEP, RuntimeSubject, ended, output, seen
 
 
-async def a_further_command_runs_inside(subject: RuntimeSubject) -> None:
+async def a_further_command_runs_inside_the_kernel(subject: RuntimeSubject) -> None:
     """With the kernel's folder and variables, its own input, output and exit code."""
     runtime = await subject.make()
     await runtime.create(subject.launch("host", SLEEP, environment={"A": "b"}, files={"f": "file"}))
@@ -28,7 +28,7 @@ async def a_further_command_runs_inside(subject: RuntimeSubject) -> None:
 
 
 async def a_further_command_may_have_a_terminal(subject: RuntimeSubject) -> None:
-    """Of the size that it is told."""
+    """Of the requested size."""
     runtime = await subject.make()
     await runtime.create(subject.launch("tty", SLEEP))
     script = "import os, sys; sys.stdin.readline(); print(os.isatty(0), tuple(os.get_terminal_size(1)))"
@@ -43,7 +43,7 @@ async def a_further_command_may_have_a_terminal(subject: RuntimeSubject) -> None
 
 
 async def a_further_command_ends_with_its_kernel(subject: RuntimeSubject) -> None:
-    """Nothing of a kernel outlives it."""
+    """No process outlives its kernel."""
     runtime = await subject.make()
     await runtime.create(subject.launch("short-lived", SLEEP))
     async with runtime.execute(KernelId("short-lived"), 1, ("python", "-c", DEAF), terminal=False) as command:
@@ -56,8 +56,8 @@ async def a_further_command_ends_with_its_kernel(subject: RuntimeSubject) -> Non
     await ended(subject, runtime, "short-lived")
 
 
-async def a_further_command_ends_when_it_is_left(subject: RuntimeSubject) -> None:
-    """Leaving the context ends it, and only it."""
+async def a_further_command_ends_when_its_context_exits(subject: RuntimeSubject) -> None:
+    """Only this command."""
     runtime = await subject.make()
     script = (
         "import os, signal, time, pathlib\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -85,7 +85,7 @@ async def a_further_command_ends_when_it_is_left(subject: RuntimeSubject) -> Non
 
 
 async def a_further_command_needs_a_running_kernel(subject: RuntimeSubject) -> None:
-    """RuntimeFailure for unknown kernels, ended ones, and unknown programs."""
+    """RuntimeFailure for unknown and ended kernels, and unknown programs."""
     runtime = await subject.make()
     await runtime.create(subject.launch("over", "pass"))
     await ended(subject, runtime, "over")
@@ -102,9 +102,9 @@ async def a_further_command_needs_a_running_kernel(subject: RuntimeSubject) -> N
 
 
 CHECKS = (
-    a_further_command_runs_inside,
+    a_further_command_runs_inside_the_kernel,
     a_further_command_may_have_a_terminal,
     a_further_command_ends_with_its_kernel,
-    a_further_command_ends_when_it_is_left,
+    a_further_command_ends_when_its_context_exits,
     a_further_command_needs_a_running_kernel,
 )

@@ -1,7 +1,7 @@
-"""A long random story, after each part of which a source must show what is so.
+"""Contract of `ports.snapshots.SnapshotSource` under random changes.
 
-`ports.snapshots` promises that a source is kept up to date by what changed; here
-every kind of change happens, in an order that nobody thought of.
+A source is refreshed incrementally; after random sequences of all kinds of changes it
+must show the same as a source that reads everything.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ STEPS = 200
 STEPS_PER_LOOK = 5
 
 
-class Story:
-    """One thing after the other, whatever the dice say; what is refused is refused."""
+class RandomHistory:
+    """Performs random steps; refused steps are ignored."""
 
     def __init__(self, cluster: StoredCluster, seed: str) -> None:
         self._dice = Dice(seed)
@@ -39,8 +39,8 @@ class Story:
         ]  # fmt: skip
         self.done: list[str] = []
 
-    async def go_on(self) -> None:
-        """One step."""
+    async def step(self) -> None:
+        """Perform one step."""
         verb = self._dice.pick(self.verbs)
         name = getattr(verb, "__name__", "?")
         try:
@@ -50,32 +50,32 @@ class Story:
         self.done.append(name)
 
 
-async def told(cluster: StoredCluster, seed: str) -> None:
-    """Tell one story, look after every few steps, and check the laws at its end."""
-    story, source = Story(cluster, seed), SqlSnapshots(cluster.store)
-    await story.administration.begin()
+async def run_history(cluster: StoredCluster, seed: str) -> None:
+    """Run a random history, compare after every few steps, check invariants."""
+    history, source = RandomHistory(cluster, seed), SqlSnapshots(cluster.store)
+    await history.administration.begin()
     for step in range(STEPS):
-        await story.go_on()
+        await history.step()
         if step % STEPS_PER_LOOK == 0:
-            await same_as_fresh(cluster, source, after=f"{seed}, step {step}, {', '.join(story.done[-8:])}")
+            await same_as_fresh(cluster, source, after=f"{seed}, step {step}, {', '.join(history.done[-8:])}")
     for finding in await audit(cluster.store):
-        law = finding.invariant
-        expect(finding.holds, f"{seed}: {law.id} ({law.title}) does not hold: {finding.rows}")
-    verbs = {getattr(verb, "__name__", "?") for verb in story.verbs}
-    expect(verbs <= set(story.done), f"{seed}: nothing of this kind happened: {verbs - set(story.done)}")
+        invariant = finding.invariant
+        expect(finding.holds, f"{seed}: {invariant.id} ({invariant.title}) does not hold: {finding.rows}")
+    verbs = {getattr(verb, "__name__", "?") for verb in history.verbs}
+    expect(verbs <= set(history.done), f"{seed}: nothing of this kind happened: {verbs - set(history.done)}")
 
 
-async def a_source_that_followed_a_story_shows_what_is_so(cluster: StoredCluster) -> None:
-    """As a source shows it that reads everything."""
-    await told(cluster, "one")
+async def an_incremental_source_equals_a_fresh_one(cluster: StoredCluster) -> None:
+    """After a random history."""
+    await run_history(cluster, "one")
 
 
-async def a_source_that_followed_another_story_shows_what_is_so(cluster: StoredCluster) -> None:
-    """Other choices, other orders."""
-    await told(cluster, "two")
+async def an_incremental_source_equals_a_fresh_one_after_another_history(cluster: StoredCluster) -> None:
+    """With another seed."""
+    await run_history(cluster, "two")
 
 
 CHECKS: tuple[Check, ...] = (
-    a_source_that_followed_a_story_shows_what_is_so,
-    a_source_that_followed_another_story_shows_what_is_so,
+    an_incremental_source_equals_a_fresh_one,
+    an_incremental_source_equals_a_fresh_one_after_another_history,
 )

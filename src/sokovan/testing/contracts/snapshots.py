@@ -1,6 +1,6 @@
-"""The promises of `ports.snapshots.SnapshotSource`.
+"""Contract of `ports.snapshots.SnapshotSource`.
 
-Each check has a store of its own: a snapshot shows all that is in it.
+Each check has its own store, because a snapshot shows everything in it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ OTHER_GROUP = ScalingGroupName("other")
 
 
 async def seen(source: SqlSnapshots, group: str = DEFAULT_GROUP) -> SystemSnapshot:
-    """What a source shows after a refresh."""
+    """The snapshot after a refresh."""
     await source.refresh()
     return await source.snapshot(ScalingGroupName(group))
 
 
 def in_order(snapshot: SystemSnapshot) -> dict[str, object]:
-    """A snapshot as it can be compared: without its time, and in the order of ids."""
+    """A comparable snapshot: without its time, and ordered by ids."""
     parts: dict[str, object] = {one.name: getattr(snapshot, one.name) for one in fields(snapshot)}
     parts["agents"] = sorted(snapshot.agents, key=lambda agent: agent.agent_id)
     parts["sessions"] = sorted(snapshot.sessions, key=lambda session: session.session_id)
@@ -48,7 +48,7 @@ def in_order(snapshot: SystemSnapshot) -> dict[str, object]:
 
 
 async def same_as_fresh(cluster: StoredCluster, source: SqlSnapshots, *, after: str) -> None:
-    """A source that followed all changes shows what one that reads everything shows."""
+    """Expect the same snapshot as from a source that reads everything."""
     await source.refresh()
     fresh = SqlSnapshots(cluster.store)
     await fresh.refresh()
@@ -61,7 +61,7 @@ async def same_as_fresh(cluster: StoredCluster, source: SqlSnapshots, *, after: 
 
 
 async def settled(source: SqlSnapshots) -> None:
-    """Refresh until there is nothing new."""
+    """Refresh until nothing is new."""
 
     async def is_quiet() -> bool:
         return not await source.refresh()
@@ -73,8 +73,8 @@ async def _nothing(seconds: float) -> None:
     del seconds
 
 
-async def a_store_at_rest_has_nothing_new(cluster: StoredCluster) -> None:
-    """The first refresh has, the ones after it have not, until something is written."""
+async def an_unchanged_store_has_nothing_new(cluster: StoredCluster) -> None:
+    """After the first refresh, until the next write."""
     await cluster.agent("a1")
     source = SqlSnapshots(cluster.store)
     expect(await source.refresh(), "the first refresh says that there is nothing")
@@ -85,8 +85,8 @@ async def a_store_at_rest_has_nothing_new(cluster: StoredCluster) -> None:
     await settled(source)
 
 
-async def reasons_and_leases_are_no_news(cluster: StoredCluster) -> None:
-    """Else whoever notes why sessions wait would wake itself for ever."""
+async def reasons_and_leases_are_not_changes(cluster: StoredCluster) -> None:
+    """Otherwise a writer of pending reasons would wake itself forever."""
     session = await cluster.submit(cluster.new("s"))
     source = SqlSnapshots(cluster.store)
     await settled(source)
@@ -96,8 +96,8 @@ async def reasons_and_leases_are_no_news(cluster: StoredCluster) -> None:
     expect(not await source.refresh(), "a reason or a lease counts as a change")
 
 
-async def what_waits_of_a_session_that_ends_is_not_offered(cluster: StoredCluster) -> None:
-    """A kernel beyond the minimum that never started is not to be placed any more."""
+async def pending_kernels_of_a_terminating_session_are_omitted(cluster: StoredCluster) -> None:
+    """A kernel beyond the minimum that never started is not to be placed."""
     agent, name = cluster.new("a"), cluster.new("s")
     await cluster.agent(agent)
     await cluster.submit(name, kernels=2, min_kernels=1)
@@ -109,8 +109,8 @@ async def what_waits_of_a_session_that_ends_is_not_offered(cluster: StoredCluste
     expect([kernel.kernel_id for kernel in shown.kernels] == [f"{name}.0"], f"{shown.kernels} are shown")
 
 
-async def a_snapshot_stands_still_until_it_is_refreshed(cluster: StoredCluster) -> None:
-    """It is the state as of the last refresh."""
+async def a_snapshot_does_not_change_until_it_is_refreshed(cluster: StoredCluster) -> None:
+    """It is the state of the last refresh."""
     before = await seen(cluster.snapshots)
     await cluster.agent("a1")
     await cluster.submit("s1")
@@ -118,15 +118,15 @@ async def a_snapshot_stands_still_until_it_is_refreshed(cluster: StoredCluster) 
     expect(cluster.snapshots.incarnation(AgentId("a1")) is None, "an agent was seen without a refresh")
 
 
-async def what_was_rolled_back_is_not_seen(cluster: StoredCluster) -> None:
-    """Not by the next refresh, and not later."""
+async def rolled_back_changes_are_not_seen(cluster: StoredCluster) -> None:
+    """Neither by the next refresh, nor later."""
     await refusal(cluster.submit("s1", dependencies=(SessionId("nobody"),)), ObjectNotFound)
     await cluster.submit("s2")
     expect([one.session_id for one in (await seen(cluster.snapshots)).sessions] == ["s2"], "something else is seen")
 
 
 async def an_unknown_scaling_group_is_not_found(cluster: StoredCluster) -> None:
-    """NotFound; those that are there are listed by name."""
+    """ObjectNotFound; the existing ones are listed by name."""
     await cluster.put(*[ScalingGroup(name=ScalingGroupName(name)) for name in ("z", "B", "a")])
     await cluster.snapshots.refresh()
     expect(list(cluster.snapshots.scaling_groups()) == ["B", "a", "default", "z"], "the list is wrong")
@@ -136,8 +136,8 @@ async def an_unknown_scaling_group_is_not_found(cluster: StoredCluster) -> None:
     await refusal(cluster.snapshots.snapshot(ScalingGroupName("z")), ObjectNotFound)
 
 
-async def a_scaling_group_shows_its_own(cluster: StoredCluster) -> None:
-    """Agents and sessions of others are not there."""
+async def a_snapshot_contains_one_scaling_group(cluster: StoredCluster) -> None:
+    """Without agents and sessions of others."""
     await cluster.put(ScalingGroup(name=OTHER_GROUP, scheduler="drf"))
     await cluster.agent("a1")
     await cluster.agent("a2", scaling_group=OTHER_GROUP)
@@ -149,8 +149,8 @@ async def a_scaling_group_shows_its_own(cluster: StoredCluster) -> None:
     expect(other.scaling_group == ScalingGroup(name=OTHER_GROUP, scheduler="drf"), "it is another scaling group")
 
 
-async def agents_are_seen_as_they_are(cluster: StoredCluster) -> None:
-    """As the fleet has them, with what is taken and what is on its way out."""
+async def agents_equal_those_of_the_repository(cluster: StoredCluster) -> None:
+    """With occupied and releasing slots."""
     await cluster.agent("a1", labels={"zone": "a"})
     source = SqlSnapshots(cluster.store)
     await _agent_seen(cluster, source, "enrolment")
@@ -178,7 +178,7 @@ async def _agent_seen(cluster: StoredCluster, source: SqlSnapshots, after: str) 
 
 
 async def sessions_are_seen_until_they_end(cluster: StoredCluster) -> None:
-    """Those that wait, run or end, numbered by age, with the places of their kernels."""
+    """Pending, running and terminating, with the agents of their kernels."""
     await cluster.agent("a1")
     for name in ("s2", "s1"):
         await cluster.submit(name, kernels=2, min_kernels=1)
@@ -197,15 +197,15 @@ async def sessions_are_seen_until_they_end(cluster: StoredCluster) -> None:
 
 
 async def a_hypernode_of_a_session_is_seen(cluster: StoredCluster) -> None:
-    """Where an allocation put it."""
+    """The one that an allocation chose."""
     await cluster.agent("a1")
     await cluster.submit("s1")
     await cluster.place_all([assignment("s1", "a1", hypernode="rack1")])
     expect((await seen(cluster.snapshots)).sessions[0].hypernode == "rack1", "the HyperNode is not seen")
 
 
-async def outcomes_are_seen_while_somebody_waits_for_them(cluster: StoredCluster) -> None:
-    """Whether it was a success; whether the dependant came before the end or after it."""
+async def results_of_dependencies_are_seen_while_needed(cluster: StoredCluster) -> None:
+    """Whether the dependent session was submitted before the end or after it."""
     await cluster.agent("a1")
     await cluster.submit("good")
     await cluster.submit("early", dependencies=(SessionId("good"),))
@@ -220,11 +220,11 @@ async def outcomes_are_seen_while_somebody_waits_for_them(cluster: StoredCluster
     await cluster.submit("late", dependencies=(SessionId("good"), SessionId("bad")))
     expect((await seen(cluster.snapshots)).outcomes == {"good": True, "bad": False}, "outcomes are not seen")
     await cluster.stop("late")
-    expect((await seen(cluster.snapshots)).outcomes == {"good": True}, "an outcome is kept for nobody")
+    expect((await seen(cluster.snapshots)).outcomes == {"good": True}, "a result is kept without a dependent session")
 
 
-async def use_and_limits_of_owners_are_seen(cluster: StoredCluster) -> None:
-    """By scope and name, and how much waits in other scaling groups."""
+async def usage_and_limits_of_owners_are_seen(cluster: StoredCluster) -> None:
+    """By scope and name, and pending usage in other scaling groups."""
     await cluster.put(ScalingGroup(name=OTHER_GROUP))
     policy = ResourcePolicy("p", sessions_max=5, pending_sessions_max=3)
     owner = Owner("u", "g", "d", AccessKey("k"))
@@ -246,7 +246,7 @@ async def use_and_limits_of_owners_are_seen(cluster: StoredCluster) -> None:
 
 
 async def every_change_of_the_catalog_is_seen(cluster: StoredCluster) -> None:
-    """Scaling groups, queues, HyperNodes; put and removed."""
+    """Scaling groups, queues and HyperNodes, put and removed."""
     await cluster.agent("a1")
     await cluster.snapshots.refresh()
     group, queue = ScalingGroup(name=DEFAULT_GROUP, scheduler="drf"), Queue(QueueName("q"), weight=7)
@@ -260,11 +260,11 @@ async def every_change_of_the_catalog_is_seen(cluster: StoredCluster) -> None:
     await cluster.store.run(lambda unit: unit.catalog.remove(HyperNode, "rack1"))
     snapshot = await seen(cluster.snapshots)
     expect((snapshot.queues, snapshot.hypernodes) == ((), ()), "what was removed is seen")
-    expect(cluster.snapshots.topology != mark, "the mark of the topology stood still")
+    expect(cluster.snapshots.topology != mark, "the mark of the topology did not change")
 
 
 async def a_hypernode_shows_the_members_of_the_scaling_group(cluster: StoredCluster) -> None:
-    """And none that has no member there."""
+    """A HyperNode without members there is omitted."""
     await cluster.put(ScalingGroup(name=OTHER_GROUP))
     await cluster.agent("a1")
     await cluster.agent("a2", scaling_group=OTHER_GROUP)
@@ -275,8 +275,8 @@ async def a_hypernode_shows_the_members_of_the_scaling_group(cluster: StoredClus
     expect(snapshot.tree.agents_under("row1") == ("a2",), "the tree does not hold")
 
 
-async def what_a_cycle_leaves_is_there_for_the_next(cluster: StoredCluster) -> None:
-    """Reservations and cursors, for this source and for any other, as they were."""
+async def carried_state_is_available_to_the_next_cycle(cluster: StoredCluster) -> None:
+    """Reservations and cursors, for all sources."""
     await cluster.agent("a1")
     for name in ("s1", "s2"):
         await cluster.submit(name, kernels=12)
@@ -296,8 +296,8 @@ def _reservation(name: str, count: int) -> Reservation:
     return Reservation(SessionId(name), tuple((KernelId(f"{name}.{at}"), AgentId("a1")) for at in range(count)))
 
 
-async def what_a_later_cycle_leaves_replaces_it(cluster: StoredCluster) -> None:
-    """For every source, and for this scaling group alone."""
+async def a_later_cycle_replaces_the_carried_state(cluster: StoredCluster) -> None:
+    """For every source, and for this scaling group only."""
     await cluster.put(ScalingGroup(name=OTHER_GROUP))
     await cluster.agent("a1")
     await cluster.submit("s1")
@@ -312,8 +312,8 @@ async def what_a_later_cycle_leaves_replaces_it(cluster: StoredCluster) -> None:
         expect(len((await seen(source, OTHER_GROUP)).reservations) == 1, "that of another scaling group is gone")
 
 
-async def remembering_the_same_again_writes_nothing(cluster: StoredCluster) -> None:
-    """A cycle that changes nothing leaves the store at rest."""
+async def recording_an_equal_plan_writes_nothing(cluster: StoredCluster) -> None:
+    """The store stays unchanged."""
     await cluster.agent("a1")
     await cluster.submit("s1", kernels=12)
     plan = SchedulingPlan(reservations=(_reservation("s1", 12),), cursors={"x": AgentId("a1")})
@@ -326,21 +326,21 @@ async def remembering_the_same_again_writes_nothing(cluster: StoredCluster) -> N
 
 
 CHECKS: tuple[Check, ...] = (
-    a_store_at_rest_has_nothing_new,
-    reasons_and_leases_are_no_news,
-    what_waits_of_a_session_that_ends_is_not_offered,
-    a_snapshot_stands_still_until_it_is_refreshed,
-    what_was_rolled_back_is_not_seen,
+    an_unchanged_store_has_nothing_new,
+    reasons_and_leases_are_not_changes,
+    pending_kernels_of_a_terminating_session_are_omitted,
+    a_snapshot_does_not_change_until_it_is_refreshed,
+    rolled_back_changes_are_not_seen,
     an_unknown_scaling_group_is_not_found,
-    a_scaling_group_shows_its_own,
-    agents_are_seen_as_they_are,
+    a_snapshot_contains_one_scaling_group,
+    agents_equal_those_of_the_repository,
     sessions_are_seen_until_they_end,
     a_hypernode_of_a_session_is_seen,
-    outcomes_are_seen_while_somebody_waits_for_them,
-    use_and_limits_of_owners_are_seen,
+    results_of_dependencies_are_seen_while_needed,
+    usage_and_limits_of_owners_are_seen,
     every_change_of_the_catalog_is_seen,
     a_hypernode_shows_the_members_of_the_scaling_group,
-    what_a_cycle_leaves_is_there_for_the_next,
-    what_a_later_cycle_leaves_replaces_it,
-    remembering_the_same_again_writes_nothing,
+    carried_state_is_available_to_the_next_cycle,
+    a_later_cycle_replaces_the_carried_state,
+    recording_an_equal_plan_writes_nothing,
 )

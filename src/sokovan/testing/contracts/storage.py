@@ -1,7 +1,7 @@
-"""The promises of `ports.storage`: Store, UnitOfWork and Outbox.
+"""Contract of `ports.storage`: Store, UnitOfWork and Outbox.
 
-What takes a broken connection to show (another try, an unknown outcome) is not
-here: who writes an adapter knows how to break its connections.
+Behaviour under broken connections (retries, unknown outcomes) is not covered here:
+each adapter has its own way to break connections.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER, StoredCluste
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 AT_ONCE = 1000
-# How long a reader or writer beside us gets, to show that it does what it must not.
+# Time for a concurrent reader or writer to show a violation.
 A_MOMENT_S = 0.1
 SHORT_S = 0.3
 
 
 class Broken(Exception):
-    """What the work of a check raises."""
+    """Raised by the work of a check."""
 
 
 def notice(number: int) -> Event:
-    """An event that can be told from others."""
+    """A distinct event."""
     return NoticeIssued(at_ms=number, topic="contract", about="test")
 
 
 async def published(cluster: StoredCluster, *, limit: int = AT_ONCE) -> list[Event]:
-    """What the outbox gives now, taken."""
+    """Publish and return all pending events."""
     events: list[Event] = []
 
     async def take(batch: Sequence[Event]) -> None:
@@ -56,7 +56,7 @@ async def emitted(cluster: StoredCluster, events: Sequence[Event]) -> None:
 
 
 async def emitted_apart(cluster: StoredCluster, count: int) -> None:
-    """Emit so many notices, each in a unit of work of its own."""
+    """Emit notices, each in its own unit of work."""
     for number in range(count):
         await emitted(cluster, [notice(number)])
 
@@ -71,11 +71,11 @@ async def is_there(cluster: StoredCluster, name: str) -> bool:
 
 
 async def _taken_over(cluster: StoredCluster) -> tuple[Lease, Lease]:
-    """A lease of a leader that was replaced, and that of the one who replaced it."""
+    """The lease of a replaced leader, and that of its successor."""
     name = cluster.new("lease")
     old = await cluster.leases.acquire(name, holder="m1", ttl_s=60)
     if old is None:
-        raise AssertionError("a lease that nobody has was refused")
+        raise AssertionError("a free lease was refused")
     await cluster.leases.release(old)
     new = await cluster.leases.acquire(name, holder="m2", ttl_s=60)
     if new is None:
@@ -83,8 +83,8 @@ async def _taken_over(cluster: StoredCluster) -> tuple[Lease, Lease]:
     return old, new
 
 
-async def a_unit_of_work_gives_what_its_work_gave(cluster: StoredCluster) -> None:
-    """Of `run` and of `read`."""
+async def a_unit_of_work_returns_the_result_of_its_work(cluster: StoredCluster) -> None:
+    """For `run` and `read`."""
 
     async def work(unit: UnitOfWork) -> tuple[str, int]:
         return "given", unit.now_ms
@@ -93,8 +93,8 @@ async def a_unit_of_work_gives_what_its_work_gave(cluster: StoredCluster) -> Non
     expect((await cluster.store.read(work))[0] == "given", "read lost what its work gave")
 
 
-async def a_unit_sees_what_it_wrote_itself(cluster: StoredCluster) -> None:
-    """Before its end, in the same unit."""
+async def a_unit_sees_its_own_writes(cluster: StoredCluster) -> None:
+    """Before its end."""
     name = cluster.new("s")
 
     async def work(unit: UnitOfWork) -> str:
@@ -104,8 +104,8 @@ async def a_unit_sees_what_it_wrote_itself(cluster: StoredCluster) -> None:
     expect(await cluster.store.run(work) == name, "a unit of work does not see its own writes")
 
 
-async def nobody_sees_a_unit_before_its_end(cluster: StoredCluster) -> None:
-    """A reader beside it sees the state before, or waits."""
+async def a_unit_is_invisible_before_its_end(cluster: StoredCluster) -> None:
+    """A concurrent reader sees the state before, or waits."""
     name = cluster.new("s")
 
     async def work(unit: UnitOfWork) -> asyncio.Future[bool]:
@@ -120,7 +120,7 @@ async def nobody_sees_a_unit_before_its_end(cluster: StoredCluster) -> None:
 
 
 async def a_read_sees_one_state(cluster: StoredCluster) -> None:
-    """Whatever is committed while it reads."""
+    """Regardless of concurrent commits."""
     name = cluster.new("s")
 
     async def work(unit: UnitOfWork) -> tuple[bool, bool, asyncio.Future[object]]:
@@ -142,8 +142,8 @@ async def _listed(unit: UnitOfWork, name: str) -> bool:
     return True
 
 
-async def a_unit_that_fails_leaves_nothing(cluster: StoredCluster) -> None:
-    """No row and no event; and its error comes out as it went in."""
+async def a_failed_unit_leaves_nothing(cluster: StoredCluster) -> None:
+    """No row and no event; its error is raised unchanged."""
     name = cluster.new("s")
     await published(cluster)
 
@@ -154,11 +154,11 @@ async def a_unit_that_fails_leaves_nothing(cluster: StoredCluster) -> None:
 
     await refusal(cluster.store.run(work), Broken)
     expect(not await is_there(cluster, name), "a unit of work that failed left a row")
-    expect(not await published(cluster), "a unit of work that failed told an event")
+    expect(not await published(cluster), "a failed unit of work published an event")
 
 
-async def a_unit_that_is_cancelled_leaves_nothing(cluster: StoredCluster) -> None:
-    """And the store goes on afterwards."""
+async def a_cancelled_unit_leaves_nothing(cluster: StoredCluster) -> None:
+    """The store remains usable."""
     name, begun = cluster.new("s"), asyncio.Event()
 
     async def work(unit: UnitOfWork) -> None:
@@ -174,8 +174,8 @@ async def a_unit_that_is_cancelled_leaves_nothing(cluster: StoredCluster) -> Non
     await cluster.submit(name)
 
 
-async def a_refusal_that_is_caught_spoils_nothing_else(cluster: StoredCluster) -> None:
-    """What was refused leaves nothing; what came before and after it is committed."""
+async def a_caught_refusal_does_not_affect_the_rest(cluster: StoredCluster) -> None:
+    """The refused part leaves nothing; the rest is committed."""
     first, second, taken, rack = (cluster.new(kind) for kind in ("s", "s", "s", "rack"))
     await cluster.submit(taken)
     half = replace(session_spec(taken), session_id=SessionId(cluster.new("s")))
@@ -193,8 +193,8 @@ async def a_refusal_that_is_caught_spoils_nothing_else(cluster: StoredCluster) -
     expect(rack not in {node.name for node in racks}, "a HyperNode that was refused is there")
 
 
-async def the_time_of_a_unit_is_the_stores_and_stands_still(cluster: StoredCluster) -> None:
-    """One unit has one time; a later unit has no earlier one."""
+async def the_time_of_a_unit_is_constant(cluster: StoredCluster) -> None:
+    """It is the store's time; a later unit has no earlier one."""
 
     async def work(unit: UnitOfWork) -> int:
         first = unit.now_ms
@@ -205,19 +205,19 @@ async def the_time_of_a_unit_is_the_stores_and_stands_still(cluster: StoredClust
     times = [await cluster.store.run(work), await cluster.store.read(work), await cluster.store.run(work)]
     expect(times == sorted(times), f"the store's time went back: {times}")
     record = await cluster.submit(cluster.new("s"))
-    expect(record.submitted_ms >= times[-1], "what is written carries another time than the store's")
+    expect(record.submitted_ms >= times[-1], "a write has another time than the store's")
 
 
-async def units_side_by_side_each_happen_once(cluster: StoredCluster) -> None:
-    """Many at the same moment: all are there afterwards."""
+async def concurrent_units_each_happen_once(cluster: StoredCluster) -> None:
+    """All are stored afterwards."""
     names = [cluster.new("s") for _ in range(20)]
     await asyncio.gather(*(cluster.submit(name) for name in names))
     there = [await is_there(cluster, name) for name in names]
     expect(all(there), "a unit of work was lost among others")
 
 
-async def what_is_given_together_happens_once_for_each(cluster: StoredCluster) -> None:
-    """However many there are, everybody gets his own result, in few transactions."""
+async def batched_items_each_happen_once(cluster: StoredCluster) -> None:
+    """Each caller gets its own result, in few transactions."""
     names, calls = [cluster.new("s") for _ in range(40)], []
 
     async def work(unit: UnitOfWork, some: Sequence[str]) -> list[str | Exception]:
@@ -227,13 +227,13 @@ async def what_is_given_together_happens_once_for_each(cluster: StoredCluster) -
         return [f"stored {name}" for name in some]
 
     given = await asyncio.gather(*(cluster.store.run_batched(work, name) for name in names))
-    expect(given == [f"stored {name}" for name in names], "a result went to somebody else")
+    expect(given == [f"stored {name}" for name in names], "a result went to another caller")
     expect(all([await is_there(cluster, name) for name in names]), "an item was lost among others")
     expect(len(calls) < len(names), f"forty items took {len(calls)} transactions")
 
 
-async def a_refusal_among_what_is_given_together_is_raised_for_its_item_alone(cluster: StoredCluster) -> None:
-    """Also where the work raises: then each item is tried by itself."""
+async def a_refusal_of_a_batched_item_is_raised_for_it_alone(cluster: StoredCluster) -> None:
+    """Also if the work raises: then each item is run alone."""
     names = [cluster.new("s") for _ in range(6)]
 
     async def work(unit: UnitOfWork, some: Sequence[str]) -> list[str | Exception]:
@@ -250,8 +250,8 @@ async def a_refusal_among_what_is_given_together_is_raised_for_its_item_alone(cl
     expect(there == [True, False, True, True, True, True], f"what is there is {there}")
 
 
-async def the_leader_writes_and_history_says_so(cluster: StoredCluster) -> None:
-    """A fence of the present epoch lets the write through, and is kept with it."""
+async def the_history_records_the_fence_of_the_leader(cluster: StoredCluster) -> None:
+    """A fence of the current epoch permits the write."""
     _, lease = await _taken_over(cluster)
     spec = session_spec(cluster.new("s"))
     await cluster.store.run(lambda unit: unit.sessions.enqueue(spec, BY_COORDINATOR), fence=lease.fence)
@@ -259,8 +259,8 @@ async def the_leader_writes_and_history_says_so(cluster: StoredCluster) -> None:
     expect((entry.lease, entry.epoch) == (lease.name, 2), "history does not say which leader wrote")
 
 
-async def a_leader_that_was_replaced_writes_nothing(cluster: StoredCluster) -> None:
-    """FencedOut before its work begins, and neither row nor event."""
+async def a_replaced_leader_writes_nothing(cluster: StoredCluster) -> None:
+    """FencedOut before its work begins, with neither row nor event."""
     old, _ = await _taken_over(cluster)
     name, called = cluster.new("s"), []
     await published(cluster)
@@ -272,24 +272,24 @@ async def a_leader_that_was_replaced_writes_nothing(cluster: StoredCluster) -> N
 
     error = await refusal(cluster.store.run(work, fence=old.fence), FencedOut)
     expect((error.epoch, error.current) == (1, 2), "the refusal does not say who leads now")
-    expect(not called, "the work of a leader that was replaced began")
+    expect(not called, "the work of a replaced leader began")
     expect(not await is_there(cluster, name), "a leader that was replaced wrote")
-    expect(not await published(cluster), "a leader that was replaced told something")
+    expect(not await published(cluster), "a replaced leader published an event")
 
 
-async def nobody_writes_for_a_lease_that_was_never_held(cluster: StoredCluster) -> None:
-    """A fence of an unknown lease, or of an epoch to come, is refused."""
+async def a_fence_of_an_unknown_lease_is_refused(cluster: StoredCluster) -> None:
+    """Or of a future epoch."""
     _, lease = await _taken_over(cluster)
     for fence in (Fence(cluster.new("lease"), 1), Fence(lease.name, lease.epoch + 1)):
         await refusal(cluster.store.run(lambda unit: unit.fleet.all(), fence=fence), FencedOut)
 
 
-async def a_change_of_leader_waits_for_the_write_under_way(cluster: StoredCluster) -> None:
-    """So that the epoch of a commit is the present one when it commits."""
+async def a_change_of_leader_waits_for_the_current_write(cluster: StoredCluster) -> None:
+    """So that the epoch of a commit is current when it commits."""
     name = cluster.new("lease")
     lease = await cluster.leases.acquire(name, holder="m1", ttl_s=SHORT_S)
     if lease is None:
-        raise AssertionError("a lease that nobody has was refused")
+        raise AssertionError("a free lease was refused")
     order: list[str] = []
 
     async def succeed() -> None:
@@ -311,8 +311,8 @@ async def a_change_of_leader_waits_for_the_write_under_way(cluster: StoredCluste
     expect(order == ["write of the old leader", "new leader"], f"the order was {order}")
 
 
-async def events_leave_with_their_commit(cluster: StoredCluster) -> None:
-    """In the order in which they were emitted, and none before the end."""
+async def events_are_published_after_their_commit(cluster: StoredCluster) -> None:
+    """In the order of emission, and none before the end."""
     await published(cluster)
     sent = [notice(number) for number in range(5)]
 
@@ -324,8 +324,8 @@ async def events_leave_with_their_commit(cluster: StoredCluster) -> None:
     expect(await published(cluster) == sent, "the events of a commit did not come out as they went in")
 
 
-async def every_move_is_told(cluster: StoredCluster) -> None:
-    """Who reads the events can follow agents, sessions and kernels."""
+async def every_move_is_published(cluster: StoredCluster) -> None:
+    """Events cover agents, sessions and kernels."""
     agent, name = cluster.new("a"), cluster.new("s")
     await published(cluster)
     await cluster.agent(agent)
@@ -333,13 +333,13 @@ async def every_move_is_told(cluster: StoredCluster) -> None:
     await cluster.place(name, agent)
     events = await published(cluster)
     kinds = {type(event) for event in events}
-    expect(kinds == {AgentEnrolled, SessionMoved, KernelMoved}, f"told were {sorted(kind.__name__ for kind in kinds)}")
+    expect(kinds == {AgentEnrolled, SessionMoved, KernelMoved}, f"published: {sorted(kind.__name__ for kind in kinds)}")
     moved = [event for event in events if isinstance(event, SessionMoved)]
     expect([(one.session_id, one.after.value) for one in moved] == [(name, "scheduled")], "the session's move is wrong")
 
 
-async def what_was_published_does_not_come_again(cluster: StoredCluster) -> None:
-    """And an empty outbox says 0."""
+async def published_events_are_not_published_again(cluster: StoredCluster) -> None:
+    """An empty outbox returns 0."""
     await emitted(cluster, [notice(1)])
     await published(cluster)
 
@@ -349,8 +349,8 @@ async def what_was_published_does_not_come_again(cluster: StoredCluster) -> None
     expect(await cluster.store.outbox.publish_pending(take, limit=AT_ONCE) == 0, "an empty outbox published something")
 
 
-async def a_publish_that_fails_loses_nothing(cluster: StoredCluster) -> None:
-    """The same events go out with the next attempt, in the same order."""
+async def a_failed_publish_loses_nothing(cluster: StoredCluster) -> None:
+    """The next attempt publishes the same events in the same order."""
     await published(cluster)
     await emitted_apart(cluster, 3)
 
@@ -362,24 +362,24 @@ async def a_publish_that_fails_loses_nothing(cluster: StoredCluster) -> None:
     expect(await published(cluster) == [notice(number) for number in range(3)], "events were lost with a failure")
 
 
-async def batches_go_out_in_the_order_of_their_making(cluster: StoredCluster) -> None:
-    """No more than `limit` at a time, and the rest stays."""
+async def batches_are_published_in_order(cluster: StoredCluster) -> None:
+    """At most `limit` at a time; the rest stays."""
     await published(cluster)
     await emitted_apart(cluster, 5)
     expect(await published(cluster, limit=2) == [notice(0), notice(1)], "not the oldest batches went out first")
     expect(await published(cluster) == [notice(2), notice(3), notice(4)], "the rest did not stay")
 
 
-async def many_events_of_one_unit_all_go_out(cluster: StoredCluster) -> None:
-    """However many there are, in order."""
+async def many_events_of_one_unit_are_all_published(cluster: StoredCluster) -> None:
+    """Any number, in order."""
     await published(cluster)
     sent = [notice(number) for number in range(1203)]
     await emitted(cluster, sent)
     expect(await published(cluster) == sent, "a large number of events did not come out as it went in")
 
 
-async def pruning_forgets_nothing_that_can_be_asked_for(cluster: StoredCluster) -> None:
-    """Neither the key of a request nor why a session waits."""
+async def pruning_keeps_what_is_still_needed(cluster: StoredCluster) -> None:
+    """Idempotency keys and verdicts of pending sessions."""
     name, key = cluster.new("s"), RequestKey("u", cluster.new("key"), "digest")
     record = await cluster.submit(name, request=key)
     verdict = StoredVerdict(record.session_id, "no-slots", "it waits", "{}")
@@ -391,26 +391,26 @@ async def pruning_forgets_nothing_that_can_be_asked_for(cluster: StoredCluster) 
 
 
 CHECKS: tuple[Check, ...] = (
-    a_unit_of_work_gives_what_its_work_gave,
-    a_unit_sees_what_it_wrote_itself,
-    nobody_sees_a_unit_before_its_end,
+    a_unit_of_work_returns_the_result_of_its_work,
+    a_unit_sees_its_own_writes,
+    a_unit_is_invisible_before_its_end,
     a_read_sees_one_state,
-    a_unit_that_fails_leaves_nothing,
-    a_unit_that_is_cancelled_leaves_nothing,
-    a_refusal_that_is_caught_spoils_nothing_else,
-    the_time_of_a_unit_is_the_stores_and_stands_still,
-    units_side_by_side_each_happen_once,
-    what_is_given_together_happens_once_for_each,
-    a_refusal_among_what_is_given_together_is_raised_for_its_item_alone,
-    the_leader_writes_and_history_says_so,
-    a_leader_that_was_replaced_writes_nothing,
-    nobody_writes_for_a_lease_that_was_never_held,
-    a_change_of_leader_waits_for_the_write_under_way,
-    events_leave_with_their_commit,
-    every_move_is_told,
-    what_was_published_does_not_come_again,
-    a_publish_that_fails_loses_nothing,
-    batches_go_out_in_the_order_of_their_making,
-    many_events_of_one_unit_all_go_out,
-    pruning_forgets_nothing_that_can_be_asked_for,
+    a_failed_unit_leaves_nothing,
+    a_cancelled_unit_leaves_nothing,
+    a_caught_refusal_does_not_affect_the_rest,
+    the_time_of_a_unit_is_constant,
+    concurrent_units_each_happen_once,
+    batched_items_each_happen_once,
+    a_refusal_of_a_batched_item_is_raised_for_it_alone,
+    the_history_records_the_fence_of_the_leader,
+    a_replaced_leader_writes_nothing,
+    a_fence_of_an_unknown_lease_is_refused,
+    a_change_of_leader_waits_for_the_current_write,
+    events_are_published_after_their_commit,
+    every_move_is_published,
+    published_events_are_not_published_again,
+    a_failed_publish_loses_nothing,
+    batches_are_published_in_order,
+    many_events_of_one_unit_are_all_published,
+    pruning_keeps_what_is_still_needed,
 )

@@ -1,7 +1,7 @@
-"""Real servers for tests, from wheels: no root, no container engine, no shell.
+"""Real servers for tests, installed from wheels, without root or containers.
 
-Each listens on loopback at a free port, keeps its data in a temporary folder,
-and is gone with the process that started it.
+Each listens on a free loopback port, keeps its data in a temporary folder, and ends
+with the process that started it.
 """
 
 from sokovan.testing.servers.etcd import EtcdServer

@@ -1,4 +1,4 @@
-"""Etcd for tests: one member that is its own cluster."""
+"""Etcd for tests: a cluster of one member."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from sokovan.testing.servers.process import LOOPBACK, LocalServer, ServerFailed, free_port, wheel_folder
 
 REPLY_LIMIT_S = 5.0
-# The gateway takes keys in base64; from the zero byte to the zero byte means every key.
+# The gateway takes keys in base64; the range from zero byte to zero byte means all keys.
 _ZERO_BYTE = "AA=="
 
 
@@ -32,13 +32,13 @@ class EtcdServer(LocalServer):
 
     @property
     def _variables(self) -> Mapping[str, str]:
-        """Etcd wants to be told when an architecture is not fully supported."""
+        """The environment; etcd requires a variable on architectures it does not fully support."""
         machine = platform.machine().lower()
         unsupported = {"ETCD_UNSUPPORTED_ARCH": "arm64"} if machine in {"arm64", "aarch64"} else {}
         return {**super()._variables, **unsupported}
 
     def _choose_ports(self) -> None:
-        """The peer URL is part of the member's identity, so another one begins with no data."""
+        """Choose ports; the peer URL identifies the member, so a new one starts without data."""
         super()._choose_ports()
         self._peer_port = free_port()
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
@@ -60,7 +60,7 @@ class EtcdServer(LocalServer):
         return [str(program), *(f"--{name}={value}" for name, value in settings.items())]
 
     def answers(self) -> bool:
-        """Whether it has a leader and takes requests."""
+        """Whether it has a leader and accepts requests."""
         try:
             is_healthy = self._reply("GET", "/health").get("health") == "true"
             return is_healthy and (self.is_given or self._member in self._members())
@@ -76,7 +76,7 @@ class EtcdServer(LocalServer):
         return [member.get("name") for member in members] if isinstance(members, list) else []
 
     def wipe(self) -> None:
-        """Remove every key."""
+        """Remove all keys."""
         reply = self._reply("POST", "/v3/kv/deleterange", {"key": _ZERO_BYTE, "range_end": _ZERO_BYTE})
         if "header" not in reply:
             raise ServerFailed(f"etcd refused to be wiped: {reply.get('error', 'no reason given')}")

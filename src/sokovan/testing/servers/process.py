@@ -1,4 +1,4 @@
-"""A server as a child process: started, stopped, killed and started again."""
+"""A server as a child process: start, stop, kill and restart."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ LOOPBACK = "127.0.0.1"
 PAUSE_S = 0.02
 ANSWER_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
-# Another process may take the port between finding it free and listening on it.
+# Another process may bind the port before the server does.
 START_ATTEMPTS = 5
-# What a killed server leaves behind (backends, their shared memory) may refuse its successor for some seconds.
+# Remains of a killed server (backends, shared memory) may block a restart for some seconds.
 RESTART_ATTEMPTS = 300
 LOG_TAIL = 2000
 
-# Ends the server and its folder if the starter dies without doing so: the pipe on standard input closes with it.
-_LEASH = """
+# Ends the server and removes its folder if the parent dies: the pipe on standard input closes with it.
+_WATCHDOG = """
 import contextlib, os, shutil, signal, sys
 sys.stdin.buffer.read()
 with contextlib.suppress(ProcessLookupError):
@@ -41,14 +41,14 @@ shutil.rmtree(sys.argv[2], ignore_errors=True)
 
 
 class ServerFailed(SokovanError):
-    """A server for tests did not do what it was asked."""
+    """A server for tests failed."""
 
     code = "test-server-failed"
-    hint = "read the end of its log above; name a server that runs in SOKOVAN_TEST_..._URL to do without"
+    hint = "see the end of its log above, or name a running server in SOKOVAN_TEST_..._URL"
 
 
 class LocalServer(ABC):
-    """A server on loopback whose data lives in a temporary folder of its own."""
+    """A server on loopback with its data in a temporary folder."""
 
     environment: ClassVar[str]
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
@@ -58,12 +58,12 @@ class LocalServer(ABC):
         self._given_url = given_url
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._leash: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
 
     @property
     @abstractmethod
     def url(self) -> str:
-        """Where clients connect."""
+        """The URL for clients."""
 
     @abstractmethod
     def _arguments(self) -> Sequence[str]:
@@ -71,19 +71,19 @@ class LocalServer(ABC):
 
     @abstractmethod
     def answers(self) -> bool:
-        """Whether this server, and not a stranger at its port, answers a request now."""
+        """Whether this server, and not another process on its port, responds."""
 
     def _prepare(self) -> None:
-        """Make what the first start needs: a folder, unless a server needs more."""
+        """Prepare the first start; by default, create the folder."""
         self.folder.mkdir(exist_ok=True)
 
     def _choose_ports(self) -> None:
-        """Where to listen from now on."""
+        """Choose the port to listen on."""
         self.port = free_port()
 
     @property
     def _account(self) -> str | None:
-        """The user that the server runs as, None for the present one."""
+        """The user to run as; None for the current one."""
         return None
 
     @property
@@ -93,28 +93,28 @@ class LocalServer(ABC):
 
     @property
     def is_given(self) -> bool:
-        """Whether somebody else runs this server, so that it may not be killed."""
+        """Whether the server is external, so that it may not be killed."""
         return bool(self._given_url)
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process is alive."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int | None:
-        """The process, None if there is none of ours."""
+        """The process id; None for an external server."""
         return self._process.pid if self._process is not None else None
 
     @property
     def folder(self) -> Path:
-        """The temporary folder: data, log, and whatever the server needs."""
+        """The temporary folder with data and log."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="sokovan-server-"))
         return self._folder
 
     def start(self) -> None:
-        """Start, at a free port the first time and at the same one later."""
+        """Start on a free port, and on the same port when restarted."""
         if self.is_given or self.running:
             return
         if self.port:
@@ -128,20 +128,20 @@ class LocalServer(ABC):
             raise
 
     def stop(self) -> None:
-        """End it in order; its data stays for the next start."""
+        """Stop it gracefully; its data stays for the next start."""
         self._end(self.stop_signal)
 
     def kill(self) -> None:
-        """End it as a power cut would; its data stays for the next start."""
+        """Kill it like a power cut; its data stays for the next start."""
         if self.is_given:
-            raise ServerFailed(f"{type(self).__name__} is run by somebody else and may not be killed")
+            raise ServerFailed(f"{type(self).__name__} is external and may not be killed")
         self._end(signal.SIGKILL)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Let it stand still: connections stay open, and nothing is answered."""
+        """Suspend it: connections stay open, without responses."""
         if self._process is None:
-            raise ServerFailed(f"{type(self).__name__} does not run here, so it cannot be paused")
+            raise ServerFailed(f"{type(self).__name__} is external and cannot be paused")
         self._process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -149,7 +149,7 @@ class LocalServer(ABC):
             self._process.send_signal(signal.SIGCONT)
 
     def restart(self) -> None:
-        """Stop it if it runs, and start it at the same port on the same data."""
+        """Stop it, and start it on the same port with the same data."""
         self.stop()
         self.start()
 
@@ -162,7 +162,7 @@ class LocalServer(ABC):
             self.port = 0
 
     def _log(self) -> str:
-        """The end of what the server wrote."""
+        """The end of the server's log."""
         path = self.folder / "server.log"
         return path.read_text(errors="replace")[-LOG_TAIL:] if path.exists() else ""
 
@@ -181,11 +181,11 @@ class LocalServer(ABC):
             if self._comes_up():
                 return
             Event().wait(PAUSE_S * 5)
-        raise ServerFailed(f"{type(self).__name__} ends as soon as it is started:\n{self._log()}")
+        raise ServerFailed(f"{type(self).__name__} exits immediately after its start:\n{self._log()}")
 
     def _launch(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
-            # A session of its own: an interrupt at the terminal is for the tests, which then end the server.
+            # In its own session: Ctrl-C in the terminal goes to the tests, which then stop the server.
             self._process = subprocess.Popen(  # noqa: S603  # an argv list, built here
                 self._arguments(),
                 stdin=subprocess.DEVNULL,
@@ -196,14 +196,14 @@ class LocalServer(ABC):
                 start_new_session=True,
                 **identity(self._account),
             )
-        self._leash = subprocess.Popen(  # noqa: S603  # our own interpreter and a constant
-            [sys.executable, "-I", "-S", "-c", _LEASH, str(self._process.pid), str(self.folder)],
+        self._watchdog = subprocess.Popen(  # noqa: S603  # our own interpreter and a constant
+            [sys.executable, "-I", "-S", "-c", _WATCHDOG, str(self._process.pid), str(self.folder)],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )
 
     def _comes_up(self) -> bool:
-        """Whether it answers; False if it ends instead."""
+        """Wait until it responds; False if it exits instead."""
         for _ in range(int(ANSWER_LIMIT_S / PAUSE_S)):
             if not self.running:
                 self._end(signal.SIGKILL)
@@ -212,7 +212,7 @@ class LocalServer(ABC):
                 return True
             Event().wait(PAUSE_S)
         self._end(signal.SIGKILL)
-        raise ServerFailed(f"{type(self).__name__} does not answer after {ANSWER_LIMIT_S:.0f} s:\n{self._log()}")
+        raise ServerFailed(f"{type(self).__name__} does not respond after {ANSWER_LIMIT_S:.0f} s:\n{self._log()}")
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
@@ -223,10 +223,10 @@ class LocalServer(ABC):
                 self._process.kill()
                 self._process.wait()
             self._process = None
-        if self._leash is not None:
-            self._leash.kill()
-            self._leash.communicate()
-            self._leash = None
+        if self._watchdog is not None:
+            self._watchdog.kill()
+            self._watchdog.communicate()
+            self._watchdog = None
 
 
 ServerT = TypeVar("ServerT", bound=LocalServer)
@@ -234,13 +234,13 @@ ServerT = TypeVar("ServerT", bound=LocalServer)
 
 @contextmanager
 def server_or_environment(kind: type[ServerT]) -> Iterator[ServerT]:
-    """The server that the environment names for this kind, or one of our own."""
+    """The external server named in the environment, or a new one."""
     with kind(given_url=os.environ.get(kind.environment, "")) as server:
         yield server
 
 
 def free_port() -> int:
-    """A port on loopback that nobody listens on at this moment."""
+    """A loopback port that is currently free."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
@@ -248,7 +248,7 @@ def free_port() -> int:
 
 
 class Identity(TypedDict):
-    """Whom a child runs as, as `subprocess` takes it; None leaves it as it is."""
+    """The user of a child process, for `subprocess`; None keeps the current one."""
 
     user: str | None
     group: int | None
@@ -256,14 +256,14 @@ class Identity(TypedDict):
 
 
 def identity(account: str | None) -> Identity:
-    """What makes a child run as `account`, for `subprocess`."""
+    """The arguments of `subprocess` to run a child as `account`."""
     if account is None:
         return {"user": None, "group": None, "extra_groups": None}
     return {"user": account, "group": pwd.getpwnam(account).pw_gid, "extra_groups": []}
 
 
 def wheel_folder(package: str) -> Path:
-    """Where an installed package lies; raises ServerFailed if it is not there."""
+    """The folder of an installed package. Raises ServerFailed if it is missing."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise ServerFailed(f"package {package} is not installed", hint="install sokovan[test]")

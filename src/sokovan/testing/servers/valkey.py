@@ -1,4 +1,4 @@
-"""Valkey for tests: without data on disk, or with every write appended to a file."""
+"""Valkey for tests: in memory, or with an append-only file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATABASES = 64
 
 
 class ValkeyServer(LocalServer):
-    """A Valkey that forgets all at its end, unless it is told to append."""
+    """A Valkey without persistence, unless `append_only` is set."""
 
     environment = "SOKOVAN_TEST_VALKEY_URL"
 
@@ -26,11 +26,11 @@ class ValkeyServer(LocalServer):
 
     @property
     def url(self) -> str:
-        """Database 0."""
+        """The URL of database 0."""
         return self._given_url or f"valkey://{LOOPBACK}:{self.port}/0"
 
     def database_url(self, number: int) -> str:
-        """Another database of the same server."""
+        """The URL of another database of the same server."""
         return urlsplit(self.url)._replace(path=f"/{number}").geturl()
 
     def _arguments(self) -> Sequence[str]:
@@ -47,7 +47,7 @@ class ValkeyServer(LocalServer):
         return [str(self._program()), *(part for name, value in settings.items() for part in (f"--{name}", value))]
 
     def answers(self) -> bool:
-        """Whether it says PONG, so not while it still reads its file."""
+        """Whether it responds with PONG, which it does not while it loads its file."""
         try:
             with self._client() as client:
                 return bool(client.ping()) and (self.is_given or client.info("server")["process_id"] == self.pid)
@@ -55,7 +55,7 @@ class ValkeyServer(LocalServer):
             return False
 
     def wipe(self) -> None:
-        """Remove everything in every database."""
+        """Remove all keys in all databases."""
         with self._client() as client:
             client.flushall()
 

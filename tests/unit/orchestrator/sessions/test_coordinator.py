@@ -67,7 +67,7 @@ async def test_a_store_that_is_set_back_by_another_leader_is_read_anew(cluster: 
     await cluster.submit("s")
     await cluster.settle()
     first = cluster.coordinator
-    await cluster.takes_over()
+    await cluster.fail_over()
     await cluster.tick()
     await cluster.stop("s")
     await cluster.settle()

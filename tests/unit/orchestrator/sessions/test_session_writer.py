@@ -147,5 +147,5 @@ async def test_a_note_is_told_to_all(desk: Desk) -> None:
     sessions = await desk.scheduled("s1", "s2")
     await desk.writer.note([one.session_id for one in sessions], by_coordinator("waits", "x" * 5000))
     for name in ("s1", "s2"):
-        last = (await desk.cluster.story(name))[-1]
+        last = (await desk.cluster.history(name))[-1]
         assert (last.change.code, len(last.change.detail)) == ("waits", DETAIL_MAX)

@@ -103,7 +103,7 @@ def test_a_server_that_is_given_is_neither_started_nor_killed(monkeypatch: pytes
         assert server.url == "valkey://elsewhere:6379/3"
         assert server.is_given
         assert not server.running
-        with pytest.raises(ServerFailed, match="somebody else"):
+        with pytest.raises(ServerFailed, match="is external"):
             server.kill()
 
 

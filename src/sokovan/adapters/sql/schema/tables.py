@@ -1,4 +1,4 @@
-"""The tables. Constraints enforce the invariants, so that no code can break one silently.
+"""The tables, with constraints that enforce the invariants.
 
 A status references its history: each object has the number of the last row in its
 history table, and a foreign key requires that row to have the same status. Each

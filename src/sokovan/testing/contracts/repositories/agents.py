@@ -1,4 +1,4 @@
-"""The promises of `ports.repositories.agents.Fleet`."""
+"""Contract of `ports.repositories.agents`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ GPU = "cuda.device"
 
 
 async def agent_now(cluster: StoredCluster, name: str) -> AgentRecord:
-    """An agent as it is now."""
+    """The current record of an agent."""
     return await cluster.store.read(lambda unit: unit.fleet.get(AgentId(name)))
 
 
 async def moved(cluster: StoredCluster, agent: AgentRecord, trigger: AgentTrigger, change: Change) -> AgentRecord:
-    """Move an agent as it was read."""
+    """Move an agent from the given record."""
     return await cluster.store.run(lambda unit: unit.fleet.move(agent, trigger, change))
 
 
 async def walked(cluster: StoredCluster, name: str, *steps: AgentTrigger) -> AgentRecord:
-    """An agent after these moves, each by the first cause that may make it."""
+    """An agent after these moves, each by its first permitted cause."""
     record = await agent_now(cluster, name)
     for trigger in steps:
         change = {AgentTrigger.LEFT: BY_AGENT, AgentTrigger.HEARTBEAT_RESUMED: BY_AGENT}.get(trigger, BY_COORDINATOR)
@@ -43,7 +43,7 @@ async def walked(cluster: StoredCluster, name: str, *steps: AgentTrigger) -> Age
     return record
 
 
-async def story(cluster: StoredCluster, name: str) -> Sequence[HistoryEntry]:
+async def agent_history(cluster: StoredCluster, name: str) -> Sequence[HistoryEntry]:
     """The history of an agent."""
     return await cluster.store.read(lambda unit: unit.fleet.history(AgentId(name)))
 
@@ -59,13 +59,13 @@ async def running_on(cluster: StoredCluster, agent: str, slots: Mapping[str, int
 
 
 async def ended(cluster: StoredCluster, session: str, proof: FreeProof) -> None:
-    """Stop a session and free what it holds."""
+    """Stop a session and free its slots."""
     await cluster.stop(session)
     await cluster.free(session, proof)
 
 
-async def a_new_agent_is_alive_with_what_it_reported(cluster: StoredCluster) -> None:
-    """Every field survives; nothing is taken."""
+async def a_new_agent_is_alive_with_its_reported_resources(cluster: StoredCluster) -> None:
+    """All fields are stored; nothing is in use."""
     group = ScalingGroupName(cluster.new("group"))
     await cluster.put(ScalingGroup(name=group))
     info = AgentInfo(
@@ -87,7 +87,7 @@ async def a_new_agent_is_alive_with_what_it_reported(cluster: StoredCluster) -> 
 
 
 async def each_enrolment_is_a_new_incarnation(cluster: StoredCluster) -> None:
-    """With what is reported this time, and the same name."""
+    """With the new report, and the same id."""
     name = cluster.new("a")
     first = await cluster.agent(name, labels={"zone": "a"})
     second = await cluster.agent(name, slots={"cpu": 16000}, kernels_max=3, architecture="aarch64")
@@ -98,16 +98,16 @@ async def each_enrolment_is_a_new_incarnation(cluster: StoredCluster) -> None:
     expect(found == ({}, 3, "aarch64", ()), f"what was not reported again is still there: {found}")
 
 
-async def an_agent_enrols_at_once_with_itself(cluster: StoredCluster) -> None:
-    """Several first enrolments at the same moment are as many incarnations."""
+async def concurrent_enrolments_of_an_agent_are_serialized(cluster: StoredCluster) -> None:
+    """Each gets its own incarnation."""
     name = cluster.new("a")
     records = await asyncio.gather(*(cluster.agent(name) for _ in range(3)))
     incarnations = sorted(record.info.incarnation for record in records)
     expect(incarnations == [1, 2, 3], f"three enrolments gave the incarnations {incarnations}")
 
 
-async def an_agent_that_was_silent_or_lost_comes_back_alive(cluster: StoredCluster) -> None:
-    """By the move that its table has for it."""
+async def a_suspect_or_lost_agent_rejoins_alive(cluster: StoredCluster) -> None:
+    """By the legal move of the lifecycle."""
     cases = {
         "heartbeat_resumed": (AgentTrigger.HEARTBEAT_MISSED,),
         "rejoined": (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST),
@@ -118,11 +118,11 @@ async def an_agent_that_was_silent_or_lost_comes_back_alive(cluster: StoredClust
         await walked(cluster, name, *steps)
         record = await cluster.agent(name)
         expect(record.info.status is AgentStatus.ALIVE, f"it came back {record.info.status}")
-        expect((await story(cluster, name))[-1].trigger == trigger, f"it did not come back by {trigger}")
+        expect((await agent_history(cluster, name))[-1].trigger == trigger, f"it did not come back by {trigger}")
 
 
-async def draining_survives_silence_loss_and_a_restart(cluster: StoredCluster) -> None:
-    """What an operator asked for is not forgotten; revoked, it is."""
+async def draining_survives_a_heartbeat_timeout_loss_and_a_restart(cluster: StoredCluster) -> None:
+    """Until it is revoked."""
     name = cluster.new("a")
     await cluster.agent(name)
     await walked(cluster, name, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DRAIN_REQUESTED)
@@ -134,8 +134,8 @@ async def draining_survives_silence_loss_and_a_restart(cluster: StoredCluster) -
     expect((await cluster.agent(name)).info.status is AgentStatus.ALIVE, "a revoked draining came back")
 
 
-async def an_agent_that_left_for_good_stays_away(cluster: StoredCluster) -> None:
-    """Conflict, however it left; its record is not touched."""
+async def a_removed_agent_cannot_rejoin(cluster: StoredCluster) -> None:
+    """Conflict, however it left; its record is unchanged."""
     gone = (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST, AgentTrigger.DECLARED_GONE)
     for steps in ((AgentTrigger.LEFT,), gone):
         name = cluster.new("a")
@@ -145,7 +145,7 @@ async def an_agent_that_left_for_good_stays_away(cluster: StoredCluster) -> None
         expect(await agent_now(cluster, name) == record, "a refused enrolment changed the agent")
 
 
-async def an_agent_that_has_kernels_cannot_leave(cluster: StoredCluster) -> None:
+async def an_agent_with_kernels_cannot_leave(cluster: StoredCluster) -> None:
     """They may outlive it; an operator may declare the machine gone."""
     name = cluster.new("a")
     await cluster.agent(name)
@@ -156,15 +156,15 @@ async def an_agent_that_has_kernels_cannot_leave(cluster: StoredCluster) -> None
     expect(left.info.status is AgentStatus.TERMINATED, f"it is {left.info.status}")
 
 
-async def an_agent_joins_a_scaling_group_that_is_there(cluster: StoredCluster) -> None:
-    """NotFound otherwise, and nothing is stored."""
+async def an_agent_joins_an_existing_scaling_group(cluster: StoredCluster) -> None:
+    """Otherwise ObjectNotFound, and nothing is stored."""
     name = cluster.new("a")
     await refusal(cluster.agent(name, scaling_group=cluster.new("group")), ObjectNotFound)
     await refusal(agent_now(cluster, name), ObjectNotFound)
 
 
-async def a_capacity_never_falls_below_what_is_held(cluster: StoredCluster) -> None:
-    """It stays at what is held, and shrinks to what was reported as that is freed."""
+async def a_capacity_never_falls_below_its_usage(cluster: StoredCluster) -> None:
+    """It shrinks to the reported one as slots are freed."""
     name = cluster.new("a")
     await cluster.agent(name, slots={"cpu": 8000})
     first, second = [await running_on(cluster, name, {"cpu": 3000}) for _ in range(2)]
@@ -179,8 +179,8 @@ async def a_capacity_never_falls_below_what_is_held(cluster: StoredCluster) -> N
         expect(pair == (capacity, used), f"capacity and use are {pair}, not {(capacity, used)}")
 
 
-async def a_slot_that_is_gone_stays_while_it_is_held(cluster: StoredCluster) -> None:
-    """And is given to nobody else."""
+async def a_removed_slot_stays_while_it_is_in_use(cluster: StoredCluster) -> None:
+    """It is not allocated again."""
     name = cluster.new("a")
     await cluster.agent(name, slots={"cpu": 8000, "tpu.device": 4}, devices=False)
     session = await running_on(cluster, name, {"tpu.device": 1})
@@ -195,7 +195,7 @@ async def a_slot_that_is_gone_stays_while_it_is_held(cluster: StoredCluster) -> 
 
 
 async def a_capacity_grows_at_once(cluster: StoredCluster) -> None:
-    """What is held stays held."""
+    """Usage is unchanged."""
     name = cluster.new("a")
     await cluster.agent(name, slots={"cpu": 2000})
     await running_on(cluster, name, {"cpu": 2000})
@@ -203,8 +203,8 @@ async def a_capacity_grows_at_once(cluster: StoredCluster) -> None:
     expect(record.info.free_slots == ResourceSlot({"cpu": 3000}), f"free are {record.info.free_slots}")
 
 
-async def a_device_that_is_gone_is_not_given_out(cluster: StoredCluster) -> None:
-    """Also not after the kernel that had it is gone; one that comes back is."""
+async def a_removed_device_is_not_allocated(cluster: StoredCluster) -> None:
+    """Also not after its kernel is gone; a device that returns is."""
     name = cluster.new("a")
     await cluster.agent(name, slots={GPU: 2})
     session = await running_on(cluster, name, {GPU: 1})
@@ -221,8 +221,8 @@ async def a_device_that_is_gone_is_not_given_out(cluster: StoredCluster) -> None
     expect(len(again.devices) == 2, "a device that came back is not listed")
 
 
-async def what_is_on_its_way_out_is_shown(cluster: StoredCluster) -> None:
-    """Occupied still, and marked as releasing."""
+async def releasing_slots_are_shown(cluster: StoredCluster) -> None:
+    """Still occupied, and marked as releasing."""
     name = cluster.new("a")
     await cluster.agent(name, slots={"cpu": 8000})
     stays, leaves = [await running_on(cluster, name, {"cpu": 1000}) for _ in range(2)]
@@ -237,7 +237,7 @@ async def what_is_on_its_way_out_is_shown(cluster: StoredCluster) -> None:
 
 
 async def agents_are_listed_by_id(cluster: StoredCluster) -> None:
-    """All, or those of a scaling group; byte by byte, as names sort everywhere."""
+    """All, or those of a scaling group, in byte order."""
     group = ScalingGroupName(cluster.new("group"))
     await cluster.put(ScalingGroup(name=group))
     prefix = cluster.new("x")
@@ -257,8 +257,8 @@ async def agents_are_listed_by_id(cluster: StoredCluster) -> None:
     expect(every == sorted(every) and {*names, outside} <= set(every), "not every agent is listed, or not by id")
 
 
-async def architectures_and_slots_are_told_by_scaling_group(cluster: StoredCluster) -> None:
-    """Each group with what its agents are and have; one without agents is left out."""
+async def architectures_and_slots_are_listed_by_scaling_group(cluster: StoredCluster) -> None:
+    """A group without agents is omitted."""
     groups = [ScalingGroupName(cluster.new("group")) for _ in range(3)]
     await cluster.put(*(ScalingGroup(name=group) for group in groups))
     cpu, gpu = ResourceSlot({"cpu": 1}), ResourceSlot({"cpu": 1, "cuda.device": 2})
@@ -274,31 +274,31 @@ async def architectures_and_slots_are_told_by_scaling_group(cluster: StoredClust
     first = AgentProfile({"x86_64": 2, "aarch64": 1}, frozenset({"cpu", "cuda.device"}))
     expect(found[groups[0]] == first, f"the first group has {found[groups[0]]}")
     second = AgentProfile({"aarch64": 1}, frozenset({"cpu"}))
-    expect(found[groups[1]] == second and groups[2] not in found, "other groups are told wrongly")
+    expect(found[groups[1]] == second and groups[2] not in found, "other groups are wrong")
     await walked(cluster, only, AgentTrigger.LEFT)
     left = await cluster.store.read(lambda unit: unit.fleet.profiles())
     expect(groups[1] not in left, "an agent that has left for good counts")
 
 
-async def an_agent_that_never_joined_is_not_found(cluster: StoredCluster) -> None:
-    """NotFound."""
+async def an_unknown_agent_is_not_found(cluster: StoredCluster) -> None:
+    """ObjectNotFound."""
     for name in (cluster.new("a"), "", "a\0b"):
         await refusal(agent_now(cluster, name), ObjectNotFound)
 
 
-async def of_two_movers_one_wins(cluster: StoredCluster) -> None:
-    """The others decided on what is no longer so."""
+async def of_concurrent_movers_one_succeeds(cluster: StoredCluster) -> None:
+    """The others have a stale version."""
     name = cluster.new("a")
     record = await cluster.agent(name)
     attempts = [moved(cluster, record, AgentTrigger.DRAIN_REQUESTED, BY_USER) for _ in range(4)]
     results = await asyncio.gather(*attempts, return_exceptions=True)
     lost = [result for result in results if isinstance(result, StaleVersion)]
     expect(len(lost) == 3, f"of four writers on one version {4 - len(lost)} won")
-    expect(len(await story(cluster, name)) == 2, "a writer that lost is in the history")
+    expect(len(await agent_history(cluster, name)) == 2, "a writer that lost is in the history")
 
 
-async def a_mover_loses_to_an_enrolment(cluster: StoredCluster) -> None:
-    """Who declares lost what has come back, is too late."""
+async def a_move_fails_after_an_enrolment(cluster: StoredCluster) -> None:
+    """An agent that came back is not declared lost by a stale decision."""
     name = cluster.new("a")
     await cluster.agent(name)
     silent = await walked(cluster, name, AgentTrigger.HEARTBEAT_MISSED)
@@ -306,50 +306,50 @@ async def a_mover_loses_to_an_enrolment(cluster: StoredCluster) -> None:
     await refusal(moved(cluster, silent, AgentTrigger.DECLARED_LOST, BY_COORDINATOR), StaleVersion)
 
 
-async def only_the_moves_of_the_table_are_taken(cluster: StoredCluster) -> None:
-    """Another trigger is illegal, another cause is forbidden; nothing changes."""
+async def only_legal_moves_are_accepted(cluster: StoredCluster) -> None:
+    """Other triggers are illegal, other causes forbidden; nothing changes."""
     record = await cluster.agent(cluster.new("a"))
     await refusal(moved(cluster, record, AgentTrigger.REJOINED, BY_AGENT), IllegalTransition)
     await refusal(moved(cluster, record, AgentTrigger.DRAIN_REQUESTED, BY_COORDINATOR), ForbiddenCause)
     expect(await agent_now(cluster, record.info.agent_id) == record, "a refused move changed something")
 
 
-async def the_story_of_an_agent_has_no_gap_and_no_jump(cluster: StoredCluster) -> None:
-    """From its first enrolment to its end, with who and why."""
+async def the_history_of_an_agent_is_gapless_and_chained(cluster: StoredCluster) -> None:
+    """From its first enrolment to its end, with author and cause."""
     name = cluster.new("a")
     await cluster.agent(name)
     steps = (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
     await walked(cluster, name, *steps)
     await cluster.agent(name)
     await walked(cluster, name, AgentTrigger.DRAIN_REQUESTED, AgentTrigger.LEFT)
-    entries = await story(cluster, name)
-    told = [entry.trigger for entry in entries]
+    entries = await agent_history(cluster, name)
+    triggers = [entry.trigger for entry in entries]
     expected = ["enrolled", "heartbeat_missed", "declared_lost", "rejoined", "drain_requested", "left"]
-    expect(told == expected, f"the story says {told}")
-    expect([entry.sequence for entry in entries] == [1, 2, 3, 4, 5, 6], "the story has a gap")
-    expect(all(one.after == two.before for one, two in pairwise(entries)), "the story jumps")
-    expect(entries[4].change == BY_USER, "the story lost who asked for it")
+    expect(triggers == expected, f"the history says {triggers}")
+    expect([entry.sequence for entry in entries] == [1, 2, 3, 4, 5, 6], "the history has a gap")
+    expect(all(one.after == two.before for one, two in pairwise(entries)), "the history is not chained")
+    expect(entries[4].change == BY_USER, "the history lost its author")
 
 
 CHECKS: tuple[Check, ...] = (
-    a_new_agent_is_alive_with_what_it_reported,
+    a_new_agent_is_alive_with_its_reported_resources,
     each_enrolment_is_a_new_incarnation,
-    an_agent_enrols_at_once_with_itself,
-    an_agent_that_was_silent_or_lost_comes_back_alive,
-    draining_survives_silence_loss_and_a_restart,
-    an_agent_that_left_for_good_stays_away,
-    an_agent_that_has_kernels_cannot_leave,
-    an_agent_joins_a_scaling_group_that_is_there,
-    a_capacity_never_falls_below_what_is_held,
-    a_slot_that_is_gone_stays_while_it_is_held,
+    concurrent_enrolments_of_an_agent_are_serialized,
+    a_suspect_or_lost_agent_rejoins_alive,
+    draining_survives_a_heartbeat_timeout_loss_and_a_restart,
+    a_removed_agent_cannot_rejoin,
+    an_agent_with_kernels_cannot_leave,
+    an_agent_joins_an_existing_scaling_group,
+    a_capacity_never_falls_below_its_usage,
+    a_removed_slot_stays_while_it_is_in_use,
     a_capacity_grows_at_once,
-    a_device_that_is_gone_is_not_given_out,
-    what_is_on_its_way_out_is_shown,
+    a_removed_device_is_not_allocated,
+    releasing_slots_are_shown,
     agents_are_listed_by_id,
-    architectures_and_slots_are_told_by_scaling_group,
-    an_agent_that_never_joined_is_not_found,
-    of_two_movers_one_wins,
-    a_mover_loses_to_an_enrolment,
-    only_the_moves_of_the_table_are_taken,
-    the_story_of_an_agent_has_no_gap_and_no_jump,
+    architectures_and_slots_are_listed_by_scaling_group,
+    an_unknown_agent_is_not_found,
+    of_concurrent_movers_one_succeeds,
+    a_move_fails_after_an_enrolment,
+    only_legal_moves_are_accepted,
+    the_history_of_an_agent_is_gapless_and_chained,
 )

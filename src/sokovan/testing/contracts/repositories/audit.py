@@ -1,6 +1,6 @@
-"""The promises of `ports.repositories.audit.AuditTrail`.
+"""Contract of `ports.repositories.audit.AuditTrail`.
 
-A check begins with an empty trail, and may tamper with it by hand in SQL.
+A check begins with an empty trail, and may tamper with it in SQL.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 
 
 def entry(number: int) -> AuditEntry:
-    """An entry that can be told from others."""
+    """A distinct entry."""
     return AuditEntry(who="u1", action="session.stop", target=f"s{number}", outcome="done")
 
 
 async def appended(cluster: StoredCluster, *entries: AuditEntry) -> list[int]:
-    """Append entries one after the other; their numbers."""
+    """Append entries one after the other; returns their numbers."""
     return [await append(cluster, one) for one in entries]
 
 
 async def append(cluster: StoredCluster, one: AuditEntry) -> int:
-    """Append an entry; its number."""
+    """Append an entry; returns its number."""
     return await cluster.store.run(lambda unit: unit.audit.append(one))
 
 
 async def _first_broken(cluster: StoredCluster) -> int | None:
-    """What the trail says about itself."""
+    """The first broken entry that the trail reports."""
     return await cluster.store.read(lambda unit: unit.audit.first_broken())
 
 
@@ -45,7 +45,7 @@ async def page(cluster: StoredCluster, *, limit: int = 99, after: int = 0) -> Se
 
 
 async def tampered(cluster: StoredCluster, *statements: str) -> None:
-    """Change the table behind the trail's back."""
+    """Change the table directly."""
     async with cluster.store.database.writing() as connection:
         for statement in statements:
             await connection.execute(sa.text(statement))
@@ -53,7 +53,7 @@ async def tampered(cluster: StoredCluster, *statements: str) -> None:
 
 
 async def an_entry_is_read_as_it_was_appended(cluster: StoredCluster) -> None:
-    """Every field, with its number and the store's time."""
+    """All fields, with its number and the store's time."""
     full = AuditEntry("u1", "session.stop", "s1", "refused: forbidden", "r-1", {"näme": "' \" \\ %s :x", "a": ""})
     expect(await appended(cluster, full, entry(2)) == [1, 2], "entries are not numbered from 1")
     [(number, at_ms, found), (_, later, _)] = await page(cluster)
@@ -62,15 +62,15 @@ async def an_entry_is_read_as_it_was_appended(cluster: StoredCluster) -> None:
 
 
 async def entries_come_oldest_first_and_in_pages(cluster: StoredCluster) -> None:
-    """No more than `limit`, and only those after a number."""
+    """At most `limit`, and only those after a number."""
     await appended(cluster, *[entry(number) for number in range(1, 6)])
     expect([one.target for _, _, one in await page(cluster)] == ["s1", "s2", "s3", "s4", "s5"], "the order is wrong")
     expect([number for number, _, _ in await page(cluster, limit=2, after=2)] == [3, 4], "the page is wrong")
     expect(not await page(cluster, after=5), "there is something after the last entry")
 
 
-async def an_untouched_trail_is_whole(cluster: StoredCluster) -> None:
-    """Empty, short, and longer than one reads at once."""
+async def an_unchanged_trail_is_valid(cluster: StoredCluster) -> None:
+    """Empty, short, and longer than one read."""
     expect(await _first_broken(cluster) is None, "an empty trail is broken")
 
     async def many(unit: UnitOfWork) -> None:
@@ -83,15 +83,15 @@ async def an_untouched_trail_is_whole(cluster: StoredCluster) -> None:
     expect(await _first_broken(cluster) == 1100, "tampering far behind is not seen")
 
 
-async def entries_appended_at_once_form_one_chain(cluster: StoredCluster) -> None:
-    """Each has a number of its own, without a gap."""
+async def concurrent_entries_form_one_chain(cluster: StoredCluster) -> None:
+    """Each has its own number, without gaps."""
     numbers = await asyncio.gather(*(appended(cluster, entry(number)) for number in range(12)))
     expect(sorted(one for [one] in numbers) == list(range(1, 13)), f"the numbers are {numbers}")
     expect(await _first_broken(cluster) is None, "the chain is broken")
 
 
-async def an_entry_goes_with_its_unit_of_work(cluster: StoredCluster) -> None:
-    """Rolled back, it leaves neither entry nor gap."""
+async def an_entry_is_rolled_back_with_its_unit_of_work(cluster: StoredCluster) -> None:
+    """It leaves neither entry nor gap."""
 
     async def work(unit: UnitOfWork) -> None:
         await unit.audit.append(entry(1))
@@ -101,8 +101,8 @@ async def an_entry_goes_with_its_unit_of_work(cluster: StoredCluster) -> None:
     expect(await appended(cluster, entry(2)) == [1], "an entry that was rolled back left a gap")
 
 
-async def a_changed_entry_is_found(cluster: StoredCluster) -> None:
-    """Whatever of it was changed: words, time, digest, or the digest before."""
+async def a_changed_entry_is_detected(cluster: StoredCluster) -> None:
+    """Content, time, digest or previous digest."""
     await appended(cluster, *[entry(number) for number in range(1, 5)])
     changes = {
         "entry": "replace(entry, 's3', 's9')",
@@ -111,50 +111,50 @@ async def a_changed_entry_is_found(cluster: StoredCluster) -> None:
         "previous": "replace(previous, substr(previous, 1, 1), 'x')",
     }
     for column, value in changes.items():
-        await tampered(cluster, f"UPDATE audit_log SET {column} = {value} WHERE sequence = 3")  # noqa: S608  # our own words
+        await tampered(cluster, f"UPDATE audit_log SET {column} = {value} WHERE sequence = 3")  # noqa: S608  # only constants
         expect(await _first_broken(cluster) == 3, f"a changed {column} is not found")
         await tampered(cluster, "DELETE FROM audit_log")
         await appended(cluster, *[entry(number) for number in range(1, 5)])
     expect(await _first_broken(cluster) is None, "the check itself is broken")
 
 
-async def an_entry_that_was_made_anew_is_found(cluster: StoredCluster) -> None:
-    """Even with a digest that is right: the entry after it does not fit."""
+async def a_rewritten_entry_is_detected(cluster: StoredCluster) -> None:
+    """Even with a valid digest: the next entry does not match."""
     await appended(cluster, *[entry(number) for number in range(1, 5)])
     await tampered(cluster, "CREATE TABLE rest AS SELECT * FROM audit_log WHERE sequence > 2")
     await tampered(cluster, "DELETE FROM audit_log WHERE sequence >= 2")
     await appended(cluster, entry(99))
     await tampered(cluster, "INSERT INTO audit_log SELECT * FROM rest")
-    expect(await _first_broken(cluster) == 3, "an entry that was made anew is not found")
+    expect(await _first_broken(cluster) == 3, "a rewritten entry is not detected")
 
 
-async def a_removed_entry_is_found(cluster: StoredCluster) -> None:
-    """The first of them and one in the middle; renumbering does not help."""
+async def a_removed_entry_is_detected(cluster: StoredCluster) -> None:
+    """The first one or one in the middle, even after renumbering."""
     await appended(cluster, *[entry(number) for number in range(1, 6)])
     await tampered(cluster, "DELETE FROM audit_log WHERE sequence = 3")
     expect(await _first_broken(cluster) == 3, "a removed entry is not found")
-    await tampered(cluster, *[f"UPDATE audit_log SET sequence = {n - 1} WHERE sequence = {n}" for n in (4, 5)])  # noqa: S608  # our own words
+    await tampered(cluster, *[f"UPDATE audit_log SET sequence = {n - 1} WHERE sequence = {n}" for n in (4, 5)])  # noqa: S608  # only constants
     expect(await _first_broken(cluster) == 3, "a removed entry is not found after renumbering")
     await tampered(cluster, "DELETE FROM audit_log WHERE sequence = 1")
     expect(await _first_broken(cluster) == 1, "a removed beginning is not found")
 
 
-async def exchanged_entries_are_found(cluster: StoredCluster) -> None:
-    """Two that take each other's place."""
+async def exchanged_entries_are_detected(cluster: StoredCluster) -> None:
+    """Two entries with swapped positions."""
     await appended(cluster, *[entry(number) for number in range(1, 5)])
     swap = [(2, 99), (3, 2), (99, 3)]
-    await tampered(cluster, *[f"UPDATE audit_log SET sequence = {new} WHERE sequence = {old}" for old, new in swap])  # noqa: S608  # our own words
+    await tampered(cluster, *[f"UPDATE audit_log SET sequence = {new} WHERE sequence = {old}" for old, new in swap])  # noqa: S608  # only constants
     expect(await _first_broken(cluster) == 2, "exchanged entries are not found")
 
 
 CHECKS: tuple[Check, ...] = (
     an_entry_is_read_as_it_was_appended,
     entries_come_oldest_first_and_in_pages,
-    an_untouched_trail_is_whole,
-    entries_appended_at_once_form_one_chain,
-    an_entry_goes_with_its_unit_of_work,
-    a_changed_entry_is_found,
-    an_entry_that_was_made_anew_is_found,
-    a_removed_entry_is_found,
-    exchanged_entries_are_found,
+    an_unchanged_trail_is_valid,
+    concurrent_entries_form_one_chain,
+    an_entry_is_rolled_back_with_its_unit_of_work,
+    a_changed_entry_is_detected,
+    a_rewritten_entry_is_detected,
+    a_removed_entry_is_detected,
+    exchanged_entries_are_detected,
 )

@@ -1,4 +1,4 @@
-"""The promises of `ports.repositories.catalog.Catalog`."""
+"""Contract of `ports.repositories.catalog.Catalog`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def got(cluster: StoredCluster, kind: type[Any], name: str) -> Any:
 
 
 async def every(cluster: StoredCluster, kind: type[Any]) -> Sequence[Any]:
-    """Every item of a kind."""
+    """All items of a kind."""
     return await cluster.store.read(lambda unit: unit.catalog.all(kind))
 
 
@@ -39,14 +39,14 @@ async def removed(cluster: StoredCluster, kind: type[Any], name: str) -> None:
 
 
 def name_of(item: CatalogItem) -> str:
-    """The name under which an item is found; an image is there once per architecture."""
+    """The name of an item; an image has one per architecture."""
     if isinstance(item, Keypair):
         return item.access_key
     return f"{item.name} {item.architecture}" if isinstance(item, Image) else item.name
 
 
 def tenants(cluster: StoredCluster) -> list[CatalogItem]:
-    """Owners with everything filled in, in an order in which they can be stored."""
+    """Owners with all fields, in an order in which they can be stored."""
     policy = ResourcePolicy(
         cluster.new("policy"),
         slots_max=SlotLimits({"cpu": 0, "mem": 2**50}),
@@ -63,8 +63,8 @@ def tenants(cluster: StoredCluster) -> list[CatalogItem]:
     return [policy, domain, group, user, keypair]
 
 
-def furniture(cluster: StoredCluster, agent: str) -> list[CatalogItem]:
-    """Everything that is not an owner, filled in."""
+def cluster_items(cluster: StoredCluster, agent: str) -> list[CatalogItem]:
+    """All items that are not owners, with all fields."""
     parent = Queue(QueueName(cluster.new("q")), capability=SlotLimits({"cpu": 9}))
     rack = HyperNode(cluster.new("rack"), 1, (agent,), tier_name=None)
     return [
@@ -95,10 +95,10 @@ def furniture(cluster: StoredCluster, agent: str) -> list[CatalogItem]:
 
 
 async def an_item_is_read_as_it_was_put(cluster: StoredCluster) -> None:
-    """Of every kind, every field."""
+    """All kinds, all fields."""
     agent = cluster.new("a")
     await cluster.agent(agent)
-    items = [*tenants(cluster), *furniture(cluster, agent)]
+    items = [*tenants(cluster), *cluster_items(cluster, agent)]
     await cluster.put(*items)
     for item in items:
         expect(await got(cluster, type(item), name_of(item)) == item, f"{item} was changed in the store")
@@ -106,7 +106,7 @@ async def an_item_is_read_as_it_was_put(cluster: StoredCluster) -> None:
 
 
 async def an_item_of_the_same_name_is_replaced(cluster: StoredCluster) -> None:
-    """Without a trace of the one before, and without touching others."""
+    """Completely, and without affecting others."""
     name, other = cluster.new("policy"), ResourcePolicy(cluster.new("policy"), sessions_max=1)
     await cluster.put(ResourcePolicy(name, sessions_max=5, slots_max=SlotLimits({"cpu": 1})), other)
     await cluster.put(ResourcePolicy(name, priority_max=3))
@@ -115,19 +115,19 @@ async def an_item_of_the_same_name_is_replaced(cluster: StoredCluster) -> None:
 
 
 async def several_items_are_found_at_once(cluster: StoredCluster) -> None:
-    """Of any kinds, in the order asked for; nothing in the place of what is missing."""
+    """Of any kinds, in the requested order; None for missing ones."""
     agent = cluster.new("a")
     await cluster.agent(agent)
-    items = [*tenants(cluster), *furniture(cluster, agent)]
+    items = [*tenants(cluster), *cluster_items(cluster, agent)]
     await cluster.put(*items)
     missing = (Queue, cluster.new("nobody"))
-    wanted: list[tuple[type[Any], str]] = [(type(item), name_of(item)) for item in items]
-    found = await cluster.store.read(lambda unit: unit.catalog.find(missing, *wanted, missing, wanted[0]))
+    requested: list[tuple[type[Any], str]] = [(type(item), name_of(item)) for item in items]
+    found = await cluster.store.read(lambda unit: unit.catalog.find(missing, *requested, missing, requested[0]))
     expect(list(found) == [None, *items, None, items[0]], f"found were {found}")
     expect(not await cluster.store.read(lambda unit: unit.catalog.find()), "something was found for nothing")
 
 
-async def images_of_several_architectures_stand_side_by_side(cluster: StoredCluster) -> None:
+async def images_of_several_architectures_coexist(cluster: StoredCluster) -> None:
     """One name, two items."""
     name = cluster.new("python")
     images = [Image(name, "aarch64"), Image(name, "x86_64")]
@@ -137,7 +137,7 @@ async def images_of_several_architectures_stand_side_by_side(cluster: StoredClus
 
 
 async def items_are_listed_by_name(cluster: StoredCluster) -> None:
-    """Byte by byte, as names sort everywhere."""
+    """In byte order."""
     prefix = cluster.new("x")
     names = [f"{prefix}{end}" for end in ("B", "a", "A", "-1", "_1", "10", "9")]
     await cluster.put(*[Domain(name) for name in names])
@@ -146,7 +146,7 @@ async def items_are_listed_by_name(cluster: StoredCluster) -> None:
     expect(set(names) <= set(found), "not every item is listed")
 
 
-async def what_is_not_there_is_not_found(cluster: StoredCluster) -> None:
+async def a_missing_item_is_not_found(cluster: StoredCluster) -> None:
     """Neither to read nor to remove, of any kind."""
     kinds: list[type[Domain | Queue | Image]] = [Domain, Queue, Image]
     for kind in kinds:
@@ -155,8 +155,8 @@ async def what_is_not_there_is_not_found(cluster: StoredCluster) -> None:
             await refusal(removed(cluster, kind, missing), ObjectNotFound)
 
 
-async def what_an_item_refers_to_must_be_there_first(cluster: StoredCluster) -> None:
-    """The refusal names it, and nothing is stored."""
+async def references_of_an_item_must_exist(cluster: StoredCluster) -> None:
+    """The refusal names the missing item, and nothing is stored."""
     policy, domain, group, user, keypair = tenants(cluster)
     await cluster.put(policy, domain, group, user, keypair)
     missing = cluster.new("x")
@@ -176,15 +176,15 @@ async def what_an_item_refers_to_must_be_there_first(cluster: StoredCluster) -> 
         await refusal(got(cluster, type(item), name_of(item)), ObjectNotFound)
 
 
-async def a_put_is_whole_or_not_at_all(cluster: StoredCluster) -> None:
-    """One bad item keeps the good ones out."""
+async def a_put_is_atomic(cluster: StoredCluster) -> None:
+    """One invalid item refuses all."""
     good = Domain(cluster.new("d"))
     await refusal(cluster.put(good, Domain(cluster.new("d"), cluster.new("x"))), ObjectNotFound)
     await refusal(got(cluster, Domain, good.name), ObjectNotFound)
 
 
 async def queues_form_a_tree(cluster: StoredCluster) -> None:
-    """A parent that is not there, and a circle, are refused; order in a put is free."""
+    """A missing parent and a cycle are refused; the order in a put is free."""
     parent, child = QueueName(cluster.new("q")), QueueName(cluster.new("q"))
     await refusal(cluster.put(Queue(child, parent=parent)), InvalidQueues)
     await cluster.put(Queue(child, parent=parent), Queue(parent))
@@ -202,22 +202,22 @@ async def hypernodes_form_a_tree_over_the_agents(cluster: StoredCluster) -> None
     expect((await got(cluster, HyperNode, row)).members == (rack,), "a tree that holds was not stored")
 
 
-async def what_is_not_used_can_be_removed(cluster: StoredCluster) -> None:
-    """In the other order than it was put; then it is gone."""
+async def an_unused_item_can_be_removed(cluster: StoredCluster) -> None:
+    """In reverse order."""
     agent = cluster.new("a")
     await cluster.agent(agent)
-    items = [*tenants(cluster), *furniture(cluster, agent)]
+    items = [*tenants(cluster), *cluster_items(cluster, agent)]
     await cluster.put(*items)
     for item in reversed(items):
         await removed(cluster, type(item), name_of(item))
         await refusal(got(cluster, type(item), name_of(item)), ObjectNotFound)
 
 
-async def what_is_referred_to_stays(cluster: StoredCluster) -> None:
-    """Conflict, while an item, a session, an agent or a deployment needs it."""
+async def a_referenced_item_cannot_be_removed(cluster: StoredCluster) -> None:
+    """Conflict while an item, session, agent or deployment refers to it."""
     agent = cluster.new("a")
     await cluster.agent(agent)
-    owners, rest = tenants(cluster), furniture(cluster, agent)
+    owners, rest = tenants(cluster), cluster_items(cluster, agent)
     await cluster.put(*owners, *rest)
     needed = [*owners[:4], rest[1], rest[3]]
     for item in needed:
@@ -225,8 +225,8 @@ async def what_is_referred_to_stays(cluster: StoredCluster) -> None:
         expect(await got(cluster, type(item), name_of(item)) == item, f"{item} is gone although it is in use")
 
 
-async def a_scaling_group_in_use_stays(cluster: StoredCluster) -> None:
-    """For agents, for sessions and for deployments, ended ones too."""
+async def a_scaling_group_in_use_cannot_be_removed(cluster: StoredCluster) -> None:
+    """By agents, sessions or deployments, also ended ones."""
     groups = [ScalingGroupName(cluster.new("group")) for _ in range(3)]
     await cluster.put(*[ScalingGroup(name=group) for group in groups])
     await cluster.agent(cluster.new("a"), scaling_group=groups[0])
@@ -237,8 +237,8 @@ async def a_scaling_group_in_use_stays(cluster: StoredCluster) -> None:
         await refusal(removed(cluster, ScalingGroup, group), Conflict)
 
 
-async def a_queue_is_needed_while_sessions_wait_or_run_in_it(cluster: StoredCluster) -> None:
-    """And no longer."""
+async def a_queue_with_live_sessions_cannot_be_removed(cluster: StoredCluster) -> None:
+    """Afterwards it can."""
     queue, name = QueueName(cluster.new("q")), cluster.new("s")
     await cluster.put(Queue(queue))
     await cluster.submit(name, queue=queue)
@@ -247,8 +247,8 @@ async def a_queue_is_needed_while_sessions_wait_or_run_in_it(cluster: StoredClus
     await removed(cluster, Queue, queue)
 
 
-async def a_reference_can_be_moved_away(cluster: StoredCluster) -> None:
-    """Then what it pointed at can go."""
+async def a_reference_can_be_changed(cluster: StoredCluster) -> None:
+    """Then the former target can be removed."""
     policy, domain = ResourcePolicy(cluster.new("policy")), Domain(cluster.new("d"))
     await cluster.put(policy, replace(domain, policy=policy.name))
     await refusal(removed(cluster, ResourcePolicy, policy.name), Conflict)
@@ -260,16 +260,16 @@ CHECKS: tuple[Check, ...] = (
     an_item_is_read_as_it_was_put,
     an_item_of_the_same_name_is_replaced,
     several_items_are_found_at_once,
-    images_of_several_architectures_stand_side_by_side,
+    images_of_several_architectures_coexist,
     items_are_listed_by_name,
-    what_is_not_there_is_not_found,
-    what_an_item_refers_to_must_be_there_first,
-    a_put_is_whole_or_not_at_all,
+    a_missing_item_is_not_found,
+    references_of_an_item_must_exist,
+    a_put_is_atomic,
     queues_form_a_tree,
     hypernodes_form_a_tree_over_the_agents,
-    what_is_not_used_can_be_removed,
-    what_is_referred_to_stays,
-    a_scaling_group_in_use_stays,
-    a_queue_is_needed_while_sessions_wait_or_run_in_it,
-    a_reference_can_be_moved_away,
+    an_unused_item_can_be_removed,
+    a_referenced_item_cannot_be_removed,
+    a_scaling_group_in_use_cannot_be_removed,
+    a_queue_with_live_sessions_cannot_be_removed,
+    a_reference_can_be_changed,
 )

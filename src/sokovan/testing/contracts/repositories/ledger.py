@@ -1,4 +1,4 @@
-"""The promises of `ports.repositories.ledger.Ledger`."""
+"""Contract of `ports.repositories.ledger.Ledger`."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ GONE = (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST, AgentTrigger.
 
 
 async def held(cluster: StoredCluster, agent: str) -> Sequence[HeldSlot]:
-    """What is held on an agent."""
+    """Slots held on an agent."""
     return await cluster.store.read(lambda unit: unit.ledger.held(AgentId(agent)))
 
 
-async def lines_of(cluster: StoredCluster, kernel: str) -> Sequence[HeldSlot]:
-    """Every line of a kernel."""
+async def rows_of(cluster: StoredCluster, kernel: str) -> Sequence[HeldSlot]:
+    """All ledger rows of a kernel."""
     return await cluster.store.read(lambda unit: unit.ledger.of_kernel(KernelId(kernel)))
 
 
 async def usage(cluster: StoredCluster, scope: Scope, name: str) -> Mapping[str, int]:
-    """What an owner holds."""
+    """Usage of an owner."""
     return await cluster.store.read(lambda unit: unit.ledger.usage(scope, name))
 
 
 async def freed(cluster: StoredCluster, kernels: Sequence[KernelRecord], proof: FreeProof) -> None:
-    """Free kernels as they were read."""
+    """Free kernels from the given records."""
     await cluster.store.run(lambda unit: unit.ledger.free(kernels, proof, BY_COORDINATOR))
 
 
 async def running(
     cluster: StoredCluster, *, kernels: int = 1, owner: Owner | None = None, sent: bool = True
 ) -> tuple[str, SessionRecord]:
-    """A session on an agent of its own: RUNNING, or only SCHEDULED."""
+    """A session on its own agent: RUNNING, or only SCHEDULED."""
     agent, name = cluster.new("a"), cluster.new("s")
     await cluster.agent(agent)
     await cluster.submit(name, kernels=kernels, slots=SLOTS, owner=owner or Owner())
@@ -59,29 +59,29 @@ async def running(
 
 
 async def conserved(cluster: StoredCluster, agent: str) -> None:
-    """What an agent says is occupied is the sum of the lines that are not freed."""
+    """Expect that the occupied slots of an agent are the sum of its unfreed rows."""
     info = (await agent_now(cluster, agent)).info
-    lines = await held(cluster, agent)
+    rows = await held(cluster, agent)
     sums: Counter[str] = Counter()
-    for line in lines:
-        sums[line.slot] += line.amount
+    for row in rows:
+        sums[row.slot] += row.amount
     expect(ResourceSlot(sums) == info.occupied_slots, f"held are {dict(sums)}, occupied {info.occupied_slots}")
     expect(info.occupied_slots.fits(info.available_slots), "more is occupied than there is")
 
 
-async def an_allocation_is_held_line_by_line(cluster: StoredCluster) -> None:
-    """One line per kernel and slot, of this incarnation, without an end."""
+async def an_allocation_creates_ledger_rows(cluster: StoredCluster) -> None:
+    """One per kernel and slot, of this incarnation, not freed."""
     agent, record = await running(cluster, kernels=2)
-    lines = await held(cluster, agent)
-    found = {(line.kernel_id, line.slot, line.amount) for line in lines}
-    expect(found == {(one.kernel_id, *slot) for one in record.kernels for slot in SLOTS.items()}, "lines are wrong")
-    rest = {(line.agent_id, line.incarnation, line.freed_ms, line.proof) for line in lines}
-    expect(rest == {(agent, 1, None, None)}, f"lines say {rest}")
+    rows = await held(cluster, agent)
+    found = {(row.kernel_id, row.slot, row.amount) for row in rows}
+    expect(found == {(one.kernel_id, *slot) for one in record.kernels for slot in SLOTS.items()}, "rows are wrong")
+    rest = {(row.agent_id, row.incarnation, row.freed_ms, row.proof) for row in rows}
+    expect(rest == {(agent, 1, None, None)}, f"ledger rows have {rest}")
     await conserved(cluster, agent)
 
 
-async def freeing_ends_kernel_and_session_and_gives_everything_back(cluster: StoredCluster) -> None:
-    """Slots, devices, the place of the kernel, and what the owner used."""
+async def freeing_ends_kernel_and_session_and_releases_everything(cluster: StoredCluster) -> None:
+    """Slots, devices, the kernel count, and the owner's usage."""
     owner = Owner(user=cluster.new("u"))
     agent, record = await running(cluster, kernels=2, owner=owner)
     await cluster.stop(record.session_id)
@@ -97,20 +97,20 @@ async def freeing_ends_kernel_and_session_and_gives_everything_back(cluster: Sto
     expect(not (await cluster.place(again, agent)).refused, "devices were not given back")
 
 
-async def a_freed_line_stays_with_its_time_and_proof(cluster: StoredCluster) -> None:
-    """The ledger forgets nothing."""
+async def a_freed_row_stays_with_its_time_and_proof(cluster: StoredCluster) -> None:
+    """Rows are never deleted."""
     _, record = await running(cluster)
     await cluster.stop(record.session_id)
     await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
-    lines = await lines_of(cluster, record.kernels[0].kernel_id)
-    expect({line.slot: line.amount for line in lines} == SLOTS, "freed lines are gone or changed")
-    for line in lines:
-        expect(line.proof is FreeProof.AGENT_TOMBSTONE, f"the proof of a line is {line.proof}")
-        expect(line.freed_ms is not None and line.freed_ms >= line.held_ms, "a line was freed before it was held")
+    rows = await rows_of(cluster, record.kernels[0].kernel_id)
+    expect({row.slot: row.amount for row in rows} == SLOTS, "freed rows are missing or changed")
+    for row in rows:
+        expect(row.proof is FreeProof.AGENT_TOMBSTONE, f"the proof of a row is {row.proof}")
+        expect(row.freed_ms is not None and row.freed_ms >= row.held_ms, "a row was freed before it was held")
 
 
-async def an_owner_holds_what_its_kernels_hold(cluster: StoredCluster) -> None:
-    """In each of the four scopes, and by slot; nothing where nothing is held."""
+async def the_usage_of_an_owner_is_the_sum_of_its_kernels(cluster: StoredCluster) -> None:
+    """In each of the four scopes, and by slot."""
     owner = Owner(cluster.new("u"), cluster.new("g"), cluster.new("d"), AccessKey(cluster.new("k")))
     names = {
         Scope.USER: owner.user,
@@ -131,24 +131,24 @@ async def an_owner_holds_what_its_kernels_hold(cluster: StoredCluster) -> None:
         await cluster.free(first.session_id, FreeProof.AGENT_TOMBSTONE)
 
 
-async def a_repeated_report_does_no_harm(cluster: StoredCluster) -> None:
-    """Freed once, however often and by whatever proof it is told again."""
+async def freeing_is_idempotent(cluster: StoredCluster) -> None:
+    """With any proof."""
     agent, record = await running(cluster, kernels=2)
-    beside = cluster.new("s")
-    await cluster.submit(beside, slots=SLOTS)
-    await cluster.place(beside, agent)
+    other = cluster.new("s")
+    await cluster.submit(other, slots=SLOTS)
+    await cluster.place(other, agent)
     ending = await cluster.stop(record.session_id)
     await freed(cluster, [*ending.kernels, *ending.kernels], FreeProof.AGENT_TOMBSTONE)
     after = await cluster.session(record.session_id)
     for proof in FreeProof:
         await freed(cluster, ending.kernels, proof)
     expect(await cluster.session(record.session_id) == after, "a repeated report changed the session")
-    expect({line.kernel_id for line in await held(cluster, agent)} == {f"{beside}.0"}, "more was freed than was held")
+    expect({row.kernel_id for row in await held(cluster, agent)} == {f"{other}.0"}, "other slots were freed too")
     await conserved(cluster, agent)
 
 
-async def reports_at_once_free_once(cluster: StoredCluster) -> None:
-    """Two who tell the same at the same moment."""
+async def concurrent_reports_free_once(cluster: StoredCluster) -> None:
+    """Two reports of the same end."""
     agent, record = await running(cluster, kernels=2)
     ending = await cluster.stop(record.session_id)
     await asyncio.gather(*(freed(cluster, ending.kernels, FreeProof.AGENT_TOMBSTONE) for _ in range(4)))
@@ -156,8 +156,8 @@ async def reports_at_once_free_once(cluster: StoredCluster) -> None:
     await conserved(cluster, agent)
 
 
-async def a_kernel_that_was_never_sent_is_freed_by_that(cluster: StoredCluster) -> None:
-    """One whose creation was asked for is not."""
+async def a_kernel_that_was_never_sent_is_freed_without_the_agent(cluster: StoredCluster) -> None:
+    """One whose creation was requested is not."""
     _, record = await running(cluster, sent=False)
     await cluster.stop(record.session_id)
     await cluster.free(record.session_id, FreeProof.NEVER_SENT)
@@ -168,8 +168,8 @@ async def a_kernel_that_was_never_sent_is_freed_by_that(cluster: StoredCluster) 
     await _refused(cluster, record, FreeProof.NEVER_SENT, agent)
 
 
-async def the_agent_that_ran_a_kernel_may_tell_of_its_end(cluster: StoredCluster) -> None:
-    """Another incarnation of it cannot know."""
+async def the_agent_that_ran_a_kernel_proves_its_end(cluster: StoredCluster) -> None:
+    """Another incarnation of it does not."""
     _, record = await running(cluster)
     await cluster.stop(record.session_id)
     await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
@@ -189,7 +189,7 @@ async def a_new_incarnation_proves_the_end_of_the_old_one(cluster: StoredCluster
 
 
 async def an_adopted_kernel_belongs_to_the_new_incarnation(cluster: StoredCluster) -> None:
-    """Its process may live, so that only the new incarnation's word frees it."""
+    """Its process may live, so only the new incarnation proves its end."""
     agent, first = await running(cluster, kernels=2)
     info = (await agent_now(cluster, agent)).info
     found = [(first.kernels[0].kernel_id, first.kernels[0].attempt)]
@@ -203,8 +203,8 @@ async def an_adopted_kernel_belongs_to_the_new_incarnation(cluster: StoredCluste
     await conserved(cluster, agent)
 
 
-async def kernels_that_hold_something_are_listed_by_agent(cluster: StoredCluster) -> None:
-    """Also those of a session that was ended by force."""
+async def kernels_with_slots_are_listed_by_agent(cluster: StoredCluster) -> None:
+    """Also those of a force-terminated session."""
     agent, forced = await running(cluster)
     await cluster.stop(forced.session_id, Goal.FORCE)
     listed = await cluster.store.read(lambda unit: unit.ledger.kernels_on(AgentId(agent)))
@@ -214,8 +214,8 @@ async def kernels_that_hold_something_are_listed_by_agent(cluster: StoredCluster
     expect(not left, f"{left} are listed after they were freed")
 
 
-async def a_host_that_was_declared_gone_proves_the_end(cluster: StoredCluster) -> None:
-    """One that is only lost proves nothing: it may still run."""
+async def a_host_declared_gone_proves_the_end(cluster: StoredCluster) -> None:
+    """A lost host does not: kernels may still run there."""
     agent, record = await running(cluster)
     await cluster.stop(record.session_id)
     await _refused(cluster, record, FreeProof.HOST_GONE, agent)
@@ -226,7 +226,7 @@ async def a_host_that_was_declared_gone_proves_the_end(cluster: StoredCluster) -
 
 
 async def _refused(cluster: StoredCluster, record: SessionRecord, proof: FreeProof, agent: str) -> None:
-    """The proof does not hold, and everything stays as it was."""
+    """Expect that the proof is refused and nothing changes."""
     before = await cluster.session(record.session_id)
     error = await refusal(cluster.free(record.session_id, proof), UnprovenFree)
     expect((error.proof, error.kernel) == (proof.value, before.kernels[0].kernel_id), "it does not say what is wrong")
@@ -235,8 +235,8 @@ async def _refused(cluster: StoredCluster, record: SessionRecord, proof: FreePro
     await conserved(cluster, agent)
 
 
-async def one_kernel_without_proof_keeps_all(cluster: StoredCluster) -> None:
-    """A call frees what it names, or nothing."""
+async def freeing_several_kernels_is_atomic(cluster: StoredCluster) -> None:
+    """All of them, or none."""
     _, never = await running(cluster, sent=False)
     agent, sent = await running(cluster)
     ending = [await cluster.stop(one.session_id) for one in (never, sent)]
@@ -247,7 +247,7 @@ async def one_kernel_without_proof_keeps_all(cluster: StoredCluster) -> None:
 
 
 async def kernels_of_many_sessions_and_agents_are_freed_together(cluster: StoredCluster) -> None:
-    """Each session follows its own kernels."""
+    """The status of each session follows its own kernels."""
     pairs = [await running(cluster, kernels=2) for _ in range(3)]
     ending = [await cluster.stop(record.session_id) for _, record in pairs]
     kernels = [kernel for one in ending for kernel in one.kernels][:-1]
@@ -259,15 +259,15 @@ async def kernels_of_many_sessions_and_agents_are_freed_together(cluster: Stored
         await conserved(cluster, agent)
 
 
-async def a_kernel_that_still_runs_is_not_freed(cluster: StoredCluster) -> None:
-    """Only TERMINATING kernels end here, whatever proof there is."""
+async def a_running_kernel_is_not_freed(cluster: StoredCluster) -> None:
+    """Only TERMINATING kernels are, with any proof."""
     agent, record = await running(cluster)
     await refusal(freed(cluster, record.kernels, FreeProof.AGENT_TOMBSTONE), IllegalTransition)
     expect(len(await held(cluster, agent)) == len(SLOTS), "a running kernel was freed")
 
 
 async def another_attempt_of_a_kernel_is_not_freed(cluster: StoredCluster) -> None:
-    """Nor one on another agent, nor one that never was."""
+    """Nor one on another agent, nor an unknown one."""
     _, record = await running(cluster)
     ending = (await cluster.stop(record.session_id)).kernels[0]
     strangers = [
@@ -279,8 +279,8 @@ async def another_attempt_of_a_kernel_is_not_freed(cluster: StoredCluster) -> No
         await refusal(freed(cluster, [stranger], FreeProof.AGENT_TOMBSTONE), StaleVersion)
 
 
-async def a_forced_end_frees_nothing_until_there_is_a_proof(cluster: StoredCluster) -> None:
-    """Then everything, and the session stays as it ended."""
+async def a_forced_end_frees_nothing_without_a_proof(cluster: StoredCluster) -> None:
+    """Then everything, and the session's end is unchanged."""
     owner = Owner(user=cluster.new("u"))
     agent, record = await running(cluster, kernels=2, owner=owner)
     forced = await cluster.stop(record.session_id, Goal.FORCE)
@@ -288,12 +288,12 @@ async def a_forced_end_frees_nothing_until_there_is_a_proof(cluster: StoredClust
     expect((await usage(cluster, Scope.USER, owner.user))["cpu"] == 2000, "force lowered the use")
     after = await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
     expect((after.status, after.ended_ms) == (forced.status, forced.ended_ms), "the end of the session moved")
-    expect(not await held(cluster, agent), "a proof did not free what a forced session held")
+    expect(not await held(cluster, agent), "a proof did not free the slots of a forced session")
     expect(not await usage(cluster, Scope.USER, owner.user), "its owner still uses something")
 
 
-async def a_kernel_that_asks_for_nothing_is_freed_too(cluster: StoredCluster) -> None:
-    """It holds no slot, but a place among the agent's kernels."""
+async def a_kernel_without_slots_is_freed_too(cluster: StoredCluster) -> None:
+    """It counts against the agent's kernel limit."""
     agent, name = cluster.new("a"), cluster.new("s")
     await cluster.agent(agent, kernels_max=1)
     await cluster.submit(name, slots={})
@@ -305,8 +305,8 @@ async def a_kernel_that_asks_for_nothing_is_freed_too(cluster: StoredCluster) ->
     expect((await agent_now(cluster, agent)).info.kernel_count == 0, "it keeps its place")
 
 
-async def an_exit_code_that_comes_with_the_proof_is_kept(cluster: StoredCluster) -> None:
-    """Whoever proves an end knows how it ended; what is on record already stays."""
+async def an_exit_code_that_comes_with_the_proof_is_stored(cluster: StoredCluster) -> None:
+    """Unless one is stored already."""
     agent, stopped, ended = cluster.new("a"), cluster.new("s"), cluster.new("s")
     await cluster.agent(agent)
     for name in (stopped, ended):
@@ -323,23 +323,23 @@ async def an_exit_code_that_comes_with_the_proof_is_kept(cluster: StoredCluster)
 
 
 CHECKS: tuple[Check, ...] = (
-    an_exit_code_that_comes_with_the_proof_is_kept,
-    an_allocation_is_held_line_by_line,
-    freeing_ends_kernel_and_session_and_gives_everything_back,
-    a_freed_line_stays_with_its_time_and_proof,
-    an_owner_holds_what_its_kernels_hold,
-    a_repeated_report_does_no_harm,
-    reports_at_once_free_once,
-    a_kernel_that_was_never_sent_is_freed_by_that,
-    the_agent_that_ran_a_kernel_may_tell_of_its_end,
+    an_exit_code_that_comes_with_the_proof_is_stored,
+    an_allocation_creates_ledger_rows,
+    freeing_ends_kernel_and_session_and_releases_everything,
+    a_freed_row_stays_with_its_time_and_proof,
+    the_usage_of_an_owner_is_the_sum_of_its_kernels,
+    freeing_is_idempotent,
+    concurrent_reports_free_once,
+    a_kernel_that_was_never_sent_is_freed_without_the_agent,
+    the_agent_that_ran_a_kernel_proves_its_end,
     a_new_incarnation_proves_the_end_of_the_old_one,
     an_adopted_kernel_belongs_to_the_new_incarnation,
-    kernels_that_hold_something_are_listed_by_agent,
-    a_host_that_was_declared_gone_proves_the_end,
-    one_kernel_without_proof_keeps_all,
+    kernels_with_slots_are_listed_by_agent,
+    a_host_declared_gone_proves_the_end,
+    freeing_several_kernels_is_atomic,
     kernels_of_many_sessions_and_agents_are_freed_together,
-    a_kernel_that_still_runs_is_not_freed,
+    a_running_kernel_is_not_freed,
     another_attempt_of_a_kernel_is_not_freed,
-    a_forced_end_frees_nothing_until_there_is_a_proof,
-    a_kernel_that_asks_for_nothing_is_freed_too,
+    a_forced_end_frees_nothing_without_a_proof,
+    a_kernel_without_slots_is_freed_too,
 )

@@ -1,4 +1,4 @@
-"""The promises of `ports.repositories.serving`: Deployments and Routes."""
+"""Contract of `ports.repositories.serving`: Deployments and Routes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _D, _R = DeploymentTrigger, RouteTrigger
 
 
 def deployment_spec(cluster: StoredCluster) -> DeploymentSpec:
-    """A deployment with every field filled in."""
+    """A deployment with all fields."""
     return DeploymentSpec(
         DeploymentId(cluster.new("d")),
         engine="vllm",
@@ -44,24 +44,24 @@ def deployment_spec(cluster: StoredCluster) -> DeploymentSpec:
 
 async def created(cluster: StoredCluster, spec: DeploymentSpec | None = None) -> DeploymentRecord:
     """A new deployment."""
-    wanted = spec or deployment_spec(cluster)
-    return await cluster.store.run(lambda unit: unit.deployments.create(wanted, BY_USER))
+    requested = spec or deployment_spec(cluster)
+    return await cluster.store.run(lambda unit: unit.deployments.create(requested, BY_USER))
 
 
 async def deployment_now(cluster: StoredCluster, name: str) -> DeploymentRecord:
-    """A deployment as it is now."""
+    """The current record of a deployment."""
     return await cluster.store.read(lambda unit: unit.deployments.get(DeploymentId(name)))
 
 
 async def scaled(cluster: StoredCluster, record: DeploymentRecord, replicas: int) -> DeploymentRecord:
-    """Want another number of replicas."""
+    """Set another number of replicas."""
     return await cluster.store.run(lambda unit: unit.deployments.scale(record, replicas, BY_USER))
 
 
 async def moved(
     cluster: StoredCluster, record: DeploymentRecord, trigger: DeploymentTrigger, change: Change = BY_COORDINATOR
 ) -> DeploymentRecord:
-    """Move a deployment as it was read."""
+    """Move a deployment from the given record."""
     return await cluster.store.run(lambda unit: unit.deployments.move(record, trigger, change))
 
 
@@ -72,44 +72,44 @@ async def routed(cluster: StoredCluster, deployment: DeploymentId, *endpoints: E
 
 
 async def route_now(cluster: StoredCluster, name: str) -> RouteRecord:
-    """A route as it is now."""
+    """The current record of a route."""
     return await cluster.store.read(lambda unit: unit.routes.get(RouteId(name)))
 
 
 async def route_moved(
     cluster: StoredCluster, record: RouteRecord, trigger: RouteTrigger, change: Change = BY_COORDINATOR
 ) -> RouteRecord:
-    """Move a route as it was read."""
+    """Move a route from the given record."""
     return await cluster.store.run(lambda unit: unit.routes.move(record, trigger, change))
 
 
 async def replaced(cluster: StoredCluster, record: RouteRecord, endpoints: Sequence[Endpoint]) -> RouteRecord:
-    """Put other endpoints behind a route."""
+    """Replace the endpoints of a route."""
     return await cluster.store.run(lambda unit: unit.routes.set_endpoints(record, endpoints))
 
 
 def endpoint(cluster: StoredCluster, *, port: int = 8000, agent: str = "") -> Endpoint:
-    """An address that nobody else has, unless the agent is given."""
+    """A unique address, unless the agent is given."""
     agent_id = AgentId(agent or cluster.new("a"))
     return Endpoint(KernelId(cluster.new("k")), agent_id, port, health=Health.HEALTHY, weight=7)
 
 
 def is_whole(entries: Sequence[HistoryEntry]) -> bool:
-    """Whether a story has no gap and no jump."""
+    """Whether a history is gapless and chained."""
     chained = all(one.after == two.before for one, two in pairwise(entries))
     return chained and [entry.sequence for entry in entries] == list(range(1, len(entries) + 1))
 
 
-async def a_new_deployment_waits_with_what_was_asked_for(cluster: StoredCluster) -> None:
-    """PENDING, and every field survives."""
+async def a_new_deployment_is_pending_with_its_spec(cluster: StoredCluster) -> None:
+    """All fields are stored."""
     spec = deployment_spec(cluster)
     record = await created(cluster, spec)
-    expect((record.spec, record.status) == (spec, DeploymentStatus.PENDING), "it is not what was asked for")
+    expect((record.spec, record.status) == (spec, DeploymentStatus.PENDING), "it is not the requested deployment")
     expect(await deployment_now(cluster, spec.deployment_id) == record, "create gave another record than get")
 
 
-async def a_deployment_needs_a_name_of_its_own_and_a_scaling_group(cluster: StoredCluster) -> None:
-    """Conflict, NotFound; and nothing is stored or changed."""
+async def a_deployment_needs_a_unique_name_and_a_scaling_group(cluster: StoredCluster) -> None:
+    """Conflict, ObjectNotFound; nothing is stored or changed."""
     record = await created(cluster)
     await refusal(created(cluster, replace(record.spec, model="other")), Conflict)
     expect(await deployment_now(cluster, record.spec.deployment_id) == record, "the one that has the name was changed")
@@ -118,19 +118,19 @@ async def a_deployment_needs_a_name_of_its_own_and_a_scaling_group(cluster: Stor
     await refusal(deployment_now(cluster, astray.deployment_id), ObjectNotFound)
 
 
-async def scaling_writes_what_is_wanted(cluster: StoredCluster) -> None:
-    """A number, in the spec; each wish is a new version."""
+async def scaling_writes_the_desired_replicas(cluster: StoredCluster) -> None:
+    """In the spec; each change is a new version."""
     record = await created(cluster)
     for replicas in (5, 0, 0, 3):
         after = await scaled(cluster, record, replicas)
-        expect(after.spec == replace(record.spec, replicas_desired=replicas), f"wanted are {after.spec}")
+        expect(after.spec == replace(record.spec, replicas_desired=replicas), f"the spec is {after.spec}")
         expect((after.status, after.version) == (record.status, record.version + 1), "status or version is wrong")
         record = after
     await refusal(scaled(cluster, record, -1), InvalidSpec)
 
 
-async def of_two_who_scale_one_wins(cluster: StoredCluster) -> None:
-    """The other decided on what is no longer wanted."""
+async def of_concurrent_scale_requests_one_succeeds(cluster: StoredCluster) -> None:
+    """The others have a stale version."""
     record = await created(cluster)
     attempts = [scaled(cluster, record, replicas) for replicas in range(3, 7)]
     results = await asyncio.gather(*attempts, return_exceptions=True)
@@ -140,8 +140,8 @@ async def of_two_who_scale_one_wins(cluster: StoredCluster) -> None:
     expect(await deployment_now(cluster, record.spec.deployment_id) == winner, "a writer that lost wrote")
 
 
-async def a_deployment_takes_the_moves_of_its_table(cluster: StoredCluster) -> None:
-    """And only those, by those who may cause them, on what was read last."""
+async def a_deployment_takes_only_legal_moves(cluster: StoredCluster) -> None:
+    """By permitted causes, on the current version."""
     first = await created(cluster)
     await refusal(moved(cluster, first, _D.REPLICAS_HEALTHY), IllegalTransition)
     await refusal(moved(cluster, first, _D.DELETE_REQUESTED), ForbiddenCause)
@@ -151,13 +151,13 @@ async def a_deployment_takes_the_moves_of_its_table(cluster: StoredCluster) -> N
     running = await moved(cluster, second, _D.REPLICAS_HEALTHY)
     expect(running.status is DeploymentStatus.RUNNING, f"it is {running.status}")
     entries = await cluster.store.read(lambda unit: unit.deployments.history(first.spec.deployment_id))
-    told = [entry.trigger for entry in entries]
-    expect(told == ["created", "replicas_requested", "replicas_healthy"], f"the story says {told}")
-    expect(is_whole(entries), "the story has a gap or a jump")
+    triggers = [entry.trigger for entry in entries]
+    expect(triggers == ["created", "replicas_requested", "replicas_healthy"], f"the history says {triggers}")
+    expect(is_whole(entries), "the history has a gap or is not chained")
 
 
-async def a_deployment_that_ended_is_listed_no_more(cluster: StoredCluster) -> None:
-    """Those that go on are, by id; nothing leaves the end."""
+async def an_ended_deployment_is_not_listed(cluster: StoredCluster) -> None:
+    """Live ones are, by id; a final status is never left."""
     gone, stays = await created(cluster), await created(cluster)
     destroying = await moved(cluster, gone, _D.DELETE_REQUESTED, BY_USER)
     await refusal(scaled(cluster, destroying, 1), IllegalTransition)
@@ -170,8 +170,8 @@ async def a_deployment_that_ended_is_listed_no_more(cluster: StoredCluster) -> N
     expect(await deployment_now(cluster, gone.spec.deployment_id) == ended, "an ended deployment is gone")
 
 
-async def what_is_not_there_is_not_found(cluster: StoredCluster) -> None:
-    """Neither deployments nor routes."""
+async def a_missing_deployment_or_route_is_not_found(cluster: StoredCluster) -> None:
+    """ObjectNotFound."""
     record = await created(cluster)
     stranger = replace(record, spec=deployment_spec(cluster))
     await refusal(deployment_now(cluster, stranger.spec.deployment_id), ObjectNotFound)
@@ -180,8 +180,8 @@ async def what_is_not_there_is_not_found(cluster: StoredCluster) -> None:
     await refusal(routed(cluster, stranger.spec.deployment_id), ObjectNotFound)
 
 
-async def a_new_route_waits_with_its_endpoints(cluster: StoredCluster) -> None:
-    """PENDING, and every field of every endpoint survives."""
+async def a_new_route_is_pending_with_its_endpoints(cluster: StoredCluster) -> None:
+    """All fields of all endpoints are stored."""
     deployment = (await created(cluster)).spec.deployment_id
     endpoints = [endpoint(cluster) for _ in range(3)]
     record = await routed(cluster, deployment, *endpoints)
@@ -190,8 +190,8 @@ async def a_new_route_waits_with_its_endpoints(cluster: StoredCluster) -> None:
     expect(await route_now(cluster, record.spec.route_id) == record, "create gave another record than get")
 
 
-async def a_route_needs_a_name_of_its_own(cluster: StoredCluster) -> None:
-    """Conflict; the one that has it is not changed."""
+async def a_route_needs_a_unique_name(cluster: StoredCluster) -> None:
+    """Conflict; the existing one is unchanged."""
     deployment = (await created(cluster)).spec.deployment_id
     record = await routed(cluster, deployment, endpoint(cluster))
     again = RouteSpec(record.spec.route_id, deployment, (endpoint(cluster),))
@@ -209,7 +209,7 @@ async def routes_are_listed_by_deployment(cluster: StoredCluster) -> None:
 
 
 async def endpoints_are_replaced_as_a_whole(cluster: StoredCluster) -> None:
-    """By a new version; a late writer loses."""
+    """With a new version; a stale writer fails."""
     deployment = (await created(cluster)).spec.deployment_id
     kept = endpoint(cluster)
     first = await routed(cluster, deployment, kept, endpoint(cluster))
@@ -223,8 +223,8 @@ async def endpoints_are_replaced_as_a_whole(cluster: StoredCluster) -> None:
     expect(third.spec.endpoints == (), "endpoints were left")
 
 
-async def an_address_leads_to_one_route(cluster: StoredCluster) -> None:
-    """Conflict for another; it may be used again once it is free."""
+async def an_address_belongs_to_one_route(cluster: StoredCluster) -> None:
+    """Conflict for another; it can be reused when it is free."""
     deployment = (await created(cluster)).spec.deployment_id
     address = endpoint(cluster)
     first, second = await routed(cluster, deployment, address), await routed(cluster, deployment)
@@ -246,8 +246,8 @@ async def one_address_twice_in_a_route_is_refused(cluster: StoredCluster) -> Non
     expect(await route_now(cluster, record.spec.route_id) == record, "a refused replacement changed the route")
 
 
-async def a_route_takes_the_moves_of_its_table(cluster: StoredCluster) -> None:
-    """And only those; it comes back from an error, and not from its end."""
+async def a_route_takes_only_legal_moves(cluster: StoredCluster) -> None:
+    """It recovers from an error, but not from its end."""
     record = await routed(cluster, (await created(cluster)).spec.deployment_id)
     await refusal(route_moved(cluster, record, _R.ENDPOINT_HEALTHY), IllegalTransition)
     await refusal(route_moved(cluster, record, _R.CONFIGURED, BY_USER), ForbiddenCause)
@@ -258,13 +258,13 @@ async def a_route_takes_the_moves_of_its_table(cluster: StoredCluster) -> None:
     for trigger in _R:
         await refusal(route_moved(cluster, record, trigger), IllegalTransition)
     entries = await cluster.store.read(lambda unit: unit.routes.history(record.spec.route_id))
-    told = [entry.trigger for entry in entries]
-    expect(told == ["created", *(trigger.value for trigger in steps)], f"the story says {told}")
-    expect(is_whole(entries), "the story has a gap or a jump")
+    triggers = [entry.trigger for entry in entries]
+    expect(triggers == ["created", *(trigger.value for trigger in steps)], f"the history says {triggers}")
+    expect(is_whole(entries), "the history has a gap or is not chained")
 
 
-async def a_route_that_ended_gives_its_addresses_back(cluster: StoredCluster) -> None:
-    """Another route may have them from then on."""
+async def an_ended_route_releases_its_addresses(cluster: StoredCluster) -> None:
+    """Another route may use them."""
     deployment = (await created(cluster)).spec.deployment_id
     address = endpoint(cluster)
     record = await routed(cluster, deployment, address)
@@ -277,19 +277,19 @@ async def a_route_that_ended_gives_its_addresses_back(cluster: StoredCluster) ->
 
 
 CHECKS: tuple[Check, ...] = (
-    a_new_deployment_waits_with_what_was_asked_for,
-    a_deployment_needs_a_name_of_its_own_and_a_scaling_group,
-    scaling_writes_what_is_wanted,
-    of_two_who_scale_one_wins,
-    a_deployment_takes_the_moves_of_its_table,
-    a_deployment_that_ended_is_listed_no_more,
-    what_is_not_there_is_not_found,
-    a_new_route_waits_with_its_endpoints,
-    a_route_needs_a_name_of_its_own,
+    a_new_deployment_is_pending_with_its_spec,
+    a_deployment_needs_a_unique_name_and_a_scaling_group,
+    scaling_writes_the_desired_replicas,
+    of_concurrent_scale_requests_one_succeeds,
+    a_deployment_takes_only_legal_moves,
+    an_ended_deployment_is_not_listed,
+    a_missing_deployment_or_route_is_not_found,
+    a_new_route_is_pending_with_its_endpoints,
+    a_route_needs_a_unique_name,
     routes_are_listed_by_deployment,
     endpoints_are_replaced_as_a_whole,
-    an_address_leads_to_one_route,
+    an_address_belongs_to_one_route,
     one_address_twice_in_a_route_is_refused,
-    a_route_takes_the_moves_of_its_table,
-    a_route_that_ended_gives_its_addresses_back,
+    a_route_takes_only_legal_moves,
+    an_ended_route_releases_its_addresses,
 )

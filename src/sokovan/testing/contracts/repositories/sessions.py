@@ -1,4 +1,4 @@
-"""The promises of `ports.repositories.sessions.Sessions` about storing, finding and listing."""
+"""Contract of `ports.repositories.sessions.Sessions`: enqueueing and reading."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from sokovan.testing.stored_cluster import BY_USER, StoredCluster, refusal, sess
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 
 
-async def story(cluster: StoredCluster, name: str) -> list[HistoryEntry]:
-    """The history of a session alone."""
+async def session_history(cluster: StoredCluster, name: str) -> list[HistoryEntry]:
+    """The history of a session without its kernels."""
     told = await cluster.store.read(lambda unit: unit.sessions.history(SessionId(name)))
     return [entry for _, entry in told]
 
@@ -49,7 +49,7 @@ async def listed(
 
 
 async def enqueue_together(cluster: StoredCluster, specs: Sequence[SessionSpec]) -> None:
-    """Store several sessions in one unit of work."""
+    """Enqueue several sessions in one unit of work."""
 
     async def work(unit: UnitOfWork) -> None:
         for spec in specs:
@@ -58,8 +58,8 @@ async def enqueue_together(cluster: StoredCluster, specs: Sequence[SessionSpec])
     await cluster.store.run(work)
 
 
-async def a_new_session_waits_with_its_kernels(cluster: StoredCluster) -> None:
-    """PENDING, wanted to run, with kernels in the order of their index."""
+async def a_new_session_is_pending_with_its_kernels(cluster: StoredCluster) -> None:
+    """With goal RUN, and kernels in the order of their index."""
     name = cluster.new("s")
     record = await cluster.submit(name, kernels=12)
     expect((record.status, record.goal) == (SessionStatus.PENDING, Goal.RUN), "a new session does not wait to run")
@@ -71,7 +71,7 @@ async def a_new_session_waits_with_its_kernels(cluster: StoredCluster) -> None:
 
 
 async def a_spec_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
-    """Every field survives."""
+    """All fields are preserved."""
     name, first = cluster.new("s"), await cluster.submit(cluster.new("s"))
     kernels = tuple(
         KernelSpec(
@@ -119,8 +119,8 @@ async def a_spec_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
     expect([kernel.slots for kernel in record.kernels] == [one.slots for one in kernels], "slots were changed")
 
 
-async def the_same_request_again_gives_the_session_it_made(cluster: StoredCluster) -> None:
-    """Whatever has become of it, and whatever id the repetition would have had."""
+async def a_repeated_request_returns_its_session(cluster: StoredCluster) -> None:
+    """In any status, and with any id of the repetition."""
     key, name = RequestKey("u1", cluster.new("key"), "digest"), cluster.new("s")
     await cluster.submit(name, request=key)
     await cluster.stop(name)
@@ -135,26 +135,26 @@ async def a_repeated_request_stores_nothing_new(cluster: StoredCluster) -> None:
         await cluster.submit(cluster.new("s"), request=key, owner=Owner(user=user))
     found = await listed(cluster, SessionFilter(user=user))
     expect(len(found) == 1, f"one request stored {len(found)} sessions")
-    expect(len(await story(cluster, found[0].session_id)) == 1, "a repeated request is in the history")
+    expect(len(await session_history(cluster, found[0].session_id)) == 1, "a repeated request is in the history")
 
 
 async def a_key_with_another_body_is_refused(cluster: StoredCluster) -> None:
-    """And stores nothing."""
+    """Nothing is stored."""
     key, name = cluster.new("key"), cluster.new("s")
     await cluster.submit(cluster.new("s"), request=RequestKey("u1", key, "one"))
     await refusal(cluster.submit(name, request=RequestKey("u1", key, "other")), IdempotencyConflict)
     await refusal(cluster.session(name), ObjectNotFound)
 
 
-async def keys_of_different_senders_do_not_meet(cluster: StoredCluster) -> None:
-    """The scope belongs to the key."""
+async def keys_of_different_scopes_are_independent(cluster: StoredCluster) -> None:
+    """The scope is part of the key."""
     key, first, second = cluster.new("key"), cluster.new("s"), cluster.new("s")
     await cluster.submit(first, request=RequestKey("u1", key, "one"))
     record = await cluster.submit(second, request=RequestKey("u2", key, "other"))
     expect(record.session_id == second, "the key of one sender hit that of another")
 
 
-async def the_same_request_twice_at_once_makes_one_session(cluster: StoredCluster) -> None:
+async def concurrent_equal_requests_create_one_session(cluster: StoredCluster) -> None:
     """All callers get the same one."""
     user, key = cluster.new("u"), RequestKey("u1", cluster.new("key"), "digest")
     names = [cluster.new("s") for _ in range(6)]
@@ -164,8 +164,8 @@ async def the_same_request_twice_at_once_makes_one_session(cluster: StoredCluste
     expect(len(found) == 1, f"one request stored {len(found)} sessions")
 
 
-async def different_requests_with_one_key_at_once_make_one_session(cluster: StoredCluster) -> None:
-    """One wins, the others are told of the conflict."""
+async def concurrent_different_requests_with_one_key_create_one_session(cluster: StoredCluster) -> None:
+    """One succeeds, the others get a conflict."""
     key = cluster.new("key")
     submitted = [cluster.submit(cluster.new("s"), request=RequestKey("u1", key, f"body {n}")) for n in range(4)]
     results = await asyncio.gather(*submitted, return_exceptions=True)
@@ -173,8 +173,8 @@ async def different_requests_with_one_key_at_once_make_one_session(cluster: Stor
     expect(len(refused) == 3, f"of four requests with one key {len(refused)} were refused, not three")
 
 
-async def an_id_that_is_taken_is_refused(cluster: StoredCluster) -> None:
-    """Of a session, and of a kernel; the one that has it is not touched."""
+async def an_existing_id_is_refused(cluster: StoredCluster) -> None:
+    """Of a session and of a kernel; the existing one is unchanged."""
     name = cluster.new("s")
     before = await cluster.submit(name)
     await refusal(cluster.submit(name, kernels=2), Conflict)
@@ -184,8 +184,8 @@ async def an_id_that_is_taken_is_refused(cluster: StoredCluster) -> None:
     await refusal(cluster.session(other.session_id), ObjectNotFound)
 
 
-async def what_a_session_refers_to_must_be_there(cluster: StoredCluster) -> None:
-    """NotFound names the scaling group, or the dependency."""
+async def references_of_a_session_must_exist(cluster: StoredCluster) -> None:
+    """ObjectNotFound names the scaling group or the dependency."""
     name, missing = cluster.new("s"), cluster.new("x")
     error = await refusal(cluster.submit(name, scaling_group=missing), ObjectNotFound)
     expect(missing in error.message, "the refusal does not name the scaling group")
@@ -196,7 +196,7 @@ async def what_a_session_refers_to_must_be_there(cluster: StoredCluster) -> None
 
 
 async def sessions_are_listed_oldest_first(cluster: StoredCluster) -> None:
-    """No more than `limit`, and those of one unit of work in their own order."""
+    """At most `limit`, and those of one unit of work in their order."""
     user = cluster.new("u")
     specs = [session_spec(cluster.new(prefix), owner=Owner(user=user)) for prefix in ("s", "b", "z", "a")]
     await enqueue_together(cluster, specs[:3])
@@ -207,8 +207,8 @@ async def sessions_are_listed_oldest_first(cluster: StoredCluster) -> None:
         expect([record.session_id for record in found] == expected, "sessions are not listed oldest first")
 
 
-async def a_listing_goes_on_after_a_place(cluster: StoredCluster) -> None:
-    """The place that the last record of a page has."""
+async def a_listing_continues_after_a_place(cluster: StoredCluster) -> None:
+    """The place of the last record of a page."""
     user = cluster.new("u")
     for _ in range(5):
         await cluster.submit(cluster.new("s"), owner=Owner(user=user))
@@ -240,11 +240,11 @@ async def a_filter_limits_by_each_of_its_fields(cluster: StoredCluster) -> None:
     ]
     for wanted, names in cases:
         found = await listed(cluster, wanted)
-        expect([record.session_id for record in found] == names, f"{wanted} does not give what it asks for")
+        expect([record.session_id for record in found] == names, f"{wanted} gives other sessions")
 
 
-async def what_was_written_since_a_mark_is_named(cluster: StoredCluster) -> None:
-    """Whoever keeps a copy of sessions misses no change, however late it commits."""
+async def changes_since_a_mark_are_reported(cluster: StoredCluster) -> None:
+    """A cache of sessions misses no change, even if it commits late."""
     old, new = cluster.new("s"), cluster.new("s")
     await cluster.submit(old)
     mark, named = await cluster.store.read(lambda unit: unit.sessions.changed(None))
@@ -261,18 +261,18 @@ async def what_was_written_since_a_mark_is_named(cluster: StoredCluster) -> None
 
 
 CHECKS: tuple[Check, ...] = (
-    a_new_session_waits_with_its_kernels,
+    a_new_session_is_pending_with_its_kernels,
     a_spec_is_read_as_it_was_stored,
-    the_same_request_again_gives_the_session_it_made,
+    a_repeated_request_returns_its_session,
     a_repeated_request_stores_nothing_new,
     a_key_with_another_body_is_refused,
-    keys_of_different_senders_do_not_meet,
-    the_same_request_twice_at_once_makes_one_session,
-    different_requests_with_one_key_at_once_make_one_session,
-    an_id_that_is_taken_is_refused,
-    what_a_session_refers_to_must_be_there,
+    keys_of_different_scopes_are_independent,
+    concurrent_equal_requests_create_one_session,
+    concurrent_different_requests_with_one_key_create_one_session,
+    an_existing_id_is_refused,
+    references_of_a_session_must_exist,
     sessions_are_listed_oldest_first,
-    a_listing_goes_on_after_a_place,
+    a_listing_continues_after_a_place,
     a_filter_limits_by_each_of_its_fields,
-    what_was_written_since_a_mark_is_named,
+    changes_since_a_mark_are_reported,
 )

@@ -1,4 +1,4 @@
-"""The promises of `ports.repositories.verdicts.Verdicts`."""
+"""Contract of `ports.repositories.verdicts.Verdicts`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOCUMENT = '{"reasons":[{"code":"no-slots","detail":"näme \' \\" \\\\ %s :x"}]}
 
 
 async def put(cluster: StoredCluster, *verdicts: StoredVerdict) -> None:
-    """Keep verdicts."""
+    """Store verdicts."""
     await cluster.store.run(lambda unit: unit.verdicts.put(verdicts))
 
 
@@ -33,14 +33,14 @@ async def got(cluster: StoredCluster, name: str) -> StoredVerdict | None:
 
 
 async def _waiting(cluster: StoredCluster) -> StoredVerdict:
-    """A session that waits, and a verdict on it that is not stored yet."""
+    """A pending session, and a verdict on it that is not stored yet."""
     name = cluster.new("s")
     await cluster.submit(name)
     return StoredVerdict(SessionId(name), "no-slots", "it waits for 2 gpu", DOCUMENT)
 
 
 async def a_verdict_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
-    """With the time at which it was given, by the store."""
+    """With the store's time."""
     verdict = await _waiting(cluster)
     expect(await got(cluster, verdict.session_id) is None, "a session has a verdict before one was given")
     await put(cluster, replace(verdict, first_ms=1, last_ms=2, times=99))
@@ -51,8 +51,8 @@ async def a_verdict_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
         expect(found.first_ms == found.last_ms > 2 and found.times == 1, "the first of its kind is counted otherwise")
 
 
-async def the_same_code_again_is_counted(cluster: StoredCluster) -> None:
-    """From the first time on; what it says may change. Another code begins anew."""
+async def a_repeated_code_is_counted(cluster: StoredCluster) -> None:
+    """From the first time; its text may change. Another code resets the count."""
     verdict = await _waiting(cluster)
     await put(cluster, verdict)
     first = await got(cluster, verdict.session_id)
@@ -71,8 +71,8 @@ async def the_same_code_again_is_counted(cluster: StoredCluster) -> None:
     expect(other is not None and other.times == 1 and other.first_ms >= again.last_ms, "another code goes on counting")
 
 
-async def many_are_kept_in_one_go(cluster: StoredCluster) -> None:
-    """Of two on one session the last counts; those that are not there are passed over."""
+async def many_verdicts_are_stored_at_once(cluster: StoredCluster) -> None:
+    """The last one per session counts; unknown sessions are ignored."""
     verdicts = [await _waiting(cluster) for _ in range(5)]
     nobody = replace(verdicts[0], session_id=SessionId(cluster.new("s")))
     await put(cluster, nobody, *reversed(verdicts), replace(verdicts[0], code="quota"))
@@ -85,7 +85,7 @@ async def many_are_kept_in_one_go(cluster: StoredCluster) -> None:
 
 
 async def a_session_that_started_or_ended_has_none(cluster: StoredCluster) -> None:
-    """Whether or not anybody removed it, and a late one is passed over."""
+    """Even if the verdict was not removed; a late one is ignored."""
     started, ended = await _waiting(cluster), await _waiting(cluster)
     await put(cluster, started, ended)
     agent = cluster.new("a")
@@ -93,15 +93,15 @@ async def a_session_that_started_or_ended_has_none(cluster: StoredCluster) -> No
     await cluster.place(started.session_id, agent)
     await cluster.stop(ended.session_id)
     for verdict in (started, ended):
-        expect(await got(cluster, verdict.session_id) is None, "a session that waits no longer says why it waits")
+        expect(await got(cluster, verdict.session_id) is None, "a session that is not pending has a verdict")
     await cluster.store.prune(older_than_s=3600)
     await put(cluster, started, ended)
     expect(await of(cluster, started.session_id, ended.session_id) == {}, "a late verdict was kept")
     expect(await cluster.store.prune(older_than_s=3600) == 0, "a late verdict was stored all the same")
 
 
-async def what_is_removed_is_gone(cluster: StoredCluster) -> None:
-    """The others stay; who has none is passed over."""
+async def a_removed_verdict_is_gone(cluster: StoredCluster) -> None:
+    """Others stay; sessions without one are ignored."""
     gone, stays = await _waiting(cluster), await _waiting(cluster)
     await put(cluster, gone, stays)
     missing = SessionId(cluster.new("s"))
@@ -110,11 +110,11 @@ async def what_is_removed_is_gone(cluster: StoredCluster) -> None:
     expect(list(await of(cluster, gone.session_id, stays.session_id)) == [stays.session_id], "another one is gone")
     await put(cluster, gone)
     again = await got(cluster, gone.session_id)
-    expect(again is not None and again.times == 1, "a verdict goes on counting after its removal")
+    expect(again is not None and again.times == 1, "a removed verdict is still counted")
 
 
-async def verdicts_that_are_put_at_once_are_all_counted(cluster: StoredCluster) -> None:
-    """Whatever order they come in."""
+async def concurrent_verdicts_are_all_counted(cluster: StoredCluster) -> None:
+    """In any order."""
     verdicts = [await _waiting(cluster) for _ in range(4)]
     await asyncio.gather(*(put(cluster, *order) for order in (verdicts, verdicts[::-1], verdicts[1:])))
     found = await of(cluster, *[one.session_id for one in verdicts])
@@ -123,9 +123,9 @@ async def verdicts_that_are_put_at_once_are_all_counted(cluster: StoredCluster) 
 
 CHECKS: tuple[Check, ...] = (
     a_verdict_is_read_as_it_was_stored,
-    the_same_code_again_is_counted,
-    many_are_kept_in_one_go,
+    a_repeated_code_is_counted,
+    many_verdicts_are_stored_at_once,
     a_session_that_started_or_ended_has_none,
-    what_is_removed_is_gone,
-    verdicts_that_are_put_at_once_are_all_counted,
+    a_removed_verdict_is_gone,
+    concurrent_verdicts_are_all_counted,
 )

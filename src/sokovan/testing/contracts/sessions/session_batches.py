@@ -1,4 +1,4 @@
-"""The promises of `ports.repositories.sessions.Sessions` about many sessions in one step."""
+"""Contract of `ports.repositories.sessions.Sessions`: many sessions in one step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sokovan.domain.tenancy import Owner
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect
-from sokovan.testing.contracts.repositories.sessions import story
+from sokovan.testing.contracts.repositories.sessions import session_history
 from sokovan.testing.contracts.sessions.session_moves import placed
 from sokovan.testing.contracts.storage import published
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, refusal, session_spec
@@ -34,7 +34,7 @@ Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 
 
 def moves_of(sessions: Sequence[SessionRecord], trigger: KernelTrigger, code: int | None = None) -> list[KernelMove]:
-    """The same move for every kernel of these sessions, the last session first."""
+    """The same move for all kernels of these sessions, the last session first."""
     return [KernelMove(kernel, trigger, code) for one in reversed(sessions) for kernel in one.kernels]
 
 
@@ -46,7 +46,7 @@ async def moved_many(
 
 
 async def every_session_is_moved_as_if_alone(cluster: StoredCluster) -> None:
-    """The answer is by id and says what the store then has."""
+    """The result is ordered by id and equals the stored records."""
     sessions = [await placed(cluster, kernels=count) for count in (1, 3, 1)]
     steps = [
         (KernelTrigger.IMAGE_READY, BY_COORDINATOR, SessionStatus.PREPARED),
@@ -60,11 +60,11 @@ async def every_session_is_moved_as_if_alone(cluster: StoredCluster) -> None:
         expect(ids == sorted(ids), "the sessions are not in the order of their ids")
         expect(sessions == [await cluster.session(one) for one in ids], "the answer is not what the store has")
     for one in sessions:
-        told = [entry.after for entry in await story(cluster, one.session_id)]
-        expect(told == ["pending", "scheduled", "prepared", "creating", "running"], f"the story is {told}")
+        states = [entry.after for entry in await session_history(cluster, one.session_id)]
+        expect(states == ["pending", "scheduled", "prepared", "creating", "running"], f"the history is {states}")
 
 
-async def each_move_is_told_once(cluster: StoredCluster) -> None:
+async def each_move_is_published_once(cluster: StoredCluster) -> None:
     """Kernels and sessions, with the commit."""
     sessions = [await placed(cluster, kernels=2) for _ in range(3)]
     await published(cluster)
@@ -72,12 +72,15 @@ async def each_move_is_told_once(cluster: StoredCluster) -> None:
     events = await published(cluster)
     kernels = sorted(event.kernel_id for event in events if isinstance(event, KernelMoved))
     follows = sorted(event.session_id for event in events if isinstance(event, SessionMoved))
-    expect(kernels == sorted(kernel.kernel_id for one in sessions for kernel in one.kernels), "kernels told otherwise")
-    expect(follows == sorted(one.session_id for one in sessions), "sessions are told otherwise")
+    expect(
+        kernels == sorted(kernel.kernel_id for one in sessions for kernel in one.kernels),
+        "other kernels were published",
+    )
+    expect(follows == sorted(one.session_id for one in sessions), "other sessions were published")
 
 
-async def a_session_that_was_changed_is_left_out(cluster: StoredCluster) -> None:
-    """Whole: also its kernels that were not changed. The others move."""
+async def a_concurrently_changed_session_is_skipped(cluster: StoredCluster) -> None:
+    """With all its kernels. The others move."""
     sessions = [await placed(cluster, kernels=2) for _ in range(3)]
     changed = sessions[1]
     before = await cluster.store.run(
@@ -92,8 +95,8 @@ async def a_session_that_was_changed_is_left_out(cluster: StoredCluster) -> None
     expect(list(again) == [], "moves that were made already were made again")
 
 
-async def sessions_and_kernels_that_are_not_there_are_left_out(cluster: StoredCluster) -> None:
-    """And no moves move nothing."""
+async def missing_sessions_and_kernels_are_skipped(cluster: StoredCluster) -> None:
+    """An empty list of moves does nothing."""
     one, other = await placed(cluster), await placed(cluster)
     elsewhere = KernelMove(other.kernels[0], KernelTrigger.IMAGE_READY)
     nowhere = _in_session(elsewhere, cluster.new("s"))
@@ -104,7 +107,7 @@ async def sessions_and_kernels_that_are_not_there_are_left_out(cluster: StoredCl
 
 
 async def an_illegal_move_among_many_moves_nothing(cluster: StoredCluster) -> None:
-    """Nothing is told either, also if the unit of work goes on."""
+    """No event is published either, even if the unit of work continues."""
     sessions = [await placed(cluster) for _ in range(2)]
     waiting = await cluster.submit(cluster.new("s"))
     wrong: list[tuple[KernelMove, Change, type[LifecycleError]]] = [
@@ -127,11 +130,11 @@ async def an_illegal_move_among_many_moves_nothing(cluster: StoredCluster) -> No
 
         await cluster.store.run(work)
     expect([await cluster.session(one.session_id) for one in sessions] == sessions, "a refused step changed something")
-    expect(await published(cluster) == [], "a refused step was told")
+    expect(await published(cluster) == [], "a refused step was published")
 
 
 async def each_session_has_its_own_end(cluster: StoredCluster) -> None:
-    """Results and exit codes are not mixed up, and waiting sessions can be withdrawn."""
+    """With its own result and exit codes; pending sessions can be withdrawn."""
     good, bad = [await placed(cluster, running=True) for _ in range(2)]
     moves = [*moves_of([good], KernelTrigger.EXITED, 0), *moves_of([bad], KernelTrigger.EXITED, 3)]
     after = {one.session_id: one for one in await moved_many(cluster, moves, BY_AGENT)}
@@ -145,8 +148,8 @@ async def each_session_has_its_own_end(cluster: StoredCluster) -> None:
     expect(found == {expected}, f"withdrawn sessions are {found}")
 
 
-async def of_two_who_move_the_same_sessions_each_is_moved_once(cluster: StoredCluster) -> None:
-    """Whatever order they come in."""
+async def concurrent_batches_move_each_session_once(cluster: StoredCluster) -> None:
+    """In any order."""
     sessions = [await placed(cluster) for _ in range(6)]
     moves = moves_of(sessions, KernelTrigger.IMAGE_READY)
     results = await asyncio.gather(moved_many(cluster, moves), moved_many(cluster, moves[::-1]))
@@ -157,7 +160,7 @@ async def of_two_who_move_the_same_sessions_each_is_moved_once(cluster: StoredCl
 
 
 async def stored_many(cluster: StoredCluster, *wanted: NewSession) -> Sequence[SessionRecord | SokovanError]:
-    """Store sessions in one call; what came of each."""
+    """Enqueue sessions in one call; returns the outcomes."""
     return await cluster.store.run(lambda unit: unit.sessions.enqueue_many(wanted))
 
 
@@ -167,7 +170,7 @@ def new_session(cluster: StoredCluster, *, request: RequestKey | None = None, **
 
 
 async def many_new_sessions_are_stored_as_if_one_by_one(cluster: StoredCluster) -> None:
-    """With their kernels and stories, in their order, each for its user."""
+    """With kernels and histories, in order, each for its user."""
     users = [cluster.new("u") for _ in range(2)]
     wanted = [new_session(cluster, kernels=kernels, owner=Owner(user=user)) for user in users for kernels in (1, 3)]
     wanted = [replace(new, change=replace(BY_USER, who=new.spec.owner.user)) for new in wanted]
@@ -176,12 +179,12 @@ async def many_new_sessions_are_stored_as_if_one_by_one(cluster: StoredCluster) 
     places = [one.place for one in stored if isinstance(one, SessionRecord)]
     expect(places == sorted(set(places)) and len(places) == 4, f"the places are {places}")
     for new in wanted:
-        [entry] = await story(cluster, new.spec.session_id)
-        expect(entry.change == new.change, "a story names somebody else")
+        [entry] = await session_history(cluster, new.spec.session_id)
+        expect(entry.change == new.change, "a history has another author")
 
 
-async def a_refusal_among_new_sessions_takes_no_other_with_it(cluster: StoredCluster) -> None:
-    """It stands in its place; what it asked for is not stored."""
+async def a_refusal_among_new_sessions_does_not_affect_others(cluster: StoredCluster) -> None:
+    """It is returned in its place, and its session is not stored."""
     user, old = cluster.new("u"), cluster.new("s")
     await cluster.submit(old, name="train", owner=Owner(user=user))
     wanted = [
@@ -199,8 +202,8 @@ async def a_refusal_among_new_sessions_takes_no_other_with_it(cluster: StoredClu
     await refusal(cluster.session(wanted[1].spec.session_id), ObjectNotFound)
 
 
-async def new_sessions_that_want_the_same_come_one_after_the_other(cluster: StoredCluster) -> None:
-    """The first of one name gets it; a request that comes twice makes one session."""
+async def conflicting_new_sessions_are_inserted_in_order(cluster: StoredCluster) -> None:
+    """The first of a name gets it; a repeated request creates one session."""
     owner, key = Owner(user=cluster.new("u")), RequestKey(cluster.new("u"), "k", "digest")
     named = [new_session(cluster, name="train", owner=owner) for _ in range(2)]
     keyed = [new_session(cluster, request=key) for _ in range(3)]
@@ -211,8 +214,8 @@ async def new_sessions_that_want_the_same_come_one_after_the_other(cluster: Stor
     expect(type(refused) is IdempotencyConflict, f"another request with the same key is {refused}")
 
 
-async def a_request_finds_the_session_it_made(cluster: StoredCluster) -> None:
-    """And none if it made none."""
+async def a_request_finds_its_session(cluster: StoredCluster) -> None:
+    """None if it created none."""
     key, name = RequestKey(cluster.new("u"), "k", "digest"), cluster.new("s")
 
     async def requested(request: RequestKey) -> SessionRecord | None:
@@ -224,8 +227,8 @@ async def a_request_finds_the_session_it_made(cluster: StoredCluster) -> None:
     await refusal(requested(replace(key, digest="other")), IdempotencyConflict)
 
 
-async def batches_that_race_for_the_same_store_it_once(cluster: StoredCluster) -> None:
-    """Names and keys, in whatever order they are asked for."""
+async def concurrent_batches_store_each_key_and_name_once(cluster: StoredCluster) -> None:
+    """In any order."""
     owner, keys = Owner(user=cluster.new("u")), [RequestKey(cluster.new("u"), "k", "digest") for _ in range(3)]
     wanted = [
         [*(new_session(cluster, request=key) for key in keys), new_session(cluster, name="train", owner=owner)]
@@ -240,17 +243,19 @@ async def batches_that_race_for_the_same_store_it_once(cluster: StoredCluster) -
     expect(refused == [Conflict] * 3, f"the refusals are {refused}")
 
 
-async def a_session_in_the_place_of_another_is_waited_for_instead(cluster: StoredCluster) -> None:
-    """By those that still wait; what they wait for besides stays."""
+async def a_replacement_takes_over_the_dependents(cluster: StoredCluster) -> None:
+    """Of pending sessions; their other dependencies stay."""
     first, other = await cluster.submit(cluster.new("s")), await cluster.submit(cluster.new("s"))
     waits = await cluster.submit(cluster.new("s"), dependencies=(first.session_id, other.session_id))
-    heir = session_spec(cluster.new("s"))
+    replacement = session_spec(cluster.new("s"))
     mark, _ = await cluster.store.read(lambda unit: unit.sessions.changed(None))
-    await cluster.store.run(lambda unit: unit.sessions.enqueue(heir, BY_COORDINATOR, in_place_of=first.session_id))
+    await cluster.store.run(
+        lambda unit: unit.sessions.enqueue(replacement, BY_COORDINATOR, in_place_of=first.session_id)
+    )
     after = await cluster.store.read(lambda unit: unit.sessions.get(waits.session_id))
-    wanted = (heir.session_id, other.session_id)
+    wanted = (replacement.session_id, other.session_id)
     expect(after.spec.dependencies == wanted, f"it waits for {after.spec.dependencies}, not for {wanted}")
-    expect(after.version > waits.version, "nobody could see that it is another")
+    expect(after.version > waits.version, "the version did not change")
     _, changed = await cluster.store.read(lambda unit: unit.sessions.changed(mark))
     expect(waits.session_id in changed, "it is not among what changed")
 
@@ -265,16 +270,16 @@ def _in_session(move: KernelMove, session_id: str) -> KernelMove:
 
 CHECKS: tuple[Check, ...] = (
     every_session_is_moved_as_if_alone,
-    each_move_is_told_once,
-    a_session_that_was_changed_is_left_out,
-    sessions_and_kernels_that_are_not_there_are_left_out,
+    each_move_is_published_once,
+    a_concurrently_changed_session_is_skipped,
+    missing_sessions_and_kernels_are_skipped,
     an_illegal_move_among_many_moves_nothing,
     each_session_has_its_own_end,
-    of_two_who_move_the_same_sessions_each_is_moved_once,
+    concurrent_batches_move_each_session_once,
     many_new_sessions_are_stored_as_if_one_by_one,
-    a_refusal_among_new_sessions_takes_no_other_with_it,
-    new_sessions_that_want_the_same_come_one_after_the_other,
-    a_request_finds_the_session_it_made,
-    batches_that_race_for_the_same_store_it_once,
-    a_session_in_the_place_of_another_is_waited_for_instead,
+    a_refusal_among_new_sessions_does_not_affect_others,
+    conflicting_new_sessions_are_inserted_in_order,
+    a_request_finds_its_session,
+    concurrent_batches_store_each_key_and_name_once,
+    a_replacement_takes_over_the_dependents,
 )

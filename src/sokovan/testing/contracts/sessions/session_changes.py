@@ -1,4 +1,4 @@
-"""The promises of `ports.sessions.Sessions.changed`: what was written since."""
+"""Contract of `ports.repositories.sessions.Sessions.changed`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 
 
 async def changed(cluster: StoredCluster, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
-    """The next mark, and what was written since."""
+    """The next mark, and the sessions written since."""
     return await cluster.store.read(lambda unit: unit.sessions.changed(since))
 
 
-async def a_first_question_names_nobody(cluster: StoredCluster) -> None:
-    """It gives a place to begin."""
+async def the_first_call_reports_no_session(cluster: StoredCluster) -> None:
+    """It returns a mark to start from."""
     await cluster.submit(cluster.new("s"))
     mark, sessions = await changed(cluster, None)
-    expect(sessions == {}, "without a mark somebody is named")
-    expect((await changed(cluster, mark))[0] >= mark, "a mark lies before the last")
+    expect(sessions == {}, "without a mark a session is reported")
+    expect((await changed(cluster, mark))[0] >= mark, "a mark is smaller than the last one")
 
 
-async def whoever_is_written_is_named_with_the_version(cluster: StoredCluster) -> None:
+async def a_written_session_is_reported_with_its_version(cluster: StoredCluster) -> None:
     """New, allocated, moved, stopped, freed."""
     agent, name = cluster.new("a"), cluster.new("s")
     await cluster.agent(agent)
@@ -54,7 +54,7 @@ async def whoever_is_written_is_named_with_the_version(cluster: StoredCluster) -
 
 
 async def a_mark_can_be_used_again(cluster: StoredCluster) -> None:
-    """Everything since is named, with the version it has now."""
+    """Everything since is reported, with the current version."""
     mark, _ = await changed(cluster, None)
     records = [await placed(cluster) for _ in range(3)]
     await changed(cluster, mark)
@@ -64,8 +64,8 @@ async def a_mark_can_be_used_again(cluster: StoredCluster) -> None:
     expect(expected.items() <= sessions.items(), f"{sessions} were written, not {expected}")
 
 
-async def what_is_rolled_back_is_not_named(cluster: StoredCluster) -> None:
-    """Nobody wrote it."""
+async def a_rolled_back_write_is_not_reported(cluster: StoredCluster) -> None:
+    """The session was not written."""
     spec = session_spec(cluster.new("s"))
     mark, _ = await changed(cluster, None)
 
@@ -78,10 +78,10 @@ async def what_is_rolled_back_is_not_named(cluster: StoredCluster) -> None:
     expect(spec.session_id not in sessions, "what was rolled back counts as written")
 
 
-async def a_unit_of_work_that_ends_late_is_not_missed(cluster: StoredCluster) -> None:
-    """One that began before a mark and commits after it is named at the next."""
+async def a_late_commit_is_not_missed(cluster: StoredCluster) -> None:
+    """One that began before a mark and commits after it is reported by the next call."""
     if cluster.store.database.in_memory:
-        return  # one connection: whoever asks waits for the writer
+        return  # one connection: readers wait for the writer
     spec, written, go_on = session_spec(cluster.new("s")), asyncio.Event(), asyncio.Event()
 
     async def slow(unit: UnitOfWork) -> None:
@@ -100,9 +100,9 @@ async def a_unit_of_work_that_ends_late_is_not_missed(cluster: StoredCluster) ->
 
 
 CHECKS: tuple[Check, ...] = (
-    a_first_question_names_nobody,
-    whoever_is_written_is_named_with_the_version,
+    the_first_call_reports_no_session,
+    a_written_session_is_reported_with_its_version,
     a_mark_can_be_used_again,
-    what_is_rolled_back_is_not_named,
-    a_unit_of_work_that_ends_late_is_not_missed,
+    a_rolled_back_write_is_not_reported,
+    a_late_commit_is_not_missed,
 )

@@ -1,4 +1,4 @@
-"""The promises of `ports.repositories.sessions.Sessions` about reasons and histories."""
+"""Contract of `ports.repositories.sessions.Sessions`: reasons and histories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change
 from sokovan.testing.contracts import expect
-from sokovan.testing.contracts.repositories.sessions import story
+from sokovan.testing.contracts.repositories.sessions import session_history
 from sokovan.testing.contracts.sessions.session_moves import moved, placed
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -19,18 +19,18 @@ Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 
 
 async def noted(cluster: StoredCluster, names: Sequence[str], *, code: str, detail: str = "") -> None:
-    """Note why sessions stay."""
+    """Note why sessions did not move."""
     change = Change("scheduler", Cause.COORDINATOR, code=code, detail=detail)
     await cluster.store.run(lambda unit: unit.sessions.note([SessionId(name) for name in names], change))
 
 
-async def a_reason_that_repeats_is_counted(cluster: StoredCluster) -> None:
-    """One line with a number, a first and a last time, and the newest words."""
+async def a_repeated_reason_is_counted(cluster: StoredCluster) -> None:
+    """One row with a count, a first and a last time, and the latest text."""
     name = cluster.new("s")
     before = await cluster.submit(name)
     for detail in ("a1 is full", "a2 is full", "all are full"):
         await noted(cluster, [name], code="no-room", detail=detail)
-    [_, entry] = await story(cluster, name)
+    [_, entry] = await session_history(cluster, name)
     expect((entry.times, entry.change.code) == (3, "no-room"), "a repeated reason was not counted")
     expect(entry.change.detail == "all are full", "the newest detail is not shown")
     expect((entry.before, entry.after) == ("pending", "pending"), "a reason moved the session")
@@ -39,69 +39,72 @@ async def a_reason_that_repeats_is_counted(cluster: StoredCluster) -> None:
     expect((after.status, after.version) == (before.status, before.version), "a reason changed the session itself")
 
 
-async def another_reason_begins_a_new_line(cluster: StoredCluster) -> None:
-    """And so does the same reason after a move."""
+async def another_reason_begins_a_new_row(cluster: StoredCluster) -> None:
+    """As does the same reason after a move."""
     record = await placed(cluster)
     name = record.session_id
     for code in ("slow", "slow", "slower"):
         await noted(cluster, [name], code=code)
     await cluster.move(name, KernelTrigger.IMAGE_READY)
     await noted(cluster, [name], code="slower")
-    told = [(entry.change.code, entry.times) for entry in await story(cluster, name)][2:]
-    expect(told == [("slow", 2), ("slower", 1), ("", 1), ("slower", 1)], f"the story says {told}")
+    entries = [(entry.change.code, entry.times) for entry in await session_history(cluster, name)][2:]
+    expect(entries == [("slow", 2), ("slower", 1), ("", 1), ("slower", 1)], f"the history says {entries}")
 
 
 async def many_sessions_are_noted_at_once(cluster: StoredCluster) -> None:
-    """Those that have ended meanwhile, or never were, disturb nobody."""
+    """Ended or unknown sessions are ignored."""
     waiting, ended = [cluster.new("s") for _ in range(3)], cluster.new("s")
     for name in (*waiting, ended):
         await cluster.submit(name)
     await noted(cluster, waiting[:1], code="no-room")
     await cluster.stop(ended)
     await noted(cluster, [*waiting, ended, cluster.new("s")], code="no-room")
-    times = [(await story(cluster, name))[-1].times for name in waiting]
+    times = [(await session_history(cluster, name))[-1].times for name in waiting]
     expect(times == [2, 1, 1], f"reasons were counted as {times}")
-    expect((await story(cluster, ended))[-1].trigger == "withdrawn", "a session that has ended got a reason to wait")
+    expect(
+        (await session_history(cluster, ended))[-1].trigger == "withdrawn",
+        "a session that has ended got a reason to wait",
+    )
     await cluster.stop(waiting[0])
 
 
-async def a_story_has_no_gap_and_no_jump(cluster: StoredCluster) -> None:
-    """Each line is the next one, and goes on where the line before it ended."""
+async def a_history_is_gapless_and_chained(cluster: StoredCluster) -> None:
+    """Each row begins with the status that the previous one ended with."""
     record = await placed(cluster, kernels=2, running=True)
     await noted(cluster, [record.session_id], code="idle")
     await cluster.stop(record.session_id)
     await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
-    told = await cluster.store.read(lambda unit: unit.sessions.history(record.session_id, kernels=True))
+    entries = await cluster.store.read(lambda unit: unit.sessions.history(record.session_id, kernels=True))
     names = {record.session_id, *(kernel.kernel_id for kernel in record.kernels)}
-    expect({name for name, _ in told} == names, "the story of a session leaves out some of its kernels")
+    expect({name for name, _ in entries} == names, "the history of a session leaves out some of its kernels")
     for name in names:
-        entries = [entry for one, entry in told if one == name]
-        expect([entry.sequence for entry in entries] == list(range(1, len(entries) + 1)), f"{name} has a gap")
-        expect(entries[0].before is None and entries[0].after == "pending", f"{name} does not begin at the beginning")
-        jumps = [(one.after, two.before) for one, two in pairwise(entries) if one.after != two.before]
-        expect(not jumps, f"{name} jumps: {jumps}")
-        expect(entries[-1].after == "terminated", f"{name} does not end at the end")
-    times = [entry.at_ms for _, entry in told]
-    expect(times == sorted(times), "the story is not in the order of time")
+        rows = [entry for one, entry in entries if one == name]
+        expect([row.sequence for row in rows] == list(range(1, len(rows) + 1)), f"{name} has a gap")
+        expect(rows[0].before is None and rows[0].after == "pending", f"{name} does not begin as PENDING")
+        breaks = [(one.after, two.before) for one, two in pairwise(rows) if one.after != two.before]
+        expect(not breaks, f"{name} is not chained: {breaks}")
+        expect(rows[-1].after == "terminated", f"{name} does not end as TERMINATED")
+    times = [entry.at_ms for _, entry in entries]
+    expect(times == sorted(times), "the history is not in the order of time")
 
 
-async def a_story_says_who_and_why(cluster: StoredCluster) -> None:
-    """Every word of the change that a line was written for."""
+async def a_history_records_author_and_cause(cluster: StoredCluster) -> None:
+    """All fields of the change."""
     record = await placed(cluster)
     change = Change("m1", Cause.COORDINATOR, code="image-cached", detail="nothing to pull: ' \" \\ %s :x ñ")
     await moved(cluster, record, KernelTrigger.IMAGE_READY, change)
-    told = await cluster.store.read(lambda unit: unit.sessions.history(record.session_id, kernels=True))
+    entries = await cluster.store.read(lambda unit: unit.sessions.history(record.session_id, kernels=True))
     for name in (record.session_id, record.kernels[0].kernel_id):
-        last = [entry for one, entry in told if one == name][-1]
-        expect(last.change == change, f"the story of {name} lost who or why")
-    triggers = [entry.trigger for name, entry in told if name == record.session_id]
+        last = [entry for one, entry in entries if one == name][-1]
+        expect(last.change == change, f"the history of {name} lost its author or cause")
+    triggers = [entry.trigger for name, entry in entries if name == record.session_id]
     expect(triggers == ["submitted", "allocated", "images_ready"], f"the triggers are {triggers}")
 
 
 CHECKS: tuple[Check, ...] = (
-    a_reason_that_repeats_is_counted,
-    another_reason_begins_a_new_line,
+    a_repeated_reason_is_counted,
+    another_reason_begins_a_new_row,
     many_sessions_are_noted_at_once,
-    a_story_has_no_gap_and_no_jump,
-    a_story_says_who_and_why,
+    a_history_is_gapless_and_chained,
+    a_history_records_author_and_cause,
 )

@@ -1,4 +1,4 @@
-"""The promises of `ports.repositories.sessions.Sessions` about moves of kernels and goals."""
+"""Contract of `ports.repositories.sessions.Sessions`: moves and goals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change, HeldSlot, KernelMove, SessionRecord, SessionResult
 from sokovan.domain.session import SessionType
 from sokovan.testing.contracts import expect
-from sokovan.testing.contracts.repositories.sessions import story
+from sokovan.testing.contracts.repositories.sessions import session_history
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, refusal
 
 Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
@@ -27,15 +27,15 @@ async def move_together(
     return await cluster.store.run(lambda unit: unit.sessions.move_kernels(moves, change))
 
 
-async def wanted(cluster: StoredCluster, name: str, goal: Goal, change: Change) -> SessionRecord:
-    """Raise a goal, for a reason."""
+async def with_goal(cluster: StoredCluster, name: str, goal: Goal, change: Change) -> SessionRecord:
+    """Raise the goal of a session, with a cause."""
     return await cluster.store.run(lambda unit: unit.sessions.set_goal(SessionId(name), goal, change))
 
 
 async def placed(
     cluster: StoredCluster, *, kernels: int = 1, running: bool = False, session_type: SessionType = SessionType.BATCH
 ) -> SessionRecord:
-    """A session on an agent of its own, SCHEDULED or RUNNING."""
+    """A session on its own agent, SCHEDULED or RUNNING."""
     agent, name = cluster.new("a"), cluster.new("s")
     await cluster.agent(agent)
     await cluster.submit(name, kernels=kernels, session_type=session_type)
@@ -46,20 +46,20 @@ async def placed(
 async def moved(
     cluster: StoredCluster, record: SessionRecord, trigger: KernelTrigger, change: Change = BY_COORDINATOR
 ) -> SessionRecord:
-    """Move the first kernel of a session as it was read."""
+    """Move the first kernel of a session from the given record."""
     moves = [KernelMove(record.kernels[0], trigger)]
     return await cluster.store.run(lambda unit: unit.sessions.move_kernels(moves, change))
 
 
 async def exited(cluster: StoredCluster, record: SessionRecord, codes: Sequence[int | None]) -> SessionRecord:
-    """The first kernels of a session end by themselves, in one report."""
+    """Report the exit of the first kernels of a session."""
     pairs = zip(record.kernels, codes, strict=False)
     moves = [KernelMove(kernel, KernelTrigger.EXITED, exit_code=code) for kernel, code in pairs]
     return await move_together(cluster, moves, BY_AGENT)
 
 
-async def held_beside(cluster: StoredCluster, record: SessionRecord) -> Sequence[HeldSlot]:
-    """What is held on the agent of a session's first kernel."""
+async def held_with(cluster: StoredCluster, record: SessionRecord) -> Sequence[HeldSlot]:
+    """Slots held on the agent of a session's first kernel."""
     agent_id = AgentId(str(record.kernels[0].agent_id))
     return await cluster.store.read(lambda unit: unit.ledger.held(agent_id))
 
@@ -98,8 +98,8 @@ async def a_session_is_as_far_as_the_kernels_it_needs(cluster: StoredCluster) ->
         expect(record.status is status, f"with a minimum of {minimum} the session is {record.status}")
 
 
-async def of_two_movers_one_wins(cluster: StoredCluster) -> None:
-    """The other decided on what is no longer so, and nothing of it stays."""
+async def of_concurrent_movers_one_succeeds(cluster: StoredCluster) -> None:
+    """The others have a stale version, and leave nothing."""
     record = await placed(cluster)
     attempts = [moved(cluster, record, KernelTrigger.IMAGE_READY) for _ in range(4)]
     results = await asyncio.gather(*attempts, return_exceptions=True)
@@ -107,11 +107,11 @@ async def of_two_movers_one_wins(cluster: StoredCluster) -> None:
     expect(len(lost) == 3, f"of four writers on one version {4 - len(lost)} won")
     now = await cluster.session(record.session_id)
     expect(now.kernels[0].version == record.kernels[0].version + 1, "the version counts another number of writes")
-    expect(len(await story(cluster, record.session_id)) == 3, "a writer that lost is in the history")
+    expect(len(await session_history(cluster, record.session_id)) == 3, "a writer that lost is in the history")
 
 
-async def moves_happen_together_or_not_at_all(cluster: StoredCluster) -> None:
-    """One stale kernel among three keeps all three."""
+async def moves_of_one_call_are_atomic(cluster: StoredCluster) -> None:
+    """One stale kernel among three refuses all three."""
     record = await placed(cluster, kernels=3)
     await moved(cluster, record, KernelTrigger.PREPARATION_STARTED)
     before = await cluster.session(record.session_id)
@@ -120,15 +120,15 @@ async def moves_happen_together_or_not_at_all(cluster: StoredCluster) -> None:
     expect(await cluster.session(record.session_id) == before, "some of the moves stayed")
 
 
-async def kernels_of_other_sessions_are_not_moved_along(cluster: StoredCluster) -> None:
-    """The moves of one call are of one session."""
+async def kernels_of_other_sessions_are_refused(cluster: StoredCluster) -> None:
+    """The moves of one call belong to one session."""
     first, second = await placed(cluster), await placed(cluster)
     moves = [KernelMove(one.kernels[0], KernelTrigger.IMAGE_READY) for one in (first, second)]
     await refusal(move_together(cluster, moves), StaleVersion)
 
 
-async def only_the_moves_of_the_table_are_taken(cluster: StoredCluster) -> None:
-    """Another trigger is illegal, another cause is forbidden; nothing changes."""
+async def only_legal_moves_are_accepted(cluster: StoredCluster) -> None:
+    """Other triggers are illegal, other causes forbidden; nothing changes."""
     record = await placed(cluster)
     await refusal(moved(cluster, record, KernelTrigger.STARTED, BY_AGENT), IllegalTransition)
     await refusal(moved(cluster, record, KernelTrigger.PREPARATION_STARTED, BY_AGENT), ForbiddenCause)
@@ -136,7 +136,7 @@ async def only_the_moves_of_the_table_are_taken(cluster: StoredCluster) -> None:
     expect(await cluster.session(record.session_id) == record, "a refused move changed something")
 
 
-async def taking_and_freeing_are_not_among_the_moves(cluster: StoredCluster) -> None:
+async def allocating_and_freeing_are_not_moves(cluster: StoredCluster) -> None:
     """ALLOCATED belongs to the allocator, GONE to the ledger."""
     waiting = await cluster.submit(cluster.new("s"))
     await refusal(moved(cluster, waiting, KernelTrigger.ALLOCATED), IllegalTransition)
@@ -145,8 +145,8 @@ async def taking_and_freeing_are_not_among_the_moves(cluster: StoredCluster) -> 
     await refusal(moved(cluster, ending, KernelTrigger.GONE), IllegalTransition)
 
 
-async def an_overdue_kernel_is_asked_again(cluster: StoredCluster) -> None:
-    """OVERDUE is told, moves nothing and frees nothing."""
+async def an_overdue_kernel_stays_terminating(cluster: StoredCluster) -> None:
+    """OVERDUE is recorded, moves nothing and frees nothing."""
     record = await placed(cluster, running=True)
     ending = await cluster.stop(record.session_id)
     after = await moved(cluster, ending, KernelTrigger.OVERDUE)
@@ -155,7 +155,7 @@ async def an_overdue_kernel_is_asked_again(cluster: StoredCluster) -> None:
 
 
 async def one_kernel_that_ends_ends_the_session(cluster: StoredCluster) -> None:
-    """The result is that of the kernel, with its exit code."""
+    """With the kernel's result and exit code."""
     for code, result in ((0, SessionResult.SUCCESS), (1, SessionResult.FAILURE), (None, SessionResult.FAILURE)):
         record = await exited(cluster, await placed(cluster, kernels=2, running=True), [code])
         expect(record.status is SessionStatus.TERMINATING, "a session goes on without its kernel")
@@ -164,8 +164,8 @@ async def one_kernel_that_ends_ends_the_session(cluster: StoredCluster) -> None:
         expect([kernel.exit_code for kernel in record.kernels] == [code, None], "the exit codes are wrong")
 
 
-async def the_order_of_reports_that_come_together_decides_nothing(cluster: StoredCluster) -> None:
-    """Neither the result nor what the session ended by."""
+async def the_order_of_simultaneous_reports_does_not_matter(cluster: StoredCluster) -> None:
+    """Neither for the result nor for the cause."""
     for code, last, result in (
         (0, KernelTrigger.STARTED, SessionResult.SUCCESS),
         (1, KernelTrigger.STARTED, SessionResult.FAILURE),
@@ -179,19 +179,19 @@ async def the_order_of_reports_that_come_together_decides_nothing(cluster: Store
             moves = [KernelMove(record.kernels[0], KernelTrigger.EXITED, code), KernelMove(record.kernels[1], last)]
             after = await move_together(cluster, moves if forwards else moves[::-1], BY_AGENT)
             ends.append((after.result, after.cause))
-        expect(ends[0] == ends[1], f"EXITED with {code} beside {last} depends on the order: {ends}")
-        expect(ends[0][0] is result, f"EXITED with {code} beside {last} is a {ends[0][0]}")
+        expect(ends[0] == ends[1], f"EXITED with {code} and {last} depends on the order: {ends}")
+        expect(ends[0][0] is result, f"EXITED with {code} and {last} is a {ends[0][0]}")
 
 
-async def the_first_cause_stays(cluster: StoredCluster) -> None:
-    """Whatever else happens to a session that is ending."""
+async def the_first_cause_is_kept(cluster: StoredCluster) -> None:
+    """Regardless of later events of an ending session."""
     record = await placed(cluster, kernels=2, running=True)
     failed = Change("agent", Cause.AGENT_REPORT, code="out-of-memory", detail="killed by the kernel")
     first = await moved(cluster, record, KernelTrigger.FAILED, failed)
     later = Change("user", Cause.CONTROLLER, code="user-request", detail="enough")
     name = SessionId(record.session_id)
     for goal in (Goal.STOP, Goal.FORCE):
-        after = await wanted(cluster, name, goal, later)
+        after = await with_goal(cluster, name, goal, later)
         found = (after.cause, after.cause_detail, after.result)
         expect(found == ("out-of-memory", "killed by the kernel", SessionResult.FAILURE), f"{goal.name} gave {found}")
     expect(first.cause == "out-of-memory", "the first cause was not kept")
@@ -199,7 +199,7 @@ async def the_first_cause_stays(cluster: StoredCluster) -> None:
     expect(after.cause == "out-of-memory", "the end overwrote the first cause")
 
 
-async def a_waiting_session_that_is_stopped_is_cancelled(cluster: StoredCluster) -> None:
+async def a_stopped_pending_session_is_cancelled(cluster: StoredCluster) -> None:
     """Its kernels are withdrawn, and it has ended."""
     for goal in (Goal.STOP, Goal.FORCE):
         name = cluster.new("s")
@@ -211,20 +211,22 @@ async def a_waiting_session_that_is_stopped_is_cancelled(cluster: StoredCluster)
         expect(record.result is SessionResult.FAILURE, "a session that never ran counts as a success")
 
 
-async def a_running_session_that_is_stopped_ends_with_its_kernels(cluster: StoredCluster) -> None:
+async def a_stopped_running_session_ends_with_its_kernels(cluster: StoredCluster) -> None:
     """TERMINATING until there is a proof, then TERMINATED."""
     running = await placed(cluster, kernels=2, running=True)
     record = await cluster.stop(running.session_id)
     expect(record.status is SessionStatus.TERMINATING, f"STOP made it {record.status}")
-    expect({kernel.status for kernel in record.kernels} == {KernelStatus.TERMINATING}, "a kernel was not asked to stop")
+    expect(
+        {kernel.status for kernel in record.kernels} == {KernelStatus.TERMINATING}, "a kernel was not requested to stop"
+    )
     expect((record.cause, record.ended_ms) == ("stop_requested", None), "the cause or the end is wrong")
     ended = await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
     expect(ended.status is SessionStatus.TERMINATED, "a session without kernels has not ended")
-    expect(ended.ended_ms is not None and ended.result is SessionResult.FAILURE, "its end is not told")
+    expect(ended.ended_ms is not None and ended.result is SessionResult.FAILURE, "its end is not recorded")
 
 
-async def an_interactive_session_that_its_user_stops_has_ended_well(cluster: StoredCluster) -> None:
-    """Unless it never ran, is ended by force, or by a policy."""
+async def an_interactive_session_stopped_by_its_user_succeeds(cluster: StoredCluster) -> None:
+    """Unless it never ran, or was ended by force or by a policy."""
     stopped = Change("user", Cause.CONTROLLER, code="user-requested")
     for running, goal, change, result in (
         (True, Goal.STOP, stopped, SessionResult.SUCCESS),
@@ -233,13 +235,13 @@ async def an_interactive_session_that_its_user_stops_has_ended_well(cluster: Sto
         (True, Goal.STOP, BY_COORDINATOR, SessionResult.FAILURE),
     ):
         record = await placed(cluster, kernels=2, running=running, session_type=SessionType.INTERACTIVE)
-        ended = await wanted(cluster, record.session_id, goal, change)
+        ended = await with_goal(cluster, record.session_id, goal, change)
         expect(ended.result is result, f"{goal.name} by {change.by} of one in {record.status} is a {ended.result}")
-        later = await wanted(cluster, record.session_id, Goal.FORCE, stopped)
-        expect(later.result is result, "a later word changed the result")
+        later = await with_goal(cluster, record.session_id, Goal.FORCE, stopped)
+        expect(later.result is result, "a later report changed the result")
 
 
-async def what_waits_is_withdrawn_and_what_lives_is_stopped(cluster: StoredCluster) -> None:
+async def pending_kernels_are_withdrawn_and_live_ones_stopped(cluster: StoredCluster) -> None:
     """In a session that has grown in part."""
     agent, name = cluster.new("a"), cluster.new("s")
     await cluster.agent(agent)
@@ -251,7 +253,7 @@ async def what_waits_is_withdrawn_and_what_lives_is_stopped(cluster: StoredClust
 
 
 async def force_ends_the_session_and_frees_nothing(cluster: StoredCluster) -> None:
-    """What the user sees ends at once; kernels keep their slots until a proof."""
+    """The session ends at once; kernels keep their slots until a proof."""
     for goals in ((Goal.FORCE,), (Goal.STOP, Goal.FORCE)):
         running = await placed(cluster, kernels=2, running=True)
         for goal in goals:
@@ -259,14 +261,14 @@ async def force_ends_the_session_and_frees_nothing(cluster: StoredCluster) -> No
         record = await cluster.session(running.session_id)
         expect(record.status is SessionStatus.TERMINATED, f"FORCE made it {record.status}")
         expect({kernel.status for kernel in record.kernels} == {KernelStatus.TERMINATING}, "kernels ended with it")
-        expect(len(await held_beside(cluster, record)) == 4, "slots were freed without a proof")
-        expect(record.cause == "stop_requested", f"the cause is {record.cause}, not what the user asked for")
-        last = (await story(cluster, running.session_id))[-1]
-        expect(last.trigger == "forced", f"the story says that it ended by {last.trigger}")
+        expect(len(await held_with(cluster, record)) == 4, "slots were freed without a proof")
+        expect(record.cause == "stop_requested", f"the cause is {record.cause}, not the user's request")
+        last = (await session_history(cluster, running.session_id))[-1]
+        expect(last.trigger == "forced", f"the history says that it ended by {last.trigger}")
 
 
-async def goals_only_rise(cluster: StoredCluster) -> None:
-    """A goal that is reached already changes nothing at all."""
+async def goals_only_increase(cluster: StoredCluster) -> None:
+    """A goal that is set already changes nothing."""
     running = await placed(cluster, running=True)
     stopped = await cluster.stop(running.session_id)
     for goal in (Goal.STOP, Goal.RUN):
@@ -276,15 +278,15 @@ async def goals_only_rise(cluster: StoredCluster) -> None:
         expect(await cluster.stop(running.session_id, goal) == forced, f"{goal.name} after FORCE changed something")
 
 
-async def nothing_is_wanted_of_a_session_that_is_not_there(cluster: StoredCluster) -> None:
-    """NotFound, for reading too."""
+async def a_missing_session_has_no_goal(cluster: StoredCluster) -> None:
+    """ObjectNotFound, for reading too."""
     missing = SessionId(cluster.new("s"))
     await refusal(cluster.stop(missing), ObjectNotFound)
     await refusal(cluster.session(missing), ObjectNotFound)
 
 
 async def an_end_is_final(cluster: StoredCluster) -> None:
-    """No goal, no move and no allocation leaves it."""
+    """No goal, move or allocation changes it."""
     cancelled = await cluster.submit(cluster.new("s"))
     cancelled = await cluster.stop(cancelled.session_id)
     terminated = await placed(cluster)
@@ -306,21 +308,21 @@ async def an_end_is_final(cluster: StoredCluster) -> None:
 CHECKS: tuple[Check, ...] = (
     a_session_follows_its_kernels,
     a_session_is_as_far_as_the_kernels_it_needs,
-    of_two_movers_one_wins,
-    moves_happen_together_or_not_at_all,
-    kernels_of_other_sessions_are_not_moved_along,
-    only_the_moves_of_the_table_are_taken,
-    taking_and_freeing_are_not_among_the_moves,
-    an_overdue_kernel_is_asked_again,
+    of_concurrent_movers_one_succeeds,
+    moves_of_one_call_are_atomic,
+    kernels_of_other_sessions_are_refused,
+    only_legal_moves_are_accepted,
+    allocating_and_freeing_are_not_moves,
+    an_overdue_kernel_stays_terminating,
     one_kernel_that_ends_ends_the_session,
-    the_order_of_reports_that_come_together_decides_nothing,
-    the_first_cause_stays,
-    a_waiting_session_that_is_stopped_is_cancelled,
-    a_running_session_that_is_stopped_ends_with_its_kernels,
-    an_interactive_session_that_its_user_stops_has_ended_well,
-    what_waits_is_withdrawn_and_what_lives_is_stopped,
+    the_order_of_simultaneous_reports_does_not_matter,
+    the_first_cause_is_kept,
+    a_stopped_pending_session_is_cancelled,
+    a_stopped_running_session_ends_with_its_kernels,
+    an_interactive_session_stopped_by_its_user_succeeds,
+    pending_kernels_are_withdrawn_and_live_ones_stopped,
     force_ends_the_session_and_frees_nothing,
-    goals_only_rise,
-    nothing_is_wanted_of_a_session_that_is_not_there,
+    goals_only_increase,
+    a_missing_session_has_no_goal,
     an_end_is_final,
 )

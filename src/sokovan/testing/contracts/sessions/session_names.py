@@ -1,4 +1,4 @@
-"""The promises of `ports.repositories.sessions.Sessions` about names and finding by them."""
+"""Contract of `ports.repositories.sessions.Sessions`: names and lookup."""
 
 from __future__ import annotations
 
@@ -19,69 +19,69 @@ Check: TypeAlias = Callable[[StoredCluster], Awaitable[None]]
 ANY = SessionFilter()
 
 
-async def meant(cluster: StoredCluster, text: str, wanted: SessionFilter = ANY) -> list[str]:
-    """The ids of the sessions that a text may mean."""
+async def matches(cluster: StoredCluster, text: str, wanted: SessionFilter = ANY) -> list[str]:
+    """The ids of the sessions that a text matches."""
     return [one.session_id for one in await cluster.store.read(lambda unit: unit.sessions.named(text, wanted))]
 
 
-async def called(cluster: StoredCluster, name: str, *, user: str, **options: Any) -> str:
-    """A new session of a user with a name; its id."""
+async def named(cluster: StoredCluster, name: str, *, user: str, **options: Any) -> str:
+    """Enqueue a session with a name for a user; returns its id."""
     session_id = cluster.new("s")
     await cluster.submit(session_id, name=name, owner=Owner(user=user), **options)
     return session_id
 
 
 async def newest(cluster: StoredCluster, wanted: SessionFilter, *, limit: int, after: int | None = None) -> list[str]:
-    """A page of sessions, the newest first."""
+    """A page of sessions, newest first."""
     found = await cluster.store.read(lambda unit: unit.sessions.page(wanted, limit=limit, after=after, newest=True))
     return [one.session_id for one in found]
 
 
-async def a_name_is_taken_while_its_session_goes_on(cluster: StoredCluster) -> None:
-    """Conflict says the name and what to do; nothing of the second session stays."""
+async def a_name_is_unique_among_live_sessions(cluster: StoredCluster) -> None:
+    """Conflict has the name and a hint; nothing of the second session is stored."""
     user, name, second = cluster.new("u"), cluster.new("train"), cluster.new("s")
-    first = await called(cluster, name, user=user)
+    first = await named(cluster, name, user=user)
     error = await refusal(cluster.submit(second, name=name, owner=Owner(user=user)), Conflict)
     expect(name in error.message and first in error.message, f"the refusal does not say which: {error.message}")
     expect("another name" in error.hint, f"the hint does not help: {error.hint}")
     await refusal(cluster.session(second), ObjectNotFound)
 
 
-async def a_name_is_free_again_at_the_end(cluster: StoredCluster) -> None:
-    """Cancelled or terminated, a session keeps its name, and does not block it."""
+async def a_name_can_be_reused_after_the_end(cluster: StoredCluster) -> None:
+    """An ended session keeps its name and does not block it."""
     user, name = cluster.new("u"), cluster.new("train")
     for _ in range(3):
-        await cluster.stop(await called(cluster, name, user=user))
+        await cluster.stop(await named(cluster, name, user=user))
     found = await newest(cluster, SessionFilter(user=user, name=name), limit=9)
     expect(len(found) == 3, f"{len(found)} of three sessions kept their name")
 
 
-async def names_of_different_users_do_not_meet(cluster: StoredCluster) -> None:
-    """And a session without a name meets no other."""
+async def names_of_different_users_are_independent(cluster: StoredCluster) -> None:
+    """Sessions without a name never conflict."""
     name, users = cluster.new("train"), [cluster.new("u") for _ in range(2)]
     for user in users:
-        await called(cluster, name, user=user)
-        await called(cluster, "", user=user)
-        await called(cluster, "", user=user)
+        await named(cluster, name, user=user)
+        await named(cluster, "", user=user)
+        await named(cluster, "", user=user)
     for user in users:
         found = await newest(cluster, SessionFilter(user=user), limit=9)
         expect(len(found) == 3, "a session was refused for a name that it does not have, or another user has")
 
 
-async def of_two_who_want_a_name_at_once_one_gets_it(cluster: StoredCluster) -> None:
-    """The others are told of the conflict."""
+async def of_concurrent_sessions_with_one_name_one_succeeds(cluster: StoredCluster) -> None:
+    """The others get a conflict."""
     user, name = cluster.new("u"), cluster.new("train")
-    attempts = [called(cluster, name, user=user) for _ in range(4)]
+    attempts = [named(cluster, name, user=user) for _ in range(4)]
     results = await asyncio.gather(*attempts, return_exceptions=True)
     refused = [result for result in results if isinstance(result, Conflict)]
     expect(len(refused) == 3, f"of four sessions with one name {4 - len(refused)} were stored")
     expect(all("another name" in error.hint for error in refused), "a conflict of names reads like another one")
 
 
-async def a_refused_name_leaves_the_rest_of_its_unit_of_work(cluster: StoredCluster) -> None:
-    """And the key of its request."""
+async def a_refused_name_does_not_affect_its_unit_of_work(cluster: StoredCluster) -> None:
+    """Nor the idempotency key of its request."""
     user, name, key = cluster.new("u"), cluster.new("train"), RequestKey("u", cluster.new("key"), "digest")
-    await called(cluster, name, user=user)
+    await named(cluster, name, user=user)
     refused, stored = (session_spec(cluster.new("s"), name=one, owner=Owner(user=user)) for one in (name, ""))
 
     async def work(unit: Any) -> None:
@@ -93,71 +93,71 @@ async def a_refused_name_leaves_the_rest_of_its_unit_of_work(cluster: StoredClus
     await refusal(cluster.session(refused.session_id), ObjectNotFound)
 
 
-async def an_id_means_its_session_and_no_other(cluster: StoredCluster) -> None:
-    """Also one that has ended, and that another has for a name."""
+async def an_id_matches_only_its_session(cluster: StoredCluster) -> None:
+    """Also an ended one, and even if another session has it as a name."""
     user = cluster.new("u")
-    ended = await called(cluster, "", user=user)
+    ended = await named(cluster, "", user=user)
     await cluster.stop(ended)
-    await called(cluster, ended, user=user)
-    expect(await meant(cluster, ended) == [ended], "an id means something else than its session")
+    await named(cluster, ended, user=user)
+    expect(await matches(cluster, ended) == [ended], "an id means something else than its session")
 
 
-async def a_name_means_the_session_that_goes_on(cluster: StoredCluster) -> None:
-    """Not a newer or older one that has ended, and not one whose name begins so."""
+async def a_name_matches_the_live_session(cluster: StoredCluster) -> None:
+    """Not an ended one, and not one that only has it as a prefix."""
     user, name = cluster.new("u"), cluster.new("train")
-    await cluster.stop(await called(cluster, name, user=user))
-    running = await called(cluster, name, user=user)
-    await called(cluster, f"{name}2", user=user)
-    expect(await meant(cluster, name, SessionFilter(user=user)) == [running], "a name means another session")
+    await cluster.stop(await named(cluster, name, user=user))
+    running = await named(cluster, name, user=user)
+    await named(cluster, f"{name}2", user=user)
+    expect(await matches(cluster, name, SessionFilter(user=user)) == [running], "a name means another session")
 
 
-async def a_name_that_nobody_has_now_means_the_last_who_had_it(cluster: StoredCluster) -> None:
-    """The newest, and that one alone."""
+async def a_name_without_a_live_session_matches_the_last_one(cluster: StoredCluster) -> None:
+    """Only the newest."""
     user, name = cluster.new("u"), cluster.new("train")
-    before, last = [await called(cluster, name, user=one) for one in (user, cluster.new("u"))]
+    before, last = [await named(cluster, name, user=one) for one in (user, cluster.new("u"))]
     for session_id in (last, before):
         await cluster.stop(session_id)
-    expect(await meant(cluster, name) == [last], "a name of the past does not mean the last who had it")
+    expect(await matches(cluster, name) == [last], "a name without a live session does not match the last one")
 
 
-async def a_name_that_two_users_have_is_in_doubt(cluster: StoredCluster) -> None:
-    """Unless it is asked for one of them."""
+async def a_name_of_two_users_is_ambiguous(cluster: StoredCluster) -> None:
+    """Unless the filter names one of them."""
     name, users = cluster.new("train"), [cluster.new("u") for _ in range(3)]
-    ids = [await called(cluster, name, user=user) for user in users]
-    found = await meant(cluster, name)
+    ids = [await named(cluster, name, user=user) for user in users]
+    found = await matches(cluster, name)
     expect(len(found) == 2 and set(found) < set(ids), f"a name of three users means {found}")
-    expect(await meant(cluster, name, SessionFilter(user=users[0])) == [ids[0]], "a user's own session is in doubt")
+    expect(await matches(cluster, name, SessionFilter(user=users[0])) == [ids[0]], "a user's own session is in doubt")
 
 
-async def the_beginning_of_an_id_or_a_name_is_enough(cluster: StoredCluster) -> None:
-    """Of one session; of two it is in doubt; of one that has ended it is nothing."""
+async def a_unique_prefix_of_an_id_or_name_is_enough(cluster: StoredCluster) -> None:
+    """A prefix of two is ambiguous; ended sessions do not match."""
     user, name = cluster.new("u"), cluster.new("train")
     wanted = SessionFilter(user=user)
-    first = await called(cluster, f"{name}-one", user=user)
-    expect(await meant(cluster, name, wanted) == [first], "the beginning of a name is not enough")
-    expect(await meant(cluster, first[:-1], wanted) == [first], "the beginning of an id is not enough")
-    second = await called(cluster, f"{name}-two", user=user)
-    expect(set(await meant(cluster, name, wanted)) == {first, second}, "two that begin alike are not in doubt")
+    first = await named(cluster, f"{name}-one", user=user)
+    expect(await matches(cluster, name, wanted) == [first], "a prefix of a name is not enough")
+    expect(await matches(cluster, first[:-1], wanted) == [first], "a prefix of an id is not enough")
+    second = await named(cluster, f"{name}-two", user=user)
+    expect(set(await matches(cluster, name, wanted)) == {first, second}, "two with a common prefix are not ambiguous")
     await cluster.stop(first)
-    expect(await meant(cluster, name, wanted) == [second], "a session that has ended is in the way")
+    expect(await matches(cluster, name, wanted) == [second], "an ended session matches")
     await cluster.stop(second)
-    expect(await meant(cluster, name, wanted) == [], "the beginning of a name means a session that has ended")
+    expect(await matches(cluster, name, wanted) == [], "a prefix matches an ended session")
 
 
-async def nothing_is_meant_by_what_nobody_has(cluster: StoredCluster) -> None:
-    """Nor by nothing, by what is no name, or by what is not wanted."""
+async def an_unknown_text_matches_nothing(cluster: StoredCluster) -> None:
+    """Neither do an empty text, an invalid name, or one outside the filter."""
     user = cluster.new("u")
-    mine = await called(cluster, cluster.new("train"), user=user)
+    mine = await named(cluster, cluster.new("train"), user=user)
     for text in (cluster.new("x"), "", "%", "_", "train*", "a b", "x\0y", "näme", "'; --", mine + "0"):
-        expect(await meant(cluster, text) == [], f"{text!r} means a session")
-    expect(await meant(cluster, mine, SessionFilter(user=cluster.new("u"))) == [], "a foreign session was found")
-    expect(await meant(cluster, mine, SessionFilter(user="x\0y")) == [], "a filter that fits nobody fits somebody")
+        expect(await matches(cluster, text) == [], f"{text!r} means a session")
+    expect(await matches(cluster, mine, SessionFilter(user=cluster.new("u"))) == [], "a foreign session was found")
+    expect(await matches(cluster, mine, SessionFilter(user="x\0y")) == [], "an impossible filter matches a session")
 
 
 async def a_listing_can_begin_with_the_newest(cluster: StoredCluster) -> None:
-    """And goes on before a place."""
+    """It continues before a place."""
     user = cluster.new("u")
-    ids = [await called(cluster, "", user=user) for _ in range(5)]
+    ids = [await named(cluster, "", user=user) for _ in range(5)]
     wanted = SessionFilter(user=user)
     pages: list[str] = []
     after: int | None = None
@@ -168,7 +168,7 @@ async def a_listing_can_begin_with_the_newest(cluster: StoredCluster) -> None:
 
 
 async def a_filter_limits_by_owner_queue_and_name(cluster: StoredCluster) -> None:
-    """Alone and together; what no session can have fits none."""
+    """Alone and together; impossible values match nothing."""
     group, domain, queue = cluster.new("g"), cluster.new("d"), QueueName(cluster.new("q"))
     user, name = cluster.new("u"), cluster.new("n")
     owned, queued, named = (cluster.new("s") for _ in range(3))
@@ -187,21 +187,21 @@ async def a_filter_limits_by_owner_queue_and_name(cluster: StoredCluster) -> Non
         (SessionFilter(ids=[SessionId("no name"), SessionId(owned)]), [owned]),
     ]
     for wanted, ids in cases:
-        expect(await newest(cluster, wanted, limit=9) == ids, f"{wanted} does not give what it asks for")
+        expect(await newest(cluster, wanted, limit=9) == ids, f"{wanted} gives other sessions")
 
 
 CHECKS: tuple[Check, ...] = (
-    a_name_is_taken_while_its_session_goes_on,
-    a_name_is_free_again_at_the_end,
-    names_of_different_users_do_not_meet,
-    of_two_who_want_a_name_at_once_one_gets_it,
-    a_refused_name_leaves_the_rest_of_its_unit_of_work,
-    an_id_means_its_session_and_no_other,
-    a_name_means_the_session_that_goes_on,
-    a_name_that_nobody_has_now_means_the_last_who_had_it,
-    a_name_that_two_users_have_is_in_doubt,
-    the_beginning_of_an_id_or_a_name_is_enough,
-    nothing_is_meant_by_what_nobody_has,
+    a_name_is_unique_among_live_sessions,
+    a_name_can_be_reused_after_the_end,
+    names_of_different_users_are_independent,
+    of_concurrent_sessions_with_one_name_one_succeeds,
+    a_refused_name_does_not_affect_its_unit_of_work,
+    an_id_matches_only_its_session,
+    a_name_matches_the_live_session,
+    a_name_without_a_live_session_matches_the_last_one,
+    a_name_of_two_users_is_ambiguous,
+    a_unique_prefix_of_an_id_or_name_is_enough,
+    an_unknown_text_matches_nothing,
     a_listing_can_begin_with_the_newest,
     a_filter_limits_by_owner_queue_and_name,
 )

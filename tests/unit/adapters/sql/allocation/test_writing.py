@@ -12,7 +12,7 @@ from sokovan.adapters.sql.schema.tables import HELD_DEVICES
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.ports.allocation import AllocationContext
-from sokovan.testing.contracts.repositories.ledger import lines_of
+from sokovan.testing.contracts.repositories.ledger import rows_of
 from sokovan.testing.stored_cluster import StoredCluster
 
 
@@ -58,7 +58,7 @@ async def test_ledger_rows_have_the_time_of_their_transaction(postgres_url: str)
             rows.slots = [("s1.0", "cpu", "a1", 1, 2**53), ("s1.0", "mem", "a1", 1, 5), ("s1.1", "cpu", "a1", 1, 7)]
             rows.devices = [("s1.0", "gpu0", "a1", 1, True), ("s1.1", "gpu1", "a1", 3, False)]
             now = await written(cluster, rows)
-            found = await lines_of(cluster, "s1.0")
+            found = await rows_of(cluster, "s1.0")
             assert [(line.slot, line.amount, line.held_ms, line.freed_ms) for line in found] == [
                 ("cpu", 2**53, now, None),
                 ("mem", 5, now, None),

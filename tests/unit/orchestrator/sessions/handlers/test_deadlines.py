@@ -68,7 +68,7 @@ async def test_an_overdue_end_is_put_on_record_ever_more_rarely(cluster: Orchest
     await cluster.settle()
     await cluster.stop("s", forced=True)
     await cluster.pass_time(2_000, step_s=40)
-    lines = [entry for entry in await cluster.story("s", kernels=True) if entry.trigger == "overdue"]
+    lines = [entry for entry in await cluster.history("s", kernels=True) if entry.trigger == "overdue"]
     gaps = [later.at_ms - earlier.at_ms for earlier, later in pairwise(lines)]
     assert len(lines) == 4
     assert gaps == sorted(gaps)
@@ -82,7 +82,7 @@ async def test_nobody_is_blamed_while_the_agent_is_lost(cluster: OrchestratedClu
     await cluster.pass_time(70)
     await cluster.stop("s")
     await cluster.pass_time(300, step_s=30)
-    lines = [entry for entry in await cluster.story("s", kernels=True) if entry.trigger == "overdue"]
+    lines = [entry for entry in await cluster.history("s", kernels=True) if entry.trigger == "overdue"]
     assert lines == []
 
 
@@ -94,9 +94,9 @@ async def test_an_end_is_late_only_after_the_grace_that_was_asked_for(cluster: O
     await cluster.stop("s")
     await cluster.pass_time(1_840, step_s=40)
     assert await cluster.status("s") == "terminating"
-    assert [one for one in await cluster.story("s", kernels=True) if one.trigger == "overdue"] == []
+    assert [one for one in await cluster.history("s", kernels=True) if one.trigger == "overdue"] == []
     await cluster.pass_time(80, step_s=40)
-    assert len([one for one in await cluster.story("s", kernels=True) if one.trigger == "overdue"]) == 1
+    assert len([one for one in await cluster.history("s", kernels=True) if one.trigger == "overdue"]) == 1
     await cluster.pass_time(520, step_s=40)
     session = await cluster.session("s")
     assert (session.status.value, session.goal) == ("terminated", Goal.FORCE)

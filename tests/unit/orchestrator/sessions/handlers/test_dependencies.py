@@ -72,7 +72,7 @@ async def test_a_new_leader_knows_who_waits_for_whom(cluster: OrchestratedCluste
     await cluster.submit("second", dependencies=(SessionId("first"),))
     await cluster.settle()
     await agent.ends("first.0", 1)
-    await cluster.takes_over()
+    await cluster.fail_over()
     await cluster.settle()
     assert (await cluster.session("second")).cause == "dependency-failed"
 

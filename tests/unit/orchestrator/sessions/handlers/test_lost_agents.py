@@ -80,7 +80,7 @@ async def test_a_new_leader_that_finds_many_lost_ends_nothing() -> None:
         for agent in agents[:2]:
             agent.goes_silent()
         await cluster.pass_time(9)
-        await cluster.takes_over()
+        await cluster.fail_over()
         await cluster.pass_time(20)
         assert [await cluster.status(f"s{number}") for number in range(4)] == ["running"] * 4
 
@@ -98,7 +98,7 @@ async def test_agents_that_stay_away_are_lost_in_the_end_however_many_they_were(
         await cluster.pass_time(100, step_s=2)
         assert [await cluster.status(f"s{number}") for number in range(4)] == ["running"] * 4
         assert cluster.telemetry.gauged("agents_held_back") == 4
-        [told] = [entry for entry in await cluster.story("s0") if entry.change.code == "mass-loss"]
+        [told] = [entry for entry in await cluster.history("s0") if entry.change.code == "mass-loss"]
         assert told.times > 1
         assert "4 of 4 agents" in told.change.detail
         await cluster.pass_time(60, step_s=2)

@@ -27,7 +27,7 @@ async def test_the_progress_of_a_pull_is_told_now_and_then(cluster: Orchestrated
     agent.script.pulls = {"big"}
     await cluster.submit("s", image="big")
     await cluster.pass_time(21)
-    notes = [entry for entry in await cluster.story("s") if entry.change.code == "pulling"]
+    notes = [entry for entry in await cluster.history("s") if entry.change.code == "pulling"]
     assert len(notes) == 1
     assert 4 <= notes[0].times <= 6
     assert agent.asked["prepare"] <= 4
@@ -38,10 +38,10 @@ async def test_new_words_of_a_pull_are_told_soon_and_each_once(cluster: Orchestr
     agent.script.pulls = {"big"}
     await cluster.submit("s", image="big")
     await cluster.pass_time(2)
-    assert (await cluster.story("s"))[-1].change.detail == "big"
+    assert (await cluster.history("s"))[-1].change.detail == "big"
     await agent.pulled("big", so_far="layer 1 of 3")
     await cluster.pass_time(2)
-    last = (await cluster.story("s"))[-1]
+    last = (await cluster.history("s"))[-1]
     assert (last.change.code, last.change.detail) == ("pulling", "big: layer 1 of 3")
 
 

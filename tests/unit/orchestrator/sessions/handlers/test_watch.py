@@ -56,7 +56,7 @@ async def test_a_kernel_that_ran_out_of_memory_says_so_in_its_story_and_its_sess
     session = await cluster.session("s")
     assert (session.status.value, session.cause, session.kernels[0].exit_code) == ("terminated", OUT_OF_MEMORY, 137)
     assert session.cause_detail == "kernel 0 ran out of memory: its limit was 1Gi"
-    assert OUT_OF_MEMORY in [entry.change.code for entry in await cluster.story("s", kernels=True)]
+    assert OUT_OF_MEMORY in [entry.change.code for entry in await cluster.history("s", kernels=True)]
 
 
 async def test_a_report_of_another_attempt_or_kernel_moves_nothing(cluster: OrchestratedCluster) -> None:
@@ -92,7 +92,7 @@ async def test_a_waiting_kernel_is_told_of_once_per_number(cluster: Orchestrated
     await cluster.pass_time(25)
     await agent.ends("s.1", 0)
     await cluster.pass_time(25)
-    notes = [entry for entry in await cluster.story("s") if entry.change.code == "kernels-ended"]
+    notes = [entry for entry in await cluster.history("s") if entry.change.code == "kernels-ended"]
     assert [(entry.times, entry.change.detail[:6]) for entry in notes] == [(2, "2 of 3")]
 
 

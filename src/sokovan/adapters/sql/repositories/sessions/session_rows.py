@@ -68,7 +68,7 @@ class KernelRow:
 
 @dataclass(slots=True)
 class SessionRow:
-    """Mutable state of a locked session within a transaction, with its kernels in order."""
+    """Mutable state of a locked session within a transaction, with its kernels."""
 
     row: Row[Any]
     session_id: SessionId
@@ -186,7 +186,7 @@ def spec_text(spec: SessionSpec) -> str:
 
 
 def spec_of(text: str) -> SessionSpec:
-    """Decode a stored spec; cached, because a session is read at every step of its life."""
+    """Decode a stored spec; cached, because sessions are read many times."""
     return _decoded_cached(text) if len(text) <= _SMALL_TEXT else _decoded(text)
 
 

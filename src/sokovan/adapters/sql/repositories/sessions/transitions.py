@@ -1,4 +1,4 @@
-"""Status transitions of sessions and kernels: decided on locked rows, then written.
+"""Status transitions of sessions and kernels, decided on locked rows.
 
 Every status change goes through here; the repository, the ledger and the allocator
 differ only in the moves they request.
@@ -102,7 +102,7 @@ class Transitions:
         *,
         ended_by_user: bool = False,
     ) -> None:
-        """Derive the session's status from its kernels, of which the last moved by `trigger`.
+        """Derive the session's status after a move of its kernels by `trigger`.
 
         `ended_by_user`: being stopped counts as success.
         """

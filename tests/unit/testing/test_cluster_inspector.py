@@ -1,4 +1,4 @@
-"""A witness sees what is there, and when a law is broken."""
+"""The inspector reads the stored state and detects violated invariants."""
 
 import pytest
 import sqlalchemy as sa
@@ -10,7 +10,7 @@ from sokovan.domain.ids import KernelId
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
-async def test_what_is_seen_is_what_is_stored() -> None:
+async def test_the_inspector_reads_the_stored_state() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.agent("a1")
         await cluster.submit("s")
@@ -18,27 +18,27 @@ async def test_what_is_seen_is_what_is_stored() -> None:
         assert await cluster.status("s") == (await cluster.session("s")).status.value == "running"
         assert await cluster.used("a1") == {"cpu": 1000, "mem": 1 << 30}
         assert await cluster.codes("s") == ["allocated"]
-        assert len(await cluster.story("s", kernels=True)) > len(await cluster.story("s"))
+        assert len(await cluster.history("s", kernels=True)) > len(await cluster.history("s"))
 
 
-async def test_a_broken_law_is_told() -> None:
+async def test_a_violated_invariant_is_reported() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.agent("a1")
 
-        async def cheat(unit: SqlUnitOfWork, used: int) -> None:
+        async def set_used(unit: SqlUnitOfWork, used: int) -> None:
             await unit.transaction.execute(sa.update(AGENT_SLOTS).values(used=used))
 
-        await cluster.store.run_sql(lambda unit: cheat(unit, 1))
+        await cluster.store.run_sql(lambda unit: set_used(unit, 1))
         with pytest.raises(AssertionError, match="I1"):
-            await cluster.check_laws()
-        await cluster.store.run_sql(lambda unit: cheat(unit, 0))
+            await cluster.check_invariants()
+        await cluster.store.run_sql(lambda unit: set_used(unit, 0))
 
 
-async def test_a_kernel_that_ran_twice_is_told() -> None:
+async def test_a_kernel_that_was_started_twice_is_reported() -> None:
     async with OrchestratedCluster.open() as cluster:
         agent = await cluster.agent("a1")
         key = KernelKey(KernelId("k"), 1)
         agent.started[key] = 2
         with pytest.raises(AssertionError, match="started twice"):
-            await cluster.check_laws()
+            await cluster.check_invariants()
         del agent.started[key]
