@@ -1,4 +1,4 @@
-"""What ruff refuses by the project's settings, and where it lets the outside world in."""
+"""Banned calls are rejected by ruff, and allowed in adapters where needed."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ OUTPUT, OTHER_CLI, TESTS = "src/sokovan/cli/output.py", "src/sokovan/cli/main.py
 
 @dataclass(frozen=True)
 class Unsafe:
-    """A call nobody may make, and the code ruff has for it."""
+    """A banned call, and the code of its ruff rule."""
 
     name: str
     code: str
@@ -40,7 +40,7 @@ UNSAFE = (
     Unsafe("os_popen", "S605", "import os\n\nos.popen('ls')"),
 )
 
-# What an adapter needs of the outside world, as it should be written there.
+# Clock, randomness and ids as adapters use them.
 OUTSIDE_WORLD = '''"""The outside world."""
 
 import asyncio
@@ -62,7 +62,7 @@ async def everything() -> tuple[object, ...]:
 
 
 def banned_uses(purpose: str = "") -> dict[str, str]:
-    """A file name and a text for each banned name: used by its full name, and imported from."""
+    """A file name and a text for each banned name: used by its full name, and imported."""
     uses = {}
     for name in (name for name, ban in BANNED.items() if purpose in ban["msg"]):
         module, _, last = name.rpartition(".")
@@ -75,7 +75,7 @@ def banned_uses(purpose: str = "") -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def codes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """The codes ruff finds in each file of a tree with every banned thing in every place."""
+    """The codes that ruff finds in each file of a tree with every banned call in every place."""
     folders = (CORE, ORCHESTRATOR, ADAPTERS)
     files = {f"{folder}/{name}": text for folder in folders for name, text in banned_uses().items()}
     files |= {f"{folder}/unsafe_{each.name}.py": f"{each.text}\n" for folder in folders for each in UNSAFE}

@@ -1,4 +1,4 @@
-"""Every import contract of pyproject.toml refuses what it is there to refuse."""
+"""Every import contract of pyproject.toml rejects a violation."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ CONTRACTS: list[dict[str, Any]] = tool_settings("importlinter")["contracts"]
 NAMES: dict[str, str] = {contract["id"]: contract["name"] for contract in CONTRACTS}
 FORBIDDING = [contract for contract in CONTRACTS if contract["type"] == "forbidden"]
 
-# contract id: modules of a tiny package that breaks this contract, whatever else it may break
+# contract id: modules of a small package that violates this contract, perhaps others too
 VIOLATIONS: dict[str, dict[str, str]] = {
     "layers": {
         "sokovan/domain/slots.py": "import sokovan.ports.storage",
@@ -200,7 +200,7 @@ def unnamed_packages(contracts: Iterable[dict[str, Any]], src: Path) -> list[str
 
 
 def packages(expressions: Sequence[str]) -> list[str]:
-    """The packages or modules that `expressions` are about, wildcards cut off."""
+    """The packages or modules of `expressions`, without wildcards."""
     return list(dict.fromkeys(expression.removesuffix(".**") for expression in expressions))
 
 
@@ -217,5 +217,5 @@ def target(module: str) -> str:
 
 
 def refused(output: str) -> set[tuple[str, str]]:
-    """The imports that import-linter lists as the ones that break a contract."""
+    """The imports that import-linter reports as violations."""
     return set(re.findall(r"^\s*-\s+(\S+) -> (\S+) \(l\.", output, flags=re.MULTILINE))

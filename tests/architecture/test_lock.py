@@ -1,4 +1,4 @@
-"""The lock pins every package by version and hash, and names no place to get them from."""
+"""The lock pins every package by version and hash, and names no package host."""
 
 import re
 import tomllib

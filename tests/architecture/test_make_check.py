@@ -1,4 +1,4 @@
-"""`make check` runs every checker, the one of this tree's own rules too, and CI runs `make check`."""
+"""`make check` runs every checker, tidy included, and CI runs `make check`."""
 
 import re
 
