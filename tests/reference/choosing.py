@@ -1,4 +1,4 @@
-"""How the reference scheduler chooses a machine: every machine is looked at for every kernel."""
+"""Machine selection of the reference scheduler: every machine is checked for every kernel."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable
 
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
-from tests.reference.machines import ONE, Machine, World, largest_amounts
+from tests.reference.machines import ONE, ClusterState, Machine, largest_amounts
 
 
 class Chooser:
-    """The rules of the built-in selectors, sharding and the care for accelerators."""
+    """The rules of the built-in selectors, of shards and of unused accelerators."""
 
-    def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile, world: World) -> None:
-        self._profile, self._world = profile, world
+    def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile, cluster: ClusterState) -> None:
+        self._profile, self._cluster = profile, cluster
         self._priority = snapshot.scaling_group.slot_priority
         self._largest = largest_amounts(snapshot.agents)
 
     def eligible(self, machine: Machine, kernel: KernelWorkload) -> bool:
-        """Whether nothing but room can speak against the kernel on the machine."""
+        """Whether the machine passes every predicate except room."""
         if self._profile.shard_mode == "hard" and machine.info.shard != self._profile.shard:
             return False
         return machine.info.schedulable and machine.suits(kernel) and machine.held_if_empty(kernel) >= 1
@@ -35,7 +35,7 @@ class Chooser:
 
     def _eligible(self, kernel: KernelWorkload, domain: Iterable[str]) -> list[Machine]:
         inside = set(domain)
-        machines = self._world.machines.values()
+        machines = self._cluster.machines.values()
         return [m for m in machines if m.info.agent_id in inside and self.eligible(m, kernel)]
 
     def _best(self, fitting: list[Machine], kernel: KernelWorkload, nominated: str | None) -> str | None:
@@ -45,7 +45,7 @@ class Chooser:
         return None if best is None else best.info.agent_id
 
     def _rank(self, machine: Machine, kernel: KernelWorkload) -> tuple[object, ...]:
-        """Own shard, then no accelerators that lie idle, then what the selector prefers."""
+        """Own shard, then few unused accelerators, then the selector's preference."""
         foreign = self._profile.shard_mode == "soft" and machine.info.shard != self._profile.shard
         wasted = [
             slot
@@ -61,7 +61,7 @@ class Chooser:
         if self._profile.selector == "dispersed":
             return (machine.occupancy(), -self._size(machine), name)
         if self._profile.selector == "roundrobin":
-            return (self._world.last is not None and name <= self._world.last, name)
+            return (self._cluster.last is not None and name <= self._cluster.last, name)
         return (*(-machine.idle.get(slot, 0) for slot in self._priority), name)
 
     def _size(self, machine: Machine) -> int:

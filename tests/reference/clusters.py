@@ -1,4 +1,4 @@
-"""Random small clusters with work for them; a theme says what may occur."""
+"""Random small clusters and sessions; a theme selects their features."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ACTIONS = (("allocate", "backfill"), ("allocate",), ("enqueue", "allocate", "bac
 
 @dataclass(frozen=True)
 class Theme:
-    """What may occur in a cluster besides agents and sessions of equal kernels."""
+    """The features of a cluster besides agents and sessions of equal kernels."""
 
     agents: int = 8
     sessions: int = 8
@@ -92,7 +92,7 @@ class Theme:
 
 @dataclass
 class Host:
-    """An agent while it is being made up."""
+    """An agent under construction."""
 
     name: str
     slots: dict[str, int]
@@ -102,7 +102,7 @@ class Host:
     kernels_leaving: int = 0
 
     def run(self, slots: dict[str, int], *, leaves: bool, force: bool = False) -> bool:
-        """Let a kernel run here, if there is room for it."""
+        """Run a kernel here, if there is room for it."""
         if not force and any(self.used[slot] + n > self.slots.get(slot, 0) for slot, n in slots.items()):
             return False
         self.used.update(slots)
@@ -114,7 +114,7 @@ class Host:
 
 
 class Dice:
-    """Short words for what is drawn most."""
+    """Shorthands for the most frequent draws."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
@@ -134,7 +134,7 @@ class Dice:
 
 @st.composite
 def clusters(draw: st.DrawFn, theme: Theme) -> SystemSnapshot:
-    """A snapshot in which only what the theme allows occurs."""
+    """A snapshot with the features of the theme only."""
     dice = Dice(draw)
     stride = draw(st.sampled_from((1, 5, 12)))
     names = [f"n{stride * number % 13:02}" for number in range(1, 13)]
@@ -182,7 +182,7 @@ def profiles(draw: st.DrawFn, theme: Theme) -> SchedulingProfile:
 
 
 def _occupy(dice: Dice, host: Host, theme: Theme) -> None:
-    """What runs on a host and belongs to no session of the snapshot."""
+    """Usage on a host that belongs to no session of the snapshot."""
     if theme.busy and dice.chance(5):
         host.run(dice.among(REQUESTS[:6]), leaves=theme.releasing and dice.chance(7))
     if theme.releasing and dice.chance(5):
@@ -241,7 +241,7 @@ def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: 
 
 
 def _shaped(dice: Dice, theme: Theme, session: SessionWorkload) -> SessionWorkload:
-    """Minimums per group, partitions and closeness, as far as the kernels allow them."""
+    """Minimums per group, partitions and topology, as far as the kernels allow them."""
     if theme.groups and dice.chance(6):
         sizes = Counter(kernel.group for kernel in session.kernels if not kernel.releasing)
         session = replace(session, group_minimums={group: dice.number(0, size) for group, size in sizes.items()})
@@ -310,7 +310,7 @@ def _held_back(dice: Dice, session: SessionWorkload) -> SessionWorkload:
 
 
 def _hypernodes(dice: Dice, hosts: list[Host], tiers: int) -> tuple[HyperNode, ...]:
-    """Racks of agents and rows of racks; some stand outside."""
+    """Racks of agents and rows of racks; some agents are in no rack."""
     nodes: list[HyperNode] = []
     members = [host.name for host in hosts]
     for tier, word in ((1, "rack"), (2, "row")):
@@ -401,7 +401,7 @@ def _policy(dice: Dice, scope: Scope) -> ResourcePolicy:
 
 
 def _history(dice: Dice, theme: Theme) -> tuple[UsageRecord, ...]:
-    """Usage of whole half-lives ago, so that the decay is exact."""
+    """Usage whole half-lives ago, so that the decay is exact."""
     if "fair-share" not in theme.sequencers:
         return ()
     ages = [dice.number(0, 3) for _ in range(dice.number(0, 4))]
@@ -413,7 +413,7 @@ def _history(dice: Dice, theme: Theme) -> tuple[UsageRecord, ...]:
 def _reservations(
     dice: Dice, theme: Theme, sessions: list[SessionWorkload], hosts: list[Host]
 ) -> tuple[Reservation, ...]:
-    """What an earlier cycle promised; the agents may be gone or taken by now."""
+    """Reservations of an earlier cycle; the agents may be gone or full."""
     found = []
     for session in sessions:
         waiting = [kernel.kernel_id for kernel in session.kernels if kernel.agent is None]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.scheduling.snapshot import KernelWorkload, SystemSnapshot
-from tests.reference.machines import ONE, World
+from tests.reference.machines import ONE, ClusterState
 
 
 @dataclass(frozen=True)
 class Domain:
-    """One HyperNode: everything under it."""
+    """One HyperNode, with all agents under it."""
 
     name: str
     tier: int
@@ -55,18 +55,18 @@ class Network:
         return frozenset(agent for member in self._nodes[name].members for agent in self._agents(member))
 
 
-def by_preference(domains: Sequence[Domain], world: World, demand: Sequence[KernelWorkload]) -> list[Domain]:
+def by_preference(domains: Sequence[Domain], cluster: ClusterState, demand: Sequence[KernelWorkload]) -> list[Domain]:
     """Lowest tier first; in a tier the one that the demand would fill most, then by name."""
-    return sorted(domains, key=lambda domain: (domain.tier, -_fullness(domain, world, demand), domain.name))
+    return sorted(domains, key=lambda domain: (domain.tier, -_fullness(domain, cluster, demand), domain.name))
 
 
-def _fullness(domain: Domain, world: World, demand: Sequence[KernelWorkload]) -> int:
-    """How full a domain would be with the demand in it, summed over the slots asked for."""
-    machines = [world.machines[name] for name in domain.agents]
+def _fullness(domain: Domain, cluster: ClusterState, demand: Sequence[KernelWorkload]) -> int:
+    """How full a domain would be with the demand in it, summed over the requested slots."""
+    machines = [cluster.machines[name] for name in domain.agents]
     fullness = 0
     for slot in {slot for kernel in demand for slot in kernel.slots}:
         capacity = sum(machine.info.available_slots[slot] for machine in machines)
         idle = sum(machine.idle.get(slot, 0) for machine in machines)
-        asked = sum(kernel.slots[slot] for kernel in demand)
-        fullness += (capacity - idle + asked) * ONE // max(1, capacity)
+        request = sum(kernel.slots[slot] for kernel in demand)
+        fullness += (capacity - idle + request) * ONE // max(1, capacity)
     return fullness

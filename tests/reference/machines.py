@@ -1,4 +1,4 @@
-"""Machines of the reference scheduler: what is free on each, one object at a time."""
+"""Machines of the reference scheduler: free amounts, one object per agent."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ Kind = tuple[object, ...]
 
 @dataclass
 class Machine:
-    """One agent. `future` is what will be idle once everything on its way out has gone."""
+    """One agent. `future` is what will be idle once everything being released is free."""
 
     info: AgentInfo
     idle: dict[str, int]
     future: dict[str, int]
-    places: float
-    places_later: float
+    kernels_left: float
+    kernels_later: float
 
-    def copied(self) -> Machine:
-        return Machine(self.info, dict(self.idle), dict(self.future), self.places, self.places_later)
+    def copy(self) -> Machine:
+        return Machine(self.info, dict(self.idle), dict(self.future), self.kernels_left, self.kernels_later)
 
     def fits_idle(self, kernel: KernelWorkload) -> bool:
-        return self.places >= 1 and all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        return self.kernels_left >= 1 and all(self.idle.get(slot, 0) >= n for slot, n in kernel.slots.items())
 
     def fits_later(self, kernel: KernelWorkload) -> bool:
-        return self.places_later >= 1 and all(self.future.get(slot, 0) >= n for slot, n in kernel.slots.items())
+        return self.kernels_later >= 1 and all(self.future.get(slot, 0) >= n for slot, n in kernel.slots.items())
 
     def fits_now(self, kernel: KernelWorkload) -> bool:
-        """Room that is idle and that nobody was promised."""
+        """Whether there is idle room that is not reserved."""
         return self.fits_idle(kernel) and self.fits_later(kernel)
 
     def take(self, kernel: KernelWorkload) -> None:
         for slot, amount in kernel.slots.items():
             self.idle[slot] -= amount
-        self.places -= 1
-        self.promise(kernel)
+        self.kernels_left -= 1
+        self.reserve(kernel)
 
-    def promise(self, kernel: KernelWorkload) -> None:
+    def reserve(self, kernel: KernelWorkload) -> None:
         for slot, amount in kernel.slots.items():
             self.future[slot] -= amount
-        self.places_later -= 1
+        self.kernels_later -= 1
 
     def suits(self, kernel: KernelWorkload) -> bool:
-        """Architecture and labels, which no waiting changes."""
+        """Whether architecture and labels match."""
         labels = self.info.labels
         return self.info.architecture == kernel.architecture and all(
             labels.get(name) == value for name, value in kernel.require.items()
@@ -60,37 +60,37 @@ class Machine:
         return min([limit, *(self.info.available_slots[slot] // n for slot, n in kernel.slots.items())])
 
     def occupancy(self) -> int:
-        """The largest used part of any slot, rounded down to a 2**20th; full is full."""
+        """The largest used part of any slot, rounded down to a 2**20th, at most 1."""
         slots = self.info.available_slots.items()
         return min(ONE, max([0, *((total - self.idle[slot]) * ONE // total for slot, total in slots)]))
 
 
 def machine_of(info: AgentInfo) -> Machine:
-    """A machine as it stands when the cycle begins."""
+    """A machine at the start of the cycle."""
     names = {*info.available_slots, *info.occupied_slots}
     idle = {slot: info.available_slots[slot] - info.occupied_slots[slot] for slot in names}
     future = {slot: idle[slot] + info.releasing_slots[slot] for slot in names}
     limit = math.inf if info.kernels_max is None else info.kernels_max
-    places = limit - info.kernel_count
-    return Machine(info, idle, future, places, places + info.releasing_count)
+    kernels_left = limit - info.kernel_count
+    return Machine(info, idle, future, kernels_left, kernels_left + info.releasing_count)
 
 
 @dataclass
-class World:
-    """All machines, and the agent that was used last. A trial works on it and may go back to a copy."""
+class ClusterState:
+    """All machines, and the agent that was used last; a failed attempt restores a copy."""
 
     machines: dict[str, Machine]
     last: str | None
 
-    def copied(self) -> World:
-        return World({name: machine.copied() for name, machine in self.machines.items()}, self.last)
+    def copy(self) -> ClusterState:
+        return ClusterState({name: machine.copy() for name, machine in self.machines.items()}, self.last)
 
-    def restore(self, saved: World) -> None:
-        self.machines, self.last = saved.copied().machines, saved.last
+    def restore(self, saved: ClusterState) -> None:
+        self.machines, self.last = saved.copy().machines, saved.last
 
 
 def kind_of(kernel: KernelWorkload) -> Kind:
-    """Kernels of one kind may go to the same places."""
+    """The kind of a kernel: kernels of one kind fit the same machines."""
     return (kernel.slots, kernel.architecture, tuple(sorted(kernel.require.items())))
 
 

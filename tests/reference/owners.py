@@ -1,4 +1,4 @@
-"""Owners of the reference scheduler: what they use by now, and the nine built-in validators."""
+"""Owners of the reference scheduler: their usage, and the nine built-in validators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sokovan.scheduling.trace import Code
 
 
 class Owners:
-    """Who took what in this cycle, on top of what the snapshot says."""
+    """Usage by owner in this cycle, on top of the snapshot."""
 
     def __init__(self, snapshot: SystemSnapshot, validators: Sequence[str]) -> None:
         self._snapshot, self._validators = snapshot, validators
@@ -20,7 +20,7 @@ class Owners:
         self._begun: list[SessionWorkload] = []
 
     def take(self, session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> None:
-        """Count kernels that are placed or promised a place."""
+        """Count kernels that are placed or reserved."""
         self._taken.extend((session, kernel) for kernel in kernels)
 
     def begin(self, session: SessionWorkload) -> None:
@@ -29,64 +29,64 @@ class Owners:
 
     def objection(self, session: SessionWorkload, kernels: Sequence[KernelWorkload], *, starts: bool) -> Code | None:
         """The first objection, in the order of the profile."""
-        asked = total(kernel.slots for kernel in kernels)
+        request = total(kernel.slots for kernel in kernels)
         for name in self._validators:
-            code = _RULES[name](self, session, asked, starts)
+            code = _RULES[name](self, session, request, starts)
             if code is not None:
                 return code
         return None
 
     def used(self, scope: Scope, name: str) -> ResourceSlot:
-        """What an owner uses by now."""
+        """The current usage of an owner."""
         taken = [kernel.slots for session, kernel in self._taken if _name(session, scope) == name]
         return total([self._usage(scope, name).slots, *taken])
 
-    def over(self, scope: Scope, session: SessionWorkload, asked: ResourceSlot) -> Code | None:
-        """The code of a scope whose slot limits would be passed."""
+    def over(self, scope: Scope, session: SessionWorkload, request: ResourceSlot) -> Code | None:
+        """The code of a scope whose slot limits would be exceeded."""
         name = _name(session, scope)
         limits, used = self._policy(scope, name).slots_max, self.used(scope, name)
-        passed = any(slot in limits and used[slot] + amount > limits[slot] for slot, amount in asked.items())
+        passed = any(slot in limits and used[slot] + amount > limits[slot] for slot, amount in request.items())
         return Code(f"QUOTA_{scope.name}") if passed else None
 
-    def crowded(self, session: SessionWorkload, asked: ResourceSlot, starts: bool) -> Code | None:
-        """Whether the keypair runs as many sessions as it may."""
-        del asked
+    def too_many_run(self, session: SessionWorkload, request: ResourceSlot, starts: bool) -> Code | None:
+        """Whether the keypair has reached its session limit."""
+        del request
         name = str(session.owner.access_key)
         most = self._policy(Scope.KEYPAIR, name).sessions_max
         begun = sum(1 for other in self._begun if other.owner.access_key == name)
         running = self._usage(Scope.KEYPAIR, name).sessions + begun
         return Code.CONCURRENCY_LIMIT if most is not None and starts and running >= most else None
 
-    def too_many_wait(self, session: SessionWorkload, asked: ResourceSlot, starts: bool) -> Code | None:
-        """Whether as many older sessions of the keypair wait as may wait."""
-        del asked
+    def too_many_wait(self, session: SessionWorkload, request: ResourceSlot, starts: bool) -> Code | None:
+        """Whether older waiting sessions of the keypair reach the limit."""
+        del request
         most = self._policy(Scope.KEYPAIR, str(session.owner.access_key)).pending_sessions_max
         ahead = len(self._ahead(session)) + self._elsewhere(session).sessions
         return Code.PENDING_LIMIT if most is not None and starts and ahead >= most else None
 
-    def too_much_waits(self, session: SessionWorkload, asked: ResourceSlot, starts: bool) -> Code | None:
-        """Whether what waits ahead and this session ask for more than may wait."""
+    def too_much_waits(self, session: SessionWorkload, request: ResourceSlot, starts: bool) -> Code | None:
+        """Whether older waiting sessions and this one request more than the limit."""
         limits = self._policy(Scope.KEYPAIR, str(session.owner.access_key)).pending_slots_max
         ahead = [k.slots for other in self._ahead(session) for k in other.kernels if k.agent is None]
-        sums = total([self._elsewhere(session).slots, asked, *ahead])
+        sums = total([self._elsewhere(session).slots, request, *ahead])
         passed = any(sums[slot] > limit for slot, limit in limits.items())
         return Code.PENDING_LIMIT if starts and passed else None
 
-    def waits_for_others(self, session: SessionWorkload, asked: ResourceSlot, starts: bool) -> Code | None:
-        """Whether a session it depends on has not ended well."""
-        del asked, starts
+    def waits_for_others(self, session: SessionWorkload, request: ResourceSlot, starts: bool) -> Code | None:
+        """Whether a dependency has failed or has not ended."""
+        del request, starts
         done = all(self._snapshot.outcomes.get(name) for name in session.dependencies)
         return None if done else Code.DEPENDENCY
 
-    def too_early(self, session: SessionWorkload, asked: ResourceSlot, starts: bool) -> Code | None:
-        """Whether a batch session asked to start later."""
-        del asked, starts
+    def too_early(self, session: SessionWorkload, request: ResourceSlot, starts: bool) -> Code | None:
+        """Whether the start time of a batch session has not come yet."""
+        del request, starts
         if session.session_type is not SessionType.BATCH or session.starts_at_ms is None:
             return None
         return Code.NOT_YET_BEGIN if session.starts_at_ms > self._snapshot.now_ms else None
 
     def _ahead(self, session: SessionWorkload) -> list[SessionWorkload]:
-        """The older sessions of the keypair of which nothing runs or is placed."""
+        """The older sessions of the keypair without running or placed kernels."""
         place = (session.submitted, session.session_id)
         return [
             other
@@ -121,11 +121,11 @@ def _name(session: SessionWorkload, scope: Scope) -> str:
 Rule = Callable[[Owners, SessionWorkload, ResourceSlot, bool], Code | None]
 
 _RULES: dict[str, Rule] = {
-    "keypair-resource-limit": lambda owners, session, asked, _: owners.over(Scope.KEYPAIR, session, asked),
-    "group-resource-limit": lambda owners, session, asked, _: owners.over(Scope.GROUP, session, asked),
-    "domain-resource-limit": lambda owners, session, asked, _: owners.over(Scope.DOMAIN, session, asked),
-    "user-resource-limit": lambda owners, session, asked, _: owners.over(Scope.USER, session, asked),
-    "concurrency": Owners.crowded,
+    "keypair-resource-limit": lambda owners, session, request, _: owners.over(Scope.KEYPAIR, session, request),
+    "group-resource-limit": lambda owners, session, request, _: owners.over(Scope.GROUP, session, request),
+    "domain-resource-limit": lambda owners, session, request, _: owners.over(Scope.DOMAIN, session, request),
+    "user-resource-limit": lambda owners, session, request, _: owners.over(Scope.USER, session, request),
+    "concurrency": Owners.too_many_run,
     "dependencies": Owners.waits_for_others,
     "pending-session-count-limit": Owners.too_many_wait,
     "pending-session-resource-limit": Owners.too_much_waits,

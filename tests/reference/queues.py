@@ -1,4 +1,4 @@
-"""Queues of the reference scheduler: limits, deserved shares and order, worked out anew when asked."""
+"""Queues of the reference scheduler: limits, deserved shares and order, computed anew each time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ROOT = str(ROOT_QUEUE)
 Amounts = dict[str, int]
 
 
-def shared_out(agents: Iterable[AgentInfo]) -> ResourceSlot:
-    """What there is to share: agents that take work, and what runs on the others."""
+def total_slots(agents: Iterable[AgentInfo]) -> ResourceSlot:
+    """Slots of schedulable agents, plus the slots in use on all others."""
     return total(info.available_slots if info.schedulable else info.occupied_slots for info in agents)
 
 
@@ -38,23 +38,23 @@ class Queues:
                 *(slot for info in snapshot.agents for slot in info.available_slots),
             }
         )
-        self._total = shared_out(snapshot.agents)
+        self._total = total_slots(snapshot.agents)
         self._used: list[tuple[str, KernelWorkload]] = []
-        self._wanted: list[tuple[str, KernelWorkload]] = []
+        self._requested: list[tuple[str, KernelWorkload]] = []
         self.lends = False
         self._limit: dict[str, Amounts] = {}
         self._deserved: dict[str, Amounts] = {}
 
-    def use(self, queue: str, kernel: KernelWorkload) -> None:
-        """Count a kernel that runs, is placed or is promised a place."""
+    def add_usage(self, queue: str, kernel: KernelWorkload) -> None:
+        """Count a kernel that runs, is placed or is reserved."""
         self._used.append((queue, kernel))
 
-    def want(self, queue: str, kernel: KernelWorkload) -> None:
+    def add_request(self, queue: str, kernel: KernelWorkload) -> None:
         """Count a kernel that runs or could run."""
-        self._wanted.append((queue, kernel))
+        self._requested.append((queue, kernel))
 
     def settle(self) -> None:
-        """Work out limits and deserved shares from the root down."""
+        """Compute limits and deserved shares from the root down."""
         whole = {slot: min(self._total[slot], self._root.capability[slot]) for slot in self._slots}
         self._limit[ROOT], self._deserved[ROOT] = whole, whole
         level = [ROOT]
@@ -65,26 +65,26 @@ class Queues:
 
     def problem(self, name: str) -> Code | None:
         """Why a queue runs nothing, if so."""
-        if self._misplaced(name):
+        if self._invalid(name):
             return Code.QUEUE_INVALID
         if self._children(name):
             return Code.QUEUE_NOT_LEAF
-        closed = any(self._queues[above].state is QueueState.CLOSED for above in self._line(name))
+        closed = any(self._queues[above].state is QueueState.CLOSED for above in self._path(name))
         return Code.QUEUE_CLOSED if closed else None
 
     def overused(self, name: str) -> bool:
         """Whether a queue or one above it has all of its deserved share by weight."""
         if self._profile.queue_policy != "proportion":
             return False
-        return any(self._has_all(above) for above in self._bounded(name))
+        return any(self._has_all(above) for above in self._limiting(name))
 
     def refusal(self, name: str, kernel: KernelWorkload, held: Sequence[KernelWorkload]) -> Code | None:
-        """Why one more kernel may not come on top of what a trial holds."""
+        """Why one more kernel is refused on top of what the attempt holds."""
         by_weight = self._profile.queue_policy == "proportion"
-        for above in self._bounded(name):
+        for above in self._limiting(name):
             used = self._used_by(above)
             for slot, amount in kernel.slots.items():
-                # Where room would stand idle, one that has not all of a slot yet may pass its share of it.
+                # While lending, a queue below its share of a slot may exceed it.
                 lent = self.lends and used[slot] < self._deserved[above][slot]
                 bound = self._deserved[above][slot] if by_weight and not lent else self._limit[above][slot]
                 if used[slot] + amount + sum(other.slots[slot] for other in held) > bound:
@@ -92,26 +92,28 @@ class Queues:
         return None
 
     def contended(self, name: str, kernel: KernelWorkload) -> bool:
-        """Whether a queue, or one above it, may have less than there is of what a kernel asks for."""
+        """Whether a queue, or one above it, may use less of the requested slots than the cluster has."""
         bounds = self._deserved if self._profile.queue_policy == "proportion" else self._limit
-        return any(bounds[above][slot] < self._total[slot] for above in self._bounded(name) for slot in kernel.slots)
+        return any(bounds[above][slot] < self._total[slot] for above in self._limiting(name) for slot in kernel.slots)
 
-    def lets_in(self, name: str, asked: Sequence[KernelWorkload], let_in: Sequence[tuple[str, KernelWorkload]]) -> bool:
-        """Whether the limits of a queue and those above hold what runs, what was let in and this."""
-        for above in self._bounded(name):
-            for slot in {slot for kernel in asked for slot in kernel.slots}:
-                before = sum(kernel.slots[slot] for queue, kernel in let_in if above in self._bounded(queue))
-                now = sum(kernel.slots[slot] for kernel in asked)
+    def admits(
+        self, name: str, request: Sequence[KernelWorkload], admitted: Sequence[tuple[str, KernelWorkload]]
+    ) -> bool:
+        """Whether the limits of a queue and those above hold what runs, what was admitted and this request."""
+        for above in self._limiting(name):
+            for slot in {slot for kernel in request for slot in kernel.slots}:
+                before = sum(kernel.slots[slot] for queue, kernel in admitted if above in self._limiting(queue))
+                now = sum(kernel.slots[slot] for kernel in request)
                 if self._used_by(above)[slot] + before + now > self._limit[above][slot]:
                     return False
         return True
 
     def next(self, names: Iterable[str]) -> str:
-        """The queue that goes next: from the root down, each time the best one that has somebody waiting."""
+        """The next queue: from the root down, the best one with waiting sessions at each level."""
         waiting = set(names)
         above = ROOT
         while True:
-            below = [child for child in self._children(above) if any(child in self._line(name) for name in waiting)]
+            below = [child for child in self._children(above) if any(child in self._path(name) for name in waiting)]
             above = min(below, key=self._order)
             if above in waiting:
                 return above
@@ -121,7 +123,7 @@ class Queues:
         return (borrows_only, self._share(name), -self._queues[name].priority, name)
 
     def _share(self, name: str) -> int:
-        """The largest used part of what is deserved, in 2**20ths."""
+        """The largest share of used over deserved, in 2**20ths."""
         shares = [0]
         for slot, deserved in self._deserved[name].items():
             used = self._used_by(name)[slot]
@@ -136,14 +138,14 @@ class Queues:
         return self._sum(name, self._used)
 
     def _sum(self, name: str, counted: Iterable[tuple[str, KernelWorkload]]) -> Amounts:
-        """What all kernels of a queue and of those below it ask for."""
-        mine = [kernel for queue, kernel in counted if name in self._bounded(queue)]
+        """The sum of the requests of a queue and of those below it."""
+        mine = [kernel for queue, kernel in counted if name in self._limiting(queue)]
         return {slot: sum(kernel.slots[slot] for kernel in mine) for slot in self._slots}
 
     def _parent(self, name: str) -> str:
         return str(self._queues[name].parent) if self._profile.hierarchy else ROOT
 
-    def _misplaced(self, name: str) -> bool:
+    def _invalid(self, name: str) -> bool:
         seen: list[str] = []
         while name != ROOT:
             if name in seen or name not in self._queues:
@@ -152,22 +154,22 @@ class Queues:
             name = self._parent(name)
         return False
 
-    def _line(self, name: str) -> list[str]:
+    def _path(self, name: str) -> list[str]:
         """A queue and those above it, without the root."""
-        if self._misplaced(name):
+        if self._invalid(name):
             return [name]
-        line = []
+        waiting = []
         while name != ROOT:
-            line.append(name)
+            waiting.append(name)
             name = self._parent(name)
-        return line
+        return waiting
 
-    def _bounded(self, name: str) -> list[str]:
-        """All whose limits hold for a queue: those above it, the root only if it has limits."""
-        return [*self._line(name), *([ROOT] if self._root.capability else [])]
+    def _limiting(self, name: str) -> list[str]:
+        """The queues whose limits apply: itself, those above, and a root with limits."""
+        return [*self._path(name), *([ROOT] if self._root.capability else [])]
 
     def _children(self, name: str) -> list[str]:
-        return [other for other in self._queues if not self._misplaced(other) and self._parent(other) == name]
+        return [other for other in self._queues if not self._invalid(other) and self._parent(other) == name]
 
     def _settle_below(self, parent: str) -> None:
         children = self._children(parent)
@@ -175,40 +177,40 @@ class Queues:
             queue = self._queues[child]
             self._limit[child] = {}
             for slot in self._slots:
-                promised = sum(self._queues[other].guarantee[slot] for other in children if other != child)
-                self._limit[child][slot] = max(0, min(queue.capability[slot], self._limit[parent][slot] - promised))
+                reserved = sum(self._queues[other].guarantee[slot] for other in children if other != child)
+                self._limit[child][slot] = max(0, min(queue.capability[slot], self._limit[parent][slot] - reserved))
             self._deserved[child] = {slot: queue.deserved[slot] for slot in self._slots if slot in queue.deserved}
         if self._profile.queue_policy == "proportion":
-            self._deserved.update(self._poured(parent, children))
+            self._deserved.update(self._divided(parent, children))
 
-    def _poured(self, parent: str, children: Sequence[str]) -> dict[str, Amounts]:
-        """What each queue deserves of what the one above it deserves, slot by slot."""
+    def _divided(self, parent: str, children: Sequence[str]) -> dict[str, Amounts]:
+        """Divide the deserved amount of the parent among the children, slot by slot."""
         deserved: dict[str, Amounts] = {child: {} for child in children}
         for slot in self._slots:
-            for child, amount in self._filled(slot, self._deserved[parent][slot], children).items():
+            for child, amount in self._divide_slot(slot, self._deserved[parent][slot], children).items():
                 deserved[child][slot] = amount
         return deserved
 
-    def _filled(self, slot: str, amount: int, children: Sequence[str]) -> Amounts:
-        """Water-filling: what is left is offered by weight to all who want more, until nothing moves."""
+    def _divide_slot(self, slot: str, amount: int, children: Sequence[str]) -> Amounts:
+        """Water-filling: offer the rest by weight to unsatisfied queues until nothing changes."""
         have = {child: self._queues[child].guarantee[slot] for child in children}
         while True:
             left = amount - sum(have.values())
-            wanting = [child for child in sorted(children) if have[child] < self._most(child, slot)]
-            weights = sum(self._queues[child].weight for child in wanting)
-            offers = {child: max(0, left) * self._queues[child].weight // weights for child in wanting}
-            takes = {child: min(offers[child], self._most(child, slot) - have[child]) for child in wanting}
+            unsatisfied = [child for child in sorted(children) if have[child] < self._most(child, slot)]
+            weights = sum(self._queues[child].weight for child in unsatisfied)
+            offers = {child: max(0, left) * self._queues[child].weight // weights for child in unsatisfied}
+            takes = {child: min(offers[child], self._most(child, slot) - have[child]) for child in unsatisfied}
             if not any(takes.values()):
                 break
             for child, taken in takes.items():
                 have[child] += taken
-        # What rounding left over goes out one by one, to the heavier first.
-        wanting.sort(key=lambda child: -self._queues[child].weight)
-        for child in wanting[: max(0, left)]:
+        # The remainder of rounding is given out one by one, larger weights first.
+        unsatisfied.sort(key=lambda child: -self._queues[child].weight)
+        for child in unsatisfied[: max(0, left)]:
             have[child] += 1
         return have
 
     def _most(self, child: str, slot: str) -> int:
-        """No more than its limit and its wish, no less than its guarantee."""
-        wanted = self._sum(child, self._wanted)[slot]
-        return max(min(self._limit[child][slot], wanted), self._queues[child].guarantee[slot])
+        """At most its limit and its request, at least its guarantee."""
+        requested = self._sum(child, self._requested)[slot]
+        return max(min(self._limit[child][slot], requested), self._queues[child].guarantee[slot])

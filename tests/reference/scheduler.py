@@ -1,8 +1,7 @@
-"""The reference scheduler: the rules of a cycle in the plainest form, to compare the real one with.
+"""The reference scheduler: a simple implementation that the engine is compared with.
 
-Nothing is kept that can be worked out again: every kernel looks at every agent, shares
-and usage are added up each time they are asked for, and a trial that fails goes back
-to a copy. It knows the built-in plugins only.
+Nothing is cached: every kernel is checked against every agent, shares and usage are
+summed each time, and a failed attempt restores a copy. It has the built-in plugins only.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemS
 from sokovan.scheduling.trace import Code
 from tests.reference.choosing import Chooser
 from tests.reference.domains import Domain, Network
-from tests.reference.machines import ONE, World, kind_of, largest_amounts, machine_of
+from tests.reference.machines import ONE, ClusterState, kind_of, largest_amounts, machine_of
 from tests.reference.owners import Owners
-from tests.reference.queues import Queues, shared_out
-from tests.reference.turn import Stage, Turn
-from tests.reference.work import Failure, Seat, Work
+from tests.reference.placement import CycleState, PlacementAttempt
+from tests.reference.queues import Queues, total_slots
+from tests.reference.sessions import PlacedKernel, Reason, WaitingSession
 
 
 class Decision(NamedTuple):
-    """What the cycle comes to. The code of a pending session is None where the rule for it is not plain."""
+    """The outcome of a cycle. The code of a pending session is None if several codes are right."""
 
     placements: list[tuple[str, str]]
     reservations: dict[str, list[tuple[str, str]]]
@@ -34,7 +33,7 @@ class Decision(NamedTuple):
 
 
 def reference_schedule(snapshot: SystemSnapshot, profile: SchedulingProfile) -> Decision:
-    """Decide where the waiting sessions of a snapshot go."""
+    """Choose agents for the waiting sessions of a snapshot."""
     return Cycle(snapshot, profile).decision()
 
 
@@ -43,102 +42,102 @@ class Cycle:
 
     def __init__(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
         self._snapshot, self._profile = snapshot, profile
-        self._world = World(
+        self._cluster = ClusterState(
             {str(info.agent_id): machine_of(info) for info in snapshot.agents},
             snapshot.cursors.get(snapshot.scaling_group.name),
         )
-        self._chooser = Chooser(snapshot, profile, self._world)
+        self._chooser = Chooser(snapshot, profile, self._cluster)
         self._queues = Queues(snapshot, profile)
         self._owners = Owners(snapshot, profile.validators)
-        promised = [seat for reservation in snapshot.reservations for seat in reservation.kernels]
-        nominations: Mapping[str, str] = {str(kernel): str(agent) for kernel, agent in promised}
-        self._stage = Stage(self._world, self._chooser, self._queues, Network(snapshot), nominations)
+        reserved = [seat for reservation in snapshot.reservations for seat in reservation.kernels]
+        nominations: Mapping[str, str] = {str(kernel): str(agent) for kernel, agent in reserved}
+        self._cycle = CycleState(self._cluster, self._chooser, self._queues, Network(snapshot), nominations)
         self._placements: list[tuple[str, str]] = []
         self._reservations: dict[str, list[tuple[str, str]]] = {}
 
     def decision(self) -> Decision:
-        """Run the actions, and say what came of them."""
-        works = self._works()
+        """Run the actions, and return the outcome."""
+        sessions = self._waiting_sessions()
         for action in self._profile.actions:
             if action == "enqueue":
-                self._enqueue(works)
+                self._enqueue(sessions)
             elif action == "allocate":
-                self._allocate(works)
+                self._allocate(sessions)
             else:
-                self._backfill(works)
-        nothing = [work for work in works if not work.placed and not work.reserved]
-        pending = {str(work.session.session_id): self._code(work) for work in nothing}
+                self._backfill(sessions)
+        unplaced = [pending for pending in sessions if not pending.placed and not pending.reserved]
+        pending = {str(pending.session.session_id): self._code(pending) for pending in unplaced}
         return Decision(self._placements, self._reservations, pending)
 
-    def _works(self) -> list[Work]:
-        """The sessions that wait for something, and the shares of queues by what runs and what could run."""
+    def _waiting_sessions(self) -> list[WaitingSession]:
+        """The sessions with waiting kernels; computes the shares of queues by what runs and what could run."""
         largest = largest_amounts(self._snapshot.agents)
         waiting = [s for s in self._snapshot.sessions if any(k.agent is None for k in s.kernels)]
-        works = [Work(session, largest, rank) for rank, session in enumerate(self._sequenced(waiting))]
+        sessions = [WaitingSession(session, largest, rank) for rank, session in enumerate(self._sequenced(waiting))]
         for session in self._snapshot.sessions:
             for kernel in session.kernels:
                 if kernel.agent is not None and not kernel.releasing:
-                    self._queues.use(session.queue, kernel)
-                    self._queues.want(session.queue, kernel)
-        for work in works:
-            problem = self._queues.problem(work.session.queue)
-            work.failure = Failure(problem) if problem is not None else self._hopeless(work)
-            if work.failure is None:
-                for kernel in work.waiting:
-                    self._queues.want(work.session.queue, kernel)
+                    self._queues.add_usage(session.queue, kernel)
+                    self._queues.add_request(session.queue, kernel)
+        for pending in sessions:
+            problem = self._queues.problem(pending.session.queue)
+            pending.reason = Reason(problem) if problem is not None else self._unschedulable(pending)
+            if pending.reason is None:
+                for kernel in pending.waiting:
+                    self._queues.add_request(pending.session.queue, kernel)
         self._queues.settle()
-        return works
+        return sessions
 
     def _sequenced(self, sessions: Sequence[SessionWorkload]) -> list[SessionWorkload]:
         ordered = sorted(sessions, key=lambda session: (session.submitted, session.session_id))
         if self._profile.sequencer == "lifo":
             ordered.sort(key=lambda session: -session.submitted)
         if self._profile.sequencer == "fair-share":
-            ordered.sort(key=lambda session: self._faded(session.owner.user))
+            ordered.sort(key=lambda session: self._decayed_usage(session.owner.user))
         return ordered
 
-    def _faded(self, user: str) -> float:
-        """What is left of past usage, by half-life, per unit of weight."""
+    def _decayed_usage(self, user: str) -> float:
+        """Past usage, decayed by half-life, per unit of weight."""
         policy, now = self._snapshot.fair_share, self._snapshot.now_ms
         mine = [record for record in self._snapshot.history if record.user == user]
         halvings = [(record.amount, max(0, now - record.at_ms) / (policy.half_life_s * 1000)) for record in mine]
         return sum(amount * math.pow(0.5, age) for amount, age in halvings) / policy.weights.get(user, 1)
 
-    def _hopeless(self, work: Work) -> Failure | None:
+    def _unschedulable(self, pending: WaitingSession) -> Reason | None:
         """Why a session could not start even if all machines were empty."""
-        need = work.minimum - work.counted()
-        whole = [kernel for kernel in work.waiting if work.can_be_whole(kernel)]
-        if len(whole) < need or not work.ready(work.waiting):
-            return Failure(Code.NOT_ENOUGH_KERNELS)
-        by_kind = {kind_of(kernel): kernel for kernel in work.waiting}
-        times = {kind: sum(1 for kernel in work.waiting if kind_of(kernel) == kind) for kind in by_kind}
+        need = pending.minimum - pending.counted()
+        whole = [kernel for kernel in pending.waiting if pending.can_be_whole(kernel)]
+        if len(whole) < need or not pending.ready(pending.waiting):
+            return Reason(Code.NOT_ENOUGH_KERNELS)
+        by_kind = {kind_of(kernel): kernel for kernel in pending.waiting}
+        times = {kind: sum(1 for kernel in pending.waiting if kind_of(kernel) == kind) for kind in by_kind}
         room = {kind: self._room_if_empty(kernel) for kind, kernel in by_kind.items()}
         if sum(min(times[kind], room[kind]) for kind in by_kind) >= need:
             return None
-        short = min(work.waiting, key=lambda kernel: room[kind_of(kernel)] - times[kind_of(kernel)])
-        if self._held_by_all(work, alive=False) < need:
-            return Failure(self._never(short))
-        if self._held_by_all(work, alive=True) < need:
-            return Failure(Code.NODES_DRAINING)
-        return Failure(Code.OTHER_SHARD)
+        short = min(pending.waiting, key=lambda kernel: room[kind_of(kernel)] - times[kind_of(kernel)])
+        if self._held_by_all(pending, alive=False) < need:
+            return Reason(self._never(short))
+        if self._held_by_all(pending, alive=True) < need:
+            return Reason(Code.NODES_DRAINING)
+        return Reason(Code.OTHER_SHARD)
 
-    def _held_by_all(self, work: Work, *, alive: bool) -> float:
-        """How many waiting kernels the machines of all shards could hold, those that take no work or not."""
-        machines = [m for m in self._world.machines.values() if m.info.schedulable or not alive]
+    def _held_by_all(self, pending: WaitingSession, *, alive: bool) -> float:
+        """How many waiting kernels the machines of all shards could hold, schedulable or not."""
+        machines = [m for m in self._cluster.machines.values() if m.info.schedulable or not alive]
         held = 0.0
-        for kind in {kind_of(kernel) for kernel in work.waiting}:
-            kernels = [kernel for kernel in work.waiting if kind_of(kernel) == kind]
+        for kind in {kind_of(kernel) for kernel in pending.waiting}:
+            kernels = [kernel for kernel in pending.waiting if kind_of(kernel) == kind]
             room = sum(m.held_if_empty(kernels[0]) for m in machines if m.suits(kernels[0]))
             held += min(len(kernels), room)
         return held
 
     def _room_if_empty(self, kernel: KernelWorkload) -> float:
-        machines = [m for m in self._world.machines.values() if self._chooser.eligible(m, kernel)]
+        machines = [m for m in self._cluster.machines.values() if self._chooser.eligible(m, kernel)]
         return sum(machine.held_if_empty(kernel) for machine in machines)
 
     def _never(self, kernel: KernelWorkload) -> Code:
-        """What is wrong with a kernel that no machine can hold."""
-        machines = list(self._world.machines.values())
+        """The code of a kernel that no machine can hold."""
+        machines = list(self._cluster.machines.values())
         alive = [machine for machine in machines if machine.info.schedulable]
         same = [machine for machine in alive if machine.info.architecture == kernel.architecture]
         if not machines:
@@ -151,203 +150,207 @@ class Cycle:
             return Code.NO_LABEL_MATCH
         return Code.NEVER_FITS
 
-    def _code(self, work: Work) -> Code | None:
-        """The code of a session that got nothing, by what is free at the end."""
-        failure = work.failure
-        if failure is None:
-            return Code.NOT_TRIED if work.waiting else Code.BEST_EFFORT
-        if failure.vague:
+    def _code(self, pending: WaitingSession) -> Code | None:
+        """The code of an unplaced session, by what is free at the end."""
+        reason = pending.reason
+        if reason is None:
+            return Code.NOT_TRIED if pending.waiting else Code.BEST_EFFORT
+        if reason.vague:
             return None
-        kernel, queue = failure.short, str(work.session.queue)
-        if kernel is None or (failure.code is not None and self._queues.contended(queue, kernel)):
-            return failure.code
-        machines = list(self._world.machines.values())
+        kernel, queue = reason.short, str(pending.session.queue)
+        if kernel is None or (reason.code is not None and self._queues.contended(queue, kernel)):
+            return reason.code
+        machines = list(self._cluster.machines.values())
         suiting = [m for m in machines if m.info.schedulable and m.suits(kernel) and m.held_if_empty(kernel) >= 1]
         if not suiting:
             return self._never(kernel)
-        # Where no queue keeps it from what there is, what there is is short.
+        # If the queue may use all that the cluster has, the cluster is what is short.
         eligible = [machine for machine in machines if self._chooser.eligible(machine, kernel)]
         if any(machine.fits_now(kernel) for machine in eligible):
             return Code.FRAGMENTED
         held = any(machine.fits_idle(kernel) for machine in eligible)
         return Code.RESERVED_FOR_GANG if held else Code.NOT_ENOUGH_FREE
 
-    def _enqueue(self, works: Sequence[Work]) -> None:
-        """Let sessions in as far as the limits of queues allow."""
-        let_in: list[tuple[str, KernelWorkload]] = []
-        for work in sorted(works, key=_by_priority):
-            if work.failure is not None or work.here:
+    def _enqueue(self, sessions: Sequence[WaitingSession]) -> None:
+        """Admit sessions within the limits of their queues."""
+        admitted: list[tuple[str, KernelWorkload]] = []
+        for pending in sorted(sessions, key=_by_priority):
+            if pending.reason is not None or pending.running:
                 continue
-            queue = str(work.session.queue)
-            asked = work.waiting[: max(0, work.minimum - work.counted())]
-            if self._queues.lets_in(queue, asked, let_in):
-                let_in.extend((queue, kernel) for kernel in asked)
+            queue = str(pending.session.queue)
+            request = pending.waiting[: max(0, pending.minimum - pending.counted())]
+            if self._queues.admits(queue, request, admitted):
+                admitted.extend((queue, kernel) for kernel in request)
             else:
-                work.failure = Failure(Code.QUEUE_LIMIT)
+                pending.reason = Reason(Code.QUEUE_LIMIT)
 
-    def _allocate(self, works: Sequence[Work]) -> None:
-        """Sessions with a reservation first, then queue by queue, one session a turn."""
-        promised = {reservation.session_id for reservation in self._snapshot.reservations}
-        able = [work for work in works if work.failure is None and work.waiting]
-        line = [work for work in able if work.session.session_id not in promised]
-        first = [work for work in sorted(able, key=_by_priority) if work.session.session_id in promised]
-        line.extend([work for work in first if self._serve(work)])
-        self._serve_all(line)
-        # Where room would stand idle, a queue may pass what it deserves by its last session.
+    def _allocate(self, sessions: Sequence[WaitingSession]) -> None:
+        """Sessions with a reservation first, then queue by queue, one session per attempt."""
+        reserved = {reservation.session_id for reservation in self._snapshot.reservations}
+        able = [pending for pending in sessions if pending.reason is None and pending.waiting]
+        waiting = [pending for pending in able if pending.session.session_id not in reserved]
+        first = [pending for pending in sorted(able, key=_by_priority) if pending.session.session_id in reserved]
+        waiting.extend([pending for pending in first if self._serve(pending)])
+        self._serve_all(waiting)
+        # If agents would stay idle, a queue may exceed its deserved share by one session.
         self._queues.lends = True
-        self._serve_all([work for work in able if self._is_over_share(work)])
+        self._serve_all([pending for pending in able if self._is_over_share(pending)])
         self._queues.lends = False
-        for work in filter(self._is_over_share, able):
-            # Where share and room are both short, either may be named.
-            close = work.failure is not None and work.failure.vague
-            fits = any(m.fits_now(work.waiting[0]) for m in self._world.machines.values())
-            work.failure = Failure(Code.QUEUE_OVER_SHARE, short=work.waiting[0], vague=close or not fits)
+        for pending in filter(self._is_over_share, able):
+            # If share and room are both short, either code is right.
+            close = pending.reason is not None and pending.reason.vague
+            fits = any(m.fits_now(pending.waiting[0]) for m in self._cluster.machines.values())
+            pending.reason = Reason(Code.QUEUE_OVER_SHARE, short=pending.waiting[0], vague=close or not fits)
 
     @staticmethod
-    def _is_over_share(work: Work) -> bool:
-        over = work.failure is not None and work.failure.code is Code.QUEUE_OVER_SHARE
-        return over and not work.placed and not work.reserved
+    def _is_over_share(pending: WaitingSession) -> bool:
+        over = pending.reason is not None and pending.reason.code is Code.QUEUE_OVER_SHARE
+        return over and not pending.placed and not pending.reserved
 
-    def _serve_all(self, line: list[Work]) -> None:
-        """The best session of the best queue, again and again."""
-        while line:
-            queue = self._queues.next(str(work.session.queue) for work in line)
-            mine = [work for work in line if work.session.queue == queue]
+    def _serve_all(self, waiting: list[WaitingSession]) -> None:
+        """Serve the best session of the best queue until none is left."""
+        while waiting:
+            queue = self._queues.next(str(pending.session.queue) for pending in waiting)
+            mine = [pending for pending in waiting if pending.session.queue == queue]
             if self._queues.overused(queue):
-                for work in mine:
-                    # A share may come back, a limit stays: it is named first.
-                    limit, _ = self._examined(work)
-                    over = Failure(Code.QUEUE_OVER_SHARE, short=work.waiting[0])
-                    work.failure = over if limit is None else Failure(limit)
-                line = [work for work in line if work not in mine]
+                for pending in mine:
+                    # A limit is reported before a share, which may come back.
+                    limit, _ = self._examined(pending)
+                    over = Reason(Code.QUEUE_OVER_SHARE, short=pending.waiting[0])
+                    pending.reason = over if limit is None else Reason(limit)
+                waiting = [pending for pending in waiting if pending not in mine]
                 continue
             best = min(mine, key=self._order)
             if not self._serve(best):
-                line.remove(best)
+                waiting.remove(best)
 
-    def _order(self, work: Work) -> tuple[object, ...]:
-        """Priority; who is not ready before who grows; the share of the user under DRF; the sequencer's order."""
-        return (-work.session.priority, work.ready(), self._standing(work.session), work.rank)
+    def _order(self, pending: WaitingSession) -> tuple[object, ...]:
+        """Priority; sessions below their minimum; the user's share under DRF; the sequencer's order."""
+        return (-pending.session.priority, pending.ready(), self._user_share(pending.session), pending.rank)
 
-    def _standing(self, session: SessionWorkload) -> int:
+    def _user_share(self, session: SessionWorkload) -> int:
         if self._profile.sequencer != "drf":
             return 0
-        there, shares = shared_out(self._snapshot.agents), [0]
+        there, shares = total_slots(self._snapshot.agents), [0]
         for slot, used in self._owners.used(Scope.USER, session.owner.user).items():
             shares.append(used * ONE // there[slot] if there[slot] else ONE)
         return max(shares)
 
-    def _serve(self, work: Work) -> bool:
-        """One turn; whether the session runs and has kernels left that may come back."""
-        session, starts = work.session, work.starts
-        code, kernels = self._examined(work)
+    def _serve(self, pending: WaitingSession) -> bool:
+        """One attempt; True if the session runs and has kernels left."""
+        session, starts = pending.session, pending.starts
+        code, kernels = self._examined(pending)
         if code is not None:
-            work.failure = Failure(code)
+            pending.reason = Reason(code)
             return False
-        saved = self._world.copied()
-        turn = Turn(work, self._stage, kernels)
-        if not turn.take():
-            asked = work.waiting[: work.missing()]
-            limit = self._owners.objection(session, asked, starts=starts) if len(kernels) < len(work.waiting) else None
-            work.failure = turn.failure if limit is None else Failure(limit)
+        saved = self._cluster.copy()
+        attempt = PlacementAttempt(pending, self._cycle, kernels)
+        if not attempt.take():
+            request = pending.waiting[: pending.missing()]
+            limit = (
+                self._owners.objection(session, request, starts=starts) if len(kernels) < len(pending.waiting) else None
+            )
+            pending.reason = attempt.reason if limit is None else Reason(limit)
             return False
-        code = self._owners.objection(session, turn.seated(), starts=starts)
+        code = self._owners.objection(session, attempt.kernels(), starts=starts)
         if code is not None:
-            self._world.restore(saved)
-            work.failure = Failure(code)
+            self._cluster.restore(saved)
+            pending.reason = Reason(code)
             return False
-        self._keep(work, turn)
-        return bool(work.waiting) and work.ready()
+        self._keep(pending, attempt)
+        return bool(pending.waiting) and pending.ready()
 
-    def _examined(self, work: Work) -> tuple[Code | None, list[KernelWorkload]]:
-        """What the validators have against the next turn, and the kernels that they let take part in it."""
-        asked = work.waiting[: work.missing()]
-        code = self._owners.objection(work.session, asked, starts=work.starts)
+    def _examined(self, pending: WaitingSession) -> tuple[Code | None, list[KernelWorkload]]:
+        """The validators' objection to the next attempt, and the kernels that they allow in it."""
+        request = pending.waiting[: pending.missing()]
+        code = self._owners.objection(pending.session, request, starts=pending.starts)
         if code is None:
-            return None, work.waiting
-        kernels = self._unbarred(work)
-        return (None if len(kernels) >= work.missing() else code), kernels
+            return None, pending.waiting
+        kernels = self._within_limits(pending)
+        return (None if len(kernels) >= pending.missing() else code), kernels
 
-    def _unbarred(self, work: Work) -> list[KernelWorkload]:
-        """The kernels of an elastic session that do not pass a limit by their kind alone."""
-        if work.missing() >= len(work.waiting):
+    def _within_limits(self, pending: WaitingSession) -> list[KernelWorkload]:
+        """The kernels of an elastic session whose kind alone does not exceed a limit."""
+        if pending.missing() >= len(pending.waiting):
             return []
-        barred = []
-        for kind in {kind_of(kernel) for kernel in work.waiting}:
-            alike = [kernel for kernel in work.waiting if kind_of(kernel) == kind]
-            if self._owners.objection(work.session, alike[: work.missing()], starts=work.starts) is not None:
-                barred.append(kind)
-        return [kernel for kernel in work.waiting if kind_of(kernel) not in barred]
+        excluded = []
+        for kind in {kind_of(kernel) for kernel in pending.waiting}:
+            alike = [kernel for kernel in pending.waiting if kind_of(kernel) == kind]
+            if self._owners.objection(pending.session, alike[: pending.missing()], starts=pending.starts) is not None:
+                excluded.append(kind)
+        return [kernel for kernel in pending.waiting if kind_of(kernel) not in excluded]
 
-    def _keep(self, work: Work, turn: Turn) -> None:
-        """Count what was found; it starts only if the session is ready with what is placed."""
-        session = work.session
-        if work.starts and not work.reserved:
+    def _keep(self, pending: WaitingSession, attempt: PlacementAttempt) -> None:
+        """Record the attempt; the session starts only if it is ready with what is placed."""
+        session = pending.session
+        if pending.starts and not pending.reserved:
             self._owners.begin(session)
-        self._owners.take(session, turn.seated())
-        for kernel in turn.seated():
-            self._queues.use(session.queue, kernel)
-        held = [*turn.placed, *turn.bare, *turn.reserved]
-        if work.ready([kernel for kernel, _ in turn.placed]):
-            self._start(work, [*turn.placed, *turn.bare])
-            held = turn.reserved
+        self._owners.take(session, attempt.kernels())
+        for kernel in attempt.kernels():
+            self._queues.add_usage(session.queue, kernel)
+        held = [*attempt.placed, *attempt.best_effort, *attempt.reserved]
+        if pending.ready([kernel for kernel, _ in attempt.placed]):
+            self._start(pending, [*attempt.placed, *attempt.best_effort])
+            held = attempt.reserved
         if held:
-            seats = self._reservations.setdefault(str(session.session_id), [])
-            seats.extend((str(kernel.kernel_id), agent) for kernel, agent in held)
-            work.reserved += len(held)
-        gone = {kernel.kernel_id for kernel, _ in (*turn.placed, *turn.bare, *turn.reserved)}
-        work.waiting = [kernel for kernel in work.waiting if kernel.kernel_id not in gone]
-        work.bare = [kernel for kernel in work.bare if kernel.kernel_id not in gone]
-        work.failure = None
+            kernels_placed = self._reservations.setdefault(str(session.session_id), [])
+            kernels_placed.extend((str(kernel.kernel_id), agent) for kernel, agent in held)
+            pending.reserved += len(held)
+        gone = {kernel.kernel_id for kernel, _ in (*attempt.placed, *attempt.best_effort, *attempt.reserved)}
+        pending.waiting = [kernel for kernel in pending.waiting if kernel.kernel_id not in gone]
+        pending.best_effort = [kernel for kernel in pending.best_effort if kernel.kernel_id not in gone]
+        pending.reason = None
 
-    def _start(self, work: Work, seats: Sequence[Seat]) -> None:
-        self._placements.extend((str(kernel.kernel_id), agent) for kernel, agent in seats)
-        work.here.extend(seats)
-        work.placed += len(seats)
+    def _start(self, pending: WaitingSession, kernels_placed: Sequence[PlacedKernel]) -> None:
+        self._placements.extend((str(kernel.kernel_id), agent) for kernel, agent in kernels_placed)
+        pending.running.extend(kernels_placed)
+        pending.placed += len(kernels_placed)
 
-    def _backfill(self, works: Sequence[Work]) -> None:
-        """Kernels that ask for nothing, of sessions that nobody refuses."""
-        for work in sorted(works, key=_by_priority):
-            refused = work.failure is not None and work.failure.code is not None and not work.placed
-            if not work.bare or refused:
+    def _backfill(self, sessions: Sequence[WaitingSession]) -> None:
+        """Best-effort kernels of sessions that are not refused."""
+        for pending in sorted(sessions, key=_by_priority):
+            refused = pending.reason is not None and pending.reason.code is not None and not pending.placed
+            if not pending.best_effort or refused:
                 continue
-            code = None if work.placed or work.reserved else self._examined(work)[0]
+            code = None if pending.placed or pending.reserved else self._examined(pending)[0]
             if code is not None:
-                work.failure = Failure(code)
+                pending.reason = Reason(code)
             else:
-                self._place_bare(work)
+                self._place_best_effort(pending)
 
-    def _place_bare(self, work: Work) -> None:
-        """All best-effort kernels that find a place in one domain, if the session runs with them."""
-        bare, most = sorted(work.bare, key=lambda kernel: -kernel.priority), 0
-        nowhere = Failure(short=work.bare[0])
-        for domain in self._domains_for_bare(work):
-            saved, seats = self._world.copied(), list[Seat]()
-            for kernel in bare:
-                agent = self._stage.seat_bare(work, kernel, domain, seats)
+    def _place_best_effort(self, pending: WaitingSession) -> None:
+        """Place all best-effort kernels that fit in one domain, if the session runs with them."""
+        best_effort, most = sorted(pending.best_effort, key=lambda kernel: -kernel.priority), 0
+        nowhere = Reason(short=pending.best_effort[0])
+        for domain in self._domains_for_best_effort(pending):
+            saved, kernels_placed = self._cluster.copy(), list[PlacedKernel]()
+            for kernel in best_effort:
+                agent = self._cycle.place_best_effort(pending, kernel, domain, kernels_placed)
                 if agent is not None:
-                    seats.append((kernel, agent))
-            work.bare, most = [], max(most, len(seats))
-            if seats and work.ready([kernel for kernel, _ in seats]):
-                if work.starts and not work.reserved:
-                    self._owners.begin(work.session)
-                self._start(work, seats)
-                work.bare = [kernel for kernel in bare if kernel not in [placed for placed, _ in seats]]
+                    kernels_placed.append((kernel, agent))
+            pending.best_effort, most = [], max(most, len(kernels_placed))
+            if kernels_placed and pending.ready([kernel for kernel, _ in kernels_placed]):
+                if pending.starts and not pending.reserved:
+                    self._owners.begin(pending.session)
+                self._start(pending, kernels_placed)
+                pending.best_effort = [
+                    kernel for kernel in best_effort if kernel not in [placed for placed, _ in kernels_placed]
+                ]
                 return
-            work.bare = bare
-            self._world.restore(saved)
-        alone = most == 0 and work.session.topology is None
-        work.failure = work.failure or (nowhere if alone else Failure(Code.BEST_EFFORT))
+            pending.best_effort = best_effort
+            self._cluster.restore(saved)
+        alone = most == 0 and pending.session.topology is None
+        pending.reason = pending.reason or (nowhere if alone else Reason(Code.BEST_EFFORT))
 
-    def _domains_for_bare(self, work: Work) -> list[Domain]:
-        """Anywhere, or for a session with a hard closeness the domains that are close enough."""
-        network, topology = self._stage.network, work.session.topology
+    def _domains_for_best_effort(self, pending: WaitingSession) -> list[Domain]:
+        """The root, or for a hard topology the domains that it allows."""
+        network, topology = self._cycle.network, pending.session.topology
         if topology is None or topology.mode is TopologyMode.SOFT:
             return [network.root]
         highest = network.highest(topology) or 0
-        domains = network.inside(network.root, highest, work.agents())
+        domains = network.inside(network.root, highest, pending.agents())
         return sorted(domains, key=lambda domain: (domain.tier, domain.name))
 
 
-def _by_priority(work: Work) -> tuple[int, int]:
-    return (-work.session.priority, work.rank)
+def _by_priority(pending: WaitingSession) -> tuple[int, int]:
+    return (-pending.session.priority, pending.rank)
