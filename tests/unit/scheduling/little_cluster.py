@@ -1,4 +1,4 @@
-"""Small clusters in a line or two, and the one door through which these tests ask for a decision."""
+"""Builders of small clusters, and `decide`, which these tests schedule with."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def agent(name: str, slots: str = "cpu=4", *, used: str = "", **more: Any) -> Ag
 
 
 def kernel(name: str, slots: str = "cpu=1", *, on: str | None = None, **more: Any) -> KernelWorkload:
-    """A kernel that asks for these slots, or has them on an agent already."""
+    """A kernel that requests these slots, or has them on an agent already."""
     return KernelWorkload(KernelId(name), parse_slots(slots), agent=AgentId(on) if on else None, **more)
 
 
-def session(name: str, *asks: str | KernelWorkload, user: str = "default", **more: Any) -> SessionWorkload:
-    """A session of a user; each ask is one kernel, by default one of one cpu."""
+def session(name: str, *requests: str | KernelWorkload, user: str = "default", **more: Any) -> SessionWorkload:
+    """A session of a user; each request is one kernel, by default one of one cpu."""
     kernels = tuple(
-        ask if isinstance(ask, KernelWorkload) else kernel(f"{name}.{index}", ask)
-        for index, ask in enumerate(asks or ("cpu=1",))
+        request if isinstance(request, KernelWorkload) else kernel(f"{name}.{index}", request)
+        for index, request in enumerate(requests or ("cpu=1",))
     )
     owner = more.pop("owner", Owner(user=user, access_key=AccessKey(user)))
     queue = QueueName(more.pop("queue", "default"))
@@ -53,23 +53,23 @@ def snapshot(agents: Iterable[AgentInfo], sessions: Iterable[SessionWorkload] = 
 def decide(
     seen: SystemSnapshot, registry: PluginRegistry = BUILT_IN, *, plugins: Iterable[str] | None = None, **policy: Any
 ) -> SchedulingPlan:
-    """The plan for a snapshot by a policy; every engine plugin of the registry takes part unless told otherwise."""
+    """The plan for a snapshot by a policy; by default with all engine plugins of the registry."""
     named = tuple(registry.plugins) if plugins is None else tuple(plugins)
     return schedule(seen, SchedulingProfile(plugins=named, **policy), registry)
 
 
 def where(plan: SchedulingPlan) -> dict[str, str]:
-    """Which kernel went to which agent."""
+    """The agent of each placed kernel."""
     return {str(placement.kernel_id): str(placement.agent_id) for placement in plan.placements}
 
 
 def started(plan: SchedulingPlan) -> list[str]:
-    """The sessions that got something, in the order in which they got it."""
+    """The sessions with placements, in the order of the plan."""
     return list(dict.fromkeys(str(placement.session_id) for placement in plan.placements))
 
 
 def verdict_of(plan: SchedulingPlan, name: str) -> Verdict:
-    """What a session is told."""
+    """The verdict of a session."""
     return plan.trace[SessionId(name)]
 
 

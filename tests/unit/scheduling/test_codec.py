@@ -1,4 +1,4 @@
-"""Snapshots and plans as JSON and back, without loss; what is malformed is refused by its key."""
+"""JSON encoding of snapshots and plans; malformed documents are refused by key."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HARD, SOFT = TopologyConstraint(TopologyMode.HARD, "rack"), TopologyConstraint(T
 
 
 def everything() -> SystemSnapshot:
-    """A snapshot in which every field of every part says something other than its default."""
+    """A snapshot in which no field has its default."""
     full = agent(
         "a", "cpu=4 cuda.device=2", used="cpu=2", architecture="aarch64", labels={"zone": "é"}, kernels_max=8,
         status=AgentStatus.DRAINING, scaling_group="gpu", shard="east", incarnation=3, kernel_count=2,
@@ -94,7 +94,7 @@ def _rich_policy() -> ResourcePolicy:
 
 
 def a_plan() -> SchedulingPlan:
-    """A plan in which every field says something."""
+    """A plan in which every field is set."""
     verdict = Verdict(
         SessionId("s"), Code.FRAGMENTED, "some fit", (Check("room", "short", "why"),), Funnel(7, 6, 5, 4, 3, 2, 1),
         parse_slots("cpu=1"), "a", 1, 2, 3, 4, (SessionId("r"),),

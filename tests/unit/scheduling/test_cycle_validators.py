@@ -1,4 +1,4 @@
-"""The rules of a cycle: each asked where it has something to say, none able to stop the cycle."""
+"""CycleValidators: runs the rules that apply; a failing rule does not stop the cycle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.scheduling.little_cluster import (
 
 
 class Broken(ValidatorRule):
-    """A rule that fails on what is called bad."""
+    """A rule that raises for the name `bad`."""
 
     name = "broken"
 
@@ -48,7 +48,7 @@ def test_the_objections_of_other_rules_stand_beside_one_that_failed() -> None:
     assert {check.name for check in verdict.checks if check.result == "no"} == {"dependencies", "broken"}
 
 
-def test_a_rule_that_cannot_say_whom_it_concerns_is_asked_all_the_same() -> None:
+def test_a_rule_that_raises_in_concerns_is_called_all_the_same() -> None:
     class Unsure(ValidatorRule):
         name = "unsure"
 
@@ -65,7 +65,7 @@ def test_a_rule_that_cannot_say_whom_it_concerns_is_asked_all_the_same() -> None
     assert verdict_of(plan, "s").code is Code.REFUSED_BY_PLUGIN
 
 
-def test_a_rule_is_not_asked_about_sessions_that_it_does_not_concern() -> None:
+def test_a_rule_is_not_called_for_sessions_that_it_does_not_concern() -> None:
     asked: list[str] = []
 
     class OnlyBob(ValidatorRule):
@@ -103,7 +103,7 @@ def test_a_rule_by_owner_says_once_per_owner_whether_it_is_concerned() -> None:
     assert asked == ["s", "t"]
 
 
-def test_a_rule_that_looks_at_one_field_is_asked_only_where_the_field_is_set() -> None:
+def test_a_rule_that_looks_at_one_field_is_called_only_where_the_field_is_set() -> None:
     asked: list[str] = []
 
     class LooksAtTime(ValidatorRule):
@@ -125,13 +125,13 @@ def test_rules_are_listed_as_passed_in_the_order_of_the_profile() -> None:
     assert [(check.name, check.result) for check in verdict.checks] == [("dependencies", "ok"), ("concurrency", "ok")]
 
 
-def test_a_profile_without_validators_asks_nobody() -> None:
+def test_a_profile_without_validators_refuses_nothing() -> None:
     plan = decide(snapshot([agent("a")], [session("s", dependencies=(SessionId("p"),))]), validators=())
     assert started(plan) == ["s"]
     assert verdict_of(plan, "s").checks == ()
 
 
-def test_rules_are_asked_about_kernels_that_ask_for_nothing_too() -> None:
+def test_rules_are_called_for_kernels_without_a_request_too() -> None:
     sessions = [
         session("late", "", starts_at_ms=5),
         session("waits", "", dependencies=(SessionId("p"),)),

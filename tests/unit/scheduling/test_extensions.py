@@ -1,4 +1,4 @@
-"""Twenty points at which a plugin takes part: each has an effect, and none can stop the cycle."""
+"""The twenty extension points: each has an effect, and none can stop the cycle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.scheduling.little_cluster import (
 
 CLOSE = TopologyConstraint(TopologyMode.HARD, 1)
 RACKS = (HyperNode("rack-a", 1, ("a",)), HyperNode("rack-b", 1, ("b",)))
-# Everything on the agent is in use, and all of it is on its way out.
+# Everything on the agent is in use and being released.
 EMPTYING = agent("a", "cpu=1", used="cpu=1", releasing_slots=agent("x", "cpu=1").available_slots, kernel_count=1)
 
 
@@ -104,7 +104,7 @@ def test_group_order_says_which_of_equally_wanted_kernel_groups_goes_first() -> 
     assert where(with_plugin(seen, group_order=w2_first)) == {"s.w2": "a"}
 
 
-def test_overused_ends_the_turn_of_a_queue_and_of_no_other() -> None:
+def test_overused_ends_the_cycle_for_a_queue_and_of_no_other() -> None:
     seen = two_agents(session("s", queue="a"), session("t", queue="b"))
     plan = with_plugin(seen, overused=lambda queue: queue.name == "a")
     assert started(plan) == ["t"]
@@ -122,7 +122,7 @@ def test_allocatable_keeps_a_kernel_out_of_its_queue() -> None:
     assert verdict_of(plan, "large").summary == "plugin tester keeps kernel large.0 out of queue default"
 
 
-def test_session_valid_refuses_a_session_in_the_plugins_own_words() -> None:
+def test_session_valid_refuses_a_session_with_the_plugins_own_text() -> None:
     def not_today(one: SessionWorkload) -> str | None:
         return "not on a Tuesday" if one.session_id == "s" else None
 
@@ -131,7 +131,7 @@ def test_session_valid_refuses_a_session_in_the_plugins_own_words() -> None:
     assert (verdict_of(plan, "s").code, verdict_of(plan, "s").summary) == (Code.REFUSED_BY_PLUGIN, "not on a Tuesday")
 
 
-def test_pre_predicate_refuses_a_kernel_everywhere_in_the_plugins_own_words() -> None:
+def test_pre_predicate_refuses_a_kernel_everywhere_with_the_plugins_own_text() -> None:
     def no_licence(one: SessionWorkload, each: KernelWorkload) -> str | None:
         return f"no licence for {each.kernel_id}" if one.session_id == "s" else None
 
@@ -155,7 +155,7 @@ def test_batch_agent_order_scores_all_candidates_at_once() -> None:
 
 
 def b_is_better(_kernel: KernelWorkload, candidate: AgentInfo) -> int:
-    """A raw score that is for agent b."""
+    """A raw score that prefers agent b."""
     return 10 if candidate.agent_id == "b" else 3
 
 
@@ -163,7 +163,7 @@ def test_agent_order_map_scores_one_candidate_at_a_time() -> None:
     assert where(with_plugin(two_agents(session("s")), agent_order_map=b_is_better)) == {"s.0": "b"}
 
 
-def test_agent_order_reduce_has_the_last_word_on_a_plugins_raw_scores() -> None:
+def test_agent_order_reduce_replaces_a_plugins_raw_scores() -> None:
     def turned_round(_kernel: KernelWorkload, scores: Mapping[str, int]) -> dict[str, int]:
         return {name: -score for name, score in scores.items()}
 
@@ -277,7 +277,7 @@ def test_a_queue_view_says_what_the_queue_has_and_deserves() -> None:
     assert (first.allocated, first.deserved) == ({"cpu": 1000}, {"cpu": 2000})
 
 
-# For each point, sessions of which the engine asks the plugin there. The plugin raises on what is called bad.
+# For each point, sessions for which the engine calls it. The plugin raises for the name `bad`.
 GATHERED: dict[str, Callable[[], SystemSnapshot]] = {
     "queue_order": lambda: two_agents(session("bad", queue="bad"), session("good", queue="good")),
     "overused": lambda: two_agents(session("bad", queue="bad"), session("good", queue="good")),
@@ -293,7 +293,7 @@ GATHERED: dict[str, Callable[[], SystemSnapshot]] = {
 
 
 def raising_at(point: str) -> dict[str, Callable[..., object]]:
-    """A plugin that raises at a point where it is asked about anything bad."""
+    """A plugin that raises at a point for the name `bad`."""
     own = getattr(SchedulingPlugin(), point)
 
     def answer(*arguments: object) -> object:
@@ -327,7 +327,7 @@ def test_a_failing_order_of_queues_leaves_the_engines_own_order_and_is_named_in_
         assert details == ["plugin tester failed in queue_order: RuntimeError: out of cheese"]
 
 
-# An answer of the wrong kind is a failure of the plugin like any other.
+# An answer of the wrong type counts as a failure of the plugin.
 WRONG_ANSWERS: dict[str, object] = {
     "kernel_order": None,
     "group_order": None,
@@ -350,7 +350,7 @@ def test_an_answer_of_the_wrong_kind_is_a_failure_of_the_plugin(point: str, answ
     assert verdict.summary.startswith(f"plugin tester failed in {point}: ")
 
 
-def test_scores_for_agents_that_nobody_asked_about_and_a_best_agent_that_is_none_are_passed_over() -> None:
+def test_scores_for_agents_that_are_no_candidates_and_a_best_agent_that_is_none_are_ignored() -> None:
     plan = with_plugin(
         two_agents(session("s")),
         agent_order_map=b_is_better,
@@ -360,7 +360,7 @@ def test_scores_for_agents_that_nobody_asked_about_and_a_best_agent_that_is_none
     assert where(plan) == {"s.0": "b"}
 
 
-def test_a_gang_that_a_plugin_breaks_half_way_leaves_no_trace() -> None:
+def test_a_gang_that_a_plugin_breaks_half_way_is_rolled_back() -> None:
     def breaks_on_the_second(one: KernelWorkload, _agent: AgentInfo) -> bool:
         if one.kernel_id == "gang.1":
             raise RuntimeError("out of cheese")
@@ -384,7 +384,7 @@ def test_a_plugin_that_overrides_nothing_changes_nothing() -> None:
     assert with_plugin(seen) == without(seen)
 
 
-def test_a_plugin_is_asked_only_at_the_points_that_it_overrides() -> None:
+def test_a_plugin_is_called_only_at_the_points_that_it_overrides() -> None:
     talker = plugin_with(overused=lambda queue: queue is None)()
     extensions = Extensions([talker, SchedulingPlugin()])
     assert extensions.at("overused") == [talker]

@@ -1,4 +1,4 @@
-"""One scheduling cycle: a plan for a snapshot, the same each time, and nothing touched."""
+"""One scheduling cycle: deterministic, and without side effects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.unit.scheduling.little_cluster import (
 
 
 def mixed() -> SystemSnapshot:
-    """A cluster on which some sessions fit, some do not, and gangs stand beside single kernels."""
+    """A cluster on which some sessions fit, some do not, with gangs and single kernels."""
     agents = [agent(f"n{index}", f"cpu={2 + index % 3} mem={4 + index}Gi") for index in range(6)]
     sessions = [
         session("gang", *["cpu=1 mem=1Gi"] * 5, user="alice"),
@@ -50,7 +50,7 @@ def mixed() -> SystemSnapshot:
     return snapshot(agents, sessions)
 
 
-def test_what_fits_is_placed_and_what_does_not_is_told_why() -> None:
+def test_what_fits_is_placed_and_what_does_not_gets_a_reason() -> None:
     agents = [agent("a", "cpu=2"), agent("b", "cpu=2")]
     sessions = [session("s", "cpu=1.5"), session("t", "cpu=1.5"), session("u", "cpu=1"), session("v", "cpu=3")]
     plan = decide(snapshot(agents, sessions))
@@ -65,7 +65,7 @@ def test_a_gang_waits_whole_rather_than_starting_in_part() -> None:
     assert verdict_of(plan, "gang").code is Code.NEVER_FITS
 
 
-def test_an_empty_cluster_and_an_empty_line_are_no_trouble() -> None:
+def test_an_empty_cluster_and_an_empty_queue_give_an_empty_plan() -> None:
     assert decide(snapshot([])).verdicts == ()
     assert decide(snapshot([agent("a")])).placements == ()
     assert verdict_of(decide(snapshot([], [session("s")])), "s").code is Code.NO_NODES
@@ -140,7 +140,7 @@ def test_hypernodes_that_are_no_tree_are_refused() -> None:
         decide(broken)
 
 
-def test_without_allocate_nothing_that_asks_for_slots_is_placed() -> None:
+def test_without_allocate_no_kernel_that_requests_slots_is_placed() -> None:
     seen = snapshot([agent("a")], [session("s"), session("bare", "")])
     assert started(decide(seen, actions=())) == []
     assert started(decide(seen, actions=("backfill",))) == ["bare"]

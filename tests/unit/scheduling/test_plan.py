@@ -1,4 +1,4 @@
-"""What a cycle decided: values only, and the verdicts by session."""
+"""SchedulingPlan: plain values, and the verdicts by session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_every_session_that_waited_has_exactly_one_verdict() -> None:
     assert sorted(verdict.session_id for verdict in plan.verdicts) == ["s", "t", "u"]
 
 
-def test_a_plan_is_a_value_that_nobody_changes() -> None:
+def test_a_plan_is_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         SchedulingPlan().placements = ()  # type: ignore[misc]  # this is what is forbidden
     assert SchedulingPlan() == SchedulingPlan()

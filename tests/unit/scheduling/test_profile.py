@@ -1,4 +1,4 @@
-"""How one scaling group is scheduled, as configuration and scenarios write it."""
+"""SchedulingProfile: read from configuration and scenarios."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sokovan.scheduling.profile import (
 from sokovan.scheduling.registry import BUILT_IN
 
 
-def test_by_default_sessions_go_by_age_onto_the_fullest_agent_and_every_rule_is_asked() -> None:
+def test_by_default_sessions_go_by_age_onto_the_fullest_agent_and_every_rule_runs() -> None:
     profile = SchedulingProfile()
     assert (profile.sequencer, profile.selector, profile.queue_policy) == ("fifo", "concentrated", "proportion")
     assert (profile.hierarchy, profile.shard_mode, profile.fit_error_cache) == (False, "none", True)
@@ -58,7 +58,7 @@ def test_unknown_keys_are_kept_as_they_were_written() -> None:
     assert profile_from({"ancestor_reclaim_level": 2, "x": [1]}).options == {"ancestor_reclaim_level": 2, "x": [1]}
 
 
-def test_nothing_given_is_the_default() -> None:
+def test_an_empty_mapping_gives_the_default() -> None:
     assert profile_from({}) == SchedulingProfile()
     assert profile_from({}).validators == VALIDATORS_DEFAULT
 

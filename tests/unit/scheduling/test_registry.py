@@ -1,4 +1,4 @@
-"""The plugins there are, by kind and name."""
+"""PluginRegistry: plugins by kind and name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_plugin_of_the_seed_is_built_in_under_its_name() -> None:
     assert BUILT_IN.plugins == {}
 
 
-def test_a_plugin_is_made_anew_each_time_it_is_asked_for() -> None:
+def test_a_plugin_is_created_anew_for_each_call() -> None:
     assert isinstance(BUILT_IN.sequencer("drf"), DRFSequencer)
     assert isinstance(BUILT_IN.selector("concentrated"), ConcentratedSelector)
     assert isinstance(BUILT_IN.validator("concurrency"), ConcurrencyValidator)
@@ -66,17 +66,17 @@ def test_a_profile_that_names_an_unknown_plugin_is_refused_before_anything_is_de
         decide(snapshot([agent("a")], [session("s")]), **policy)  # type: ignore[arg-type]  # a row of any policy
 
 
-def test_an_empty_registry_knows_nothing() -> None:
+def test_an_empty_registry_has_no_plugins() -> None:
     with pytest.raises(UnknownPlugin, match="known are none"):
         PluginRegistry().selector("concentrated")
 
 
-def test_a_duplicate_is_told_by_kind_and_name() -> None:
+def test_a_duplicate_is_reported_by_kind_and_name() -> None:
     error = DuplicatePlugin(kind="selector", name="mine")
     assert (error.message, error.code) == ("two selectors are named 'mine'", "duplicate-plugin")
 
 
-def test_a_plugin_that_cannot_be_made_is_told_by_kind_and_name() -> None:
+def test_a_plugin_that_cannot_be_made_is_reported_by_kind_and_name() -> None:
     class NeedsALicence(ConcentratedSelector):
         def __init__(self) -> None:
             raise PermissionError("no licence")

@@ -1,4 +1,4 @@
-"""How the engine asks a selector: by keys, by a vector score, or agent by agent."""
+"""SelectorChoice: calls a selector by keys, by vector scores, or with objects."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.unit.scheduling.little_cluster import (
 
 
 class FirstListed(AgentSelector):
-    """A custom selector in plain form that takes what comes first."""
+    """A custom selector in plain form that takes the first agent."""
 
     name = "custom"
 
@@ -73,9 +73,7 @@ def table_of(*agents: AgentInfo) -> ShapeTable:
         ("legacy", SelectorChoice),
     ],
 )
-def test_a_selector_with_a_fixed_rank_is_asked_by_keys_and_others_are_asked_each_time(
-    selector: str, kind: type
-) -> None:
+def test_a_selector_with_a_fixed_rank_is_called_once_and_others_for_each_kernel(selector: str, kind: type) -> None:
     chosen = choice_for(
         BUILT_IN.selector(selector), table_of(agent("a")), Extensions(), slot_priority=(), cursor=AgentId("a")
     )
@@ -115,7 +113,7 @@ def test_a_selector_that_raises_fails_the_session_in_its_own_name_and_others_go_
     assert verdict_of(plan, "bad").summary == "plugin custom failed in select: ZeroDivisionError: two"
 
 
-def test_a_selector_that_says_nobody_leaves_the_session_waiting_and_others_go_on() -> None:
+def test_a_selector_that_selects_no_agent_leaves_the_session_waiting_and_others_go_on() -> None:
     class Choosy(FirstListed):
         def select(
             self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
@@ -140,7 +138,7 @@ def test_a_selector_may_refuse_even_the_only_agent_that_fits() -> None:
     assert started(decide(snapshot([agent("a")], [session("s")]), registry, selector="custom")) == []
 
 
-def test_a_selector_that_refuses_one_image_is_asked_again_about_another() -> None:
+def test_a_selector_that_refuses_one_image_is_called_again_for_another() -> None:
     class ByImage(FirstListed):
         def select(
             self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
@@ -153,7 +151,7 @@ def test_a_selector_that_refuses_one_image_is_asked_again_about_another() -> Non
     assert started(plan_by(ByImage, *sessions)) == ["t"]
 
 
-def test_a_selector_whose_fixed_rank_fails_is_asked_in_its_plain_form() -> None:
+def test_a_selector_whose_fixed_rank_fails_is_called_in_its_plain_form() -> None:
     class BrokenRank(FirstListed):
         def static_rank(self, workspace: Workspace) -> Ints:
             raise ZeroDivisionError(f"{len(workspace.ids)} over 0")
@@ -190,7 +188,7 @@ def test_scores_of_a_wrong_length_fail_the_session_and_not_the_cycle() -> None:
     assert verdict_of(plan_by(Short, session("s")), "s").code is Code.PLUGIN_FAILED
 
 
-def test_a_selector_is_told_the_slot_priority_the_largest_agent_and_the_agent_before() -> None:
+def test_a_selector_receives_the_slot_priority_the_largest_agent_and_the_agent_before() -> None:
     told_by: list[AgentSelectionCriteria] = []
 
     class Watches(FirstListed):

@@ -1,4 +1,4 @@
-"""What one scheduling cycle sees: the system at one instant, as plain values."""
+"""SystemSnapshot: the input of a cycle, as plain values."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def test_fair_share_refuses_a_half_life_or_weight_below_one(policy: dict[str, ob
     assert refused.value.field == field
 
 
-def test_usage_is_forgotten_by_half_in_a_week_unless_told_otherwise() -> None:
+def test_usage_is_forgotten_by_half_in_a_week_by_default() -> None:
     assert FairSharePolicy().half_life_s == 7 * 24 * 3600
 
 
-def test_a_snapshot_is_a_value_that_nobody_changes() -> None:
+def test_a_snapshot_is_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         snapshot([]).now_ms = 1  # type: ignore[misc]  # this is what is forbidden

@@ -1,4 +1,4 @@
-"""Why a session got what it got: codes, advice, and the sentence of the funnel."""
+"""Verdicts and the DecisionTrace: codes, advice, and the sentence of the funnel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_code_is_written_as_it_is_named() -> None:
         (Code.PLUGIN_FAILED, Advice.BROKEN),
     ],
 )
-def test_the_reader_is_told_to_wait_to_change_to_ask_or_that_it_is_broken(code: Code, advice: Advice) -> None:
+def test_a_code_advises_to_wait_to_change_to_ask_an_admin_or_reports_a_defect(code: Code, advice: Advice) -> None:
     assert MEANING[code][0] is advice
 
 
@@ -48,7 +48,7 @@ def test_a_check_needs_no_detail_and_a_verdict_no_numbers() -> None:
     assert (verdict.funnel, verdict.best_agent, verdict.position, verdict.ahead) == (None, None, 0, ())
 
 
-def test_a_session_that_waits_is_told_the_funnel_the_shortfall_and_who_is_ahead() -> None:
+def test_a_session_that_waits_gets_a_verdict_with_the_funnel_the_shortfall_and_who_is_ahead() -> None:
     agents = [agent("a", "cpu=4", used="cpu=3"), agent("b", "cpu=1"), agent("c", "cpu=4", architecture="aarch64")]
     plan = decide(snapshot(agents, [session("first", "cpu=3"), session("second", "cpu=2")]))
     verdict = verdict_of(plan, "second")

@@ -33,7 +33,7 @@ from sokovan.scheduling.snapshot import KernelWorkload, OwnerUsage, SessionWorkl
 
 
 def agent(name: str, slots: str, *, used: str = "", leaving: str = "", **more: Any) -> AgentInfo:
-    """An agent that has, uses and is about to release these slots; one kernel for each of the last two."""
+    """An agent with these capacity, used and releasing slots; one kernel for each of the last two."""
     more.setdefault("kernel_count", int(bool(used)))
     more.setdefault("releasing_count", int(bool(leaving)))
     return AgentInfo(
@@ -56,7 +56,7 @@ def kernel(name: str, slots: str = "", *, at: str | None = None, **more: Any) ->
 
 
 def session(name: str, *kernels: KernelWorkload, **more: Any) -> SessionWorkload:
-    """A session of these kernels in queue `default`, by default."""
+    """A session of these kernels; the queue is `default` if not given."""
     if "queue" in more:
         more["queue"] = QueueName(more["queue"])
     return SessionWorkload(SessionId(name), kernels, **more)
@@ -172,11 +172,11 @@ class EngineParts:
         return self.workspace.position[name]
 
     def idle(self, name: str) -> dict[str, int]:
-        """What is free on an agent, by slot."""
+        """The free amounts of an agent, by slot."""
         return dict(zip(self.workspace.slots, self.workspace.idle[self.row(name)].tolist(), strict=False))
 
     def future(self, name: str) -> dict[str, int]:
-        """What will be free on an agent, by slot."""
+        """The future free amounts of an agent, by slot."""
         return dict(zip(self.workspace.slots, self.workspace.future[self.row(name)].tolist(), strict=False))
 
 

@@ -1,4 +1,4 @@
-"""Whether a session may be considered: its gang, its feasibility, its owner's limits."""
+"""SessionAdmission: gang size, feasibility and limits of the owner."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def test_what_an_empty_cluster_could_hold_is_not_hopeless(work: SessionWorkload)
     assert hopeless(full, work) is None
 
 
-def test_a_session_that_demands_more_kernels_than_it_has_is_told_the_numbers() -> None:
+def test_a_session_that_demands_more_kernels_than_it_has_gets_the_numbers() -> None:
     failure = hopeless(agents(2, "cpu=8"), gang("s", 2, "cpu=1", min_kernels=3))
     assert failure is not None
     assert failure.code is Code.NOT_ENOUGH_KERNELS
     assert failure.text == "3 kernels must start together, but the session has 2"
 
 
-def test_a_group_or_partition_that_demands_more_than_there_is_is_told_the_numbers() -> None:
+def test_a_group_or_partition_that_demands_more_than_there_is_gets_the_numbers() -> None:
     failure = hopeless(agents(2, "cpu=8"), gang("s", 2, "cpu=1", group_minimums={"": 3}))
     assert failure is not None
     assert failure == PendingReason(
@@ -107,7 +107,7 @@ def test_what_only_draining_agents_could_hold_waits_for_them() -> None:
     assert code(machines, gang("s", 1, "cpu=65")) is Code.NEVER_FITS
 
 
-def test_what_only_agents_of_another_shard_could_hold_is_told_so() -> None:
+def test_what_only_agents_of_another_shard_could_hold_gets_that_code() -> None:
     machines = (agent("a0", "cpu=4", shard="mine"), agent("a1", "cpu=8", shard="yours"))
     engine, work = EngineParts(*machines, own_shard="mine", hard_shards=True), gang("s", 1, "cpu=8")
     failure = admission(snapshot(machines, work))[0].unschedulable(engine.pending(work))
@@ -120,12 +120,12 @@ def test_what_runs_already_need_not_be_held_again() -> None:
     assert code(agents(1, "cpu=8"), session("s", *running, kernel("k", "cpu=8"))) is None
 
 
-def test_a_gang_that_loses_a_kernel_and_has_too_few_left_is_told_so_instead_of_stopping_the_cycle() -> None:
+def test_a_gang_that_loses_a_kernel_and_has_too_few_left_gets_that_code_instead_of_stopping_the_cycle() -> None:
     work = session("s", kernel("leaves", "cpu=1", at="a0", releasing=True), kernel("waits", "cpu=1"))
     assert hopeless(agents(1, "cpu=8"), work) is not None
 
 
-def test_a_limit_is_checked_against_what_the_next_turn_would_take() -> None:
+def test_a_limit_is_checked_against_what_the_next_attempt_would_take() -> None:
     given = snapshot([], usage=using("alice", "cpu=2"), limits=limited("alice", slots_max="cpu=4"))
     asked, _ = admission(given)
     engine = EngineParts(*agents(1, "cpu=8"))
@@ -155,7 +155,7 @@ def test_all_objections_are_collected_and_the_first_gives_the_code() -> None:
     assert failure.text == "; ".join(check.detail for check in failure.checks)
 
 
-def test_a_session_that_nobody_objects_to_carries_the_list_of_questions() -> None:
+def test_a_session_without_objections_has_the_list_of_checks() -> None:
     asked, _ = admission(snapshot([]))
     pending = EngineParts(*agents(1, "cpu=8")).pending(gang("s", 1, "cpu=1"))
     assert asked.objection(pending) is None
@@ -188,7 +188,7 @@ def test_a_session_that_grows_counts_as_one_session_once() -> None:
     assert (account.sessions, account.used) == (1, {"cpu": 2000})
 
 
-def test_the_very_slots_of_a_turn_are_checked_where_they_differ_from_the_guess() -> None:
+def test_the_slots_of_an_attempt_are_checked_if_they_differ_from_the_expected_ones() -> None:
     asked, _ = admission(snapshot([], limits=limited("alice", slots_max="cpu=4")))
     pending = EngineParts(*agents(1, "cpu=8")).pending(gang("s", 2, "cpu=1", owner=ALICE))
     assert asked.objection(pending) is None
@@ -207,7 +207,7 @@ class Strict(SchedulingPlugin):
         return "not on a Sunday" if session.session_id == "refused" else None
 
 
-def test_a_plugin_may_refuse_a_session_in_its_own_words() -> None:
+def test_a_plugin_may_refuse_a_session_with_its_own_text() -> None:
     asked, _ = admission(snapshot([]), Strict())
     engine = EngineParts(*agents(1, "cpu=8"))
     assert asked.objection(engine.pending(gang("welcome", 1, "cpu=1"))) is None

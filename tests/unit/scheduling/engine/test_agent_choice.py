@@ -1,4 +1,4 @@
-"""The choice of an agent: one number per agent, brought up to date from what has changed."""
+"""AgentChoice: one key per agent, updated from the log of changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_fullest_agent_that_fits_is_chosen_then_the_smaller_then_the_first_b
     assert now(EngineParts(agent("a", "cpu=8"), agent("b", "cpu=4"), agent("c", "cpu=4")), "cpu=1") == "b"
 
 
-def test_only_the_agents_of_the_span_are_asked() -> None:
+def test_only_the_agents_of_the_range_are_considered() -> None:
     engine = EngineParts(agent("a", "cpu=8", used="cpu=7"), agent("b", "cpu=8"), agent("c", "cpu=8", used="cpu=1"))
     assert now(engine, "cpu=1", 1, 3) == "c"
     assert now(engine, "cpu=1", 1, 2) == "b"
@@ -83,7 +83,7 @@ def test_the_own_shard_comes_before_accelerators_and_occupancy() -> None:
     assert now(EngineParts(*machines), "cpu=1") == "yours"
 
 
-def test_nothing_but_room_speaks_against_an_agent() -> None:
+def test_every_agent_is_allowed_apart_from_room() -> None:
     engine = EngineParts(agent("a", "cpu=8"))
     assert engine.choice.allows(ANY, 0)
     engine.choice.chosen(0)
@@ -91,7 +91,7 @@ def test_nothing_but_room_speaks_against_an_agent() -> None:
 
 
 def fresh(engine: EngineParts, shape: Shape, *, choice: KeyedChoice | None = None) -> list[int]:
-    """The keys as they are when nothing was known before."""
+    """The keys computed without a cache."""
     kept, shape.keys = shape.keys, None
     keys = (choice or engine.choice).keys(shape).tolist()
     shape.keys, shape.seen = kept, len(engine.workspace.log)

@@ -1,4 +1,4 @@
-"""The action allocate: queues in turn, one session a turn, until nobody can be served."""
+"""The action allocate: serves queues one session at a time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def text(plan: SchedulingPlan, name: str) -> str:
 # Gangs and growth
 
 
-def test_a_gang_waits_whole_rather_than_starting_in_part_and_blocks_nobody() -> None:
+def test_a_gang_waits_whole_rather_than_starting_in_part_and_blocks_no_other() -> None:
     plan = planned(
         snapshot(agents(2, "cpu=2"), gang("huge", 3, "cpu=2"), gang("gang", 3, "cpu=1"), gang("small", 1, "cpu=1"))
     )
@@ -92,7 +92,7 @@ def test_one_group_does_not_take_the_room_that_another_needs_to_be_ready() -> No
     assert placed(planned(snapshot(agents(4, "cpu=1"), two_groups()))).get("s", 0) >= 3
 
 
-def test_a_session_with_group_minimums_takes_no_more_than_its_minimum_before_others_had_a_turn() -> None:
+def test_a_session_with_group_minimums_takes_no_more_than_its_minimum_before_others_were_tried() -> None:
     plan = planned(snapshot(agents(1, "cpu=8"), two_groups(), gang("t", 1, "cpu=2")))
     assert placed(plan).get("t") == 1
 
@@ -105,7 +105,7 @@ def test_priority_comes_before_age() -> None:
     assert order(planned(given)) == ["urgent"]
 
 
-def test_users_take_turns_by_dominant_share() -> None:
+def test_users_alternate_by_dominant_share() -> None:
     sessions = [
         gang(f"{user}{index}", 1, "cpu=1", owner=owner(user)) for user in ("alice", "bob") for index in range(3)
     ]
@@ -119,7 +119,7 @@ def test_the_queue_with_the_smallest_share_is_served_and_put_back() -> None:
     assert order(planned(given, queue_policy="proportion")) == ["x0", "y0", "x1", "x2"]
 
 
-def test_an_overused_queue_gets_nothing_and_its_sessions_are_told() -> None:
+def test_an_overused_queue_gets_nothing_and_its_sessions_get_the_reason() -> None:
     given = snapshot(
         agents(1, "cpu=4"), gang("x", 9, "cpu=1", queue="x", min_kernels=1), gang("y", 2, "cpu=1", queue="y")
     )
@@ -148,7 +148,7 @@ def test_two_sessions_of_one_owner_cannot_pass_a_limit_together() -> None:
     assert code(plan, "t") == "QUOTA_KEYPAIR"
 
 
-def test_a_session_that_starts_makes_room_in_the_line_of_its_keypair() -> None:
+def test_a_session_that_starts_makes_room_in_the_backlog_of_its_keypair() -> None:
     sessions = [gang(name, 1, "cpu=1", owner=owner("alice")) for name in ("s", "t", "u")]
     plan = planned(snapshot(agents(1, "cpu=2"), *sessions, limits=limited("alice", pending_sessions_max=1)))
     assert placed(plan) == {"s": 1, "t": 1}
@@ -163,7 +163,7 @@ def test_growth_stops_at_the_limit_of_the_owner() -> None:
     assert placed(planned(given)) == {"s": 3}
 
 
-def test_a_turn_that_takes_other_kernels_than_was_guessed_is_checked_again() -> None:
+def test_an_attempt_that_takes_other_kernels_than_expected_is_checked_again() -> None:
     work = session(
         "s",
         kernel("nowhere", "cpu=1", require={"zone": "east"}, priority=1),
@@ -202,7 +202,7 @@ def leaving(name: str = "a0", slots: str = "cpu=4") -> AgentInfo:
     return agent(name, slots, used=slots, leaving=slots)
 
 
-def test_a_session_that_fits_only_on_what_is_released_binds_nothing_and_holds_its_places() -> None:
+def test_a_session_that_fits_only_on_what_is_released_starts_nothing_and_holds_its_room() -> None:
     plan = planned(snapshot([leaving(), agent("a1", "cpu=1")], gang("s", 3, "cpu=1")))
     assert plan.placements == ()
     assert promised(plan) == {"s": [("s-0", "a1"), ("s-1", "a0"), ("s-2", "a0")]}
@@ -247,7 +247,7 @@ def test_a_reservation_that_cannot_be_kept_where_it_was_is_kept_elsewhere() -> N
     assert seats(planned(snapshot(agents(1, "cpu=2"), gang("s", 1, "cpu=2"), reservations=(held,)))) == {"s-0": "a0"}
 
 
-def test_a_session_that_was_promised_its_minimum_grows_in_line_with_the_others() -> None:
+def test_a_session_with_a_reserved_minimum_grows_in_order_with_the_others() -> None:
     held = Reservation(SessionId("s"), ((KernelId("s-0"), AgentId("a0")),))
     given = snapshot(
         agents(1, "cpu=3"), gang("t", 1, "cpu=1"), gang("s", 3, "cpu=1", min_kernels=1), reservations=(held,)
@@ -265,7 +265,7 @@ def test_a_full_cluster_that_is_being_freed_is_promised_to_the_next_session(poli
 # Domains, plugins, and the plan
 
 
-def test_the_domain_of_a_session_with_a_closeness_is_recorded() -> None:
+def test_the_domain_of_a_session_with_a_topology_is_recorded() -> None:
     racks = (rack("r1", "a0", "a1"), rack("r2", "a2"))
     given = snapshot(
         agents(3, "cpu=1"), gang("close", 2, "cpu=1", topology=hard(1)), gang("free", 1, "cpu=1"), hypernodes=racks
@@ -288,7 +288,7 @@ class Odd(SchedulingPlugin):
         return True
 
 
-def test_a_plugin_may_end_the_turn_of_a_queue_and_one_that_fails_is_isolated() -> None:
+def test_a_plugin_may_end_the_cycle_for_a_queue_and_one_that_fails_is_isolated() -> None:
     given = snapshot(
         agents(1, "cpu=8"),
         *(gang(name, 1, "cpu=1", queue=name) for name in ("over", "breaks", "fine")),

@@ -1,4 +1,4 @@
-"""The action backfill: kernels that ask for nothing go wherever there is a place."""
+"""The action backfill: places best-effort kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.scheduling.engine.builders import (
 )
 
 
-def test_a_kernel_that_asks_for_nothing_is_placed_on_a_full_agent() -> None:
+def test_a_kernel_without_a_request_is_placed_on_a_full_agent() -> None:
     plan = planned(snapshot([agent("a", "cpu=1", used="cpu=1")], gang("s", 1, "")))
     assert seats(plan) == {"s-0": "a"}
 
@@ -35,7 +35,7 @@ def test_only_backfill_places_it() -> None:
     assert code(plan, "s") == "BEST_EFFORT"
 
 
-def test_status_architecture_labels_and_the_kernel_limit_still_speak_against_an_agent() -> None:
+def test_status_architecture_labels_and_the_kernel_limit_still_exclude_an_agent() -> None:
     machines = [
         agent("draining", "cpu=1", labels={"zone": "east"}, status=AgentStatus.DRAINING),
         agent("other-architecture", "cpu=1", labels={"zone": "east"}, architecture="aarch64"),

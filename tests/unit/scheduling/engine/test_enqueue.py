@@ -1,4 +1,4 @@
-"""The action enqueue: who may be considered, as far as the limits of queues go."""
+"""The action enqueue: admits sessions within the capability of their queues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.scheduling.engine.builders import (
 ENQUEUE = ("enqueue", "allocate", "backfill")
 
 
-def looked_at(engine: EngineParts, *sessions: SessionWorkload) -> list[PendingSession]:
+def enqueued(engine: EngineParts, *sessions: SessionWorkload) -> list[PendingSession]:
     waiting = [engine.pending(work) for work in sessions]
     for rank, pending in enumerate(waiting):
         pending.rank = rank
@@ -30,7 +30,7 @@ def looked_at(engine: EngineParts, *sessions: SessionWorkload) -> list[PendingSe
     return waiting
 
 
-def let_in(waiting: list[PendingSession]) -> list[str]:
+def admitted(waiting: list[PendingSession]) -> list[str]:
     return [pending.session.session_id for pending in waiting if pending.reason is None]
 
 
@@ -39,26 +39,26 @@ def four_cpu() -> EngineParts:
 
 
 def test_sessions_are_let_in_until_their_minimums_fill_the_capability_of_the_queue() -> None:
-    waiting = looked_at(four_cpu(), gang("first", 3, "cpu=1"), gang("second", 2, "cpu=1"), gang("third", 1, "cpu=1"))
-    assert let_in(waiting) == ["first", "third"]
+    waiting = enqueued(four_cpu(), gang("first", 3, "cpu=1"), gang("second", 2, "cpu=1"), gang("third", 1, "cpu=1"))
+    assert admitted(waiting) == ["first", "third"]
     text = "not enqueued: queue default uses 3 cpu and may use 4; 2 more would exceed it"
     assert waiting[1].reason == PendingReason(Code.QUEUE_LIMIT, text)
 
 
 def test_only_the_minimum_of_an_elastic_session_counts() -> None:
-    waiting = looked_at(four_cpu(), gang("elastic", 9, "cpu=1", min_kernels=2), gang("next", 2, "cpu=1"))
-    assert let_in(waiting) == ["elastic", "next"]
+    waiting = enqueued(four_cpu(), gang("elastic", 9, "cpu=1", min_kernels=2), gang("next", 2, "cpu=1"))
+    assert admitted(waiting) == ["elastic", "next"]
 
 
 def test_priority_comes_before_the_order() -> None:
-    waiting = looked_at(four_cpu(), gang("first", 3, "cpu=1"), gang("urgent", 3, "cpu=1", priority=1))
-    assert let_in(waiting) == ["urgent"]
+    waiting = enqueued(four_cpu(), gang("first", 3, "cpu=1"), gang("urgent", 3, "cpu=1", priority=1))
+    assert admitted(waiting) == ["urgent"]
 
 
 def test_what_the_queue_uses_already_counts() -> None:
     engine = four_cpu()
     engine.queue_usage.charge(engine.queue_usage.node("default"), engine.shape("cpu=3").slot_pairs)
-    assert let_in(looked_at(engine, gang("two", 2, "cpu=1"), gang("one", 1, "cpu=1"))) == ["one"]
+    assert admitted(enqueued(engine, gang("two", 2, "cpu=1"), gang("one", 1, "cpu=1"))) == ["one"]
 
 
 def test_a_session_that_has_begun_is_in_already_and_one_that_failed_stays_out() -> None:
@@ -82,10 +82,10 @@ def test_every_queue_above_counts_what_was_let_in_below_it() -> None:
     assert plan.verdicts[1].summary.startswith("not enqueued: queue unit uses 3 cpu and may use 4")
 
 
-def test_a_slot_that_is_not_asked_for_keeps_nobody_out() -> None:
+def test_a_slot_that_is_not_requested_excludes_no_session() -> None:
     engine = EngineParts(*agents(2, "cpu=8 mem=8Gi"), queues=(queue("default", capability="cpu=1"),))
     engine.queue_usage.charge(engine.queue_usage.node("default"), engine.shape("cpu=2").slot_pairs)
-    assert let_in(looked_at(engine, gang("s", 1, "mem=1Gi"))) == ["s"]
+    assert admitted(enqueued(engine, gang("s", 1, "mem=1Gi"))) == ["s"]
 
 
 def test_a_session_that_is_kept_out_is_not_allocated_however_much_room_there_is_later() -> None:

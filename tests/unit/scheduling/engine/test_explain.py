@@ -1,4 +1,4 @@
-"""Verdicts: what became of every session, with a code, a sentence and the numbers."""
+"""Explainer: a verdict per session, with a code, a sentence and numbers."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def verdict_of(given: SystemSnapshot, name: str = "s", *plugins: SchedulingPlugi
     return planned(given, *plugins, **profile).trace[SessionId(name)]
 
 
-def said(verdict: Verdict) -> tuple[str, str]:
+def code_and_summary(verdict: Verdict) -> tuple[str, str]:
     return verdict.code.value, verdict.summary
 
 
 def busy(name: str, slots: str, used: str, **more: Any) -> AgentInfo:
-    """An agent that work of other queues occupies."""
+    """An agent that is used by other queues."""
     return agent(name, slots, used=used, **more)
 
 
-# What was placed or promised
+# Placed and reserved
 
 
-def test_a_placed_session_is_told_where() -> None:
+def test_a_placed_session_gets_a_verdict_with_where() -> None:
     verdict = verdict_of(snapshot(agents(1, "cpu=8"), gang("s", 1, "cpu=1")))
     assert verdict.code is Code.PLACED
     assert verdict.summary.startswith("placed")
@@ -58,7 +58,7 @@ def test_a_placed_session_is_told_where() -> None:
     assert {check.result for check in verdict.checks} == {"ok"}
 
 
-def test_an_elastic_session_is_told_how_many_were_placed_and_why_the_rest_waits() -> None:
+def test_an_elastic_session_gets_a_verdict_with_how_many_were_placed_and_why_the_rest_waits() -> None:
     small = [kernel(f"s-{index}", "cpu=1", priority=1) for index in range(2)]
     work = session("s", *small, kernel("large", "cpu=8"), min_kernels=1)
     verdict = verdict_of(snapshot([busy("a", "cpu=16", "cpu=10")], work))
@@ -70,9 +70,12 @@ def test_an_elastic_session_is_told_how_many_were_placed_and_why_the_rest_waits(
     assert verdict.kernels_placed == 2
 
 
-def test_a_session_that_waits_for_room_is_told_how_many_places_are_held() -> None:
+def test_a_session_that_waits_for_room_gets_a_verdict_with_how_many_kernels_are_reserved() -> None:
     verdict = verdict_of(snapshot([agent("a", "cpu=4", used="cpu=4", leaving="cpu=4")], gang("s", 3, "cpu=1")))
-    assert said(verdict) == ("RESERVED", "waits for room that is being released; 3 kernels have a reservation")
+    assert code_and_summary(verdict) == (
+        "RESERVED",
+        "waits for room that is being released; 3 kernels have a reservation",
+    )
     assert (verdict.kernels_fit, verdict.kernels_needed, verdict.kernels_placed) == (3, 3, 0)
     assert verdict.advice is Advice.WAIT
     assert verdict.checks[-1] == Check("room", "short", verdict.summary)
@@ -84,16 +87,16 @@ def test_a_session_that_waits_for_room_is_told_how_many_places_are_held() -> Non
 def test_not_enough_free_names_the_candidate_that_lacks_least_and_what_it_lacks() -> None:
     verdict = verdict_of(snapshot([busy("a", "cpu=8", "cpu=7"), busy("b", "cpu=8", "cpu=5")], gang("s", 1, "cpu=4")))
     text = "insufficient resources: cpu=4 fits no agent now; best candidate b lacks cpu=1"
-    assert said(verdict) == ("NOT_ENOUGH_FREE", text)
+    assert code_and_summary(verdict) == ("NOT_ENOUGH_FREE", text)
     assert (verdict.best_agent, verdict.shortfall) == ("b", parse_slots("cpu=1"))
     assert verdict.funnel == Funnel(2, alive=2, architecture=2, labels=2, could_ever_fit=2, fits_now=0, topology=0)
     assert (verdict.kernels_fit, verdict.kernels_needed) == (0, 1)
     assert verdict.checks[-1] == Check("room", "short", text)
 
 
-def test_where_only_the_kernel_limit_is_in_the_way_a_place_is_what_is_lacking() -> None:
+def test_where_only_the_kernel_limit_is_reached_room_for_a_kernel_is_lacking() -> None:
     verdict = verdict_of(snapshot([agent("a", "cpu=8", kernels_max=2, kernel_count=2)], gang("s", 1, "cpu=1")))
-    assert said(verdict)[1].endswith("best candidate a lacks room for one more kernel")
+    assert code_and_summary(verdict)[1].endswith("best candidate a lacks room for one more kernel")
     assert verdict.shortfall == NO_SLOTS
 
 
@@ -105,35 +108,38 @@ def test_what_others_took_in_this_cycle_is_counted_in_the_funnel() -> None:
     assert (funnel.could_ever_fit, funnel.fits_now) == (2, 0)
 
 
-def test_a_gang_of_which_some_would_fit_is_fragmented_and_told_how_many() -> None:
+def test_a_gang_of_which_some_would_fit_is_fragmented_with_how_many() -> None:
     verdict = verdict_of(snapshot([busy("a", "cpu=4", "cpu=2"), busy("b", "cpu=4", "cpu=3")], gang("s", 4, "cpu=1")))
     text = "insufficient resources: 3 of 4 kernels would fit, cpu=1 is short"
-    assert said(verdict) == ("FRAGMENTED", text)
+    assert code_and_summary(verdict) == ("FRAGMENTED", text)
     assert (verdict.kernels_fit, verdict.kernels_needed) == (3, 4)
     assert verdict.funnel is not None
     assert verdict.funnel.fits_now == 2
 
 
-def test_a_gang_of_different_kernels_is_told_how_many_fitted_when_it_was_tried() -> None:
+def test_a_gang_of_different_kernels_gets_a_verdict_with_how_many_fitted_when_it_was_tried() -> None:
     work = session("s", kernel("large", "cpu=2"), *gang("k", 3, "cpu=1").kernels)
     verdict = verdict_of(snapshot([busy("a", "cpu=8", "cpu=4")], work))
     text = "insufficient resources: 3 of 4 kernels would fit, cpu=1 is short"
-    assert said(verdict) == ("FRAGMENTED", text)
+    assert code_and_summary(verdict) == ("FRAGMENTED", text)
     assert (verdict.kernels_fit, verdict.kernels_needed) == (3, 4)
 
 
-def test_room_that_is_held_for_another_is_told_from_room_that_is_not_there() -> None:
+def test_room_that_is_held_for_another_differs_from_missing_room() -> None:
     half = agent("a", "cpu=4", used="cpu=2", leaving="cpu=2")
     given = snapshot([half, busy("b", "cpu=4", "cpu=4")], gang("first", 1, "cpu=3"), gang("s", 1, "cpu=2"))
-    assert said(verdict_of(given)) == ("RESERVED_FOR_GANG", "the room for cpu=2 is reserved for a session ahead")
+    assert code_and_summary(verdict_of(given)) == (
+        "RESERVED_FOR_GANG",
+        "the room for cpu=2 is reserved for a session ahead",
+    )
 
 
-# What could never be
+# Unschedulable
 
 
-def test_a_scaling_group_without_agents_is_told_so() -> None:
+def test_a_scaling_group_without_agents_gets_that_code() -> None:
     verdict = verdict_of(snapshot([], gang("s", 1, "cpu=1")))
-    assert said(verdict) == ("NO_NODES", "the scaling group has no agents")
+    assert code_and_summary(verdict) == ("NO_NODES", "the scaling group has no agents")
     assert verdict.funnel == Funnel(0, 0, 0, 0, 0, 0, 0)
     assert (verdict.best_agent, verdict.advice) == (None, Advice.ASK_ADMIN)
 
@@ -141,57 +147,60 @@ def test_a_scaling_group_without_agents_is_told_so() -> None:
 def test_draining_agents_that_could_hold_it_are_waited_for() -> None:
     machines = [agent("a", "cpu=1"), agent("b", "cpu=8", status=AgentStatus.DRAINING)]
     verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=4")))
-    assert said(verdict) == ("NODES_DRAINING", "no agent that could hold cpu=4 accepts work (1 are alive)")
+    assert code_and_summary(verdict) == ("NODES_DRAINING", "no agent that could hold cpu=4 accepts work (1 are alive)")
 
 
-def test_agents_that_do_not_answer_are_not_told_to_drain() -> None:
+def test_unreachable_agents_are_not_reported_as_draining() -> None:
     machines = [agent("a", "cpu=1"), agent("b", "cpu=8", status=AgentStatus.SUSPECT)]
     verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=4")))
     text = "no agent that could hold cpu=4 accepts work: 1 of 2 agents are not reachable"
-    assert said(verdict) == ("NODES_DRAINING", text)
+    assert code_and_summary(verdict) == ("NODES_DRAINING", text)
 
 
-def test_a_gang_for_which_agents_are_missing_is_told_how_much_the_others_hold() -> None:
+def test_a_gang_for_which_agents_are_missing_gets_a_verdict_with_how_much_the_others_hold() -> None:
     machines = [agent("a", "cpu=2"), agent("b", "cpu=8", status=AgentStatus.LOST)]
     text = "of the 2 kernels that must start together, agents that accept work could hold 1 of cpu=1.5; "
     verdict = verdict_of(snapshot(machines, gang("s", 2, "cpu=1.5")))
-    assert said(verdict) == ("NODES_DRAINING", f"{text}1 of 2 agents are not reachable")
+    assert code_and_summary(verdict) == ("NODES_DRAINING", f"{text}1 of 2 agents are not reachable")
 
 
 def test_an_architecture_that_no_agent_has_is_named() -> None:
     verdict = verdict_of(snapshot(agents(2, "cpu=1"), session("s", kernel("k", "cpu=1", architecture="riscv64"))))
-    assert said(verdict) == ("NO_ARCH_MATCH", "none of 2 agents has the architecture riscv64")
+    assert code_and_summary(verdict) == ("NO_ARCH_MATCH", "none of 2 agents has the architecture riscv64")
 
 
 def test_labels_that_no_agent_has_are_named() -> None:
     verdict = verdict_of(
         snapshot(agents(2, "cpu=1"), session("s", kernel("k", "cpu=1", require={"zone": "east", "disk": "ssd"})))
     )
-    assert said(verdict) == ("NO_LABEL_MATCH", "none of 2 agents has the labels disk=ssd, zone=east")
+    assert code_and_summary(verdict) == ("NO_LABEL_MATCH", "none of 2 agents has the labels disk=ssd, zone=east")
     assert verdict.advice is Advice.CHANGE
 
 
-def test_a_kernel_that_no_empty_agent_could_hold_is_told_what_the_largest_lacks() -> None:
+def test_a_kernel_that_no_empty_agent_could_hold_gets_a_verdict_with_what_the_largest_lacks() -> None:
     machines = [agent("a", "cpu=4 mem=8Gi"), agent("b", "cpu=8 mem=8Gi")]
     verdict = verdict_of(snapshot(machines, gang("s", 1, "cpu=10 mem=1Gi")))
     text = "no agent could ever hold cpu=10 mem=1Gi; the largest candidate b lacks cpu=2"
-    assert said(verdict) == ("NEVER_FITS", text)
+    assert code_and_summary(verdict) == ("NEVER_FITS", text)
     assert (verdict.best_agent, verdict.shortfall) == ("b", parse_slots("cpu=2"))
     assert verdict.advice is Advice.CHANGE
 
 
-def test_a_gang_that_an_empty_cluster_could_not_hold_is_told_how_many_it_holds() -> None:
+def test_a_gang_that_an_empty_cluster_could_not_hold_gets_a_verdict_with_how_many_it_holds() -> None:
     verdict = verdict_of(snapshot(agents(2, "cpu=8"), gang("s", 5, "cpu=4")))
-    assert said(verdict) == ("NEVER_FITS", "an empty cluster holds 4 kernels of cpu=4, 5 must start together")
+    assert code_and_summary(verdict) == (
+        "NEVER_FITS",
+        "an empty cluster holds 4 kernels of cpu=4, 5 must start together",
+    )
 
 
-def test_more_kernels_together_than_there_are_is_told_with_the_numbers() -> None:
+def test_more_kernels_together_than_there_are_gets_the_numbers() -> None:
     verdict = verdict_of(snapshot(agents(1, "cpu=8"), gang("s", 2, "cpu=1", min_kernels=3)))
-    assert said(verdict) == ("NOT_ENOUGH_KERNELS", "3 kernels must start together, but the session has 2")
+    assert code_and_summary(verdict) == ("NOT_ENOUGH_KERNELS", "3 kernels must start together, but the session has 2")
     assert verdict.checks[-1].result == "no"
 
 
-# Closeness
+# Topology
 
 
 RACKS = (rack("r1", "a0", "a1"), rack("r2", "a2", "a3"))
@@ -201,7 +210,7 @@ def test_no_room_close_together_names_the_best_domain_and_how_many_it_holds() ->
     machines = [busy("a0", "cpu=4", "cpu=3"), *agents(4, "cpu=4")[1:3], busy("a3", "cpu=4", "cpu=2")]
     verdict = verdict_of(snapshot(machines, gang("s", 8, "cpu=1", topology=hard(1)), hypernodes=RACKS))
     text = "insufficient resources close together: 8 kernels of cpu=1; the best, r2, has room for 6"
-    assert said(verdict) == ("TOPOLOGY_NO_ROOM", text)
+    assert code_and_summary(verdict) == ("TOPOLOGY_NO_ROOM", text)
     assert verdict.funnel is not None
     assert (verdict.funnel.fits_now, verdict.funnel.topology) == (4, 0)
     assert verdict.checks[-1] == Check("topology", "short", text)
@@ -215,19 +224,23 @@ def main_and_subs(count: int, main: str, sub: str, **more: Any) -> SessionWorklo
 def test_kernels_of_two_groups_share_the_room_of_a_domain() -> None:
     machines = [busy("a0", "cpu=4", "cpu=3"), *agents(4, "cpu=4")[1:3], busy("a3", "cpu=4", "cpu=2")]
     work = main_and_subs(8, "cpu=1", "cpu=1", topology=hard(1))
-    assert said(verdict_of(snapshot(machines, work, hypernodes=RACKS)))[1].endswith("the best, r2, has room for 6")
+    assert code_and_summary(verdict_of(snapshot(machines, work, hypernodes=RACKS)))[1].endswith(
+        "the best, r2, has room for 6"
+    )
 
 
 def test_kernels_of_two_sizes_leave_the_room_of_a_domain_uncertain() -> None:
     machines = [busy(f"a{index}", "cpu=4", "cpu=2") for index in range(4)]
     work = main_and_subs(8, "cpu=1.5", "cpu=1", topology=hard(1))
-    assert said(verdict_of(snapshot(machines, work, hypernodes=RACKS)))[1].endswith("has room for at most 5")
+    assert code_and_summary(verdict_of(snapshot(machines, work, hypernodes=RACKS)))[1].endswith(
+        "has room for at most 5"
+    )
 
 
-def test_no_room_at_all_close_together_is_told_so() -> None:
+def test_no_room_at_all_close_together_gets_that_code() -> None:
     machines = [busy(f"a{index}", "cpu=4", "cpu=4") for index in range(4)]
     verdict = verdict_of(snapshot(machines, gang("s", 2, "cpu=1", topology=hard(1)), hypernodes=RACKS))
-    assert said(verdict)[1].endswith("none has room for any")
+    assert code_and_summary(verdict)[1].endswith("none has room for any")
 
 
 @pytest.mark.parametrize(
@@ -239,15 +252,15 @@ def test_no_room_at_all_close_together_is_told_so() -> None:
     ],
     ids=["too large for any", "unknown tier", "no HyperNodes"],
 )
-def test_a_closeness_that_the_network_cannot_give_is_impossible(
+def test_a_topology_that_the_cluster_cannot_meet_is_impossible(
     work: object, racks: tuple[object, ...], text: str
 ) -> None:
     verdict = verdict_of(snapshot(agents(4, "cpu=4"), gang("s", 9, "cpu=1", topology=work), hypernodes=racks))
-    assert said(verdict) == ("TOPOLOGY_IMPOSSIBLE", text)
+    assert code_and_summary(verdict) == ("TOPOLOGY_IMPOSSIBLE", text)
     assert verdict.advice is Advice.CHANGE
 
 
-def test_a_soft_closeness_without_room_is_no_matter_of_topology_alone() -> None:
+def test_a_soft_topology_without_room_is_not_a_topology_problem_alone() -> None:
     machines = [busy(f"a{index}", "cpu=4", "cpu=3") for index in range(4)]
     verdict = verdict_of(snapshot(machines, gang("s", 5, "cpu=1", topology=soft()), hypernodes=RACKS))
     assert verdict.code is Code.TOPOLOGY_NO_ROOM
@@ -257,7 +270,7 @@ def test_a_soft_closeness_without_room_is_no_matter_of_topology_alone() -> None:
 # Queues and owners
 
 
-def test_a_queue_at_its_capability_is_told_with_the_numbers() -> None:
+def test_a_queue_at_its_capability_gets_the_numbers() -> None:
     given = snapshot(
         agents(1, "cpu=8"),
         gang("first", 1, "cpu=3"),
@@ -265,11 +278,14 @@ def test_a_queue_at_its_capability_is_told_with_the_numbers() -> None:
         queues=(queue("default", capability="cpu=4"),),
     )
     verdict = verdict_of(given)
-    assert said(verdict) == ("QUEUE_LIMIT", "queue default uses 3 cpu and may use 4; 2 more would exceed it")
+    assert code_and_summary(verdict) == (
+        "QUEUE_LIMIT",
+        "queue default uses 3 cpu and may use 4; 2 more would exceed it",
+    )
     assert (verdict.checks[-1].name, verdict.checks[-1].detail) == ("queue", verdict.summary)
 
 
-def test_a_queue_over_its_share_is_told_with_the_numbers() -> None:
+def test_a_queue_over_its_share_gets_the_numbers() -> None:
     given = snapshot(
         agents(1, "cpu=8"),
         gang("first", 1, "cpu=3"),
@@ -279,7 +295,7 @@ def test_a_queue_over_its_share_is_told_with_the_numbers() -> None:
     )
     verdict = verdict_of(given, queue_policy="proportion")
     text = "queue default uses 3 cpu and deserves 4; 3 more would exceed it"
-    assert said(verdict) == ("QUEUE_OVER_SHARE", text)
+    assert code_and_summary(verdict) == ("QUEUE_OVER_SHARE", text)
 
 
 def test_what_is_only_tried_for_a_gang_is_not_counted_as_used() -> None:
@@ -289,13 +305,16 @@ def test_what_is_only_tried_for_a_gang_is_not_counted_as_used() -> None:
         main_and_subs(3, "cpu=1", "cpu=1"),
         queues=(queue("default", capability="cpu=4"),),
     )
-    assert said(verdict_of(given)) == ("QUEUE_LIMIT", "queue default uses 3 cpu and may use 4; 3 more would exceed it")
+    assert code_and_summary(verdict_of(given)) == (
+        "QUEUE_LIMIT",
+        "queue default uses 3 cpu and may use 4; 3 more would exceed it",
+    )
 
 
-def test_a_queue_that_may_have_all_is_told_that_all_is_in_use() -> None:
+def test_a_queue_that_may_have_all_gets_a_verdict_with_that_all_is_in_use() -> None:
     given = snapshot(agents(1, "cpu=2 mem=8Gi"), gang("first", 2, "cpu=1 mem=1Gi"), gang("s", 1, "cpu=1 mem=1Gi"))
     verdict = verdict_of(given, queue_policy="proportion")
-    assert said(verdict) == (
+    assert code_and_summary(verdict) == (
         "QUEUE_OVER_SHARE",
         "insufficient resources: 2 of 2 cpu are in use; the session requests 1",
     )
@@ -305,16 +324,16 @@ def test_a_queue_that_may_have_all_is_told_that_all_is_in_use() -> None:
     )
 
 
-def test_a_queue_that_has_all_it_deserves_is_told_so() -> None:
+def test_a_queue_that_has_all_it_deserves_gets_that_code() -> None:
     gangs = [gang(name, 2, "cpu=1", queue=name) for name in ("x", "y")]
     given = snapshot(agents(1, "cpu=4"), *gangs, gang("s", 1, "cpu=1", queue="x"), gang("t", 1, "cpu=1", queue="y"))
-    assert said(verdict_of(given, queue_policy="proportion")) == (
+    assert code_and_summary(verdict_of(given, queue_policy="proportion")) == (
         "QUEUE_OVER_SHARE",
         "queue x has all of its deserved share",
     )
 
 
-def test_a_session_that_no_action_looks_at_is_told_which_would() -> None:
+def test_a_session_that_no_action_serves_gets_the_action_that_would() -> None:
     verdict = verdict_of(snapshot(agents(1, "cpu=8"), gang("s", 1, "cpu=1")), actions=("enqueue",))
     assert verdict.code is Code.NOT_TRIED
     assert verdict.summary.endswith("add allocate to its actions")
@@ -328,7 +347,7 @@ def test_a_session_that_no_action_looks_at_is_told_which_would() -> None:
         ((queue("q", parent="gone"),), "QUEUE_INVALID"),
     ],
 )
-def test_a_queue_that_runs_no_session_is_told_by_code(queues: tuple[object, ...], code: str) -> None:
+def test_a_queue_that_runs_no_session_is_reported_by_code(queues: tuple[object, ...], code: str) -> None:
     verdict = verdict_of(snapshot(agents(1, "cpu=8"), gang("s", 1, "cpu=1", queue="q"), queues=queues), hierarchy=True)
     assert verdict.code.value == code
     assert verdict.checks[-1].name == "queue"
@@ -349,16 +368,16 @@ def test_every_objection_of_a_rule_is_among_the_checks_beside_those_that_agree()
     assert results["dependencies"] == "ok"
 
 
-def test_a_best_effort_session_that_nobody_looked_at_is_told_who_would() -> None:
+def test_a_best_effort_session_that_no_action_served_gets_the_action_that_would() -> None:
     verdict = verdict_of(snapshot(agents(1, "cpu=8"), gang("s", 1, "")), actions=("allocate",))
     assert verdict.code is Code.BEST_EFFORT
     assert "backfill places" in verdict.summary
 
 
-# Who goes first
+# Sessions ahead
 
 
-def test_sessions_of_a_queue_are_told_how_many_wait_before_them_and_who_the_first_are() -> None:
+def test_sessions_of_a_queue_get_a_verdict_with_how_many_wait_before_them_and_who_the_first_are() -> None:
     waiting = [gang(f"w{index}", 1, "cpu=2") for index in range(5)]
     given = snapshot(
         [busy("a", "cpu=2", "cpu=2")],
@@ -382,7 +401,7 @@ def test_verdicts_come_by_priority_and_order_one_for_every_session_that_waits() 
     assert [verdict.session_id for verdict in plan.verdicts] == ["urgent", "old"]
 
 
-# Doubts
+# Edge cases
 
 
 def test_of_two_agents_that_lack_much_memory_the_better_is_named_up_to_four_terabytes() -> None:
@@ -395,12 +414,12 @@ def test_of_two_agents_that_lack_very_much_memory_the_better_is_named_too() -> N
     assert verdict.best_agent == "b"
 
 
-def test_what_no_agent_could_ever_hold_is_told_so_even_if_all_of_them_drain() -> None:
+def test_what_no_agent_could_ever_hold_gets_that_code_even_if_all_of_them_drain() -> None:
     draining = agent("a", "cpu=8", status=AgentStatus.DRAINING)
     assert verdict_of(snapshot([draining], gang("s", 1, "cpu=100"))).code is Code.NEVER_FITS
 
 
-def test_a_session_that_only_another_shard_could_hold_is_told_so() -> None:
+def test_a_session_that_only_another_shard_could_hold_gets_that_code() -> None:
     given = snapshot([agent("a", "cpu=8", shard="yours")], gang("s", 1, "cpu=1"))
     verdict = verdict_of(given, shard="mine", shard_mode="hard")
     assert verdict.code is Code.OTHER_SHARD
@@ -415,7 +434,7 @@ class Never(SchedulingPlugin):
         return False
 
 
-def test_a_kernel_that_a_plugin_keeps_off_every_agent_is_not_told_that_room_is_short() -> None:
+def test_a_kernel_that_a_plugin_keeps_off_every_agent_is_not_reported_as_if_room_is_short() -> None:
     verdict = verdict_of(snapshot(agents(1, "cpu=4"), gang("s", 1, "cpu=1")), "s", Never())
     assert verdict.code is not Code.FRAGMENTED
     assert "4 of 1" not in verdict.summary
@@ -436,7 +455,7 @@ def test_in_a_full_cluster_without_other_queues_room_is_what_is_short(policy: st
     assert verdict.code is Code.NOT_ENOUGH_FREE
 
 
-def test_a_best_effort_gang_without_places_close_together_is_told_what_is_short() -> None:
+def test_a_best_effort_gang_without_places_close_together_gets_a_verdict_with_what_is_short() -> None:
     machines = [agent(name, "cpu=8", kernels_max=1) for name in ("a0", "a2")]
     racks = (rack("r1", "a0"), rack("r2", "a2"))
     verdict = verdict_of(snapshot(machines, gang("s", 2, "", topology=hard(1)), hypernodes=racks))

@@ -69,7 +69,7 @@ def test_a_session_that_has_its_minimum_grows_by_one() -> None:
     assert list(seats(attempt)) == ["s-0"]
 
 
-def test_a_gang_that_cannot_be_whole_stops_at_the_first_kernel_that_finds_nothing() -> None:
+def test_a_gang_that_cannot_be_whole_stops_at_the_first_kernel_that_does_not_fit() -> None:
     work = session("s", kernel("large", "cpu=4"), kernel("small", "cpu=1"))
     attempt = filled(EngineParts(agent("a", "cpu=4", used="cpu=2")), work)
     assert seats(attempt) == {}
@@ -77,7 +77,7 @@ def test_a_gang_that_cannot_be_whole_stops_at_the_first_kernel_that_finds_nothin
     assert attempt.placer.misfit is attempt.pending.batches[0].shape
 
 
-def test_a_kernel_that_fits_nowhere_is_passed_over_while_the_rest_could_be_enough() -> None:
+def test_a_kernel_that_fits_nowhere_is_skipped_while_the_rest_could_be_enough() -> None:
     work = session("s", kernel("large", "cpu=4"), kernel("small", "cpu=1"), kernel("small-too", "cpu=1"), min_kernels=2)
     attempt = filled(EngineParts(agent("a", "cpu=4", used="cpu=2")), work)
     assert list(seats(attempt)) == ["small", "small-too"]

@@ -1,4 +1,4 @@
-"""A session as the engine works on it: what it still needs, and what would be enough."""
+"""PendingSession: batches of waiting kernels, and when the session is ready."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def pending(work: SessionWorkload) -> PendingSession:
 
 
 def order(work: PendingSession) -> list[list[str]]:
-    """The kernels as they stand in line, run by run."""
-    return [[k.kernel_id for k in run.kernels] for run in work.batches]
+    """The kernels in placement order, by batch."""
+    return [[k.kernel_id for k in batch.kernels] for batch in work.batches]
 
 
-def test_a_session_of_one_kernel_without_further_wishes_takes_the_short_way() -> None:
+def test_a_session_of_one_kernel_without_constraints_takes_the_fast_path() -> None:
     assert pending(gang("s", 1, "cpu=1")).single
 
 
@@ -42,11 +42,11 @@ def test_a_session_of_one_kernel_without_further_wishes_takes_the_short_way() ->
     ],
     ids=["gang", "topology", "group minimum", "partition", "best effort", "nominated", "running"],
 )
-def test_any_further_wish_leads_the_general_way(work: SessionWorkload) -> None:
+def test_any_constraint_leads_to_the_general_path(work: SessionWorkload) -> None:
     assert not pending(work).single
 
 
-def test_equal_neighbours_form_one_run() -> None:
+def test_equal_neighbours_form_one_batch() -> None:
     assert order(pending(gang("s", 3, "cpu=1"))) == [["s-0", "s-1", "s-2"]]
 
 
@@ -62,7 +62,7 @@ def test_kernels_go_by_priority_then_larger_first_then_as_listed() -> None:
     assert order(pending(work)) == [["urgent"], ["large-by-memory"], ["large"], ["small", "small-too"]]
 
 
-def test_kernels_of_different_groups_parts_or_nominations_stand_apart() -> None:
+def test_kernels_of_different_groups_or_nominations_are_in_different_batches() -> None:
     by_pod = Partition("p", "pod")
     work = session(
         "s",
@@ -77,7 +77,7 @@ def test_kernels_of_different_groups_parts_or_nominations_stand_apart() -> None:
     assert order(pending(work)) == [["k0"], ["k1"], ["k2"], ["k3"], ["k4"], ["k5"]]
 
 
-def test_every_kernel_stands_alone_where_somebody_may_tell_them_apart() -> None:
+def test_every_kernel_is_a_batch_if_a_plugin_may_treat_them_differently() -> None:
     here = engine()
     work = PendingSession(
         gang("s", 2, "cpu=1"), here.queue_usage.node("default"), BatchingContext(here.table, batch_equal=False)
@@ -104,7 +104,7 @@ def test_a_kernel_is_nominated_by_itself_or_by_an_earlier_cycle() -> None:
     ]
 
 
-def test_a_turn_needs_the_minimum_first_and_one_kernel_at_a_time_from_then_on() -> None:
+def test_an_attempt_needs_the_minimum_first_and_one_kernel_at_a_time_from_then_on() -> None:
     work = pending(gang("s", 5, "cpu=1", min_kernels=3))
     assert work.need() == 3
     work.have = 2
@@ -137,7 +137,7 @@ def test_running_and_best_effort_kernels_count_and_those_on_their_way_out_do_not
     assert work.minimum == 4
 
 
-def test_a_session_that_has_nothing_running_would_start_by_its_turn() -> None:
+def test_a_session_that_has_nothing_running_would_start_by_its_next_attempt() -> None:
     assert pending(gang("s", 2, "cpu=1")).starts
 
 

@@ -54,7 +54,7 @@ def held(attempt: Attempted) -> dict[str, str]:
     return {k.kernel_id: attempt.engine.workspace.ids[row] for _, k, row in attempt.statement.reserved}
 
 
-def test_a_session_that_fits_is_placed_and_one_that_does_not_leaves_no_trace() -> None:
+def test_a_session_that_fits_is_placed_and_one_that_does_not_is_rolled_back() -> None:
     engine = EngineParts(*agents(2, "cpu=2"))
     before = engine.workspace.room.tobytes(), engine.workspace.occupancy.tobytes(), engine.workspace.held
     attempt = attempted(engine, gang("s", 5, "cpu=1"))
@@ -103,7 +103,7 @@ def test_a_gang_that_fits_only_on_what_is_being_released_reserves_it() -> None:
     assert set(held(attempt).values()) == {"a1"}
 
 
-# Closeness
+# Topology
 
 
 def close(count: int, topology: TopologyConstraint, **more: object) -> SessionWorkload:
@@ -114,12 +114,12 @@ def row_of_four(**used: str) -> list[AgentInfo]:
     return [agent(f"a{index}", "cpu=4", used=used.get(f"a{index}", "")) for index in range(4)]
 
 
-def test_a_hard_closeness_keeps_all_kernels_under_one_hypernode_of_its_tier() -> None:
+def test_a_hard_topology_keeps_all_kernels_under_one_hypernode_of_its_tier() -> None:
     engine = EngineParts(*row_of_four(a0="cpu=3"), hypernodes=HALLS)
     assert set(seats(attempted(engine, close(6, hard(1)))).values()) <= {"a2", "a3"}
 
 
-def test_a_hard_closeness_that_has_no_room_fails_however_much_there_is_elsewhere() -> None:
+def test_a_hard_topology_that_has_no_room_fails_however_much_there_is_elsewhere() -> None:
     engine = EngineParts(*row_of_four(a0="cpu=1", a2="cpu=1"), hypernodes=HALLS)
     reason = attempted(engine, close(8, hard(1))).reason
     assert reason is not None
@@ -137,7 +137,7 @@ def test_inside_a_tier_the_fullest_domain_that_holds_the_session_wins() -> None:
     assert set(seats(attempted(engine, close(5, hard(1)))).values()) == {"a2", "a3"}
 
 
-def test_a_domain_that_turns_out_too_small_is_left_without_a_trace() -> None:
+def test_a_domain_that_turns_out_too_small_is_rolled_back() -> None:
     racks = (rack("r1", "a0"), rack("r2", "a1"))
     engine = EngineParts(agent("a0", "cpu=4"), agent("a1", "cpu=8"), hypernodes=racks)
     work = session("s", kernel("large", "cpu=3"), kernel("small", "cpu=2"), topology=hard(1))
@@ -145,14 +145,14 @@ def test_a_domain_that_turns_out_too_small_is_left_without_a_trace() -> None:
     assert engine.idle("a0") == {"cpu": 4000}
 
 
-def test_a_soft_closeness_climbs_as_far_as_it_must() -> None:
+def test_a_soft_topology_uses_the_lowest_tier_that_fits() -> None:
     engine = EngineParts(*row_of_four(), agent("b0", "cpu=4"), hypernodes=HALLS)
     assert len(set(seats(attempted(engine, close(8, soft()))).values())) == 2
     engine = EngineParts(*row_of_four(), agent("b0", "cpu=4"), hypernodes=HALLS)
     assert len(set(seats(attempted(engine, close(20, soft()))).values())) == 5
 
 
-def test_a_hard_closeness_that_names_no_tier_fails_closed_with_a_reason() -> None:
+def test_a_hard_topology_that_names_no_tier_fails_closed_with_a_reason() -> None:
     engine = EngineParts(*row_of_four(), hypernodes=HALLS)
     reason = attempted(engine, close(1, hard("pod"))).reason
     assert reason is not None
@@ -212,7 +212,7 @@ def test_as_many_kernel_groups_start_as_are_demanded_and_each_is_whole() -> None
     assert sorted(seats(attempt)) == ["x0", "x1", "y0", "y1"]
 
 
-def test_a_kernel_group_that_finds_no_domain_is_passed_over_for_another() -> None:
+def test_a_kernel_group_that_fits_no_hypernode_is_skipped_for_another() -> None:
     machines = [agent("a0", "cpu=1"), agent("a1", "cpu=1"), agent("a2", "cpu=1", used="cpu=1"), agent("a3", "cpu=2")]
     engine = EngineParts(*machines, hypernodes=HALLS)
     kernels = [kernel(f"x{i}", "cpu=2", labels={"pod": "x"}) for i in range(2)]
@@ -254,7 +254,7 @@ def test_a_best_effort_kernel_counts_for_its_kernel_group() -> None:
     assert seats(attempt)["x0"] == "a0"
 
 
-# What plugins may say in a attempt
+# Plugins
 
 
 class Picky(SchedulingPlugin):

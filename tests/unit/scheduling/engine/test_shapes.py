@@ -12,7 +12,7 @@ from tests.unit.scheduling.engine.builders import EngineParts, agent, kernel
 ZONES = {"zone": "east", "disk": "ssd"}
 
 
-def test_kernels_that_ask_for_the_same_share_one_shape_whatever_else_they_are() -> None:
+def test_kernels_with_equal_requests_share_one_shape_whatever_else_they_are() -> None:
     engine = EngineParts(agent("a1", "cpu=8"))
     first = kernel("k1", "cpu=1", require={"zone": "east", "disk": "ssd"}, priority=7, image="python")
     second = kernel("k2", "cpu=1", require={"disk": "ssd", "zone": "east"}, group="workers")
@@ -74,7 +74,7 @@ def test_the_scarcest_slot_and_the_kernel_limit_bound_how_many_fit() -> None:
     assert engine.shape("cpu=1 mem=1Gi").fit_counts(engine.workspace).tolist() == [3, 2]
 
 
-def test_a_kernel_that_asks_for_nothing_still_takes_a_place() -> None:
+def test_a_kernel_without_a_request_still_counts_towards_the_kernel_limit() -> None:
     engine = EngineParts(agent("a1", "cpu=8", kernels_max=0), agent("a2", "cpu=8", kernels_max=3))
     assert engine.shape("").fit_counts(engine.workspace).tolist() == [0, 3]
     assert engine.shape("").slot_pairs == []

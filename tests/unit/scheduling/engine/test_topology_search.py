@@ -1,4 +1,4 @@
-"""Where close is close enough: HyperNodes by tier, those that hold a demand, the fullest first."""
+"""TopologySearch: HyperNodes by tier that hold a demand, the fullest first."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ def candidates(
     return domains.candidates(tiers[tier], demand, whole=how.get("whole", True), later=how.get("later", False))
 
 
-def test_without_closeness_or_with_a_soft_one_a_search_may_climb_to_the_root() -> None:
+def test_without_a_topology_or_with_a_soft_one_a_search_may_use_the_root() -> None:
     _, domains = halls()
     assert domains.tier_limit(None) == domains.tier_limit(soft()) == TierLimit(3)
 
 
 @pytest.mark.parametrize(("highest", "tier"), [(1, 1), (2, 2), (64, 2), (None, 2), ("rack", 1), ("hall", 2)])
-def test_a_hard_closeness_names_the_highest_tier_by_number_or_name_but_never_the_root(
+def test_a_hard_topology_names_the_highest_tier_by_number_or_name_but_never_the_root(
     highest: int | str | None, tier: int
 ) -> None:
     _, domains = halls()
     assert domains.tier_limit(hard(highest)) == TierLimit(tier)
 
 
-def test_a_hard_closeness_that_names_no_tier_fails_closed() -> None:
+def test_a_hard_topology_that_names_no_tier_fails_closed() -> None:
     _, domains = halls()
     assert domains.tier_limit(hard("pod")) == TierLimit(0, "there is no tier named pod")
 
 
-def test_a_hard_closeness_without_hypernodes_fails_closed() -> None:
+def test_a_hard_topology_without_hypernodes_fails_closed() -> None:
     domains = TopologySearch(EngineParts(*machines()).workspace)
     assert domains.tier_limit(hard(1)) == TierLimit(0, "a hard topology needs HyperNodes, and the cluster has none")
 
@@ -77,14 +77,14 @@ def test_inside_a_hypernode_only_what_lies_under_it_is_searched() -> None:
     assert names(domains, TierLimit(1), inside="r3") == [["r3"]]
 
 
-def test_a_session_that_runs_in_part_looks_only_at_what_lies_above_it() -> None:
+def test_a_session_that_runs_in_part_considers_only_hypernodes_above_it() -> None:
     engine, domains = halls()
     assert names(domains, TierLimit(3), agents=(engine.row("a3"),)) == [["r2"], ["h1"], [ROOT]]
     assert names(domains, TierLimit(3), agents=(engine.row("a3"), engine.row("a1"))) == [["h1"], [ROOT]]
     assert names(domains, TierLimit(2), agents=(engine.row("a1"), engine.row("a6"))) == []
 
 
-def test_a_kernel_on_an_agent_that_is_not_there_binds_the_search_to_nothing() -> None:
+def test_a_kernel_on_an_unknown_agent_does_not_limit_the_search() -> None:
     _, domains = halls()
     assert names(domains, TierLimit(1), agents=(-1,)) == [["r1", "r2", "r3"]]
 
@@ -114,7 +114,7 @@ def test_of_equally_full_domains_the_first_by_name_comes_first() -> None:
     assert candidates(engine, domains, "cpu=1", 1) == ["r1", "r2", "r3"]
 
 
-def test_an_elastic_demand_tries_every_domain_because_only_the_trial_can_tell() -> None:
+def test_an_elastic_demand_tries_every_domain_because_only_an_attempt_can_show() -> None:
     engine, domains = halls(a5="cpu=4", a6="cpu=4")
     assert candidates(engine, domains, "cpu=1", 100, whole=False) == ["r3", "r1", "r2"]
 
@@ -153,7 +153,7 @@ def test_fullness_of_large_memories_is_still_compared_exactly_enough() -> None:
     assert candidates(engine, TopologySearch(engine.workspace), "mem=1Gi", 1) == ["r2", "r1"]
 
 
-def test_a_demand_that_no_empty_domain_could_hold_is_told_from_one_that_waits() -> None:
+def test_a_demand_that_no_empty_domain_could_hold_differs_from_one_that_waits() -> None:
     engine, domains = halls(a1="cpu=4", a2="cpu=4", a3="cpu=4", a4="cpu=4", a5="cpu=4", a6="cpu=4")
     tiers = domains.tiers(TierLimit(1), inside=ROOT, agents=())
     assert domains.could_ever(tiers, [(engine.shape("cpu=1"), 8)])

@@ -1,4 +1,4 @@
-"""The agents as columns: what is free now, what will be free, and how full each agent is."""
+"""Workspace: free amounts now and later, and the occupancy of each agent."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_agents_stand_in_depth_first_order_so_that_every_hypernode_is_a_slice() 
     assert [space.position[name] for name in space.ids] == [0, 1, 2, 3, 4]
 
 
-def test_columns_are_all_slots_that_are_there_or_asked_for_by_name() -> None:
+def test_columns_are_all_slots_that_are_present_or_requested_by_name() -> None:
     space = workspace(agent("a1", "mem=1Gi cpu=1"), asked=("cuda.device",))
     assert space.slots == ("cpu", "cuda.device", "mem")
     assert space.idle[0, :-1].tolist() == [1000, 0, 2**30]
 
 
-def test_idle_is_what_nobody_uses_and_future_idle_adds_what_is_on_its_way_out() -> None:
+def test_idle_is_what_is_unused_and_future_idle_adds_what_is_being_released() -> None:
     space = workspace(
         agent("a1", "cpu=8", used="cpu=6", leaving="cpu=2", kernels_max=5, kernel_count=3, releasing_count=1)
     )
@@ -55,7 +55,7 @@ def test_an_agent_without_a_kernel_limit_has_places_enough_for_any_session() -> 
     assert not space.releases
 
 
-def test_an_agent_that_shrank_below_what_runs_on_it_has_less_than_nothing_free() -> None:
+def test_an_agent_that_shrank_below_what_runs_on_it_has_a_negative_free_amount() -> None:
     space = workspace(agent("a1", "cpu=2", used="cpu=3"))
     assert space.idle[0, 0] == -1000
 
@@ -77,7 +77,7 @@ def test_an_agent_far_over_a_large_memory_counts_as_full_too() -> None:
     assert workspace(agent("a1", "mem=4Ti", used="mem=17Ti")).occupancy.tolist() == [ONE]
 
 
-def test_a_slot_that_an_agent_does_not_have_says_nothing_about_how_full_it_is() -> None:
+def test_a_slot_that_an_agent_does_not_have_does_not_count_in_its_occupancy() -> None:
     space = workspace(agent("a1", "cpu=4", used="cpu=1"), agent("a2", "cuda.device=1"))
     assert space.occupancy.tolist() == [ONE // 4, 0]
 

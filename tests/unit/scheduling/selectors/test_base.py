@@ -1,4 +1,4 @@
-"""What a selector is, in its plain form and in its vector form; and custom ones of both kinds."""
+"""Selectors in the plain and the vector form, built-in and custom."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def test_a_custom_selector_in_plain_form_sees_what_was_placed_before() -> None:
     assert list(where(plan).values()) == ["a", "a", "b", "b", "c"]
 
 
-def test_a_custom_selector_in_vector_form_is_asked_for_scores_and_ties_go_by_id() -> None:
+def test_a_custom_selector_in_vector_form_is_called_for_scores_and_ties_go_by_id() -> None:
     agents = [agent("b", "cpu=4"), agent("a", "cpu=3"), agent("c", "cpu=4")]
     sessions = [session(name) for name in "stuv"]
     plan = decide(snapshot(agents, sessions), CUSTOM, selector="most-idle-cpu")
     assert list(where(plan).values()) == ["b", "c", "a", "b"]
 
 
-def test_a_selector_that_only_scores_can_be_asked_in_plain_form_too() -> None:
+def test_a_selector_that_only_scores_can_be_called_in_plain_form_too() -> None:
     class LeastIdle(AgentSelector):
         name = "least-idle"
 
@@ -148,7 +148,7 @@ def test_the_plain_and_the_vector_form_agree_on_any_agents(
     assert chosen(selector, agents, last=last) in {one.agent_id for one in agents}
 
 
-def test_an_agent_fits_if_nothing_at_all_speaks_against_it() -> None:
+def test_an_agent_fits_if_every_predicate_passes() -> None:
     asks = ResourceRequirements(parse_slots("cpu=1"), require={"zone": "x"})
     fitting = agent("a", labels={"zone": "x"}, kernels_max=1)
     assert fits_now(fitting, asks)
@@ -177,7 +177,7 @@ def test_the_largest_amounts_are_taken_slot_by_slot() -> None:
     assert format_slots(largest_of([agent("a", "cpu=4 mem=1Ki"), agent("b", "cpu=2 mem=8Ki")])) == "cpu=4 mem=8Ki"
 
 
-def test_only_devices_and_shares_that_are_not_asked_for_count_as_unused_accelerators() -> None:
+def test_only_devices_and_shares_that_are_not_requested_count_as_unused_accelerators() -> None:
     rich = agent("a", "cpu=1 mem=1 cuda.device=1 cuda.mem=1 tpu.shares=1")
     assert unused_accelerators(rich, ResourceRequirements(parse_slots("cpu=1"))) == 2
     assert unused_accelerators(rich, ResourceRequirements(parse_slots("cuda.device=1"))) == 1

@@ -1,4 +1,4 @@
-"""Why no agent could be selected: one error for each cause, all of one family."""
+"""Errors of agent selection: one class per cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotation: each agent in turn, across sessions, cycles, and agents that come and go."""
+"""Round-robin: across sessions, cycles and changing agents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ THREE = [agent("a"), agent("b"), agent("c")]
 
 
 def cycles(agents_of_each: Sequence[Sequence[AgentInfo]], *, per_cycle: int = 1) -> list[str]:
-    """Where sessions of one cpu go, cycle by cycle, with the cursor carried from plan to snapshot."""
+    """The agents of sessions of one cpu, cycle by cycle, with the cursor passed from plan to snapshot."""
     went: list[str] = []
     cursors: dict[str, AgentId] = {}
     for number, agents in enumerate(agents_of_each):
@@ -54,7 +54,7 @@ def test_in_both_forms_the_next_agent_by_id_after_the_last_is_taken() -> None:
     assert chosen("roundrobin", THREE, last="zebra") == "a"
 
 
-def test_an_agent_without_room_is_passed_over_and_occupancy_does_not_matter() -> None:
+def test_an_agent_without_room_is_skipped_and_occupancy_does_not_matter() -> None:
     agents = [agent("a"), agent("b", used="cpu=4"), agent("c", used="cpu=3"), agent("d")]
     assert chosen("roundrobin", agents, last="a") == "c"
 

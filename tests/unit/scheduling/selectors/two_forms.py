@@ -1,4 +1,4 @@
-"""One question to a selector, asked in both forms: over objects, and through a whole cycle over arrays."""
+"""Calls a selector in both forms: with objects, and through a whole cycle with arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def chosen(
     last: str | None = None,
     slot_priority: tuple[str, ...] = SLOT_PRIORITY_DEFAULT,
 ) -> str:
-    """The agent that a selector takes; both forms must agree, in whatever order the agents are listed."""
+    """The agent that a selector takes; both forms must agree, in any order of the agents."""
     cursor = AgentId(last) if last is not None else None
     criteria = AgentSelectionCriteria(slot_priority, last_agent=cursor)
     group = ScalingGroup(ScalingGroupName("default"), slot_priority=slot_priority)

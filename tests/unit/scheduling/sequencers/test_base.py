@@ -1,4 +1,4 @@
-"""What a sequencer is: it puts waiting sessions in order, below priority."""
+"""Sequencers: they order waiting sessions of equal priority."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Alphabetical(WorkloadSequencer):
 
 
 def plan_by(sequencer: type[WorkloadSequencer], *sessions: SessionWorkload) -> SchedulingPlan:
-    """The plan by a custom sequencer on a cluster that is wide enough."""
+    """The plan by a custom sequencer on a large cluster."""
     registry = registry_with(sequencers={sequencer.name: sequencer})
     return decide(snapshot([agent("a", "cpu=64")], sessions), registry, sequencer=sequencer.name)
 
@@ -43,7 +43,7 @@ def test_a_custom_sequencer_orders_sessions_of_equal_priority() -> None:
     assert started(plan) == ["z", "a", "b", "c"]
 
 
-def test_lanes_compete_by_a_standing_that_is_asked_again_after_every_placement() -> None:
+def test_keys_compete_by_a_share_that_is_read_again_after_every_placement() -> None:
     class FewestSessions(Alphabetical):
         name = "fewest"
 
@@ -70,7 +70,7 @@ def test_a_sequencer_that_fails_is_named_and_sessions_go_by_age() -> None:
     assert note.detail == "sequencer broken failed: ZeroDivisionError: 2 over 0; sessions go by age"
 
 
-def test_a_sequencer_that_loses_a_session_is_named_and_nobody_is_lost() -> None:
+def test_a_sequencer_that_loses_a_session_is_named_and_no_session_is_lost() -> None:
     class Forgetful(Alphabetical):
         name = "forgetful"
 
@@ -83,7 +83,7 @@ def test_a_sequencer_that_loses_a_session_is_named_and_nobody_is_lost() -> None:
     assert "sequencer forgetful lost or duplicated sessions" in verdict_of(plan, "z").checks[-1].detail
 
 
-def test_a_sequencer_that_doubles_a_session_starts_nobody_twice() -> None:
+def test_a_sequencer_that_doubles_a_session_starts_no_session_twice() -> None:
     class Stammering(Alphabetical):
         name = "stammering"
 
@@ -97,7 +97,7 @@ def test_a_sequencer_that_doubles_a_session_starts_nobody_twice() -> None:
 
 
 @pytest.mark.parametrize("method", ["fairness_key", "share"])
-def test_a_sequencer_whose_lanes_fail_is_named_and_nobody_is_lost(method: str) -> None:
+def test_a_sequencer_whose_keys_fail_is_named_and_no_session_is_lost(method: str) -> None:
     class Broken(Alphabetical):
         name = "broken"
 
@@ -119,7 +119,7 @@ def test_a_sequencer_whose_lanes_fail_is_named_and_nobody_is_lost(method: str) -
     assert note.detail == f"sequencer broken failed in {method}: ZeroDivisionError: out of cheese"
 
 
-def test_by_default_all_sessions_are_in_one_lane_that_stands_at_zero() -> None:
+def test_by_default_all_sessions_are_under_one_key_with_share_zero() -> None:
     seen = snapshot([])
     context = SequencingContext(seen, session("x", "cpu=1").kernels[0].slots, OwnerLedger(seen))
     assert Alphabetical().fairness_key(session("s", user="alice")) == Alphabetical().fairness_key(

@@ -1,4 +1,4 @@
-"""Dominant resource fairness: the user with the smallest dominant share goes first, share by share."""
+"""Dominant resource fairness: the user with the smallest dominant share goes first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.scheduling.little_cluster import agent, decide, session, snapsho
 
 
 def share(used: str, capacity: str) -> int:
-    """Where a user stands who uses so much of a cluster of this size."""
+    """The share of a user with this usage, in a cluster of this capacity."""
     seen = snapshot([], usage={Scope.USER: {"alice": OwnerUsage(parse_slots(used))}})
     context = SequencingContext(seen, parse_slots(capacity), OwnerLedger(seen))
     return DRFSequencer().share(session("s", user="alice"), context)
@@ -23,7 +23,7 @@ def of_two_users(*, count: int, ask: str = "cpu=1") -> list[SessionWorkload]:
     return [session(f"{user}{index}", ask, user=user) for user in ("alice", "bob") for index in range(count)]
 
 
-def test_two_users_who_both_have_nothing_take_turns() -> None:
+def test_two_users_without_usage_alternate() -> None:
     seen = snapshot([agent("a", "cpu=4")], of_two_users(count=3))
     assert started(decide(seen, sequencer="drf")) == ["alice0", "bob0", "alice1", "bob1"]
 
@@ -47,19 +47,19 @@ def test_the_dominant_slot_decides_not_the_number_of_sessions() -> None:
     assert started(plan) == ["c0", "m0", "m1", "c1"]
 
 
-def test_inside_a_lane_the_oldest_goes_first_and_priority_comes_above_the_lanes() -> None:
+def test_the_oldest_session_of_a_user_goes_first_and_priority_comes_before_shares() -> None:
     sessions = [*of_two_users(count=2), session("urgent", user="alice", priority=5)]
     assert started(decide(snapshot([agent("a", "cpu=8")], sessions), sequencer="drf")) == [
         "urgent", "bob0", "alice0", "bob1", "alice1",
     ]  # fmt: skip
 
 
-def test_a_user_whose_session_does_not_fit_loses_nothing_but_that_turn() -> None:
+def test_a_user_whose_session_does_not_fit_loses_only_that_attempt() -> None:
     sessions = [session("wide", "cpu=9", user="alice"), session("narrow", user="alice"), session("bobs", user="bob")]
     assert started(decide(snapshot([agent("a")], sessions), sequencer="drf")) == ["narrow", "bobs"]
 
 
-def test_a_standing_is_the_largest_part_of_any_slot() -> None:
+def test_a_share_is_the_largest_part_of_any_slot() -> None:
     assert share("", "cpu=4 mem=8Gi") == 0
     assert share("cpu=1 mem=4Gi", "cpu=4 mem=8Gi") == share("cpu=2", "cpu=4 mem=8Gi")
     assert share("cpu=1", "cpu=4") < share("cpu=1", "cpu=3")
@@ -69,5 +69,5 @@ def test_a_slot_that_the_cluster_lacks_counts_as_fully_taken() -> None:
     assert share("cuda.device=1", "cpu=4") == share("cpu=4", "cpu=4")
 
 
-def test_a_lane_is_a_user_whatever_the_keypair() -> None:
+def test_the_fairness_key_is_the_user_whatever_the_keypair() -> None:
     assert DRFSequencer().fairness_key(session("s", user="alice")) == "alice"

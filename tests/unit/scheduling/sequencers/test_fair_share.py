@@ -1,4 +1,4 @@
-"""Fair share over time: who used least of late, for what they are entitled to, goes first."""
+"""Fair share over time: the least decayed usage per weight goes first."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def after(*records: UsageRecord, weights: dict[str, int] | None = None, half_lif
 
 
 def used(user: str, amount: int, *, hours_ago: int = 0) -> UsageRecord:
-    """What a user used some hours ago."""
+    """Usage of a user some hours ago."""
     return UsageRecord(user, (10 - hours_ago) * HOUR * 1000, amount)
 
 
 def order(seen: SystemSnapshot) -> list[str]:
-    """Whose session starts first, second and third."""
+    """The users in the order in which their sessions start."""
     return [name.removesuffix("s") for name in started(decide(seen, sequencer="fair-share"))]
 
 
@@ -37,7 +37,7 @@ def test_without_any_history_the_oldest_goes_first() -> None:
     assert order(after()) == ["alice", "bob", "carol"]
 
 
-def test_who_used_least_goes_first_and_who_has_no_history_before_all() -> None:
+def test_the_least_usage_goes_first_and_users_without_history_before_all() -> None:
     assert order(after(used("alice", 300), used("bob", 100))) == ["carol", "bob", "alice"]
 
 

@@ -15,7 +15,7 @@ def test_sessions_of_one_instant_go_by_id() -> None:
     assert started(decide(snapshot([agent("x")], sessions), sequencer="fifo")) == ["a", "b", "c"]
 
 
-def test_a_session_that_does_not_fit_holds_up_nobody() -> None:
+def test_a_session_that_does_not_fit_blocks_no_other() -> None:
     seen = snapshot([agent("a", "cpu=2")], [session("wide", "cpu=3"), session("narrow", "cpu=2")])
     assert started(decide(seen, sequencer="fifo")) == ["narrow"]
 

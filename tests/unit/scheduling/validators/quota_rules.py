@@ -1,4 +1,4 @@
-"""What holds for a resource limit in any of the four scopes; each scope's tests run these."""
+"""Rules of a resource limit in all four scopes; the tests of each scope run these."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIELDS = {Scope.KEYPAIR: "access_key", Scope.USER: "user", Scope.GROUP: "group"
 
 
 @dataclass(frozen=True)
-class QuotaLaws:
+class QuotaRules:
     """One scope, its validator and the code that it objects with."""
 
     scope: Scope
@@ -35,7 +35,7 @@ class QuotaLaws:
     code: Code
 
     def owner(self, name: str, **others: str) -> Owner:
-        """An owner that is called so in this scope."""
+        """An owner with this name in this scope."""
         named = {"user": "anyone", "group": "anyone", "domain": "anyone", "access_key": "anyone", **others}
         named[_FIELDS[self.scope]] = name
         return Owner(named["user"], named["group"], named["domain"], AccessKey(named["access_key"]))
@@ -48,16 +48,16 @@ class QuotaLaws:
         )
         return decide(seen, validators=(self.validator,))
 
-    def of(self, name: str, *asks: str, by: str = "limited") -> SessionWorkload:
-        """A session whose owner is called so in this scope."""
-        return session(name, *asks, owner=self.owner(by))
+    def of(self, name: str, *requests: str, by: str = "limited") -> SessionWorkload:
+        """A session of an owner with this name in this scope."""
+        return session(name, *requests, owner=self.owner(by))
 
     def a_request_up_to_the_limit_passes(self) -> None:
         """The limit itself may be reached."""
         assert started(self.plan(self.of("s", "cpu=2 mem=4Gi"))) == ["s"]
 
     def a_request_beyond_the_limit_is_refused_with_the_numbers(self) -> None:
-        """The verdict has the code of the scope, and says what was asked for, what is used and what is allowed."""
+        """The verdict has the code of the scope, the requested amount, the usage and the limit."""
         plan = self.plan(self.of("s", "cpu=1.5"), used="cpu=1")
         verdict = verdict_of(plan, "s")
         assert started(plan) == []
@@ -66,25 +66,25 @@ class QuotaLaws:
         assert (self.validator, "no") in {check[:2] for check in verdict.checks}
 
     def every_slot_that_would_pass_its_limit_is_named(self) -> None:
-        """All of them, not the first only."""
+        """All limits are reported, not only the first."""
         summary = verdict_of(self.plan(self.of("s", "cpu=3 mem=8Gi")), "s").summary
         assert "3 cpu with 0 of 2 in use" in summary
         assert "8Gi mem with 0 of 4Gi in use" in summary
 
     def two_sessions_cannot_pass_one_limit_together(self) -> None:
-        """Each would pass alone; what the first takes is seen when the second is asked about."""
+        """Each fits alone; the usage of the first counts for the second."""
         plan = self.plan(self.of("s", "cpu=2"), self.of("t", "cpu=1"))
         assert started(plan) == ["s"]
         assert verdict_of(plan, "t").summary == f"{self.scope} limited requests 1 cpu with 2 of 2 in use"
 
     def a_gang_counts_as_a_whole(self) -> None:
-        """Kernels that start together are asked about together."""
+        """Kernels that start together are validated together."""
         plan = self.plan(self.of("gang", "cpu=1", "cpu=1", "cpu=1"), self.of("t", "cpu=2"))
         assert started(plan) == ["t"]
         assert "3 cpu" in verdict_of(plan, "gang").summary
 
     def a_session_grows_only_up_to_the_limit(self) -> None:
-        """Beyond its minimum a session is asked about again for every further kernel."""
+        """Beyond its minimum a session is validated again for every kernel."""
         kernels = [kernel(f"s.{index}") for index in range(4)]
         plan = self.plan(session("s", *kernels, min_kernels=1, owner=self.owner("limited")))
         assert len(plan.placements) == 2
@@ -94,20 +94,20 @@ class QuotaLaws:
         assert started(self.plan(self.of("s", "cpu=9", by="free"), self.of("t", "cpu=9"))) == ["s"]
 
     def owners_who_share_only_this_scope_share_the_limit(self) -> None:
-        """Whoever else they are, what counts is the name in this scope."""
+        """Only the name in this scope counts."""
         others = {field: f"other-{field.replace('_', '-')}" for field in _FIELDS.values()}
-        stranger = session("t", "cpu=1", owner=self.owner("limited", **others))
-        plan = self.plan(self.of("s", "cpu=2"), stranger)
+        other = session("t", "cpu=1", owner=self.owner("limited", **others))
+        plan = self.plan(self.of("s", "cpu=2"), other)
         assert started(plan) == ["s"]
         assert verdict_of(plan, "t").code is self.code
 
     def a_limit_of_zero_is_a_limit_and_an_unnamed_slot_is_free(self) -> None:
-        """Nothing of one slot, anything of the others."""
+        """A limit of 0 forbids one slot and no other."""
         plan = self.plan(self.of("s", "mem=1Gi"), self.of("t", "cpu=32"), slots="mem=0")
         assert started(plan) == ["t"]
 
     def all(self) -> list[Callable[[], None]]:
-        """Every law of these."""
+        """All rules."""
         return [
             self.a_request_up_to_the_limit_passes,
             self.a_request_beyond_the_limit_is_refused_with_the_numbers,

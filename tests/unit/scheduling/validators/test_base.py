@@ -1,4 +1,4 @@
-"""What a validator is: it looks at a session and the running usage, and may object."""
+"""Validators: they see a session and the current usage, and may object."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NamedAfterPlanets(ValidatorRule):
     def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
         if session.session_id not in {"mars", "venus"}:
             raise SchedulingValidationError(
-                f"{session.session_id} is no planet, and it asks for {context.request['cpu']}",
+                f"{session.session_id} is no planet, and it requests {context.request['cpu']}",
                 session_id=session.session_id,
             )
 
@@ -52,11 +52,11 @@ class NamedAfterPlanets(ValidatorRule):
 PLANETS = registry_with(validators={"planets": NamedAfterPlanets})
 
 
-def test_a_custom_validator_refuses_in_its_own_words_and_others_go_on() -> None:
+def test_a_custom_validator_refuses_with_its_own_text_and_others_go_on() -> None:
     plan = decide(snapshot([agent("a")], [session("pluto"), session("mars")]), PLANETS, validators=("planets",))
     assert started(plan) == ["mars"]
     assert verdict_of(plan, "pluto").code is Code.REFUSED_BY_PLUGIN
-    assert verdict_of(plan, "pluto").summary == "pluto is no planet, and it asks for 1000"
+    assert verdict_of(plan, "pluto").summary == "pluto is no planet, and it requests 1000"
 
 
 def test_a_custom_validator_sees_the_usage_as_it_grows_without_any_limit_being_set() -> None:
@@ -76,7 +76,7 @@ def test_a_custom_validator_sees_the_usage_as_it_grows_without_any_limit_being_s
     assert verdict_of(plan, "u").summary == "2000 are in use"
 
 
-def test_a_validator_is_told_whether_the_session_would_begin_by_it() -> None:
+def test_a_validator_receives_whether_the_session_would_start() -> None:
     asked: list[tuple[str, bool]] = []
 
     class Watches(ValidatorRule):

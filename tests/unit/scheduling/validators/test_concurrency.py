@@ -1,4 +1,4 @@
-"""How many sessions a keypair may run at a time."""
+"""The limit of concurrent sessions of a keypair."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def plan_for(*sessions: SessionWorkload, most: int | None, running: int = 0, **m
     return decide(seen, validators=("concurrency",))
 
 
-def test_sessions_start_up_to_the_limit_and_the_next_is_told_the_numbers() -> None:
+def test_sessions_start_up_to_the_limit_and_the_next_gets_the_numbers() -> None:
     plan = plan_for(session("s", user="alice"), session("t", user="alice"), session("u", user="alice"), most=2)
     assert started(plan) == ["s", "t"]
     assert verdict_of(plan, "u").code is Code.CONCURRENCY_LIMIT

@@ -1,4 +1,4 @@
-"""Sessions that wait for other sessions."""
+"""Dependencies between sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.scheduling.little_cluster import agent, decide, session, snapsho
 
 
 def plan_after(*needs: str, **outcomes: bool) -> SchedulingPlan:
-    """The plan for a session that needs others, when these have ended well or badly."""
+    """The plan for a session whose dependencies have these outcomes."""
     waits = session("s", dependencies=tuple(SessionId(name) for name in needs))
     seen = snapshot([agent("a")], [waits], outcomes={SessionId(name): ended for name, ended in outcomes.items()})
     return decide(seen, validators=("dependencies",))

@@ -9,15 +9,15 @@ import pytest
 from sokovan.domain.policy import Scope
 from sokovan.scheduling.trace import Code
 from sokovan.scheduling.validators.domain_resource_limit import DomainResourceLimitValidator
-from tests.unit.scheduling.validators.quota_rules import QuotaLaws
+from tests.unit.scheduling.validators.quota_rules import QuotaRules
 
-LAWS = QuotaLaws(Scope.DOMAIN, "domain-resource-limit", Code.QUOTA_DOMAIN)
+RULES = QuotaRules(Scope.DOMAIN, "domain-resource-limit", Code.QUOTA_DOMAIN)
 
 
-@pytest.mark.parametrize("law", LAWS.all(), ids=lambda law: law.__name__)
-def test_the_laws_of_a_resource_limit_hold_for_a_domain(law: Callable[[], None]) -> None:
-    law()
+@pytest.mark.parametrize("rule", RULES.all(), ids=lambda rule: rule.__name__)
+def test_the_rules_of_a_resource_limit_hold_for_a_domain(rule: Callable[[], None]) -> None:
+    rule()
 
 
 def test_it_is_named_for_what_it_limits() -> None:
-    assert (DomainResourceLimitValidator.name, DomainResourceLimitValidator.scope) == (LAWS.validator, LAWS.scope)
+    assert (DomainResourceLimitValidator.name, DomainResourceLimitValidator.scope) == (RULES.validator, RULES.scope)

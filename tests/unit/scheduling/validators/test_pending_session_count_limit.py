@@ -1,4 +1,4 @@
-"""How many sessions a keypair may have waiting: only the oldest are considered."""
+"""The limit on a keypair's waiting sessions: only the oldest are considered."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_a_session_behind_as_many_waiting_ones_as_may_wait_is_not_considered() -
     assert verdict_of(plan, "small").summary == "1 earlier sessions of keypair alice wait, 1 may wait at a time"
 
 
-def test_with_room_in_the_line_a_small_session_passes_a_huge_one() -> None:
+def test_with_room_in_the_backlog_a_small_session_passes_a_huge_one() -> None:
     assert started(plan_for(session("huge", "cpu=99", user="alice"), session("small", user="alice"), most=2)) == [
         "small"
     ]
 
 
-def test_a_session_that_starts_leaves_the_line_at_once() -> None:
+def test_a_session_that_starts_leaves_the_backlog_at_once() -> None:
     plan = plan_for(session("s", user="alice"), session("t", user="alice"), session("u", user="alice"), most=1)
     assert started(plan) == ["s", "t", "u"]
 
@@ -45,19 +45,19 @@ def test_sessions_that_wait_in_other_scaling_groups_count() -> None:
     assert verdict_of(plan, "s").summary == "2 earlier sessions of keypair alice wait, 2 may wait at a time"
 
 
-def test_the_line_is_by_age_whatever_the_priority() -> None:
+def test_the_backlog_is_by_age_whatever_the_priority() -> None:
     old, urgent = session("old", user="alice"), session("urgent", user="alice", priority=9)
     plan = plan_for(old, urgent, most=1)
     assert started(plan) == ["old"]
 
 
-def test_a_session_that_grows_does_not_wait_in_line() -> None:
+def test_a_session_that_grows_is_not_in_the_backlog() -> None:
     huge = session("huge", "cpu=99", user="alice")
     grows = session("grows", kernel("grows.0", on="a"), kernel("grows.1"), user="alice", min_kernels=1)
     assert started(plan_for(huge, grows, most=1)) == ["grows"]
 
 
-def test_another_keypair_has_a_line_of_its_own() -> None:
+def test_another_keypair_has_a_backlog_of_its_own() -> None:
     huge = session("huge", "cpu=99", user="alice")
     assert started(plan_for(huge, session("s", user="bob"), session("t", user="bob"), most=1)) == ["s", "t"]
 

@@ -1,4 +1,4 @@
-"""How much a keypair's waiting sessions may ask for together."""
+"""The limit on the slots that a keypair's waiting sessions request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.scheduling.little_cluster import (
 
 
 def plan_for(*sessions: SessionWorkload, most: str = "cpu=4", elsewhere: str = "") -> SchedulingPlan:
-    """The plan on eight cpus where alice's waiting sessions may ask for so much together."""
+    """The plan on eight cpus where alice's waiting sessions have this limit."""
     seen = snapshot(
         [agent("a", "cpu=8 mem=8Gi")],
         sessions,
@@ -35,7 +35,7 @@ def test_a_session_is_considered_up_to_the_limit() -> None:
     assert started(plan_for(session("s", "cpu=4", user="alice"))) == ["s"]
 
 
-def test_a_session_beyond_the_limit_is_told_by_how_much() -> None:
+def test_a_session_beyond_the_limit_gets_the_excess() -> None:
     plan = plan_for(session("s", "cpu=5.5", user="alice"))
     assert started(plan) == []
     assert verdict_of(plan, "s").code is Code.PENDING_LIMIT

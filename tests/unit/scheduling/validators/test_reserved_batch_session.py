@@ -1,4 +1,4 @@
-"""Batch sessions that asked to start at a later time."""
+"""The start time of batch sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.scheduling.little_cluster import agent, decide, session, snapsho
 
 
 def plan_at(now_ms: int, *, starts_at_ms: int | None) -> SchedulingPlan:
-    """The plan at a time for a batch session that asked to start at another."""
+    """The plan at a time for a batch session with a start time."""
     batch = session("s", session_type=SessionType.BATCH, starts_at_ms=starts_at_ms)
     return decide(snapshot([agent("a")], [batch], now_ms=now_ms), validators=("reserved-batch-session",))
 

@@ -1,4 +1,4 @@
-"""Figures of all agents together, in words."""
+"""ClusterTotals: sums over all agents as sentences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_queue_may_have_all_of_a_slot_or_a_part() -> None:
     assert not stock.limit_is_total(refused(1000, 7999))
 
 
-def test_what_is_in_use_is_told_of_what_there_is() -> None:
+def test_a_shortage_names_used_and_total_amounts() -> None:
     full = ClusterTotals(EngineParts(agent("a", "cpu=2", used="cpu=2")).workspace)
     assert full.shortage(refused(1000, 2000)) == "insufficient resources: 2 of 2 cpu are in use; the session requests 1"
     assert full.free("cpu") == "free now: 0 of 2 cpu"
@@ -48,7 +48,7 @@ def test_agents_that_take_no_work_offer_nothing() -> None:
         ),
     ],
 )
-def test_who_is_away_is_told_by_the_reason(states: list[AgentStatus], away: str, *, answers: bool) -> None:
+def test_unavailable_agents_are_counted_by_reason(states: list[AgentStatus], away: str, *, answers: bool) -> None:
     machines = [agent(f"b{index}", "cpu=1", status=status) for index, status in enumerate(states)]
     stock = ClusterTotals(EngineParts(agent("a", "cpu=1"), *machines).workspace)
     assert (stock.unavailable, stock.all_reachable) == (away, answers)

@@ -1,4 +1,4 @@
-"""What every owner uses as the cycle goes on, and who waits in whose line."""
+"""OwnerLedger: usage per owner during a cycle, and backlogs per keypair."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_is_charged_is_seen_by_the_next_check() -> None:
     assert account.sessions == 1
 
 
-def test_only_limited_slots_that_are_asked_for_can_be_passed() -> None:
+def test_only_limited_slots_that_are_requested_can_be_exceeded() -> None:
     ledger = OwnerLedger(snapshot([], usage=using("alice", "cpu=9"), limits=limited("alice", slots_max="cpu=5")))
     account = ledger.accounts(owner("alice"))[0]
     assert account.excess(parse_slots("mem=1Gi")) == []
@@ -68,7 +68,7 @@ def test_owners_that_share_a_scope_share_the_account() -> None:
     assert used == {Scope.KEYPAIR: 2000, Scope.USER: 4000, Scope.GROUP: 2000, Scope.DOMAIN: 4000}
 
 
-def test_an_owner_has_one_page_however_often_it_is_looked_up() -> None:
+def test_an_owner_has_one_entry_however_often_it_is_looked_up() -> None:
     ledger = OwnerLedger(snapshot([]))
     page = ledger.entry(ALICE)
     assert ledger.entry(ALICE_TOO) is not page
@@ -83,9 +83,7 @@ def test_an_owner_has_one_page_however_often_it_is_looked_up() -> None:
         (False, False, ["keypair"]),
     ],
 )
-def test_accounts_that_nobody_looks_at_are_not_kept_up_to_date(
-    watch_all: bool, watch_users: bool, watched: list[str]
-) -> None:
+def test_accounts_that_no_rule_reads_are_not_updated(watch_all: bool, watch_users: bool, watched: list[str]) -> None:
     def all_slots(scope: str) -> bool:
         return watch_all or (watch_users and scope == "user")
 
@@ -98,7 +96,7 @@ def test_accounts_that_nobody_looks_at_are_not_kept_up_to_date(
     assert [account.scope.value for account in counted if account.used] == [s for s in watched if all_slots(s)]
 
 
-def test_a_line_counts_the_older_sessions_of_the_keypair_and_what_they_ask_for() -> None:
+def test_a_backlog_counts_the_older_sessions_of_the_keypair_and_their_requests() -> None:
     given = snapshot(
         [],
         gang("first", 2, "cpu=1", owner=owner("alice")),
@@ -113,7 +111,7 @@ def test_a_line_counts_the_older_sessions_of_the_keypair_and_what_they_ask_for()
     assert ahead(line, third) == (2, parse_slots("cpu=5"))
 
 
-def test_a_session_that_runs_in_part_does_not_wait_in_line() -> None:
+def test_a_session_that_runs_in_part_is_not_in_the_backlog() -> None:
     given = snapshot(
         [],
         session("grows", kernel("g0", "cpu=1", at="a"), kernel("g1", "cpu=1"), owner=owner("alice")),
@@ -122,7 +120,7 @@ def test_a_session_that_runs_in_part_does_not_wait_in_line() -> None:
     assert ahead(KeypairBacklogs(given).of("alice"), given.sessions[1]) == (0, NO_SLOTS)
 
 
-def test_what_waits_in_other_scaling_groups_stands_ahead_as_well() -> None:
+def test_what_waits_in_other_scaling_groups_counts_as_ahead_too() -> None:
     given = snapshot(
         [],
         gang("s", 1, "cpu=3", owner=owner("alice")),
@@ -143,7 +141,7 @@ def test_a_session_that_leaves_lets_those_behind_it_move_up_and_leaves_only_once
     assert ahead(line, third) == (0, NO_SLOTS)
 
 
-def test_nobody_is_missed_in_a_line_that_does_not_have_them() -> None:
+def test_removing_an_unknown_session_from_a_backlog_changes_nothing() -> None:
     given = snapshot([], gang("s", 1, "cpu=1", owner=owner("alice")))
     lines = KeypairBacklogs(given)
     lines.of("bob")
@@ -151,7 +149,7 @@ def test_nobody_is_missed_in_a_line_that_does_not_have_them() -> None:
     assert ahead(lines.of("alice"), given.sessions[0]) == (0, NO_SLOTS)
 
 
-def test_a_session_that_left_before_anybody_looked_is_not_in_the_line() -> None:
+def test_a_session_that_is_removed_before_the_backlog_is_built_is_not_in_it() -> None:
     given = snapshot([], *(gang(f"s{index}", 1, "cpu=1", owner=owner("alice")) for index in range(2)))
     lines = KeypairBacklogs(given)
     lines.remove(given.sessions[0])

@@ -1,4 +1,4 @@
-"""Water-filling: a total is divide by weight, and nobody gets more than it wants or may have."""
+"""Water-filling: a total is divided by weight, within limits and requests."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def test_what_one_does_not_want_goes_to_the_others_by_weight() -> None:
     assert parts(20, claim(4), claim(100, weight=1), claim(100, weight=3)) == [4, 4, 12]
 
 
-def test_nobody_gets_more_than_its_limit_and_the_rest_goes_on() -> None:
+def test_no_claim_gets_more_than_its_limit_and_the_rest_is_divided_on() -> None:
     assert parts(12, claim(100, limit=3), claim(100)) == [3, 9]
 
 
-def test_a_guarantee_is_kept_even_where_it_is_not_asked_for() -> None:
+def test_a_guarantee_is_kept_even_if_it_is_not_requested() -> None:
     assert parts(12, claim(0, guarantee=4), claim(100)) == [4, 8]
 
 
@@ -42,7 +42,7 @@ def test_one_claimant_gets_all_it_wants_of_what_there_is() -> None:
     assert parts(12, claim(100)) == [12]
 
 
-def test_where_all_are_satisfied_the_rest_stays_with_nobody() -> None:
+def test_where_all_are_satisfied_the_rest_is_not_given_out() -> None:
     assert parts(12, claim(2), claim(3)) == [2, 3]
 
 
@@ -51,7 +51,7 @@ def test_every_slot_is_divided_on_its_own() -> None:
     assert divide([8, 20], [small, large]) == [[2, 10], [6, 10]]
 
 
-def test_nothing_is_divided_among_nobody_and_nothing_of_nothing() -> None:
+def test_no_claims_or_no_total_give_no_shares() -> None:
     assert divide([12], []) == []
     assert parts(0, claim(5), claim(5)) == [0, 0]
 
@@ -64,7 +64,7 @@ def test_a_small_weight_waits_until_the_large_ones_are_satisfied_and_takes_the_r
     assert parts(10, claim(10, weight=1), claim(5, weight=100)) == [5, 5]
 
 
-def test_one_that_wants_nothing_takes_nothing_from_the_exact_parts_of_the_others() -> None:
+def test_a_claim_without_a_request_changes_nothing_of_the_exact_parts_of_the_others() -> None:
     assert parts(8000, claim(8000, weight=3, limit=8000), claim(8000, limit=8000), claim(0, weight=9)) == [
         6000,
         2000,
@@ -123,7 +123,7 @@ def test_claimants_of_equal_weight_end_equal_or_satisfied(total: int, requests: 
 
 
 @given(total=st.integers(0, 200), wants=st.lists(st.tuples(st.integers(0, 60), st.integers(1, 99)), max_size=6))
-def test_nothing_is_left_over_while_somebody_wants_more(total: int, wants: list[tuple[int, int]]) -> None:
+def test_nothing_is_left_over_while_a_claim_is_unsatisfied(total: int, wants: list[tuple[int, int]]) -> None:
     deserved = parts(total, *(claim(request, weight=weight) for request, weight in wants))
     assert sum(deserved) == min(total, sum(request for request, _ in wants))
 

@@ -1,4 +1,4 @@
-"""Queues: what each may use, what it uses, and which one goes next."""
+"""QueueUsage: limits, usage and order of queues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def queue_usage(
     total: tuple[int, int] = (8000, 8),
     requests: dict[str, int] | None = None,
 ) -> QueueUsage:
-    """Queues over a cluster of cpu and cuda.device; `requests` says how many cpu each wants."""
+    """Queues over a cluster of cpu and cuda.device; `requests` is the cpu request of each."""
     made = QueueUsage(queues, policy=policy, hierarchy=tree, total=list(total), slots=("cpu", "cuda.device"))
     for name, amount in (requests or {}).items():
         made.add_request(name, [(CPU, amount * 1000)])
@@ -39,7 +39,7 @@ def limit(made: QueueUsage, name: str) -> int:
 
 
 def served(made: QueueUsage, names: Iterable[str], amount: int, times: int) -> list[str]:
-    """The queues in the order in which they go, each charged so many cpu in its turn."""
+    """The queues in the order in which they are served, each charged its cost."""
     walk = made.walk([made.node(name) for name in names])
     node: QueueNode | None = next(walk, None)
     order: list[str] = []
@@ -88,7 +88,7 @@ def test_by_proportion_a_kernel_beyond_the_deserved_share_is_refused_with_the_nu
     assert refusal.sentence() == "queue a uses 3 cpu and deserves 4; 2 more would exceed it"
 
 
-def test_what_a_trial_holds_is_asked_for_and_not_in_use() -> None:
+def test_what_a_statement_holds_counts_as_requested_not_as_used() -> None:
     made = queue_usage(queue("a"), queue("b"), requests={"a": 8, "b": 8})
     made.charge(made.node("a"), [(CPU, 1000)])
     held = [2000 if column == CPU else 0 for column in range(len(made.node("a").allocated))]
@@ -98,7 +98,7 @@ def test_what_a_trial_holds_is_asked_for_and_not_in_use() -> None:
     assert refusal.sentence() == "queue a uses 1 cpu and deserves 4; 4 more would exceed it"
 
 
-def test_only_the_slots_that_are_asked_for_can_be_refused() -> None:
+def test_only_the_slots_that_are_requested_can_be_refused() -> None:
     made = queue_usage(queue("a"), requests={"a": 8})
     assert made.refusal(made.node("a"), [(GPU, 1)]) is not None
     assert made.refusal(made.node("a"), []) is None
@@ -136,12 +136,12 @@ def test_what_siblings_are_guaranteed_is_kept_free_for_them() -> None:
     assert [limit(made, name) for name in "abc"] == [7000, 5000, 4000]
 
 
-def test_a_limit_never_falls_below_nothing() -> None:
+def test_a_limit_never_falls_below_zero() -> None:
     made = queue_usage(queue("a", guarantee="cpu=9"), queue("b"), policy=CAPACITY)
     assert limit(made, "b") == 0
 
 
-def test_room_counts_what_a_trial_holds_already() -> None:
+def test_room_counts_what_a_statement_holds() -> None:
     made = queue_usage(queue("a", capability="cpu=4"), policy=CAPACITY)
     assert made.room_for(made.node("a"), [(CPU, 1000)], 9, extra=[1000, 0]) == 3
     assert made.refusal(made.node("a"), [(CPU, 1000)], 4, extra=[1000, 0]) is not None
@@ -218,7 +218,7 @@ def test_a_closed_queue_closes_everything_below_it_and_nothing_beside_it() -> No
     ],
     ids=["unknown parent", "cycle", "unknown grandparent"],
 )
-def test_a_queue_without_a_valid_place_runs_nothing_and_stops_no_other(bad: tuple[Queue, ...], text: str) -> None:
+def test_a_queue_with_an_invalid_parent_runs_nothing_and_stops_no_other(bad: tuple[Queue, ...], text: str) -> None:
     made = queue_usage(queue("good"), *bad, tree=True, requests={"good": 8, "x": 8})
     assert made.unfit(made.node("x")) == (Code.QUEUE_INVALID, text)
     assert made.unfit(made.node("good")) is None
@@ -244,7 +244,7 @@ def test_the_root_is_no_leaf_and_runs_no_sessions() -> None:
     assert unfit[0] is Code.QUEUE_NOT_LEAF
 
 
-# Whose turn it is
+# Order
 
 
 def test_the_share_is_the_largest_used_part_of_what_is_deserved() -> None:
