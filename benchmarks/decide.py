@@ -1,12 +1,11 @@
-"""How fast the core decides: `python -m benchmarks.decide [CASE...] [--json]`.
+"""Scheduling core benchmark: `python -m benchmarks.decide [CASE...] [--json]`.
 
 Each case is a whole cycle, `schedule(snapshot, profile)`, with all default
-validators and explanations on. The snapshot (and its tree of HyperNodes, which
-changes only when the network does) is made outside the clock, anew for every run, so
-that nothing learnt in one run helps the next; how long the tree took is reported
-beside. The first run is a warm-up; the best of the runs after it is reported,
-because machines are noisy. Each case runs in a process of its own, so that the
-peak of its memory is its own.
+validators and explanations on. The snapshot and its HyperNode tree (which changes
+only with the network) are built outside the measured time, anew for every run, so
+that no cache survives; the time of the tree is reported separately. The first run is
+a warm-up; the best of the runs after it is reported, because machines are noisy.
+Each case runs in its own process, so that peak memory is measured per case.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ RUNS = 5
 
 
 def measure(case: Case, *, runs: int = RUNS) -> dict[str, object]:
-    """One case: seconds of the best run, and what was decided in it."""
+    """Measure one case: seconds of the best run, and the number of placements."""
     seconds, trees, plan, snapshot = [], [], None, None
     for _ in range(runs + 1):
         snapshot = case.make()

@@ -1,4 +1,4 @@
-"""Random slots, trees, queues and junk: what the laws are tried on."""
+"""Random slots, trees, queues and invalid values for property tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROUND = st.builds(
 
 
 def amounts(most: int = AMOUNT_MAX) -> st.SearchStrategy[int]:
-    """Amounts that are small, round, large, or the largest there is."""
+    """Amounts that are small, round, large, or the maximum."""
     drawn = st.one_of(st.integers(0, 10), st.integers(0, most), _ROUND, st.just(most))
     return drawn.map(lambda amount: min(amount, most))
 
@@ -37,7 +37,7 @@ def slots(most: int = AMOUNT_MAX) -> st.SearchStrategy[ResourceSlot]:
 
 
 def slot_names() -> st.SearchStrategy[str]:
-    """Any legal slot name, those that decide a kind of their own included."""
+    """Any legal slot name, including those with a kind of their own."""
     word = st.builds("{}{}".format, st.sampled_from("abcxyz"), st.text("az09_-", max_size=6))
     dotted = st.builds("{}.{}".format, word, st.one_of(st.sampled_from(["mem", "shares", "device", "0"]), word))
     return st.one_of(st.sampled_from(SLOT_NAMES), word, dotted)
@@ -61,7 +61,7 @@ class Network:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name that a question may be about."""
+        """All names of agents and HyperNodes."""
         return (ROOT, *(node.name for node in self.hypernodes), *self.agents)
 
     def line(self, name: str) -> list[str]:
@@ -79,7 +79,7 @@ class Network:
 @st.composite
 def networks(draw: st.DrawFn, *, agents_min: int = 1) -> Network:
     """Trees of up to four tiers, of any shape: chains, stars, agents outside, tiers left out."""
-    # Names in one of many orders (29 is prime), so that no law rests on the order in which names happen to sort.
+    # Names in one of many orders (29 is prime), so that no test depends on how names sort.
     stride = draw(st.integers(1, 28))
     names = iter([f"n{stride * number % 29:02}" for number in range(1, 29)])
     agents = [next(names) for _ in range(draw(st.integers(agents_min, 12)))]
@@ -118,7 +118,7 @@ _UNPRINTABLE = {"deep": _nested(5000), "huge": 10**5000, "huge below zero": -(10
 
 @cache
 def junk() -> st.SearchStrategy[Any]:
-    """What a file, a request or a careless caller may hand over in place of the right thing."""
+    """Values of the wrong type, as a file, a request or a caller may pass."""
     single = st.one_of(
         st.none(),
         st.booleans(),

@@ -1,4 +1,4 @@
-"""Laws of every plan, on random small clusters: what may never happen, and what changes nothing."""
+"""Invariants of every plan, on random small clusters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROOM = {Code.NOT_ENOUGH_FREE, Code.FRAGMENTED, Code.RESERVED_FOR_GANG}
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What may never happen
+# Invariants
 
 
 @given(cases())
@@ -44,7 +44,7 @@ def test_a_plan_takes_no_more_than_is_idle_and_holds_no_more_than_will_be(case: 
 
 
 @given(cases())
-def test_a_kernel_gets_one_place_where_it_may_go_and_only_if_it_waited(case: Case) -> None:
+def test_a_kernel_gets_one_agent_that_may_run_it_and_only_if_it_waited(case: Case) -> None:
     kernels = case.kernels
     agents = {agent.agent_id: agent for agent in case.snapshot.agents}
     seats = [*case.placed, *case.held]
@@ -80,7 +80,7 @@ def whole_groups(partition: Partition, kernels: list[KernelWorkload]) -> int:
 
 
 @given(cases())
-def test_what_starts_and_what_is_reserved_together_pass_no_limit_of_an_owner(case: Case) -> None:
+def test_what_starts_and_what_is_reserved_together_exceed_no_limit_of_an_owner(case: Case) -> None:
     kernels, new = case.kernels, dict[tuple[Scope, str], Counter[str]]()
     owners = {kernel.kernel_id: session.owner for session in case.snapshot.sessions for kernel in session.kernels}
     for kernel_id, _ in [*case.placed, *case.held]:
@@ -104,7 +104,7 @@ def test_no_more_sessions_start_than_a_keypair_may_run(case: Case) -> None:
         for session in snapshot.sessions
         if session.session_id in begun
         and all(k.agent is None or k.releasing for k in session.kernels)
-        # A session whose kernels all leave still counts as one that runs.
+        # A session whose kernels are all being released still counts as running.
         and not any(kernel.releasing for kernel in session.kernels)
     )
     for name, count in new.items():
@@ -152,7 +152,7 @@ def close_enough(snapshot: SystemSnapshot, constraint: TopologyConstraint, agent
 
 
 @given(cases())
-def test_every_session_that_waits_for_something_has_one_verdict_that_says_why(case: Case) -> None:
+def test_every_session_with_waiting_kernels_has_one_verdict_with_a_reason(case: Case) -> None:
     plan = case.plan
     placed = Counter(placement.session_id for placement in plan.placements)
     waits = {s.session_id for s in case.snapshot.sessions if any(k.agent is None for k in s.kernels)}
@@ -169,7 +169,7 @@ def test_every_session_that_waits_for_something_has_one_verdict_that_says_why(ca
 
 @given(cases(Features(queues=False, owners=False, closeness=False, parts=False, running=False)))
 def test_no_kernel_waits_alone_beside_an_agent_that_has_room_for_it(case: Case) -> None:
-    assume("enqueue" not in case.profile.actions)  # it keeps room for what it has let in
+    assume("enqueue" not in case.profile.actions)  # it keeps room for admitted sessions
     placed = {session_id for _, session_id, _ in case.plan.placements}
     for session in case.snapshot.sessions:
         if len(session.kernels) == 1 and session.gang_size == 1 and session.session_id not in placed:
@@ -180,7 +180,7 @@ def test_no_kernel_waits_alone_beside_an_agent_that_has_room_for_it(case: Case) 
 
 
 @given(cases())
-def test_a_reason_that_speaks_of_room_is_true_of_every_agent(case: Case) -> None:
+def test_a_reason_about_room_is_true_of_every_agent(case: Case) -> None:
     plan = case.plan
     for session in case.snapshot.sessions:
         verdict = plan.trace.get(session.session_id)
@@ -190,7 +190,7 @@ def test_a_reason_that_speaks_of_room_is_true_of_every_agent(case: Case) -> None
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What changes nothing
+# Changes of the input that must not change the plan
 
 
 @given(cases(), st.data())
@@ -207,7 +207,7 @@ def test_the_order_in_which_things_are_listed_changes_nothing(case: Case, data: 
 
 
 @given(cases())
-def test_the_cache_of_what_does_not_fit_changes_nothing(case: Case) -> None:
+def test_the_fit_error_cache_changes_nothing(case: Case) -> None:
     assert schedule(case.snapshot, replace(case.profile, fit_error_cache=False)) == case.plan
 
 
@@ -243,7 +243,7 @@ def test_a_large_gang_goes_where_its_kernels_would_go_one_by_one(sizes: list[int
 
 
 def drawn(count: int) -> list[Case]:
-    """So many random cases, for a test that looks at all of them at once."""
+    """Random cases, for a test that checks all of them at once."""
     found: list[Case] = []
 
     @settings(max_examples=count)

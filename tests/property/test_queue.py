@@ -46,7 +46,7 @@ def test_every_queue_that_was_given_is_found_again(queues: list[Queue]) -> None:
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("abcdef"), min_size=1))
 def test_parents_in_any_tangle_are_taken_exactly_when_each_leads_to_the_root(parents: dict[str, str]) -> None:
-    # A name that is its own parent stands under the root here, so that some of the tangles are trees.
+    # A name that is its own parent is put under the root here, so that some random parents form trees.
     parents = {name: ROOT_QUEUE if parent == name else parent for name, parent in parents.items()}
     parents_to_root = {**parents, ROOT_QUEUE: ROOT_QUEUE}
     sound = all(walk(name, parents_to_root) == ROOT_QUEUE for name in parents)
@@ -55,7 +55,7 @@ def test_parents_in_any_tangle_are_taken_exactly_when_each_leads_to_the_root(par
 
 
 def walk(name: str, parents: dict[str, str]) -> str:
-    """Where one arrives after more steps up than there are queues."""
+    """The ancestor reached after more steps than there are queues."""
     for _ in range(len(parents) + 1):
         name = parents.get(name, "nowhere")
     return name

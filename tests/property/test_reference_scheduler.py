@@ -1,4 +1,4 @@
-"""The scheduler decides as the reference scheduler does, on random small clusters."""
+"""The scheduler and the reference scheduler agree on random small clusters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERYTHING = Theme(
 
 
 def decided(snapshot: SystemSnapshot, profile: SchedulingProfile) -> Decision:
-    """The plan of the scheduler in the words of the reference."""
+    """The plan of the scheduler as a decision of the reference."""
     plan = schedule(snapshot, profile)
     return Decision(
         [(str(placement.kernel_id), str(placement.agent_id)) for placement in plan.placements],
@@ -45,13 +45,13 @@ def decided(snapshot: SystemSnapshot, profile: SchedulingProfile) -> Decision:
 
 
 def blurred(decision: Decision, expected: Decision) -> Decision:
-    """A decision without the codes for which the reference has no plain rule."""
+    """A decision without the codes that the reference leaves open."""
     codes = {name: code if expected.pending.get(name) else None for name, code in decision.pending.items()}
     return decision._replace(pending=codes)
 
 
 def check(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
-    """Both schedulers place, promise and refuse alike."""
+    """Check that both schedulers place, reserve and refuse alike."""
     expected = reference_schedule(snapshot, profile)
     found = blurred(decided(snapshot, profile), expected)
     assert found.placements == expected.placements
@@ -82,7 +82,7 @@ def test_queues_are_served_by_share_and_kept_to_their_limits(
 
 
 @given(clusters(TOPOLOGY), profiles(TOPOLOGY))
-def test_sessions_stay_as_close_together_as_they_ask(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
+def test_sessions_keep_their_topology(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 
@@ -92,7 +92,7 @@ def test_kernel_groups_find_domains_of_their_own(snapshot: SystemSnapshot, profi
 
 
 @given(clusters(RESERVATIONS), profiles(RESERVATIONS))
-def test_room_that_is_being_released_is_promised_alike(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
+def test_room_that_is_being_released_is_reserved_alike(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     check(snapshot, profile)
 
 

@@ -61,7 +61,7 @@ def batch_of(table: ShapeTable, which: int, count: int = 1) -> KernelBatch:
     return KernelBatch(table.of(SHAPES[which]), [SHAPES[which]] * count)
 
 
-def apply(statement: Statement, kind: str, table: ShapeTable, which: int, agent: int, count: int) -> None:
+def apply(statement: Statement, kind: str, table: ShapeTable, which: int, *, agent: int, count: int) -> None:
     if kind == "place":
         batch = batch_of(table, which, count)
         statement.place(batch, batch.kernels, agent)
@@ -91,7 +91,7 @@ def test_a_rollback_to_any_checkpoint_restores_every_number(case: Case, steps: l
             statement.rollback(checkpoint)
             assert numbers(workspace) == then
         elif kind != "rollback":
-            apply(statement, kind, table, which, where % agents, count)
+            apply(statement, kind, table, which, agent=where % agents, count=count)
     statement.rollback()
     assert numbers(workspace) == before
 
@@ -103,7 +103,7 @@ def test_what_was_kept_is_not_undone_by_a_late_rollback(case: Case, steps: list[
     statement = statement_on(table)
     for kind, which, where, count in steps:
         if kind not in {"checkpoint", "rollback"}:
-            apply(statement, kind, table, which, where % len(workspace.ids), count)
+            apply(statement, kind, table, which, agent=where % len(workspace.ids), count=count)
     after = numbers(workspace)
     kept = statement.commit()
     assert len(kept) == sum(kind not in {"checkpoint", "rollback"} for kind, *_ in steps)

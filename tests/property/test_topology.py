@@ -1,4 +1,4 @@
-"""Closeness on random networks, against a model that only follows members upwards."""
+"""HyperNode trees on random networks, against a model that follows members upwards."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ place in the engine that checkpoints, tries and rolls back.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -47,12 +46,13 @@ class Statement:
         """The kernels placed or reserved so far."""
         return [*self.placed, *self.reserved]
 
-    def shape_counts(self) -> Counter[Shape]:
+    def shape_counts(self) -> dict[Shape, int]:
         """How many kernels of each shape are placed or reserved."""
-        shapes: Counter[Shape] = Counter()
+        shapes: dict[Shape, int] = {}
         for kind, shape, _, counts, _ in self._operations:
             if kind != "evict":
-                shapes[shape] += int(np.sum(counts)) if isinstance(counts, np.ndarray) else counts
+                count = int(counts.sum()) if isinstance(counts, np.ndarray) else counts
+                shapes[shape] = shapes.get(shape, 0) + count
         return shapes
 
     def attempt(self, step: Callable[[], bool]) -> bool:
