@@ -21,6 +21,7 @@ from sokovan.domain.ids import (
     SessionId,
     checked_name,
 )
+from sokovan.domain.labels import require_session_labels
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.domain.tenancy import Owner
 
@@ -207,6 +208,7 @@ class SessionOptions:
     stop_grace_s: int = 10
     on_agent_lost: LostPolicy = LostPolicy.END
     tolerates_failures: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,7 @@ class SessionSpec(SessionOptions):
         require_kind(self.on_agent_lost, LostPolicy, what=what, field="on_agent_lost")
         require_kind(self.ends_with, EndPolicy, what=what, field="ends_with")
         require_kind(self.tolerates_failures, bool, what=what, field="tolerates_failures")
+        require_session_labels(self.labels, what=what)
         require_int(self.stop_grace_s, what=what, field="stop_grace_s", least=0, most=3600)
         if self.name != "":
             checked_name(self.name, what="session")

@@ -108,6 +108,7 @@ SESSION_FIELDS: Mapping[str, Field] = {
     "apiVersion": Field("", *_chosen(API_VERSION), "the version of this format"),
     "kind": Field("", *_chosen(KIND), "what this document describes"),
     **GROUP_FIELDS,
+    "labels": Field("labels", fields.texts, _BY_NAME, "labels of the session, to find it by"),
     "type": Field("type", *_chosen(*_TYPES), "interactive, batch, inference or system"),
     "groups": Field(
         "groups",

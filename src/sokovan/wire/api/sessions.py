@@ -176,6 +176,7 @@ class SessionView:
     reason_detail: str | None
     exit_code: int | None
     version: int
+    labels: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,6 +91,11 @@ class SessionFlags:
         tuple[str, ...],
         Parameter(name="--port", negative=(), help="Service port: NAME=PORT[/tcp]. Repeatable."),
     ] = ()
+    labels: Annotated[
+        tuple[str, ...],
+        Parameter(name=["--label", "-l"], negative=(), help="Label the session, for `ps -l`: NAME=VALUE. Repeatable."),
+        NameValues("--label", "team=vision"),
+    ] = ()
     require: Annotated[
         tuple[str, ...],
         Parameter(negative=(), help="Use only agents with this label: NAME=VALUE. Repeatable."),

@@ -38,6 +38,7 @@ def session_columns(*, utc: bool = False, now_s: float | None = None) -> list[Co
         Column("pool", lambda view: view.scaling_group, wide=True),
         Column("image", lambda view: view.image, wide=True),
         Column("slots", lambda view: formatting.amounts(view.slots), wide=True),
+        Column("labels", lambda view: label_texts(view.labels), wide=True),
         Column("exit", lambda view: formatting.or_none(view.exit_code), wide=True),
         Column("note", note),
     ]
@@ -131,6 +132,7 @@ def session_facts(view: SessionView, *, utc: bool = False, now_s: float | None =
         ("slots", formatting.amounts(view.slots)),
         ("topology", view.topology or ""),
         ("where", placed(view) if view.kernels else ""),
+        ("labels", label_texts(view.labels)),
         ("depends on", ", ".join(view.depends_on)),
         ("time limit", "" if view.time_limit_s is None else formatting.duration(view.time_limit_s)),
         ("submitted", when(view.submitted_at)),
@@ -139,6 +141,11 @@ def session_facts(view: SessionView, *, utc: bool = False, now_s: float | None =
         ("ended", when(view.ended_at) if view.ended_at else ""),
     ]
     return [(fact, value) for fact, value in facts if value]
+
+
+def label_texts(labels: Mapping[str, str]) -> str:
+    """Labels as they are given: team=vision, nightly=."""
+    return ", ".join(f"{name}={value}" for name, value in labels.items())
 
 
 def check_table(checks: Sequence[CheckView]) -> list[str]:

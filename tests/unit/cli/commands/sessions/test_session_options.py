@@ -24,8 +24,8 @@ def settings(tmp_path: Path) -> ClientSettings:
 def test_every_option_reaches_the_request(settings: ClientSettings) -> None:
     flags = SessionFlags(
         name="n", type="interactive", image="host", cpus="2", mem="4GiB", gpus="0.5", resources=("tpu.device=1",),
-        size=4, minimum=2, environment=("A=1", "B="), mounts=("/a:/b:rw",), ports=("web=80",), require=("zone=a",),
-        topology="hard:rack", group="g",
+        size=4, minimum=2, environment=("A=1", "B="), mounts=("/a:/b:rw",), ports=("web=80",),
+        labels=("team=vision", "nightly="), require=("zone=a",), topology="hard:rack", group="g",
         scaling_group="s", priority=3, depends_on=("x",), starts_at="2030-01-01T00:00:00Z", time_limit="4h",
         on_agent_lost="requeue",
     )  # fmt: skip
@@ -34,7 +34,8 @@ def test_every_option_reaches_the_request(settings: ClientSettings) -> None:
             name="n", type="interactive", image="host", command=["python", "-V"], environment={"A": "1", "B": ""},
             resources={"tpu.device": "1", "cpu": "2", "mem": "4GiB", "cuda.shares": "0.5"}, size=4, minimum=2,
             mounts=[MountBody(source="/a", target="/b", read_only=False)],
-            ports=[ServicePortBody(name="web", port=80)], require={"zone": "a"}, scaling_group="s",
+            ports=[ServicePortBody(name="web", port=80)], labels={"team": "vision", "nightly": ""},
+            require={"zone": "a"}, scaling_group="s",
             queue="research", group="g", priority=3, topology="hard:rack", depends_on=["x"],
             starts_at="2030-01-01T00:00:00Z", time_limit="4h", on_agent_lost="requeue",
         )
@@ -54,6 +55,12 @@ def test_a_flag_with_the_default_value_overrides_the_file(tmp_path: Path, settin
     (tmp_path / "f.yaml").write_text(f"{SPEC}size: 4\npriority: 2\n", encoding="utf-8")
     [body] = SessionFlags(file=str(tmp_path / "f.yaml"), size=1, priority=0).bodies([], settings)
     assert (body.size, body.priority) == (1, 0)
+
+
+def test_labels_of_flags_are_added_to_those_of_the_file(tmp_path: Path, settings: ClientSettings) -> None:
+    (tmp_path / "f.yaml").write_text(f"{SPEC}labels: {{team: audio, run: 7}}\n", encoding="utf-8")
+    [body] = SessionFlags(file=str(tmp_path / "f.yaml"), labels=("team=vision",)).bodies([], settings)
+    assert body.labels == {"team": "vision", "run": "7"}
 
 
 def test_one_command_is_not_for_several_sessions(tmp_path: Path, settings: ClientSettings) -> None:

@@ -83,6 +83,12 @@ def test_facts_leave_out_what_there_is_not_to_say() -> None:
     assert dict(session_facts(session(minimum=2, size=4), utc=True))["kernels"] == "4, can start with 2"
 
 
+def test_labels_are_shown_as_they_are_given() -> None:
+    labelled = session(labels={"team": "vision", "nightly": ""})
+    assert dict(session_facts(labelled, now_s=NOW))["labels"] == row(labelled)["labels"] == "team=vision, nightly="
+    assert "labels" not in dict(session_facts(session(), now_s=NOW))
+
+
 def test_kernels_and_moves_are_rows() -> None:
     assert kernel_rows([KERNEL]) == [("0", "main", "RUNNING", "a1", "-", "cpu 1, mem 1GiB")]
     line = HistoryLine(

@@ -106,13 +106,13 @@ def test_what_a_request_says_is_kept() -> None:
 
 
 def test_equal_kernels_are_a_main_one_and_others() -> None:
-    spec = prepared(size=3, environment={"A": "1"}, labels={"l": "x"}, require={"zone": "z"})
+    spec = prepared(size=3, environment={"A": "1"}, labels={"team": "vision"}, require={"zone": "z"})
 
     assert roles(spec) == ["main", "sub", "sub"]
     assert len({kernel.kernel_id for kernel in spec.kernels}) == 3
     for kernel in spec.kernels:
         assert (kernel.command, kernel.environment) == (("echo", "hello"), {"A": "1"})
-        assert (kernel.labels, kernel.require) == ({"l": "x"}, {"zone": "z"})
+        assert (kernel.labels, kernel.require) == ({"team": "vision"}, {"zone": "z"})
 
 
 def test_an_elastic_session_starts_with_its_main_kernel_at_least() -> None:

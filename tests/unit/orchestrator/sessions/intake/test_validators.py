@@ -169,8 +169,10 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"environment": {f"A{n}": "x" * 1000 for n in range(66)}}, "environment", "more than 65536"),
     ({"size": 8, "command": ("x" * 3_000_000,)}, "environment", "over all kernels"),
     # labels
-    ({"labels": {"a": "x" * 300}}, "labels", "at most 256 characters"),
-    ({"labels": {f"l{n}": "x" for n in range(65)}}, "labels", "at most 64 labels"),
+    ({"labels": {"team": "x" * 129}}, "labels/team", "at most 128 letters"),
+    ({"labels": {"my team": "x"}}, "labels", "1 to 63 letters"),
+    ({"labels": {f"l{n}": "x" for n in range(33)}}, "labels", "at most 32 labels"),
+    ({"groups": (KernelGroupRequest(name="a", labels={"a": "x" * 300}),)}, "groups/0/labels", "at most 256 characters"),
     ({"require": {"zone": "a\nb"}}, "require", "is not a printable text"),
     # names
     ({"name": "has space"}, "name", "is not 1 to 64"),

@@ -46,6 +46,12 @@ def test_a_spec_survives_its_text_and_another_text_is_refused() -> None:
             spec_of(text)
 
 
+def test_a_spec_that_was_stored_before_labels_existed_has_none() -> None:
+    old = msgspec.json.decode(spec_text(session_spec("s", kernels=2, name="train")))
+    del old["labels"]
+    assert spec_of(msgspec.json.encode(old).decode()) == session_spec("s", kernels=2, name="train")
+
+
 def test_a_spec_is_stored_as_the_rest_of_the_system_writes_values() -> None:
     spec = session_spec("s", kernels=2, mounts=(Mount("/a", "/b"),), topology=TopologyConstraint(TopologyMode.HARD, 2))
     labelled = replace(spec, kernels=(replace(spec.kernels[0], labels=MappingProxyType({"a": "b"})),))
