@@ -45,7 +45,6 @@ class SessionRequest(SessionOptions):
     size: int = 1
     minimum: int | None = None
     groups: tuple[KernelGroupRequest, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
     require: Mapping[str, str] = field(default_factory=dict)
     architecture: str = ""
     scaling_group: str = ""
