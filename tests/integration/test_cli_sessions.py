@@ -59,6 +59,22 @@ def test_a_session_is_followed_through_its_life(rig: Rig) -> None:
     assert "RUNNING" in rig.sokovan("session", "history", "life").stdout
 
 
+def test_sessions_are_found_by_their_labels(rig: Rig, tmp_path: Path) -> None:
+    rig.sokovan("run", "--cpus", "0.1", "-n", "first", "--label", "team=vision", "--label", "nightly=", "--", "true")
+    spec = "apiVersion: sokovan/v1\nkind: Session\nname: second\nrun: 'true'\nlabels: {team: vision}\n"
+    (tmp_path / "f.yaml").write_text(f"{spec}resources: {{cpu: 0.1}}\n", encoding="utf-8")
+    rig.sokovan("run", "-f", str(tmp_path / "f.yaml"))
+    assert rig.sokovan("ps", "-a", "-l", "team=vision", "-o", "name").stdout == "second\nfirst\n"
+    assert rig.sokovan("ps", "-a", "-l", "team=vision", "-l", "nightly", "-o", "name").stdout == "first\n"
+    assert rig.sokovan("ps", "-a", "-l", "team=audio", "-o", "name").stdout == ""
+    assert "team=vision, nightly=" in rig.sokovan("session", "show", "first").stdout
+    assert json.loads(rig.sokovan("session", "show", "second", "--json").stdout)["labels"] == {"team": "vision"}
+    done = rig.sokovan("run", "--label", "team=two words", "--", "true")
+    assert done.returncode != 0
+    assert "labels/team" in done.stderr
+    assert rig.sokovan("ps", "-l", "two words").returncode != 0
+
+
 def test_logs_are_there_after_the_end(rig: Rig) -> None:
     rig.sokovan("run", "--cpus", "0.1", "--name", "talker", "--", "sh", "-c", "for i in 1 2 3 4 5; do echo $i; done")
     assert rig.sokovan("logs", "talker").stdout == "1\n2\n3\n4\n5\n"

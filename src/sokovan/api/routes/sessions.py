@@ -19,6 +19,7 @@ from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX, cursor_of, number_of
 from sokovan.api.pending_reasons import viewed
 from sokovan.api.routes.parameters import Ref, SessionChoice, name_field
+from sokovan.domain.labels import read_selectors
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -34,6 +35,7 @@ class SessionQuery(SessionChoice):
 
     status: list[SessionStatus] = Field(default_factory=list, description="With any of these statuses; repeatable.")
     name: str | None = name_field("With exactly this name.")
+    label: list[str] = Field(default_factory=list, description="With this label: NAME or NAME=VALUE; repeatable.")
     mine: bool = Field(default=False, description="Only the caller's own sessions.")
     limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="The maximum number of items.")
     cursor: str | None = Field(default=None, max_length=CURSOR_MAX, description="`next` of the previous page.")
@@ -47,7 +49,9 @@ class SessionQuery(SessionChoice):
 
     def filter(self) -> SessionFilter:
         """The store's filter."""
-        return replace(super().filter(), statuses=tuple(self.status), name=self.name or "")
+        return replace(
+            super().filter(), statuses=tuple(self.status), name=self.name or "", labels=read_selectors(self.label)
+        )
 
 
 class SessionRoutes:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
+from sokovan.domain.labels import LabelSelector
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import Change, HistoryEntry, KernelMove, SessionRecord
 from sokovan.domain.session import SessionSpec
@@ -43,6 +44,7 @@ class SessionFilter:
     domain: str = ""
     queue: str = ""
     name: str = ""
+    labels: Collection[LabelSelector] = ()
 
 
 class SessionRepository(Protocol):

@@ -17,7 +17,7 @@ SEEN_HEADER = "Last-Event-ID"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionListOptions:
-    """Filters of a list; `status` may be several, separated by commas."""
+    """Filters of a list; `status` and `label` may be several, separated by commas."""
 
     status: str | None = None
     queue: str | None = None
@@ -25,6 +25,7 @@ class SessionListOptions:
     user: str | None = None
     group: str | None = None
     name: str | None = None
+    label: str | None = None
     mine: bool = False
 
 

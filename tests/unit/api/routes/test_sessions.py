@@ -123,6 +123,38 @@ async def test_a_list_is_filtered_by_its_parameters(api: ApiHarness) -> None:
     assert await ids(api, "queue=filtering&scaling_group=default") == ["filter-b", "filter-a"]
 
 
+async def test_a_list_is_filtered_by_labels_on_every_page(api: ApiHarness) -> None:
+    for number in range(6):
+        labels = {"team": "vision" if number % 2 else "audio", **({"nightly": ""} if number < 3 else {})}
+        await api.submit(f"label-{number}", NORTH, queue="labelled", labels=labels)
+    await api.submit("label-none", NORTH, queue="labelled")
+    await api.submit("label-south", SOUTH, queue="labelled", labels={"team": "vision"})
+    for limit in (1, 2, 500):
+        assert await ids(api, f"label=team%3Dvision&limit={limit}") == ["label-5", "label-3", "label-1"]
+    assert await ids(api, "queue=labelled&label=nightly") == ["label-2", "label-1", "label-0"]
+    assert await ids(api, "label=nightly&label=team=vision") == ["label-1"]
+    assert await ids(api, "label=nightly,team=vision") == ["label-1"]
+    assert await ids(api, "label=team=") == []
+    assert await ids(api, "label=team=vision", user=SOUTH) == ["label-south"]
+
+
+async def test_a_filter_that_is_not_a_label_is_rejected(api: ApiHarness) -> None:
+    for text in ("my%20team", "%22", "team=a%20b", "", "a%00b"):
+        answer = await api.get(f"/sessions?label={text}", user=NORTH)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid-spec"), text
+        assert answer.json()["problems"][0]["where"].startswith("label")
+
+
+async def test_labels_are_stored_shown_and_validated(api: ApiHarness) -> None:
+    body = {"name": "labelled", "command": ["true"], "labels": {"team": "vision", "example.com/run": "7"}}
+    made = await api.call("POST", "/sessions", json=body, user=NORTH)
+    assert (made.status_code, made.json()["labels"]) == (201, body["labels"])
+    assert (await api.get("/sessions/labelled", user=NORTH)).json()["labels"] == body["labels"]
+    refused = await api.call("POST", "/sessions", json={**body, "name": "b", "labels": {"team": "a b"}}, user=NORTH)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid-request")
+    assert refused.json()["problems"][0]["where"] == "labels/team"
+
+
 async def test_no_filter_or_cursor_shows_sessions_of_others(api: ApiHarness) -> None:
     await api.submit("secret-north", NORTH, queue="leaks")
     await api.submit("secret-south", SOUTH, queue="leaks")

@@ -28,8 +28,9 @@ def test_a_forced_stop_says_so() -> None:
 
 
 def test_a_list_sends_only_the_filters_that_are_set() -> None:
-    call = calls.listing(SessionListOptions(status="running", mine=True), limit=9, cursor="c")
-    assert call.query == {"status": "running", "mine": "true", "limit": "9", "cursor": "c"}
+    options = SessionListOptions(status="running", label="team=vision,nightly", mine=True)
+    query = {"status": "running", "label": "team=vision,nightly", "mine": "true", "limit": "9", "cursor": "c"}
+    assert calls.listing(options, limit=9, cursor="c").query == query
 
 
 def test_a_log_resumes_after_the_seen_offsets() -> None:

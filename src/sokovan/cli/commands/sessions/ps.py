@@ -38,6 +38,12 @@ class SessionSelection:
     scaling_group: Annotated[str | None, Parameter(help="Only sessions of this scaling group.")] = None
     user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None
     group: Annotated[str | None, Parameter(help="Only sessions of this group.")] = None
+    label: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--label", "-l"], negative=(), help="Only sessions with this label: NAME=VALUE or NAME. Repeatable."
+        ),
+    ] = ()
     mine: Annotated[bool, Parameter(negative=(), help="Only your own sessions.")] = False
     limit: Annotated[int, Parameter(help="Maximum number of sessions, newest first; default: 100.")] = LIMIT_DEFAULT
 
@@ -56,6 +62,7 @@ class SessionSelection:
             scaling_group=self.scaling_group,
             user=self.user,
             group=self.group,
+            label=",".join(self.label) or None,
             mine=self.mine,
         )
 
@@ -83,6 +90,7 @@ def ps(
       sokovan ps
       sokovan ps --all --mine -o wide
       sokovan ps --status PENDING --json
+      sokovan ps -l team=vision -l nightly
       sokovan ps --until RUNNING
 
     Parameters

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.labels import LabelSelector
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import HistoryEntry, SessionRecord
@@ -103,6 +104,7 @@ async def a_spec_is_read_as_it_was_stored(cluster: StoredCluster) -> None:
         topology=TopologyConstraint(TopologyMode.HARD, highest_tier="rack"),
         dependencies=(first.session_id,),
         starts_at_ms=5,
+        labels={"team": "vision", "example.com/run": "a:1"},
         time_limit_s=6,
         preemptible=False,
         preemption=Preemption.NEVER,
@@ -243,6 +245,32 @@ async def a_filter_limits_by_each_of_its_fields(cluster: StoredCluster) -> None:
         expect([record.session_id for record in found] == names, f"{wanted} gives other sessions")
 
 
+async def a_filter_by_labels_is_exact_on_every_page(cluster: StoredCluster) -> None:
+    """Names, values and combinations of labels; pages are full although others do not match."""
+    user = cluster.new("u")
+    labels = [{"team": "vision", "a.b/c": "1"}, {}, {"team": "vision", "nightly": ""}, {"team": "audio"}, {"team": ""}]
+    names = [cluster.new("s") for _ in labels]
+    for name, given in zip(names, labels, strict=True):
+        await cluster.submit(name, owner=Owner(user=user), labels=given)
+    cases: list[tuple[tuple[LabelSelector, ...], list[int]]] = [
+        ((), [0, 1, 2, 3, 4]),
+        ((LabelSelector("team", "vision"),), [0, 2]),
+        ((LabelSelector("team"),), [0, 2, 3, 4]),
+        ((LabelSelector("team", ""),), [4]),
+        ((LabelSelector("a.b/c", "1"),), [0]),
+        ((LabelSelector("a"),), []),
+        ((LabelSelector("nightly"), LabelSelector("team", "vision")), [2]),
+        ((LabelSelector("team", "vision"), LabelSelector("team", "audio")), []),
+    ]
+    for selectors, places in cases:
+        wanted, found, after = SessionFilter(user=user, labels=selectors), [], 0
+        while page := await listed(cluster, wanted, limit=2, after=after):
+            found += [record.session_id for record in page]
+            after = page[-1].place
+            expect(len(page) == 2 or len(found) == len(places), f"{selectors} gives a page that is not full")
+        expect(found == [names[place] for place in places], f"{selectors} gives {found}")
+
+
 async def changes_since_a_mark_are_reported(cluster: StoredCluster) -> None:
     """A cache of sessions misses no change, even if it commits late."""
     old, new = cluster.new("s"), cluster.new("s")
@@ -274,5 +302,6 @@ CHECKS: tuple[Check, ...] = (
     sessions_are_listed_oldest_first,
     a_listing_continues_after_a_place,
     a_filter_limits_by_each_of_its_fields,
+    a_filter_by_labels_is_exact_on_every_page,
     changes_since_a_mark_are_reported,
 )

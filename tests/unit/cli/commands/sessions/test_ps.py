@@ -42,6 +42,13 @@ def test_ended_ones_are_listed_too_for_those_who_ask(server: CannedServer, sokov
     ]
 
 
+def test_a_list_is_filtered_by_labels(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [session(labels={"team": "vision", "nightly": ""})]})
+    status, out, _ = sokovan("ps", "--all", "-l", "team=vision", "--label", "nightly", "--json")
+    assert (status, json.loads(out)[0]["labels"]) == (0, {"team": "vision", "nightly": ""})
+    assert server.lines == ["GET sessions?label=team%3Dvision%2Cnightly&limit=100"]
+
+
 def test_an_empty_list_is_an_empty_list(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": []})
     assert sokovan("ps", "--json") == (0, "[]\n", "")

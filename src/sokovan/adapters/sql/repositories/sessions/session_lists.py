@@ -12,6 +12,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import read_records
 from sokovan.adapters.sql.schema.tables import NAMED, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import is_name
+from sokovan.domain.labels import LabelSelector
 from sokovan.domain.records import SessionRecord
 from sokovan.ports.repositories.sessions import SessionFilter
 
@@ -74,7 +75,8 @@ async def _found(
     known = _without_invalid(wanted)
     if known is None:
         return []
-    statement = sa.select(SESSIONS).where(*where, *_conditions(known)).order_by(*order).limit(limit)
+    labels = [_has_label(selector, transaction.postgresql) for selector in known.labels]
+    statement = sa.select(SESSIONS).where(*where, *_conditions(known), *labels).order_by(*order).limit(limit)
     parameters: Mapping[str, Any] | None = None
     if known.ids:
         statement = statement.where(SESSIONS.c.session_id.in_(sa.select(ids_table(transaction.postgresql).c.id)))
@@ -91,6 +93,15 @@ def _without_invalid(wanted: SessionFilter) -> SessionFilter | None:
         return None
     ids = [one for one in wanted.ids if is_name(one)]
     return None if wanted.ids and not ids else replace(wanted, ids=ids)
+
+
+def _has_label(selector: LabelSelector, postgresql: bool) -> sa.ColumnElement[bool]:  # noqa: FBT001  # the dialect
+    """Compares a label in the stored spec; specs from before labels have none."""
+    if postgresql:
+        value = sa.func.json_extract_path_text(sa.cast(SESSIONS.c.body, sa.JSON), "labels", selector.name)
+    else:
+        value = sa.func.json_extract(SESSIONS.c.body, f'$.labels."{selector.name}"')
+    return value.is_not(None) if selector.value is None else value == selector.value
 
 
 def _conditions(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
