@@ -153,7 +153,7 @@ OTHERS = [
     (["ps", "--columns", "colour"], 2, "there is no column"),
     (["ps", "--limit", "0"], 2, "--limit"),
     (["ps", "--context", "nowhere"], 2, "nowhere"),
-    (["ps", "--url", "ftp://x"], 2, "not the address"),
+    (["ps", "--url", "ftp://x"], 2, "not the URL"),
     (["ps", "--url", "http://127.0.0.1:1"], 4, "[not-logged-in]"),
     (["agent", "show", "nobody"], 3, "[not-found]"),
     (["agent", "drain", "nobody"], 3, "[not-found]"),
