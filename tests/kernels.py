@@ -104,7 +104,7 @@ def _marked(root: Path) -> dict[int, str]:
     mark = f"{RUNTIME}={marks_of(KernelId('k'), 1, root=root)[RUNTIME]}".encode()
     kernel = f"{KERNEL_ID}=".encode()
     found = {}
-    for process in processes.everybody():
+    for process in processes.all_processes():
         with contextlib.suppress(OSError):
             variables = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
             if process.alive and mark in variables:

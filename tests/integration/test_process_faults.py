@@ -88,7 +88,7 @@ from sokovan.wire.frames import CreateKernel
 async def main():
     root, dies, *names = sys.argv[1:]
     if dies == "dies":
-        starter.NURSERY.run_shim = lambda *_: os._exit(9)
+        starter.FORK_SERVER.run_shim = lambda *_: os._exit(9)
     runtime = ProcessRuntime(Path(root), SystemClock(), bubblewrap="")
     script = "import sys, time\\nfor n in range(100000):\\n    print(n, flush=True)\\n    time.sleep(0.01)"
     for name in names:
@@ -113,7 +113,7 @@ async def runtime(root: Path) -> AsyncIterator[ProcessRuntime]:
 
 @pytest.fixture
 def without_control_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confinement, "found_hierarchies", Hierarchies)
+    monkeypatch.setattr(confinement, "probe_hierarchies", Hierarchies)
 
 
 def agent(root: Path, *names: str, dies: bool = False) -> subprocess.Popen[str]:
@@ -238,7 +238,7 @@ async def test_orphans_that_die_are_not_left_as_zombies(runtime: ProcessRuntime,
     shim = state(root, "k")["shim_pid"]
 
     async def no_zombies() -> bool:
-        return not [one for one in processes.everybody() if one.parent == shim and not one.alive]
+        return not [one for one in processes.all_processes() if one.parent == shim and not one.alive]
 
     await until(no_zombies, limit_s=10)
 

@@ -35,7 +35,7 @@ async def test_an_image_is_installed_once_and_its_programs_come_first(tmp_path: 
     async with runtime_in(tmp_path / "root", requirements={"greeting": (str(wheel),)}) as runtime:
         assert not await runtime.has_image("venv:greeting")
         await asyncio.gather(*(runtime.prepare_image("venv:greeting", lines.append) for _ in range(3)))
-        assert lines.count("making a virtual environment") == 1
+        assert lines.count("creating a virtual environment") == 1
         assert "ready" in lines
         assert await runtime.has_image("venv:greeting")
         await runtime.create(launch("script", "greet", "--now", image="venv:greeting"))

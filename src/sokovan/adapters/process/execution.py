@@ -1,4 +1,4 @@
-"""A further command inside a kernel: started by its shim, on streams of ours."""
+"""A further command inside a kernel, started by its shim."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Self
 
 from sokovan.adapters.process.launch.environment import check_command
 from sokovan.adapters.process.shim.request_listener import MESSAGE_MAX
-from sokovan.adapters.process.shim_client import ask, connected
+from sokovan.adapters.process.shim_client import connected, send_request
 from sokovan.adapters.process.threads import Threads, Work
 from sokovan.ports.runtime import RuntimeFailure
 
@@ -26,10 +26,9 @@ END_OF_INPUT = b"\x04"
 
 
 class ProcessExecution:
-    """Execution port on a command that the kernel's shim runs.
+    """KernelExecution on a command that the kernel's shim runs.
 
-    The line to the shim is its leash: when it is cut, also by our death, the shim ends
-    the command.
+    The shim ends the command when the connection closes, also if this process is killed.
     """
 
     def __init__(self, folder: Path, command: Sequence[str], *, terminal: bool, threads: Threads) -> None:
@@ -39,52 +38,52 @@ class ProcessExecution:
         self._threads = threads
         self._input = -1
         self._output = -1
-        self._line: socket.socket | None = None
+        self._connection: socket.socket | None = None
         self._ending: asyncio.Task[int] | None = None
 
     async def __aenter__(self) -> Self:
         """Start it; raises RuntimeFailure."""
         check_command(self._command)
-        line = await self._threads.run(Work.COMMAND, self._start)
-        line.setblocking(False)  # noqa: FBT003  # the standard library's own signature
-        self._line = line
-        self._ending = asyncio.ensure_future(_exit_code(line))
+        connection = await self._threads.run(Work.COMMAND, self._start)
+        connection.setblocking(False)  # noqa: FBT003  # the standard library's own signature
+        self._connection = connection
+        self._ending = asyncio.ensure_future(_exit_code(connection))
         return self
 
     def _start(self) -> socket.socket:
-        line = connected(self._folder)
-        near, far = self._streams()
+        connection = connected(self._folder)
+        local, remote = self._streams()
         try:
-            ask(line, {"do": "run", "arguments": self._command, "terminal": self._terminal}, far)
+            send_request(connection, {"do": "run", "arguments": self._command, "terminal": self._terminal}, remote)
         except BaseException:
-            line.close()
-            for handle in near:
+            connection.close()
+            for handle in local:
                 os.close(handle)
             raise
         finally:
-            for handle in far:
+            for handle in remote:
                 os.close(handle)
-        self._input, self._output = near
-        for handle in near:
+        self._input, self._output = local
+        for handle in local:
             os.set_blocking(handle, False)
-        return line
+        return connection
 
     def _streams(self) -> tuple[tuple[int, int], list[int]]:
-        """Our two ends, and the command's."""
+        """The local ends, and those of the command."""
         if self._terminal:
-            ours, theirs = os.openpty()
-            return (os.dup(ours), ours), [theirs]
-        taken, given = os.pipe()
-        heard, said = os.pipe()
-        return (given, heard), [taken, said, os.dup(said)]
+            controller, terminal = os.openpty()
+            return (os.dup(controller), controller), [terminal]
+        input_reader, input_writer = os.pipe()
+        output_reader, output_writer = os.pipe()
+        return (input_writer, output_reader), [input_reader, output_writer, os.dup(output_writer)]
 
     async def __aexit__(self, *_details: object) -> None:
-        """End it, if it has not ended."""
+        """Stop it, unless it has ended."""
         if self._ending is not None:
             self._ending.cancel()
             await asyncio.gather(self._ending, return_exceptions=True)
-        if self._line is not None:
-            self._line.close()
+        if self._connection is not None:
+            self._connection.close()
         self._close_input()
         if self._output >= 0:
             os.close(self._output)
@@ -96,7 +95,7 @@ class ProcessExecution:
             self._input = -1
 
     async def write(self, data: bytes) -> None:
-        """Give it input; no bytes is the end of input. One that has ended takes none."""
+        """Send input; empty bytes end the input. Ignored after the end."""
         if not data and not self._terminal:
             self._close_input()
             return
@@ -106,27 +105,27 @@ class ProcessExecution:
                 left = left[os.write(self._input, left) :]
             except BlockingIOError:
                 await _ready(self._input, to_write=True)
-            except OSError:  # nobody reads any more
+            except OSError:  # the reading end is closed
                 return
 
     async def resize(self, *, rows: int, columns: int) -> None:
-        """Tell its terminal the size of ours; a command without one is not concerned."""
+        """Set the size of its terminal, if it has one."""
         if self._terminal and self._output >= 0:
             fcntl.ioctl(self._output, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     async def output(self) -> AsyncIterator[bytes]:
-        """What it says, until it ends."""
+        """Its output, until it ends."""
         while self._output >= 0:
             try:
-                piece = os.read(self._output, READ_BYTES)
+                chunk = os.read(self._output, READ_BYTES)
             except BlockingIOError:
                 await _ready(self._output, to_write=False)
                 continue
-            except OSError:  # how a terminal says that the other side is closed
+            except OSError:  # the other end of a terminal is closed
                 return
-            if not piece:
+            if not chunk:
                 return
-            yield piece
+            yield chunk
 
     async def wait(self) -> int:
         """Its exit code; 137 if it ended with its kernel."""
@@ -151,7 +150,7 @@ def _wake(woken: asyncio.Future[None]) -> None:
         woken.set_result(None)
 
 
-async def _exit_code(line: socket.socket) -> int:
+async def _exit_code(connection: socket.socket) -> int:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return int(json.loads(await asyncio.get_running_loop().sock_recv(line, MESSAGE_MAX))["exit_code"])
+        return int(json.loads(await asyncio.get_running_loop().sock_recv(connection, MESSAGE_MAX))["exit_code"])
     return KILLED

@@ -1,7 +1,7 @@
-"""Ends of kernels, told at the moment they happen.
+"""Signals the end of kernels as soon as it happens.
 
-A shim cuts its lines as its last act, after it has written down how its kernel ended;
-the system cuts them if the shim is killed. So a line that nobody speaks on is enough.
+A shim closes its connections last, after it has recorded how its kernel ended; the
+system closes them if the shim is killed. An idle connection is therefore sufficient.
 """
 
 from __future__ import annotations
@@ -15,69 +15,69 @@ from sokovan.adapters.process.shim.request_listener import address
 
 
 class ExitWatcher:
-    """Lines to the shims of kernels that run, while somebody waits for an end."""
+    """Holds connections to the shims of running kernels, while `next` is in use."""
 
-    def __init__(self, places: KernelLayout) -> None:
-        self._places = places
-        self._lines: dict[str, socket.socket] = {}
-        self._missed: set[str] = set()
-        self._heard: asyncio.Event | None = None
+    def __init__(self, layout: KernelLayout) -> None:
+        self._layout = layout
+        self._connections: dict[str, socket.socket] = {}
+        self._signalled: set[str] = set()
+        self._ended: asyncio.Event | None = None
 
     async def next(self) -> None:
         """Return when a kernel has ended since the last call."""
-        if self._heard is None:
-            self._heard = asyncio.Event()
+        if self._ended is None:
+            self._ended = asyncio.Event()
         try:
-            await self._heard.wait()
+            await self._ended.wait()
         except BaseException:
             self.close()
             raise
-        self._heard.clear()
+        self._ended.clear()
 
     def follow(self, names: Collection[str]) -> None:
-        """Listen to the kernels of these folders, and to no others; if anybody waits."""
-        if self._heard is None:
+        """Watch the kernels of these folders only; does nothing before `next`."""
+        if self._ended is None:
             return
-        for name in self._lines.keys() - set(names):
+        for name in self._connections.keys() - set(names):
             self._drop(name)
-        self._missed.intersection_update(names)
+        self._signalled.intersection_update(names)
         for name in names:
-            if name not in self._lines:
+            if name not in self._connections:
                 self._connect(name)
 
     def close(self) -> None:
-        """Listen to nobody."""
-        self._heard = None
-        for name in list(self._lines):
+        """Stop watching."""
+        self._ended = None
+        for name in list(self._connections):
             self._drop(name)
 
     def _connect(self, name: str) -> None:
-        line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         try:
-            with opened(self._places.kernels / name) as folder:
-                line.connect(address(folder))
-        except (FileNotFoundError, ConnectionRefusedError):  # it has ended since it was looked at
-            line.close()
-            self._miss(name)
+            with opened(self._layout.kernels / name) as folder:
+                connection.connect(address(folder))
+        except (FileNotFoundError, ConnectionRefusedError):  # it has ended since the observation
+            connection.close()
+            self._signal_missed(name)
             return
-        except OSError:  # no room for another line: the next look by the clock tells
-            line.close()
+        except OSError:  # no file descriptor left: the next poll detects the end
+            connection.close()
             return
-        self._lines[name] = line
-        asyncio.get_running_loop().add_reader(line, self._cut, name)
+        self._connections[name] = connection
+        asyncio.get_running_loop().add_reader(connection, self._closed, name)
 
-    def _cut(self, name: str) -> None:
+    def _closed(self, name: str) -> None:
         self._drop(name)
-        if self._heard is not None:
-            self._heard.set()
+        if self._ended is not None:
+            self._ended.set()
 
-    def _miss(self, name: str) -> None:
-        """Told once: one that cannot be ended is listed without a shim, again and again."""
-        if self._heard is not None and name not in self._missed:
-            self._missed.add(name)
-            self._heard.set()
+    def _signal_missed(self, name: str) -> None:
+        """Signal once: a kernel that cannot be killed stays listed without a shim."""
+        if self._ended is not None and name not in self._signalled:
+            self._signalled.add(name)
+            self._ended.set()
 
     def _drop(self, name: str) -> None:
-        line = self._lines.pop(name)
-        asyncio.get_running_loop().remove_reader(line)
-        line.close()
+        connection = self._connections.pop(name)
+        asyncio.get_running_loop().remove_reader(connection)
+        connection.close()

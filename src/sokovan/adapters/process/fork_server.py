@@ -1,4 +1,4 @@
-"""Shims in milliseconds: from a process that has everything loaded already."""
+"""Client of the fork server, which starts shims in milliseconds."""
 
 from __future__ import annotations
 
@@ -23,71 +23,71 @@ _READ_BYTES = 4096
 
 
 class ForkServer:
-    """Starts shims by copies of one process, which is started when first needed.
+    """Starts shims by forking a preloaded process, which is started on first use.
 
-    One that is gone is started anew; where none can be had, each shim starts by itself.
+    It is restarted if it has ended; without one, each shim starts its own interpreter.
     """
 
     def __init__(self) -> None:
-        self._line: socket.socket | None = None
-        self._turn = threading.Lock()
+        self._connection: socket.socket | None = None
+        self._lock = threading.Lock()
 
     def run_shim(self, plan: dict[str, Any], lock: int) -> None:
         """Start a shim and wait until its kernel runs; raises RuntimeFailure.
 
-        The shim holds `lock` as we do, until it has written down that the kernel runs.
+        The shim shares `lock` until it has recorded that the kernel runs.
         """
-        with contextlib.ExitStack() as ours:
-            told, answer = os.pipe()
-            ours.callback(os.close, told)
-            trouble = _nameless_file(ours)
-            with contextlib.ExitStack() as theirs:
-                theirs.callback(os.close, answer)
-                given = _nameless_file(theirs, json.dumps(plan).encode())
-                is_asked = self._ask([lock, given, answer, trouble])
-            said = self._answer(told) if is_asked else b""
-            complaint = os.pread(trouble, _READ_BYTES, max(0, os.fstat(trouble).st_size - _READ_BYTES))
-        if said or complaint or (Path(plan["place"]) / LOG).exists():
-            require_started(said, complaint)
-        else:  # there is no nursery, or it was killed before the shim had begun
+        with contextlib.ExitStack() as own_files:
+            reader, writer = os.pipe()
+            own_files.callback(os.close, reader)
+            errors_file = _anonymous_file(own_files)
+            with contextlib.ExitStack() as shim_files:
+                shim_files.callback(os.close, writer)
+                plan_file = _anonymous_file(shim_files, json.dumps(plan).encode())
+                is_sent = self._send([lock, plan_file, writer, errors_file])
+            answer = self._answer(reader) if is_sent else b""
+            errors = os.pread(errors_file, _READ_BYTES, max(0, os.fstat(errors_file).st_size - _READ_BYTES))
+        if answer or errors or (Path(plan["place"]) / LOG).exists():
+            require_started(answer, errors)
+        else:  # no fork server, or it was killed before the shim started
             run_shim(plan, lock)
 
     def close(self) -> None:
-        """Let the process go; shims stay."""
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        """End the fork server; shims keep running."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
-    def _ask(self, files: list[int]) -> bool:
-        with self._turn:
+    def _send(self, files: list[int]) -> bool:
+        with self._lock:
             for _ in range(2):
                 try:
-                    self._line = self._line or _started()
-                    socket.send_fds(self._line, [b"{}"], files)
+                    self._connection = self._connection or _started()
+                    socket.send_fds(self._connection, [b"{}"], files)
                 except (OSError, subprocess.SubprocessError):
                     self.close()
                 else:
                     return True
         return False
 
-    def _answer(self, told: int) -> bytes:
-        """What the shim says until it has no more to say, or is gone."""
+    def _answer(self, reader: int) -> bytes:
+        """The output of the shim until it closes it."""
         deadline = time.monotonic() + START_LIMIT_S
         pieces: list[bytes] = []
-        waiting = select.poll()  # unlike select(), it takes a file of any number
-        waiting.register(told, select.POLLIN)
+        waiting = select.poll()  # unlike select(), it has no limit on descriptor numbers
+        waiting.register(reader, select.POLLIN)
         while waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            piece = os.read(told, _READ_BYTES)
+            piece = os.read(reader, _READ_BYTES)
             if not piece:
                 return b"".join(pieces)
             pieces.append(piece)
-        with self._turn:
+        with self._lock:
             self.close()
-        raise RuntimeFailure(f"the kernel could not be started: its shim said nothing for {START_LIMIT_S:.0f} s")
+        raise RuntimeFailure(f"the kernel could not be started: no answer from its shim for {START_LIMIT_S:.0f} s")
 
 
-def _nameless_file(stack: contextlib.ExitStack, content: bytes = b"") -> int:
-    """A file in memory, which nobody else can open; variables of kernels may be secret."""
+def _anonymous_file(stack: contextlib.ExitStack, content: bytes = b"") -> int:
+    """An anonymous file in memory: environment variables may contain secrets."""
     handle = os.memfd_create("shim")
     stack.callback(os.close, handle)
     while content:
@@ -100,7 +100,7 @@ def _started() -> socket.socket:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with far:
         try:
-            subprocess.run(  # noqa: S603  # our own interpreter and a constant
+            subprocess.run(  # noqa: S603  # this interpreter and a constant
                 light_command(_BOOT),
                 stdin=far.fileno(),
                 stdout=subprocess.DEVNULL,
@@ -116,6 +116,6 @@ def _started() -> socket.socket:
     return near
 
 
-# One for all runtimes of this process.
-NURSERY = ForkServer()
-atexit.register(NURSERY.close)
+# Shared by all runtimes of this process.
+FORK_SERVER = ForkServer()
+atexit.register(FORK_SERVER.close)

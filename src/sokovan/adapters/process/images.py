@@ -27,7 +27,7 @@ LINE_BYTES_MAX = 1 << 16
 LOCK_PAUSE_S = 0.2
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-# The installer is the agent's own tool: it may know where packages come from, and who may fetch them.
+# The installer may use the package indexes and credentials that are configured for the agent.
 _INSTALLER_VARIABLES = re.compile(
     r"PATH|HOME|LANG|LC_\w+|TMPDIR|PIP_\w+|UV_\w+|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|NETRC|(HTTPS?|NO|ALL)_PROXY",
     re.ASCII | re.IGNORECASE,
@@ -35,20 +35,20 @@ _INSTALLER_VARIABLES = re.compile(
 
 
 class ProcessImages:
-    """What kernels can be started from, and how it is made ready."""
+    """The images that kernels can run in, and their installation."""
 
-    def __init__(self, places: KernelLayout, clock: Clock, requirements: Mapping[str, Sequence[str]]) -> None:
-        self._places = places
+    def __init__(self, layout: KernelLayout, clock: Clock, requirements: Mapping[str, Sequence[str]]) -> None:
+        self._layout = layout
         self._clock = clock
         self._requirements = {name: tuple(lines) for name, lines in requirements.items()}
 
     def is_ready(self, image: str) -> bool:
-        """Whether kernels can start at once; raises ImageUnavailable for an unknown one."""
+        """Whether kernels can start now; raises ImageUnavailable if unknown."""
         folder = self.folder(image)
         return folder is None or (folder / COMPLETE).exists()
 
     def programs(self, image: str) -> tuple[str, ...]:
-        """Folders that come first on the PATH of its kernels; raises ImageUnavailable."""
+        """Folders to prepend to the PATH of its kernels; raises ImageUnavailable."""
         folder = self.folder(image)
         if folder is None:
             return ()
@@ -57,16 +57,16 @@ class ProcessImages:
         return (str(folder / "bin"),)
 
     def folder(self, image: str) -> Path | None:
-        """Where an image is or will be installed, None for the machine itself.
+        """The installation folder of an image; None for the machine itself.
 
-        The name carries a digest of what is asked for: another list is another folder.
+        The name contains a digest of the requirements: another list is another folder.
         """
         if image == HOST:
             return None
         lines = self._lines(image)
         asked = "\n".join((sys.version, os.path.realpath(sys.executable), *lines))
         digest = hashlib.sha256(asked.encode()).hexdigest()[:16]
-        return self._places.venvs / f"{image.removeprefix(VENV)}-{digest}"
+        return self._layout.venvs / f"{image.removeprefix(VENV)}-{digest}"
 
     def _lines(self, image: str) -> tuple[str, ...]:
         name = image.removeprefix(VENV)
@@ -75,41 +75,41 @@ class ProcessImages:
         if name in self._requirements:
             return self._requirements[name]
         try:
-            return tuple((self._places.images / f"{name}.txt").read_text().splitlines())
+            return tuple((self._layout.images / f"{name}.txt").read_text().splitlines())
         except (OSError, ValueError) as error:
-            wanted = self._places.images / f"{name}.txt"
-            problem = f"no list of requirements is kept for it; write {wanted} (docs/howto/images.md)"
+            path = self._layout.images / f"{name}.txt"
+            problem = f"it has no list of requirements; write {path} (docs/howto/images.md)"
             raise ImageUnavailable(image=image, problem=problem) from error
 
     async def prepare(self, image: str, progress: Callable[[str], None]) -> None:
-        """Install a virtual environment, or wait for who does; raises ImageUnavailable.
+        """Install a virtual environment, or wait for another installation of it.
 
-        It is built where it stays, since its programs know their own path, and counts
-        from the moment its mark is written; a failed one leaves nothing.
+        It is built in place, since its programs contain their own path, and is complete
+        once its marker file exists; a failure leaves nothing. Raises ImageUnavailable.
         """
         folder = self.folder(image)
         if folder is None or await asyncio.to_thread(self.is_ready, image):
             return
-        async with self._alone(folder, progress) as lock:
+        async with self._exclusive(folder, progress) as lock:
             if (folder / COMPLETE).exists():
                 return
             await asyncio.to_thread(remove_tree, folder)
             try:
                 await self._install(image, folder, progress, lock=lock)
             except BaseException:
-                # Not awaited: a task that is being cancelled must clean up before it ends.
+                # Not awaited: a cancelled task must clean up before it ends.
                 remove_tree(folder)
                 raise
 
     @asynccontextmanager
-    async def _alone(self, folder: Path, progress: Callable[[str], None]) -> AsyncIterator[int]:
+    async def _exclusive(self, folder: Path, progress: Callable[[str], None]) -> AsyncIterator[int]:
         handle = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            told = False
+            is_reported = False
             while not _locked(handle):
-                if not told:
+                if not is_reported:
                     progress("waiting for another installation of the same image")
-                    told = True
+                    is_reported = True
                 await self._clock.sleep(LOCK_PAUSE_S)
             yield handle
         finally:
@@ -117,7 +117,7 @@ class ProcessImages:
 
     async def _install(self, image: str, folder: Path, progress: Callable[[str], None], *, lock: int) -> None:
         lines = self._lines(image)
-        progress("making a virtual environment")
+        progress("creating a virtual environment")
         await self._run(image, [sys.executable, "-m", "venv", str(folder)], progress, lock=lock)
         if lines:
             listed = folder / "requirements.txt"
@@ -131,7 +131,7 @@ class ProcessImages:
     async def _run(
         self, image: str, command: Sequence[str], progress: Callable[[str], None], *, lock: int | None = None
     ) -> None:
-        """Run an installer, which holds the lock too: it may outlive an agent that is killed."""
+        """Run an installer, which inherits the lock: it may outlive a killed agent."""
         environment = {name: value for name, value in os.environ.items() if _INSTALLER_VARIABLES.fullmatch(name)}
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -139,7 +139,7 @@ class ProcessImages:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=environment,
-            cwd=self._places.images,
+            cwd=self._layout.images,
             limit=LINE_BYTES_MAX,
             start_new_session=True,
             pass_fds=() if lock is None else (lock,),
@@ -151,7 +151,7 @@ class ProcessImages:
                 progress(line)
             code = await process.wait()
         finally:
-            # An installer starts others, which would go on to write into a folder that is being removed.
+            # Child processes of the installer would otherwise keep writing into the removed folder.
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -161,13 +161,13 @@ class ProcessImages:
 
 
 async def _lines_of(process: asyncio.subprocess.Process) -> AsyncIterator[str]:
-    """What the process says, line by line; a line without an end is cut."""
+    """The output of a process by line; overlong lines are dropped."""
     if process.stdout is None:
         return
     while True:
         try:
             line = await process.stdout.readline()
-        except ValueError:  # longer than the limit: what was read of it is dropped
+        except ValueError:  # longer than the limit
             continue
         if not line:
             return

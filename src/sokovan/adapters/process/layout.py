@@ -1,4 +1,4 @@
-"""Where things lie: a folder per kernel, and a stone for each that was forgotten."""
+"""On-disk layout: a folder per kernel, and a tombstone per forgotten attempt."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def folder_name(kernel_id: KernelId, attempt: int) -> str:
-    """A file name that no other kernel or attempt has."""
+    """The unique folder name of a kernel's attempt."""
     name = quote(kernel_id, safe="")
     if len(name) > _NAME_MAX:
-        # No id has a tilde in it, so that a shortened name is nobody's full one.
+        # Ids contain no tilde, so that a shortened name equals no full one.
         name = f"{name[: _NAME_MAX // 2]}~{hashlib.sha256(kernel_id.encode()).hexdigest()[:32]}"
     return f"{name}-{attempt}"
 
@@ -48,53 +48,53 @@ class KernelLayout:
         self.venvs = root / "venvs"
 
     def prepare(self) -> None:
-        """Make what is missing; raises OSError."""
+        """Create missing folders; raises OSError."""
         self.root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         for folder in (self.kernels, self.forgotten, self.images, self.venvs):
             folder.mkdir(mode=PRIVATE, exist_ok=True)
 
     def folder(self, kernel_id: KernelId, attempt: int) -> Path:
-        """The folder of a kernel, there or not."""
+        """The folder of a kernel, which may not exist."""
         return self.kernels / folder_name(kernel_id, attempt)
 
     def names(self) -> list[str]:
-        """The kernels' folders, by name; what is half made or half gone is not among them."""
+        """The folder names of kernels; unfinished and discarded folders are excluded."""
         return sorted(entry.name for entry in os.scandir(self.kernels) if not entry.name.startswith("."))
 
     def is_forgotten(self, name: str) -> bool:
-        """Whether a kernel of this folder name was here once and must not come again."""
+        """Whether a kernel of this folder name has a tombstone."""
         return (self.forgotten / name).exists()
 
-    def lay_stone(self, name: str, now_ms: int) -> None:
-        """Remember that it is forgotten; survives a loss of power."""
+    def add_tombstone(self, name: str, now_ms: int) -> None:
+        """Write a tombstone; it survives a power failure."""
         path = self.forgotten / name
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         os.close(handle)
         os.utime(path, ns=(now_ms * 1_000_000, now_ms * 1_000_000))
         sync_folder(self.forgotten)
 
-    def clear_stones(self, older_than_ms: int) -> None:
-        """Remove stones of kernels that nobody will ask for again."""
+    def remove_tombstones(self, older_than_ms: int) -> None:
+        """Remove tombstones of attempts that are not requested again."""
         for entry in os.scandir(self.forgotten):
             with contextlib.suppress(OSError):
                 if entry.stat(follow_symlinks=False).st_mtime_ns < older_than_ms * 1_000_000:
                     (self.forgotten / entry.name).unlink()
 
     def discard(self, name: str) -> None:
-        """Remove a kernel's folder: out of sight in one step, then piece by piece."""
+        """Remove a kernel's folder: renamed first, then deleted."""
         gone = self.kernels / f"{DISCARDED}{secrets.token_hex(8)}"
         with contextlib.suppress(FileNotFoundError):
             (self.kernels / name).rename(gone)
             remove_tree(gone)
 
     def fresh(self, name: str) -> Path:
-        """Where a kernel's folder is made before it appears under its own name."""
+        """A temporary folder in which a kernel's folder is prepared."""
         return self.kernels / f"{UNFINISHED}{name}-{secrets.token_hex(8)}"
 
     def clear_leftovers(self, older_than_ms: int) -> None:
-        """Remove what a runtime that was killed was making or removing.
+        """Remove what a killed runtime was creating or removing.
 
-        A folder that is being made has no lock for a moment; what is younger stays.
+        A folder that is being created has no lock at first; recent ones are kept.
         """
         for entry in list(os.scandir(self.kernels)):
             if not entry.name.startswith((DISCARDED, UNFINISHED)):
@@ -114,7 +114,7 @@ class KernelLayout:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[int]:
-    """A folder held open, so that what is done inside stays inside; raises OSError."""
+    """A folder's descriptor: relative operations stay inside it. Raises OSError."""
     handle = os.open(folder, _FOLDER)
     try:
         yield handle
@@ -123,9 +123,9 @@ def opened(folder: Path) -> Iterator[int]:
 
 
 def open_lock(folder: Path, *, wait: bool) -> int:
-    """Hold the lock of a kernel's folder; raises BlockingIOError unless it may `wait`.
+    """Lock a kernel's folder; raises BlockingIOError unless it may `wait`.
 
-    Raises FileNotFoundError if the folder is not there, or no longer when the wait is over.
+    Raises FileNotFoundError if the folder does not exist, or was removed while waiting.
     """
     with opened(folder) as inside:
         handle = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=inside)
@@ -140,12 +140,12 @@ def open_lock(folder: Path, *, wait: bool) -> int:
 
 def _require_same(handle: int, path: Path) -> None:
     if not os.path.samestat(os.fstat(handle), path.lstat()):
-        raise FileNotFoundError(errno.ENOENT, "another took its place", str(path))
+        raise FileNotFoundError(errno.ENOENT, "the folder was replaced", str(path))
 
 
 @contextmanager
 def locked_if_free(folder: Path) -> Iterator[bool]:
-    """Hold the lock for a moment; False if a start is under way or there is no folder."""
+    """Hold the lock if it is free; False if a start is under way or no folder exists."""
     try:
         handle = open_lock(folder, wait=False)
     except (BlockingIOError, FileNotFoundError, NotADirectoryError):
@@ -158,7 +158,7 @@ def locked_if_free(folder: Path) -> Iterator[bool]:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder and all below, following no link; what is missing is no error."""
+    """Remove a folder recursively without following links; a missing one is no error."""
     try:
         parent = os.open(path.parent, _FOLDER)
     except FileNotFoundError:
@@ -178,7 +178,7 @@ def _remove(parent: int, name: str) -> None:
     except FileNotFoundError:
         return
     try:
-        for below in os.listdir(folder):  # noqa: PTH208  # an open folder has no path to ask
+        for below in os.listdir(folder):  # noqa: PTH208  # a descriptor has no path
             _remove(folder, below)
     finally:
         os.close(folder)
@@ -191,7 +191,7 @@ def _opened_for_removal(parent: int, name: str) -> int:
         folder = os.open(name, _FOLDER, dir_fd=parent)
         os.fchmod(folder, PRIVATE)
     except PermissionError:
-        # Its owner took the right to read it. The bare handle leads to it, and to no link.
+        # Its owner removed the read permission. An O_PATH descriptor allows to restore it without following a link.
         bare = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         try:
             Path(f"/proc/self/fd/{bare}").chmod(PRIVATE)
@@ -202,6 +202,6 @@ def _opened_for_removal(parent: int, name: str) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a loss of power."""
+    """Make the names in a folder survive a power failure."""
     with opened(folder) as handle:
         os.fsync(handle)

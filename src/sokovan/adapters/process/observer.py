@@ -1,4 +1,4 @@
-"""What became of a kernel: read from its folder, and checked against the machine."""
+"""Determines the state of kernels from their folders and the process table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sokovan.ports.runtime import KernelState, Observation
 NEVER_STARTED = "never started"
 SHIM_LOST = "shim lost"
 MACHINE_RESTARTED = "machine restarted"
-# Nobody takes so long to make or remove a folder.
+# Creating or removing a folder takes less time than this.
 LEFTOVER_AGE_MS = 60_000
 KILLED = 137
 NOT_STARTED = 127
@@ -34,17 +34,17 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Looks at kernels; EXITED from here is a proof that nothing of it runs."""
+    """Observes kernels; EXITED is a proof that nothing of the kernel runs."""
 
-    places: KernelLayout
+    layout: KernelLayout
     clock: Clock
-    # Ends are final: what is over need not be read again, and most kernels that are kept are over.
+    # Ends are final, and most kept kernels have ended: they are not read again.
     over: dict[str, Observation] = field(default_factory=dict, compare=False, repr=False)
 
     def all(self) -> list[Observation]:
         """Every kernel that was not forgotten, by id and attempt."""
-        self.places.clear_leftovers(self.clock.now_ms() - LEFTOVER_AGE_MS)
-        names = list(self.places.names())
+        self.layout.clear_leftovers(self.clock.now_ms() - LEFTOVER_AGE_MS)
+        names = list(self.layout.names())
         for gone in self.over.keys() - set(names):
             self.over.pop(gone, None)
         found = (self._seen(name) for name in names)
@@ -52,8 +52,8 @@ class Observer:
         return sorted(kept, key=lambda observation: (observation.kernel_id, observation.attempt))
 
     def one(self, name: str) -> Observation | None:
-        """The kernel of this folder; None if there is none, or it is forgotten."""
-        folder = self.places.kernels / name
+        """The kernel of this folder; None if it does not exist or is forgotten."""
+        folder = self.layout.kernels / name
         launch, state = _read(folder)
         if not folder.is_dir():
             return None
@@ -62,14 +62,14 @@ class Observer:
             return None
         if state is not None and "ended_ms" not in state and "shim_pid" in state:
             state = self._checked(folder, launch or {}, state)
-        if state is not None and "ended_ms" in state and self.places.is_forgotten(name):
+        if state is not None and "ended_ms" in state and self.layout.is_forgotten(name):
             self.remove(name)
             return None
         return _observation(name, launch or {}, state or {})
 
     def _seen(self, name: str) -> Observation | None:
         known = self.over.get(name)
-        if known is not None and not self.places.is_forgotten(name):
+        if known is not None and not self.layout.is_forgotten(name):
             return known
         seen = self.one(name)
         if seen is not None and seen.state is KernelState.EXITED:
@@ -79,56 +79,55 @@ class Observer:
         return seen
 
     def shim(self, name: str) -> Process | None:
-        """The shim of this folder, if it lives."""
-        state = _read(self.places.kernels / name)[1] or {}
+        """The shim of this folder, if it runs."""
+        state = _read(self.layout.kernels / name)[1] or {}
         if state.get("boot") != boot_id() or not is_alive(state.get("shim_pid", 0), state.get("shim_start", 0)):
             return None
         return look_up(state["shim_pid"])
 
     def remove(self, name: str) -> None:
         """Remove what is kept of a kernel that has ended."""
-        folder = self.places.kernels / name
+        folder = self.layout.kernels / name
         _groups(_read(folder)[0] or {}).remove()
         with locked_if_free(folder):
-            self.places.discard(name)
+            self.layout.discard(name)
 
     def _without_state(self, folder: Path, launch: Record) -> Record | None:
-        """Nothing is written about a start: it is under way, or it was given up.
+        """No state was recorded: the start is under way, or was abandoned.
 
-        One that was given up before any shim began is as good as never asked for: it
-        leaves nothing, and may be asked for again.
+        A start that was abandoned before its shim began leaves nothing and may be retried.
         """
         with locked_if_free(folder) as free:
             state = _read(folder)[1]
             if state is not None or not free:
                 return state
-            # Its record may also have been lost; only looking proves that nothing runs.
-            left = self._end_remains(folder, launch, {})
+            # The record may also have been lost; only the process table proves that nothing runs.
+            left = self._end_orphans(folder, launch, {})
             if left is None and not (folder / LOG).exists():
-                self.places.discard(folder.name)
+                self.layout.discard(folder.name)
                 return None
             return left or self._ended(folder, {}, exit_code=NOT_STARTED, reason=NEVER_STARTED)
 
     def _checked(self, folder: Path, launch: Record, state: Record) -> Record:
-        """The state if its shim lives; otherwise what is left is ended first."""
+        """The state if its shim runs; otherwise ends the remaining processes first."""
         if state.get("boot") != boot_id():
             return self._ended(folder, state, exit_code=KILLED, reason=MACHINE_RESTARTED)
         if is_alive(state["shim_pid"], state["shim_start"]):
             return state
-        # Where the agent is the first process of a container, a shim that ended is its child.
+        # If the agent is the init process of a container, an ended shim is its child.
         with contextlib.suppress(ChildProcessError):
             os.waitpid(state["shim_pid"], os.WNOHANG)
-        state = _read(folder)[1] or state  # its last act may have come between reading and looking
+        state = _read(folder)[1] or state  # it may have been updated since it was read
         if "ended_ms" in state:
             return state
-        left = self._end_remains(folder, launch, state)
+        left = self._end_orphans(folder, launch, state)
         return left or self._ended(folder, state, exit_code=KILLED, reason=SHIM_LOST)
 
-    def _end_remains(self, folder: Path, launch: Record, state: Record) -> Record | None:
-        """End what runs without a shim; what to say of it as long as something does."""
+    def _end_orphans(self, folder: Path, launch: Record, state: Record) -> Record | None:
+        """End processes without a shim; returns a record while some are left."""
         kernel_id, attempt = _identity(folder.name, launch)
         groups = _groups(launch)
-        marks = marks_of(kernel_id, attempt, root=self.places.root)
+        marks = marks_of(kernel_id, attempt, root=self.layout.root)
         left = OrphanProcesses(marks, groups=groups, state=state).end()
         if left:
             return {**state, "stopping_ms": self.clock.now_ms(), "reason": f"does not die: pid {left[0].pid}"}
@@ -137,7 +136,7 @@ class Observer:
 
     def _ended(self, folder: Path, state: Record, *, exit_code: int, reason: str) -> Record:
         ended = {**state, "ended_ms": self.clock.now_ms(), "exit_code": exit_code, "signal": None, "reason": reason}
-        # What cannot be written is found out again at the next look.
+        # A record that cannot be written is computed again at the next observation.
         with contextlib.suppress(OSError), opened(folder) as handle:
             write_record(handle, STATE, ended)
         return ended
@@ -152,7 +151,7 @@ def _read(folder: Path) -> tuple[Record | None, Record | None]:
 
 
 def _identity(name: str, launch: Record) -> tuple[KernelId, int]:
-    """Whose folder it is; its name tells even when its record is lost."""
+    """The kernel of a folder; the name is sufficient if its record is lost."""
     kernel_id, _, attempt = name.rpartition("-")
     return KernelId(launch.get("kernel_id") or unquote(kernel_id)), int(attempt) if attempt.isdigit() else 0
 

@@ -1,4 +1,4 @@
-"""What remains of a kernel whose shim is gone: found by its marks, and ended."""
+"""Finds and ends the processes of a kernel whose shim is gone."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _PAUSE_S = 0.01
 
 
 class OrphanProcesses:
-    """The processes of one kernel, without its shim to ask.
+    """The processes of one kernel, found without its shim.
 
-    Marks: its control groups, its variables, the pipe it speaks into, its session, and
-    descent from any process that bears one of these. A shim that still lives is one of
-    them: whoever ends what remains has given it up.
+    They are identified by control groups, environment variables, output pipe, session and
+    descent from such a process. A shim that still runs is included: it was given up.
     """
 
     def __init__(self, marks: Mapping[str, str], *, groups: ControlGroups, state: Mapping[str, Any]) -> None:
@@ -34,29 +33,29 @@ class OrphanProcesses:
         self._pipe = f"pipe:[{state['pipe']}]" if state.get("pipe") else ""
 
     def found(self) -> list[processes.Process]:
-        """Every process alive that belongs to the kernel."""
-        everybody = {process.pid: process for process in processes.everybody() if process.pid != os.getpid()}
+        """Every live process that belongs to the kernel."""
+        all_processes = {process.pid: process for process in processes.all_processes() if process.pid != os.getpid()}
         marked = {process.pid for process in self._groups.members()}
-        shim = everybody.get(self._shim)
+        shim = all_processes.get(self._shim)
         marked |= {shim.pid} if shim is not None and shim.start == self._shim_start else set()
-        # Only while its leader lives is a session surely ours: the number may be somebody else's later.
-        leader = everybody.get(self._session)
+        # A session id may be reused once its leader has ended.
+        leader = all_processes.get(self._session)
         session = self._session if leader is not None and leader.start == self._session_start else 0
-        marked |= {pid for pid, process in everybody.items() if session and process.session == session}
-        marked |= {pid for pid in everybody.keys() - marked if self._bears_mark(pid)}
-        # Parents may stand after their children in the list, so look until nothing new comes.
+        marked |= {pid for pid, process in all_processes.items() if session and process.session == session}
+        marked |= {pid for pid in all_processes.keys() - marked if self._is_marked(pid)}
+        # Parents may follow their children in the list: repeat until nothing is added.
         while True:
-            below = {pid for pid, process in everybody.items() if process.parent in marked} - marked
+            below = {pid for pid, process in all_processes.items() if process.parent in marked} - marked
             if not below:
                 break
             marked |= below
-        return [process for pid, process in everybody.items() if pid in marked and process.alive]
+        return [process for pid, process in all_processes.items() if pid in marked and process.alive]
 
-    def _bears_mark(self, pid: int) -> bool:
+    def _is_marked(self, pid: int) -> bool:
         variables = set(_environment(pid).split(b"\0"))
-        return self._variables <= variables or self._speaks_into_pipe(pid)
+        return self._variables <= variables or self._writes_to_pipe(pid)
 
-    def _speaks_into_pipe(self, pid: int) -> bool:
+    def _writes_to_pipe(self, pid: int) -> bool:
         if not self._pipe:
             return False
         folder = f"/proc/{pid}/fd"
@@ -66,7 +65,7 @@ class OrphanProcesses:
             return False
 
     def end(self) -> list[processes.Process]:
-        """Kill until nothing is found; what is left after a while cannot be killed."""
+        """Kill until nothing is found; returns what cannot be killed."""
         deadline = time.monotonic() + END_LIMIT_S
         while True:
             self._groups.kill()
@@ -82,7 +81,7 @@ class OrphanProcesses:
 
 def _environment(pid: int) -> bytes:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as stream:  # noqa: PTH123  # half the cost, for every process there is
+        with open(f"/proc/{pid}/environ", "rb") as stream:  # noqa: PTH123  # half the cost of Path, for every process
             return stream.read()
     except OSError:
         return b""

@@ -24,16 +24,16 @@ from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import KernelExecution, KernelState, LogPart, Observation, RuntimeFailure
 from sokovan.wire.frames import CreateKernel
 
-STONE_AGE_MS = 7 * 24 * 3600 * 1000
+TOMBSTONE_AGE_MS = 7 * 24 * 3600 * 1000
 
 
 class ProcessRuntime:
-    """KernelRuntime port on processes, each kernel under a shim of its own.
+    """KernelRuntime port on processes, each kernel under its own shim.
 
-    Everything it knows lies below `root`; several of them on one root see the same
-    kernels. `requirements` are those of `venv:` images by name, beside the lists in
-    `root/images`; `hidden` are folders that no sandboxed kernel may see; an empty
-    `bubblewrap` does without a sandbox.
+    All state is below `root`; several runtimes on one root share the same kernels.
+    `requirements` are those of `venv:` images by name, besides the lists in `root/images`;
+    `hidden` are folders that sandboxed kernels cannot see; an empty `bubblewrap` disables
+    the sandbox.
     """
 
     def __init__(
@@ -46,24 +46,24 @@ class ProcessRuntime:
         bubblewrap: str = BUBBLEWRAP,
     ) -> None:
         if not sys.platform.startswith("linux"):
-            raise RuntimeFailure("kernels run as processes on Linux only", hint="use the Docker runtime here")
-        self._places = KernelLayout(root.absolute())
+            raise RuntimeFailure("kernels run as processes on Linux only", hint="run the agent on Linux")
+        self._layout = KernelLayout(root.absolute())
         try:
-            self._places.prepare()
+            self._layout.prepare()
         except OSError as error:
             raise RuntimeFailure(f"{root} cannot be used for kernels: {error}") from error
         self._clock = clock
-        self._images = ProcessImages(self._places, clock, requirements or {})
-        self._observer = Observer(self._places, clock)
-        self._stopper = Stopper(self._places, self._observer)
-        self._ends = ExitWatcher(self._places)
+        self._images = ProcessImages(self._layout, clock, requirements or {})
+        self._observer = Observer(self._layout, clock)
+        self._stopper = Stopper(self._layout, self._observer)
+        self._ends = ExitWatcher(self._layout)
         self._hidden = tuple(Path(os.path.realpath(folder)) for folder in (root, *hidden))
         self._bubblewrap = bubblewrap
         self._threads = Threads()
         self._confinement: Confinement | None = None
 
     async def confinement(self) -> Confinement:
-        """What holds kernels here, tried once."""
+        """The isolation of kernels on this machine, probed once."""
         if self._confinement is None:
             self._confinement = await self._threads.run(
                 Work.START, confinement, hidden=self._hidden, bubblewrap=self._bubblewrap
@@ -75,17 +75,17 @@ class ProcessRuntime:
         return await self._threads.run(Work.LOOK, self._images.is_ready, image)
 
     async def prepare_image(self, image: str, progress: Callable[[str], None]) -> None:
-        """Make an image ready; `progress` gets lines for people."""
+        """Prepare an image; `progress` takes lines for the operator."""
         await self._images.prepare(image, progress)
 
     async def create(self, launch: CreateKernel) -> None:
         """Start a kernel, once per (kernel, attempt)."""
-        starter = Starter(self._places, self._images, await self.confinement())
-        # A caller that gives up does not leave it half done: the thread goes on to the end.
+        starter = Starter(self._layout, self._images, await self.confinement())
+        # The thread finishes the start even if the caller is cancelled.
         await self._threads.run(Work.START, starter.start, launch)
 
     async def stop(self, kernel_id: KernelId, attempt: int, *, grace_s: float) -> None:
-        """Ask it to end, and after `grace_s` make it."""
+        """Stop a kernel, by force after `grace_s`."""
         await self._threads.run(Work.END, self._stopper.stop, folder_name(kernel_id, attempt), grace_s)
 
     async def observe(self) -> Sequence[Observation]:
@@ -96,7 +96,7 @@ class ProcessRuntime:
         return found
 
     async def changes(self) -> None:
-        """Return when a kernel has ended since the last call, of those that were observed."""
+        """Return when an observed kernel has ended since the last call."""
         await self._ends.next()
 
     async def forget(self, kernel_id: KernelId, attempt: int) -> None:
@@ -108,34 +108,34 @@ class ProcessRuntime:
         if found is None or found.state is not KernelState.EXITED:
             return
         now_ms = self._clock.now_ms()
-        # The stone first: dying in between leaves a folder that the next look removes.
-        self._places.lay_stone(name, now_ms)
+        # The tombstone first: after a crash in between, the next observation removes the folder.
+        self._layout.add_tombstone(name, now_ms)
         self._observer.remove(name)
-        self._places.clear_stones(now_ms - STONE_AGE_MS)
+        self._layout.remove_tombstones(now_ms - TOMBSTONE_AGE_MS)
 
     async def read_log(self, kernel_id: KernelId, attempt: int, *, offset: int, limit: int) -> LogPart:
         """Output from `offset` on, at most `limit` bytes."""
         return await self._threads.run(Work.LOOK, self._read_log, folder_name(kernel_id, attempt), offset, limit)
 
     def _read_log(self, name: str, offset: int, limit: int) -> LogPart:
-        # Before the output: what is said between the two looks must not be taken for the end.
+        # Observed before reading: output in between must not be taken for the end.
         found = self._observer.one(name)
         if found is None:
-            raise RuntimeFailure(f"no kernel is kept in {name}", hint="it was never here, or is forgotten")
+            raise RuntimeFailure(f"no kernel is kept in {name}", hint="it never ran here, or was forgotten")
         ended = found.state is KernelState.EXITED
         at, piece, total = max(0, offset), b"", 0
         with (
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
-            opened(self._places.kernels / name / LOG) as log,
+            opened(self._layout.kernels / name / LOG) as log,
         ):
             at, piece, total = read_from(log, max(0, offset), max(0, limit))
         return LogPart(at, piece, end=ended and at + len(piece) >= total)
 
     def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
         """Run a further command inside a running kernel."""
-        folder = self._places.folder(kernel_id, attempt)
+        folder = self._layout.folder(kernel_id, attempt)
         return ProcessExecution(folder, command, terminal=terminal, threads=self._threads)
 
     def close(self) -> None:
-        """Let the threads go; kernels stay."""
+        """Stop the threads; kernels keep running."""
         self._threads.close()

@@ -1,4 +1,4 @@
-"""Talking to a shim: one message out, one answer back, over its socket."""
+"""Sends requests to a shim over its socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sokovan.adapters.process.shim.request_listener import MESSAGE_MAX, address
 from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure
 
 ANSWER_LIMIT_S = 10.0
-# What a shim says of a program that is not there.
+# Part of a shim's message for a missing program.
 NO_PROGRAM = "is not on PATH"
 
 
@@ -22,38 +22,38 @@ class ShimSilent(RuntimeFailure):
     """A shim does not answer: it has ended, or is ending."""
 
     code = "shim-silent"
-    hint = "look at the kernel again: it has ended, or is about to"
+    hint = "observe the kernel again: it has ended, or is about to end"
 
 
 def connected(folder: Path, *, limit_s: float = ANSWER_LIMIT_S) -> socket.socket:
-    """A line to the shim of this folder; raises ShimSilent."""
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    """A connection to the shim of this folder; raises ShimSilent."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        line.settimeout(limit_s)
+        connection.settimeout(limit_s)
         with opened(folder) as handle:
-            line.connect(address(handle))
+            connection.connect(address(handle))
     except OSError as error:
-        line.close()
+        connection.close()
         raise ShimSilent(f"the shim in {folder.name} does not answer: {error}") from error
-    return line
+    return connection
 
 
-def ask(line: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> dict[str, Any]:
+def send_request(connection: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> dict[str, Any]:
     """Send a message, with open files if any, and wait for the answer.
 
-    Raises RuntimeFailure if the shim refuses, ShimSilent if it says nothing.
+    Raises RuntimeFailure if the shim refuses, ShimSilent if it does not answer.
     """
     text = json.dumps(message).encode()
     if len(text) > MESSAGE_MAX:
-        raise RuntimeFailure(f"a message of {len(text)} bytes is too long", hint=f"{MESSAGE_MAX} bytes is the most")
+        raise RuntimeFailure(f"a message has {len(text)} bytes", hint=f"the limit is {MESSAGE_MAX} bytes")
     attached = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))] if files else []
     try:
-        line.sendmsg([text], attached)
-        answer = json.loads(line.recv(MESSAGE_MAX) or b"null")
+        connection.sendmsg([text], attached)
+        answer = json.loads(connection.recv(MESSAGE_MAX) or b"null")
     except (OSError, ValueError) as error:
         raise ShimSilent(f"the shim does not answer: {error}") from error
     if not isinstance(answer, dict):
-        raise ShimSilent("the shim ended while it was asked")
+        raise ShimSilent("the shim ended before it answered")
     if "error" in answer:
         kind = ProgramNotFound if NO_PROGRAM in str(answer["error"]) else RuntimeFailure
         raise kind(f"the shim refused: {answer['error']}")
@@ -61,6 +61,6 @@ def ask(line: socket.socket, message: dict[str, Any], files: Sequence[int] = ())
 
 
 def request_stop(folder: Path, grace_s: float, *, limit_s: float = ANSWER_LIMIT_S) -> None:
-    """Ask a shim to end its kernel; raises ShimSilent if there is none."""
-    with connected(folder, limit_s=limit_s) as line:
-        ask(line, {"do": "stop", "grace_s": grace_s})
+    """Request a shim to stop its kernel; raises ShimSilent if there is none."""
+    with connected(folder, limit_s=limit_s) as connection:
+        send_request(connection, {"do": "stop", "grace_s": grace_s})

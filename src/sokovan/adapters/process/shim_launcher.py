@@ -1,4 +1,4 @@
-"""Starting a shim: a program of little weight that belongs to nobody."""
+"""Starts a shim in a minimal interpreter, detached from the agent."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _IMPORT_ROOT = str(Path(sokovan.__file__).parent.parent)
 
 
 def light_command(program: str) -> list[str]:
-    """How to run a piece of Python with nothing loaded but what it imports."""
-    reach = "import sys; sys.path.append(sys.argv[1]); "
-    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", reach + program, _IMPORT_ROOT]
+    """A command line that runs Python code with as few imports as possible."""
+    set_path = "import sys; sys.path.append(sys.argv[1]); "
+    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", set_path + program, _IMPORT_ROOT]
 
 
 def run_shim(plan: dict[str, Any], lock: int) -> None:
     """Start a shim and wait until its kernel runs; raises RuntimeFailure.
 
-    The shim holds `lock` as we do, until it has written down that the kernel runs.
+    The shim shares `lock` until it has recorded that the kernel runs.
     """
-    with subprocess.Popen(  # noqa: S603  # our own interpreter and a constant
+    with subprocess.Popen(  # noqa: S603  # this interpreter and a constant
         light_command(_BOOT),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -42,21 +42,21 @@ def run_shim(plan: dict[str, Any], lock: int) -> None:
         start_new_session=True,
     ) as process:
         try:
-            told, trouble = process.communicate(json.dumps(plan).encode(), timeout=START_LIMIT_S)
+            answer_text, errors = process.communicate(json.dumps(plan).encode(), timeout=START_LIMIT_S)
         except BaseException:
-            # The first process is ours until it is waited for, so its group can be nobody else's.
+            # The process was not waited for, so that its group id cannot be reused yet.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            # A killed process holds `lock` until the kernel has closed its files: the end of its output shows that.
+            # A killed process holds `lock` until the system has closed its files: the end of its output shows that.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=END_LIMIT_S)
             raise
-    require_started(told, trouble)
+    require_started(answer_text, errors)
 
 
-def require_started(told: bytes, trouble: bytes) -> None:
-    """Raise RuntimeFailure unless the shim has said that its kernel runs."""
-    answer = json.loads(told or b"{}")
+def require_started(answer_text: bytes, errors: bytes) -> None:
+    """Raise RuntimeFailure unless the shim has reported that its kernel runs."""
+    answer = json.loads(answer_text or b"{}")
     if "done" not in answer:
-        detail = answer.get("error") or trouble.decode(errors="replace").strip()[-2000:] or "its shim ended"
+        detail = answer.get("error") or errors.decode(errors="replace").strip()[-2000:] or "its shim ended"
         raise RuntimeFailure(f"the kernel could not be started: {detail}")

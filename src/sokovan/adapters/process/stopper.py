@@ -1,7 +1,7 @@
-"""Ending a kernel, also one whose shim does not listen.
+"""Stops a kernel, even if its shim does not answer.
 
-A kernel without a sandbox may stop its shim, or take its socket away. That must not
-keep it from being ended.
+A kernel without a sandbox may suspend its shim or remove its socket. It must be
+possible to stop it nevertheless.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from sokovan.ports.runtime import KernelState
 
 # A shim answers within milliseconds, unless it waits for a sandbox or the disk.
 ANSWER_S = 2.0
-# How long a process may take to die that was killed.
+# How long a killed process may take to disappear.
 _DEATH_S = 1.0
 _PAUSE_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Stopper:
-    """Ends kernels; blocking for seconds at the most, for a thread."""
+    """Stops kernels; blocks for a few seconds at most."""
 
-    places: KernelLayout
+    layout: KernelLayout
     observer: Observer
 
     def stop(self, name: str, grace_s: float) -> None:
-        """Have its shim end it after `grace_s`; end both if the shim says nothing."""
-        if not (self.places.kernels / name).is_dir() or self._is_asked(name, grace_s):
+        """Request its shim to stop it after `grace_s`; kill both if there is no answer."""
+        if not (self.layout.kernels / name).is_dir() or self._request_stop(name, grace_s):
             return
         shim = self._shim(name)
         if shim is None:
             return
         processes.send(shim, signal.SIGCONT)
-        if self._is_asked(name, grace_s):
+        if self._request_stop(name, grace_s):
             return
         processes.send(shim, signal.SIGKILL)
         deadline = time.monotonic() + _DEATH_S
@@ -46,15 +46,15 @@ class Stopper:
             time.sleep(_PAUSE_S)
         self.observer.one(name)
 
-    def _is_asked(self, name: str, grace_s: float) -> bool:
+    def _request_stop(self, name: str, grace_s: float) -> bool:
         try:
-            request_stop(self.places.kernels / name, grace_s, limit_s=ANSWER_S)
+            request_stop(self.layout.kernels / name, grace_s, limit_s=ANSWER_S)
         except ShimSilent:
             return False
         return True
 
     def _shim(self, name: str) -> processes.Process | None:
-        """The shim of a kernel that has not ended; without one, looking ends what is left."""
+        """The shim of a kernel that has not ended; observing ends what has none."""
         found = self.observer.one(name)
         if found is None or found.state is KernelState.EXITED:
             return None

@@ -1,4 +1,4 @@
-"""Threads for what blocks, by kind: what hangs holds up nothing of another kind."""
+"""Thread pools for blocking work, one per kind, so that kinds do not delay each other."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ R = TypeVar("R")
 
 
 class Work(StrEnum):
-    """What may take long, each for a reason of its own."""
+    """Kinds of blocking work."""
 
-    START = auto()  # as long as a shim takes to begin
-    COMMAND = auto()  # as long as a shim takes to answer
-    END = auto()  # as long as processes take to die
+    START = auto()  # waits for a shim to start
+    COMMAND = auto()  # waits for a shim to answer
+    END = auto()  # waits for processes to end
     LOOK = auto()
 
 
@@ -25,20 +25,20 @@ _COUNTS = {Work.START: 16, Work.COMMAND: 8, Work.END: 8, Work.LOOK: 8}
 
 
 class Threads:
-    """The threads of one runtime, made when first needed.
+    """The thread pools of one runtime, created on first use.
 
-    The event loop has some too, but the journal and decisions of others may need those.
+    The event loop's own pool is left to the journal and other work.
     """
 
     def __init__(self) -> None:
         self._pools = {kind: ThreadPoolExecutor(count, f"kernel-{kind}") for kind, count in _COUNTS.items()}
 
     async def run(self, kind: Work, work: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
-        """Do this in a thread. Whoever gives up waiting leaves it to end by itself."""
+        """Run work in a thread. A cancelled caller does not interrupt it."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pools[kind], lambda: work(*arguments, **options))
 
     def close(self) -> None:
-        """Take nothing more; what has begun goes on to its end."""
+        """Accept no more work; running work is finished."""
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)

@@ -91,9 +91,9 @@ async def test_who_gives_up_leaves_no_lines_behind(tmp_path: Path) -> None:
 
 
 async def test_a_kernel_that_ends_before_it_can_be_listened_to_is_told_once(tmp_path: Path) -> None:
-    places = KernelLayout(tmp_path)
-    places.prepare()
-    ends = ExitWatcher(places)
+    layout = KernelLayout(tmp_path)
+    layout.prepare()
+    ends = ExitWatcher(layout)
     told = asyncio.ensure_future(ends.next())
     await SystemClock().sleep(0)
     ends.follow([NAME])

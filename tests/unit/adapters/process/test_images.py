@@ -17,52 +17,52 @@ from sokovan.ports.runtime import ImageUnavailable
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> KernelLayout:
+def layout(tmp_path: Path) -> KernelLayout:
     made = KernelLayout(tmp_path / "root")
     made.prepare()
     return made
 
 
-def images(places: KernelLayout, **requirements: tuple[str, ...]) -> ProcessImages:
-    return ProcessImages(places, SystemClock(), requirements)
+def images(layout: KernelLayout, **requirements: tuple[str, ...]) -> ProcessImages:
+    return ProcessImages(layout, SystemClock(), requirements)
 
 
-def test_the_machine_itself_is_always_ready(places: KernelLayout) -> None:
-    assert images(places).is_ready("host")
-    assert images(places).programs("host") == ()
+def test_the_machine_itself_is_always_ready(layout: KernelLayout) -> None:
+    assert images(layout).is_ready("host")
+    assert images(layout).programs("host") == ()
 
 
 @pytest.mark.parametrize("image", ["", "python:3.12", "venv:", "venv:../x", "venv:a/b", "venv:.x", "venv:none", "Host"])
-def test_what_is_not_known_here_is_unavailable(places: KernelLayout, image: str) -> None:
+def test_what_is_not_known_here_is_unavailable(layout: KernelLayout, image: str) -> None:
     with pytest.raises(ImageUnavailable):
-        images(places).is_ready(image)
+        images(layout).is_ready(image)
     with pytest.raises(ImageUnavailable):
-        images(places).programs(image)
+        images(layout).programs(image)
 
 
-def test_another_list_of_requirements_is_another_folder(places: KernelLayout) -> None:
-    (places.images / "a.txt").write_text("x==1\n")
-    first = images(places).folder("venv:a")
-    (places.images / "a.txt").write_text("x==2\n")
-    assert images(places).folder("venv:a") != first
-    assert images(places, a=("x==1",)).folder("venv:a") == first
-    assert not images(places).is_ready("venv:a")
+def test_another_list_of_requirements_is_another_folder(layout: KernelLayout) -> None:
+    (layout.images / "a.txt").write_text("x==1\n")
+    first = images(layout).folder("venv:a")
+    (layout.images / "a.txt").write_text("x==2\n")
+    assert images(layout).folder("venv:a") != first
+    assert images(layout, a=("x==1",)).folder("venv:a") == first
+    assert not images(layout).is_ready("venv:a")
     with pytest.raises(ImageUnavailable, match="not installed"):
-        images(places).programs("venv:a")
+        images(layout).programs("venv:a")
 
 
-async def test_an_installation_that_is_given_up_leaves_nothing(places: KernelLayout) -> None:
+async def test_an_installation_that_is_given_up_leaves_nothing(layout: KernelLayout) -> None:
     started = asyncio.Event()
-    slow = images(places, slow=())
+    slow = images(layout, slow=())
     preparing = asyncio.ensure_future(slow.prepare("venv:slow", lambda _line: started.set()))
     await started.wait()
     preparing.cancel()
     await asyncio.gather(preparing, return_exceptions=True)
-    assert [path.name for path in places.venvs.iterdir() if not path.name.startswith(".")] == []
+    assert [path.name for path in layout.venvs.iterdir() if not path.name.startswith(".")] == []
 
 
 async def test_half_an_installation_of_a_killed_agent_is_made_anew(
-    places: KernelLayout, monkeypatch: pytest.MonkeyPatch
+    layout: KernelLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run(
         _self: ProcessImages, _image: str, command: Sequence[str], _progress: Callable[[str], None], **_lock: int
@@ -70,7 +70,7 @@ async def test_half_an_installation_of_a_killed_agent_is_made_anew(
         os.mkdir(command[-1])  # noqa: PTH102  # a stand-in for the installer, in no hurry
 
     monkeypatch.setattr(ProcessImages, "_run", run)
-    made = images(places, plain=())
+    made = images(layout, plain=())
     folder = made.folder("venv:plain")
     assert folder is not None
     (folder / "bin").mkdir(parents=True)
@@ -82,33 +82,33 @@ async def test_half_an_installation_of_a_killed_agent_is_made_anew(
     await made.prepare("venv:plain", lambda line: pytest.fail(f"a ready image was made again: {line}"))
 
 
-async def test_a_program_that_fails_tells_its_last_lines(places: KernelLayout) -> None:
+async def test_a_program_that_fails_tells_its_last_lines(layout: KernelLayout) -> None:
     script = "import sys\nfor n in range(100):\n    print('line', n)\nprint('x' * 200000)\nsys.exit(3)"
     with pytest.raises(ImageUnavailable, match="line 99") as caught:
-        await images(places)._run("venv:x", [sys.executable, "-c", script], lambda _line: None)
+        await images(layout)._run("venv:x", [sys.executable, "-c", script], lambda _line: None)
     assert "line 50" not in caught.value.problem
 
 
 async def test_secrets_of_the_agent_do_not_reach_the_installer(
-    places: KernelLayout, monkeypatch: pytest.MonkeyPatch
+    layout: KernelLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOKOVAN_TOKEN", "secret")
     monkeypatch.setenv("PYTHONPATH", "/of/the/agent")
     monkeypatch.setenv("PIP_INDEX_URL", "https://packages.example")
     lines: list[str] = []
     script = "import os; print(sorted(os.environ))"
-    await images(places)._run("venv:x", [sys.executable, "-c", script], lines.append)
+    await images(layout)._run("venv:x", [sys.executable, "-c", script], lines.append)
     assert "PIP_INDEX_URL" in lines[0]
     assert "SOKOVAN_TOKEN" not in lines[0]
     assert "PYTHONPATH" not in lines[0]
 
 
-async def test_an_installer_that_outlives_its_agent_keeps_the_next_one_waiting(places: KernelLayout) -> None:
-    slow = images(places, slow=())
+async def test_an_installer_that_outlives_its_agent_keeps_the_next_one_waiting(layout: KernelLayout) -> None:
+    slow = images(layout, slow=())
     folder = slow.folder("venv:slow")
     assert folder is not None
     said: list[str] = []
-    async with slow._alone(folder, said.append) as lock:
+    async with slow._exclusive(folder, said.append) as lock:
         # As an agent leaves it that is killed: its own hold on the lock is gone, its installer is not.
         installer = await asyncio.create_subprocess_exec(
             sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE, pass_fds=(lock,)

@@ -25,7 +25,7 @@ IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._\-/:@+]{0,127}", fullmatch=True)
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> KernelLayout:
+def layout(tmp_path: Path) -> KernelLayout:
     made = KernelLayout(tmp_path / "root")
     made.prepare()
     return made
@@ -51,12 +51,12 @@ def test_ids_that_differ_in_their_tail_only_have_folders_of_their_own() -> None:
     assert len(names) == 3
 
 
-def test_folders_are_private(places: KernelLayout) -> None:
-    assert {folder.stat().st_mode & 0o777 for folder in (places.root, places.kernels, places.venvs)} == {0o700}
+def test_folders_are_private(layout: KernelLayout) -> None:
+    assert {folder.stat().st_mode & 0o777 for folder in (layout.root, layout.kernels, layout.venvs)} == {0o700}
 
 
-def test_a_lock_is_held_by_one_and_told_to_others(places: KernelLayout) -> None:
-    folder = places.kernels / "k-1"
+def test_a_lock_is_held_by_one_and_told_to_others(layout: KernelLayout) -> None:
+    folder = layout.kernels / "k-1"
     folder.mkdir()
     lock = open_lock(folder, wait=False)
     with locked_if_free(folder) as free:
@@ -64,39 +64,39 @@ def test_a_lock_is_held_by_one_and_told_to_others(places: KernelLayout) -> None:
     os.close(lock)
     with locked_if_free(folder) as free:
         assert free
-    with locked_if_free(places.kernels / "none") as free:
+    with locked_if_free(layout.kernels / "none") as free:
         assert not free
 
 
-def test_stones_stay_for_their_time(places: KernelLayout) -> None:
-    places.lay_stone("old-1", 1_000)
-    places.lay_stone("new-1", 9_000)
-    places.clear_stones(older_than_ms=5_000)
-    assert (places.is_forgotten("old-1"), places.is_forgotten("new-1")) == (False, True)
+def test_stones_stay_for_their_time(layout: KernelLayout) -> None:
+    layout.add_tombstone("old-1", 1_000)
+    layout.add_tombstone("new-1", 9_000)
+    layout.remove_tombstones(older_than_ms=5_000)
+    assert (layout.is_forgotten("old-1"), layout.is_forgotten("new-1")) == (False, True)
 
 
-def test_what_is_discarded_is_out_of_sight_and_gone(places: KernelLayout) -> None:
-    (places.kernels / "k-1" / "work").mkdir(parents=True)
-    places.discard("k-1")
-    places.discard("k-1")
-    assert list(places.kernels.iterdir()) == []
+def test_what_is_discarded_is_out_of_sight_and_gone(layout: KernelLayout) -> None:
+    (layout.kernels / "k-1" / "work").mkdir(parents=True)
+    layout.discard("k-1")
+    layout.discard("k-1")
+    assert list(layout.kernels.iterdir()) == []
 
 
-def test_leftovers_of_a_killed_runtime_are_removed_unless_somebody_works_on_them(places: KernelLayout) -> None:
+def test_leftovers_of_a_killed_runtime_are_removed_unless_somebody_works_on_them(layout: KernelLayout) -> None:
     for name in (f"{DISCARDED}1", f"{UNFINISHED}given-up", f"{UNFINISHED}under-way", "k-1"):
-        (places.kernels / name).mkdir()
-        os.utime(places.kernels / name, (1, 1))
-    (places.kernels / f"{UNFINISHED}young").mkdir()
-    lock = open_lock(places.kernels / f"{UNFINISHED}under-way", wait=False)
-    os.utime(places.kernels / f"{UNFINISHED}under-way", (1, 1))
-    places.clear_leftovers(older_than_ms=5_000)
+        (layout.kernels / name).mkdir()
+        os.utime(layout.kernels / name, (1, 1))
+    (layout.kernels / f"{UNFINISHED}young").mkdir()
+    lock = open_lock(layout.kernels / f"{UNFINISHED}under-way", wait=False)
+    os.utime(layout.kernels / f"{UNFINISHED}under-way", (1, 1))
+    layout.clear_leftovers(older_than_ms=5_000)
     os.close(lock)
-    assert sorted(entry.name for entry in places.kernels.iterdir()) == [
+    assert sorted(entry.name for entry in layout.kernels.iterdir()) == [
         f"{UNFINISHED}under-way",
         f"{UNFINISHED}young",
         "k-1",
     ]
-    assert places.names() == ["k-1"]
+    assert layout.names() == ["k-1"]
 
 
 def test_removing_a_tree_follows_no_link(tmp_path: Path) -> None:

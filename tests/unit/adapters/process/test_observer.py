@@ -20,9 +20,9 @@ from sokovan.testing.clock import EPOCH_MS, VirtualClock
 
 @pytest.fixture
 def observer(tmp_path: Path) -> Observer:
-    places = KernelLayout(tmp_path)
-    places.prepare()
-    return Observer(places, VirtualClock())
+    layout = KernelLayout(tmp_path)
+    layout.prepare()
+    return Observer(layout, VirtualClock())
 
 
 def own_shim() -> dict[str, Any]:
@@ -33,7 +33,7 @@ def own_shim() -> dict[str, Any]:
 
 
 def kept(observer: Observer, name: str = "k", state: dict[str, Any] | None = None) -> str:
-    folder = observer.places.folder(KernelId(name), 1)
+    folder = observer.layout.folder(KernelId(name), 1)
     folder.mkdir()
     with opened(folder) as handle:
         write_record(handle, "launch.json", {"kernel_id": name, "confinement": "none"})
@@ -100,18 +100,18 @@ def test_what_runs_without_a_record_and_cannot_be_killed_is_not_told_to_have_end
 
 def test_a_folder_without_a_state_is_starting_while_it_is_locked(observer: Observer) -> None:
     name = kept(observer)
-    lock = open_lock(observer.places.kernels / name, wait=False)
+    lock = open_lock(observer.layout.kernels / name, wait=False)
     found = observer.one(name)
     assert found is not None
     assert found.state is KernelState.STARTING
     os.close(lock)
     assert observer.one(name) is None
-    assert not (observer.places.kernels / name).exists()
+    assert not (observer.layout.kernels / name).exists()
 
 
 def test_a_start_that_was_given_up_after_a_shim_had_begun_has_ended(observer: Observer) -> None:
     name = kept(observer)
-    (observer.places.kernels / name / "log").mkdir()
+    (observer.layout.kernels / name / "log").mkdir()
     found = observer.one(name)
     assert found is not None
     assert (found.state, found.reason, found.exit_code) == (KernelState.EXITED, "never started", 127)
@@ -119,22 +119,22 @@ def test_a_start_that_was_given_up_after_a_shim_had_begun_has_ended(observer: Ob
 
 def test_a_forgotten_kernel_whose_folder_is_still_there_is_removed(observer: Observer) -> None:
     name = kept(observer, state={**own_shim(), "ended_ms": 5})
-    observer.places.lay_stone(name, EPOCH_MS)
+    observer.layout.add_tombstone(name, EPOCH_MS)
     assert observer.all() == []
-    assert list(observer.places.kernels.iterdir()) == []
+    assert list(observer.layout.kernels.iterdir()) == []
 
 
 def test_kernels_come_by_id_and_those_without_a_record_by_the_name_of_their_folder(observer: Observer) -> None:
     for name in ("b", "a/x:y", "c"):
         kept(observer, name, state={**own_shim(), "ended_ms": 5})
-    (observer.places.kernels / folder_name(KernelId("a/x:y"), 1) / "launch.json").unlink()
-    (observer.places.kernels / ".new-x").mkdir()
+    (observer.layout.kernels / folder_name(KernelId("a/x:y"), 1) / "launch.json").unlink()
+    (observer.layout.kernels / ".new-x").mkdir()
     assert [one.kernel_id for one in observer.all()] == ["a/x:y", "b", "c"]
 
 
 def test_what_is_not_there_is_none(observer: Observer) -> None:
     assert observer.one("none-1") is None
-    (observer.places.kernels / "file-1").touch()
+    (observer.layout.kernels / "file-1").touch()
     assert observer.all() == []
 
 
@@ -142,12 +142,12 @@ def test_what_is_over_is_not_read_again_until_it_is_forgotten(observer: Observer
     name = kept(observer, "k", {"started_ms": 5, "ended_ms": 7, "exit_code": 3})
     running = kept(observer, "r", {**own_shim(), "started_ms": 5})
     first = observer.all()
-    (observer.places.kernels / name / "state.json").unlink()
-    with opened(observer.places.kernels / running) as handle:
+    (observer.layout.kernels / name / "state.json").unlink()
+    with opened(observer.layout.kernels / running) as handle:
         write_record(handle, "state.json", {"started_ms": 5, "ended_ms": 9, "exit_code": 0})
     [over, ended] = observer.all()
     assert over == first[0]
     assert (first[1].state, ended.state) == (KernelState.RUNNING, KernelState.EXITED)
-    observer.places.lay_stone(name, EPOCH_MS)
+    observer.layout.add_tombstone(name, EPOCH_MS)
     assert observer.all() == [ended]
     assert name not in observer.over

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.process.runtime import STONE_AGE_MS, ProcessRuntime
+from sokovan.adapters.process.runtime import TOMBSTONE_AGE_MS, ProcessRuntime
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.testing.clock import VirtualClock
@@ -57,9 +57,9 @@ async def test_stones_of_long_ago_are_cleared(tmp_path: Path) -> None:
             await runtime.create(launch(name, "pass"))
             await ended(plain, name)
         await runtime.forget(KernelId("old"), 1)
-        clock.jump(STONE_AGE_MS / 1000 + 1)
+        clock.jump(TOMBSTONE_AGE_MS / 1000 + 1)
         await runtime.forget(KernelId("new"), 1)
-        assert [stone.name for stone in (tmp_path / "root" / "forgotten").iterdir()] == ["new-1"]
+        assert [tombstone.name for tombstone in (tmp_path / "root" / "forgotten").iterdir()] == ["new-1"]
 
 
 async def test_offsets_and_limits_below_zero_are_taken_as_zero(tmp_path: Path) -> None:

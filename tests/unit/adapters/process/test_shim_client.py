@@ -13,7 +13,7 @@ import pytest
 
 from sokovan.adapters.process.layout import opened
 from sokovan.adapters.process.shim.request_listener import MESSAGE_MAX, RequestListener
-from sokovan.adapters.process.shim_client import ShimSilent, ask, connected, request_stop
+from sokovan.adapters.process.shim_client import ShimSilent, connected, request_stop, send_request
 from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure
 
 
@@ -36,7 +36,7 @@ def shim(folder: Path, answer: dict[str, object] | None) -> Iterator[list[dict[s
                 os.close(file)
             if answer is not None:
                 caller.answer(**answer)
-            listener.dismiss(number)
+            listener.close_connection(number)
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -49,19 +49,19 @@ def shim(folder: Path, answer: dict[str, object] | None) -> Iterator[list[dict[s
 
 def test_a_message_goes_out_with_its_files_and_the_answer_comes_back(tmp_path: Path) -> None:
     with shim(tmp_path, {"done": True}) as heard, connected(tmp_path) as line, opened(tmp_path) as file:
-        assert ask(line, {"do": "it"}, [file, file]) == {"done": True}
+        assert send_request(line, {"do": "it"}, [file, file]) == {"done": True}
     assert heard == [{"do": "it", "files": 2}]
 
 
 def test_a_program_that_is_not_there_is_told_from_other_refusals(tmp_path: Path) -> None:
     error: dict[str, object] = {"error": "[Errno 2] is not on PATH: 'x'"}
     with shim(tmp_path, error), connected(tmp_path) as line, pytest.raises(ProgramNotFound, match="'x'"):
-        ask(line, {})
+        send_request(line, {})
 
 
 def test_a_refusal_is_raised_with_its_words(tmp_path: Path) -> None:
     with shim(tmp_path, {"error": "no"}), connected(tmp_path) as line, pytest.raises(RuntimeFailure, match="no"):
-        ask(line, {})
+        send_request(line, {})
 
 
 def test_a_shim_that_hangs_up_is_silent(tmp_path: Path) -> None:
@@ -82,6 +82,6 @@ def test_where_no_shim_is_nobody_answers(tmp_path: Path) -> None:
 
 def test_a_message_that_is_too_long_is_refused_before_it_is_sent(tmp_path: Path) -> None:
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with near, far, pytest.raises(RuntimeFailure, match="too long"):
-        ask(near, {"arguments": ["x" * MESSAGE_MAX]})
+    with near, far, pytest.raises(RuntimeFailure, match="a message has"):
+        send_request(near, {"arguments": ["x" * MESSAGE_MAX]})
     assert list(tmp_path.iterdir()) == []

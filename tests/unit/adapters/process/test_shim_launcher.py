@@ -70,7 +70,7 @@ async def test_a_shim_that_hangs_is_ended_with_all_it_started(tmp_path: Path, mo
         started(tmp_path)
 
     async def all_have_ended() -> bool:
-        marked = [one for one in processes.everybody() if mark in processes.read_text(f"/proc/{one.pid}/cmdline")]
+        marked = [one for one in processes.all_processes() if mark in processes.read_text(f"/proc/{one.pid}/cmdline")]
         return not any(one.alive for one in marked)
 
     await until(all_have_ended)

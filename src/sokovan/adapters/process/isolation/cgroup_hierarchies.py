@@ -1,4 +1,4 @@
-"""Where control groups can be made on this machine: tried, not assumed."""
+"""Detects where control groups can be created on this machine, by trying."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _MKDIR_ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """Folders below which kernels get their control groups, by controller."""
+    """Parent folders of the kernels' control groups, by controller."""
 
     version: int = 0
     parents: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def controllers(self) -> tuple[str, ...]:
-        """What can be limited here."""
+        """The controllers that can be used here."""
         return tuple(name for name in CONTROLLERS if name in self.parents)
 
     def folders(self, name: str) -> dict[str, str]:
-        """Where the control groups of one kernel belong, by controller."""
+        """The control groups of one kernel, by controller."""
         return {controller: str(parent / OWN_FOLDER / name) for controller, parent in self.parents.items()}
 
     def make(self, name: str) -> None:
-        """Make the control groups of one kernel; raises OSError."""
+        """Create the control groups of one kernel; raises OSError."""
         for folder in dict.fromkeys(self.folders(name).values()):
             self._make_one(Path(folder))
 
@@ -48,13 +48,13 @@ class Hierarchies:
             except FileExistsError:
                 return
             except FileNotFoundError:
-                continue  # the last kernel of another runtime has just taken the folder above with it
+                continue  # the last kernel of another runtime has just removed the parent folder
             return
-        raise OSError(errno.ENOENT, f"cannot make {folder}")
+        raise OSError(errno.ENOENT, f"cannot create {folder}")
 
 
-def found_hierarchies() -> Hierarchies:
-    """The control groups that this process may make; version 2 if it has all it takes."""
+def probe_hierarchies() -> Hierarchies:
+    """The hierarchies this process can use; version 2 if it has all controllers."""
     mounts, own = _mounts(Path("/proc/self/mountinfo").read_text()), _own(Path("/proc/self/cgroup").read_text())
     unified = _version_2(mounts, own)
     if unified is not None:
@@ -68,7 +68,7 @@ def found_hierarchies() -> Hierarchies:
 
 @dataclass(frozen=True, slots=True)
 class MountedHierarchy:
-    """A mounted hierarchy: where, and which part of it."""
+    """A mounted hierarchy: its mount point, and the part of it that is mounted."""
 
     place: Path
     root: str
@@ -92,7 +92,7 @@ def _mounts(mountinfo: str) -> dict[str, MountedHierarchy]:
 
 
 def _own(text: str) -> dict[str, str]:
-    """Where this process is, by controller; version 2 under the empty name."""
+    """The control groups of this process; version 2 under the empty name."""
     found = {}
     for line in text.splitlines():
         _, names, path = line.split(":", 2)
@@ -102,7 +102,7 @@ def _own(text: str) -> dict[str, str]:
 
 
 def _inside(mounted: MountedHierarchy, own: str) -> Path:
-    """The folder of this process; in a container the mount shows a part of the whole only."""
+    """The folder of this process; a container mounts only a part of the hierarchy."""
     root = mounted.root.rstrip("/")
     inner = own[len(root) :] if root and (own == root or own.startswith(f"{root}/")) else own
     return mounted.place / inner.strip("/")
@@ -115,7 +115,7 @@ def _version_2(mounts: Mapping[str, MountedHierarchy], own: Mapping[str, str]) -
     try:
         if not set(CONTROLLERS) <= set((parent / "cgroup.controllers").read_text().split()):
             return None
-        _make_room(parent)
+        _move_to_leaf(parent)
         _enable(parent)
     except OSError:
         return None
@@ -124,8 +124,8 @@ def _version_2(mounts: Mapping[str, MountedHierarchy], own: Mapping[str, str]) -
     return Hierarchies(2, dict.fromkeys((*CONTROLLERS, FREEZER), parent))
 
 
-def _make_room(parent: Path) -> None:
-    """Version 2 has processes at the leaves only: an agent that is alone moves to one."""
+def _move_to_leaf(parent: Path) -> None:
+    """Move a lone agent into a leaf: version 2 allows processes only in leaves."""
     if (parent / "cgroup.procs").read_text().split() == [str(os.getpid())]:
         leaf = parent / "agent"
         leaf.mkdir(exist_ok=True)
@@ -137,7 +137,7 @@ def _enable(parent: Path) -> None:
 
 
 def _can_make(parent: Path) -> bool:
-    """Whether a folder made here is a control group that takes processes."""
+    """Whether a folder created here is a control group that accepts processes."""
     probe = parent / f"{OWN_FOLDER}-probe-{os.getpid()}"
     try:
         probe.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What holds a kernel on this machine, found out once and said in words."""
+"""The isolation of kernels on this machine, probed once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies, found_hierarchies
+from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies, probe_hierarchies
 from sokovan.adapters.process.isolation.kernel_limits import limits_in_words
-from sokovan.adapters.process.isolation.sandbox import Sandbox, found_sandbox
+from sokovan.adapters.process.isolation.sandbox import Sandbox, probe_sandbox
 from sokovan.domain.checks import LABEL_TEXT_MAX
 from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_IN_PLACE, MOUNTS_LABEL
 
@@ -20,17 +20,17 @@ CONFINEMENT_LABEL = "sokovan.confinement"
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """The sandbox and the limits that kernels get here."""
+    """The sandbox and the limits of kernels on this machine."""
 
     sandbox: Sandbox
     hierarchies: Hierarchies
 
     def in_words(self) -> str:
-        """For people: what confines a kernel here, and what does not."""
+        """A description for people: what isolates a kernel here, and what does not."""
         return f"{self.sandbox.in_words()}; {limits_in_words(self.hierarchies)}"
 
     def labels(self) -> dict[str, str]:
-        """For the agent's labels: the same, in words that programs can key on."""
+        """The same as agent labels, with values for programs."""
         version = self.hierarchies.version if self.hierarchies.controllers else 0
         return {
             SANDBOX_LABEL: "bubblewrap" if self.sandbox.program else "none",
@@ -41,17 +41,17 @@ class Confinement:
 
 
 def confinement(*, hidden: Sequence[Path] = (), bubblewrap: str = BUBBLEWRAP) -> Confinement:
-    """Try what this machine offers. Takes some milliseconds, and starts a process.
+    """Probe this machine. Takes some milliseconds, and starts a process.
 
-    An empty `bubblewrap` does without a sandbox.
+    An empty `bubblewrap` disables the sandbox.
     """
     if not bubblewrap:
-        return Confinement(Sandbox(absence="it is switched off"), _hierarchies())
-    return Confinement(found_sandbox(hidden=hidden, program=bubblewrap), _hierarchies())
+        return Confinement(Sandbox(absence="it is disabled"), _hierarchies())
+    return Confinement(probe_sandbox(hidden=hidden, program=bubblewrap), _hierarchies())
 
 
 def _hierarchies() -> Hierarchies:
     try:
-        return found_hierarchies()
-    except (OSError, ValueError):  # no /proc, or one of another form: then there is nothing to use
+        return probe_hierarchies()
+    except (OSError, ValueError):  # no /proc, or one of another format
         return Hierarchies()

@@ -1,4 +1,4 @@
-"""What a kernel may use: by control groups where there are some, else by rlimits."""
+"""Resource limits of kernels: control groups where available, else rlimits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
 from sokovan.adapters.process.shim.control_groups import ControlGroups
-from sokovan.adapters.process.shim.processes import everybody
+from sokovan.adapters.process.shim.processes import all_processes
 from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.frames import CreateKernel
 
@@ -21,7 +21,7 @@ OPEN_FILES_MAX = 65_536
 
 @dataclass(frozen=True, slots=True)
 class KernelLimits:
-    """The limits of one kernel, ready for its shim."""
+    """The limits of one kernel, as its shim needs them."""
 
     version: int = 0
     folders: dict[str, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class KernelLimits:
 
 
 def set_limits(launch: CreateKernel, hierarchies: Hierarchies, *, name: str) -> KernelLimits:
-    """Make the control groups of a kernel and write its limits; raises RuntimeFailure."""
+    """Create the control groups of a kernel with its limits; raises RuntimeFailure."""
     folders = hierarchies.folders(name)
     try:
         hierarchies.make(name)
@@ -68,26 +68,26 @@ def _settings(launch: CreateKernel, version: int, folders: dict[str, str]) -> li
 
 
 def _set(file: Path, text: str) -> None:
-    # A system without swap accounting has no files for it.
+    # Systems without swap accounting lack these files.
     optional = "swap" in file.name or "memsw" in file.name or "oom.group" in file.name
     with contextlib.suppress(*((OSError,) if optional else ())):
         file.write_text(text)
 
 
 def rlimits_for(launch: CreateKernel, hierarchies: Hierarchies) -> tuple[tuple[int, int, int], ...]:
-    """Limits per process: those that always apply, and what no control group holds."""
+    """Limits per process: general ones, and those without a control group."""
     wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: OPEN_FILES_MAX}
     memory = launch.slots.get("mem", 0)
     if memory > 0 and "memory" not in hierarchies.controllers:
-        # Not RLIMIT_AS: accelerator libraries reserve far more addresses than they use.
+        # Not RLIMIT_AS: accelerator libraries reserve far more address space than they use.
         wanted[resource.RLIMIT_DATA] = memory
     if "pids" not in hierarchies.controllers and os.geteuid() != 0:
-        # It counts every thread of the account, not of the kernel; the superuser is not held by it at all.
+        # It counts the threads of the whole account, and does not apply to root.
         wanted[resource.RLIMIT_NPROC] = launch.processes_max + _own_thread_count()
-    return tuple((kind, limit, limit) for kind, limit in _within_reach(wanted).items())
+    return tuple((kind, limit, limit) for kind, limit in _capped(wanted).items())
 
 
-def _within_reach(wanted: dict[int, int]) -> dict[int, int]:
+def _capped(wanted: dict[int, int]) -> dict[int, int]:
     reach = {kind: resource.getrlimit(kind)[1] for kind in wanted}
     return {
         kind: limit if reach[kind] == resource.RLIM_INFINITY else min(limit, reach[kind])
@@ -97,14 +97,14 @@ def _within_reach(wanted: dict[int, int]) -> dict[int, int]:
 
 def _own_thread_count() -> int:
     own = 0
-    for process in everybody():
+    for process in all_processes():
         with contextlib.suppress(OSError):
             own += process.threads if Path(f"/proc/{process.pid}").stat().st_uid == os.geteuid() else 0
     return own
 
 
 def limits_in_words(hierarchies: Hierarchies) -> str:
-    """What limits a kernel on this machine, and what does not."""
+    """A description of what limits a kernel on this machine, and what does not."""
     held = hierarchies.controllers
     parts = [f"limits by cgroup v{hierarchies.version}: {', '.join(held)}"] if held else ["no cgroup is writable"]
     if "memory" not in held:

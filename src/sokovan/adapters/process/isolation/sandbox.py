@@ -1,4 +1,4 @@
-"""The sandbox: bubblewrap, if it is there and works."""
+"""The bubblewrap sandbox, if it is installed and works."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.wire.frames import CreateKernel
 
-# What a program needs of the machine. Homes, data, sockets and everything else are absent unless mounted.
+# System folders that programs need. Homes, data, sockets and everything else are absent unless mounted.
 SYSTEM_FOLDERS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
-# Root without capabilities still owns its files; these it may not read even so.
+# Readable for root even without capabilities, and therefore hidden.
 SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers")
 CUDA_SLOT = "cuda.device"
 _PROBE_LIMIT_S = 10.0
@@ -25,14 +25,14 @@ _CUDA_CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """How to run bubblewrap on this machine; without a program there is none."""
+    """How bubblewrap is run on this machine; without a program there is no sandbox."""
 
     program: str = ""
     absence: str = ""
     hidden: tuple[Path, ...] = ()
 
     def options(self, launch: CreateKernel, *, work: Path, folder: str, shown: Sequence[Path]) -> list[str]:
-        """What bubblewrap is told for one kernel; `shown` can be read beside the system."""
+        """The bubblewrap options of one kernel; `shown` is readable besides the system."""
         return [
             *_namespaces(),
             *_system(),
@@ -45,16 +45,16 @@ class Sandbox:
         ]
 
     def in_words(self) -> str:
-        """Whether there is a sandbox, and if not, why, and what cannot be had without."""
+        """Whether there is a sandbox, and if not, the reason and the consequences."""
         if self.program:
             return "sandbox by bubblewrap, network shared"
-        return f"no sandbox: {self.absence}, and folders can be mounted only where they are"
+        return f"no sandbox: {self.absence}, and folders can be mounted only at their own path"
 
 
-def found_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sandbox:
-    """The sandbox of this machine, probed once; `program` says where to look.
+def probe_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sandbox:
+    """The sandbox of this machine, probed once; `program` is the one to look for.
 
-    The first of `hidden` is the folder in which kernels have theirs.
+    The first of `hidden` is the folder that contains the kernels' folders.
     """
     found = shutil.which(program or "bwrap")
     if found is None:
@@ -65,8 +65,8 @@ def found_sandbox(*, hidden: Sequence[Path], program: str | None = None) -> Sand
     except (OSError, subprocess.TimeoutExpired) as error:
         return Sandbox(absence=f"bubblewrap does not run here ({error})")
     if done.returncode != 0:
-        words = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        return Sandbox(absence=f"bubblewrap does not work here ({words[-1]})")
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        return Sandbox(absence=f"bubblewrap does not work here ({lines[-1]})")
     return sandbox
 
 
@@ -81,7 +81,7 @@ def _outermost(folders: Sequence[Path]) -> tuple[Path, ...]:
 def _probe(sandbox: Sandbox, kernels: Path | None) -> subprocess.CompletedProcess[bytes]:
     """Run `true` with exactly the options of a kernel, in a work folder below `kernels`.
 
-    Folders above it may belong to another account.
+    Its parent folders may belong to another account.
     """
     command = (shutil.which("true") or "/bin/true",)
     launch = CreateKernel(KernelId("probe"), 0, SessionId("probe"), "host", command)
@@ -116,7 +116,7 @@ def _system() -> list[str]:
     for secret in SECRET_FILES:
         if Path(secret).exists():
             options += ["--ro-bind", os.devnull, secret]
-    # Names are resolved by a file that often is a link out of /etc.
+    # resolv.conf is often a link out of /etc.
     resolver = os.path.realpath("/etc/resolv.conf")
     if not resolver.startswith("/etc/"):
         options += ["--ro-bind-try", resolver, resolver]
@@ -124,7 +124,7 @@ def _system() -> list[str]:
 
 
 def _shown(folders: Sequence[Path], hidden: Sequence[Path]) -> list[str]:
-    """Hide first, then show: what is shown may lie below what is hidden."""
+    """Hide first, then show: a shown folder may be inside a hidden one."""
     options: list[str] = []
     for folder in hidden:
         options += ["--tmpfs", str(folder)]
@@ -143,11 +143,11 @@ def _devices(launch: CreateKernel) -> list[str]:
     granted = launch.devices.get(CUDA_SLOT, ())
     if not granted:
         return []
-    # A device that is named by something else than its number cannot be told from the others here.
+    # A device without a number cannot be identified here; then all are visible.
     numbered = all(name.isdigit() for name in granted)
     found = sorted(path.name for path in Path("/dev").glob("nvidia*") if path.name.removeprefix("nvidia").isdigit())
     names = [f"nvidia{name}" for name in granted] if numbered else found
-    options = ["--ro-bind", "/sys", "/sys"]  # libraries read from there how devices are connected
+    options = ["--ro-bind", "/sys", "/sys"]  # libraries read the device topology there
     for name in (*names, *_CUDA_CONTROL):
         options += ["--dev-bind-try", f"/dev/{name}", f"/dev/{name}"]
     return options

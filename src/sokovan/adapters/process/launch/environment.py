@@ -21,14 +21,14 @@ RUNTIME = "SOKOVAN_RUNTIME"
 HOSTFILE = "SOKOVAN_HOSTFILE"
 CUDA_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
-_PASSED_ON = frozenset({"LANG", "TZ"})
+_INHERITED = frozenset({"LANG", "TZ"})
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def marks_of(kernel_id: KernelId, attempt: int, *, root: Path) -> dict[str, str]:
-    """Variables that tell the processes of one kernel from all others on the machine.
+    """Variables that identify the processes of one kernel on the machine.
 
-    Two runtimes, each with a root of its own, may well have kernels of the same name.
+    Runtimes with different roots may have kernels of the same id.
     """
     digest = hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]
     return {KERNEL_ID: kernel_id, ATTEMPT: str(attempt), RUNTIME: digest}
@@ -37,18 +37,18 @@ def marks_of(kernel_id: KernelId, attempt: int, *, root: Path) -> dict[str, str]
 def environment_of(
     launch: CreateKernel, *, home: str, temporary: str, programs: tuple[str, ...], marks: Mapping[str, str]
 ) -> dict[str, str]:
-    """Every variable of a kernel; raises RuntimeFailure for one that cannot be set.
+    """The variables of a kernel; raises RuntimeFailure for an invalid one.
 
-    `programs` are folders that come first on its PATH.
+    `programs` are folders to prepend to its PATH.
     """
-    variables = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")}
+    variables = {name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")}
     variables |= {"HOME": home, "TMPDIR": temporary}
     variables |= _checked(launch.environment)
     if HOSTFILE in variables:
-        # Asked for by where it lies below the work folder; a program that changes its folder must find it too.
+        # Given relative to the work folder; made absolute for programs that change their folder.
         variables[HOSTFILE] = str(Path(home) / variables[HOSTFILE])
     found = launch.environment.get("PATH") or os.environ.get("PATH") or _SYSTEM_PATH
-    # The agent's own programs come last: `python` means the agent's where the machine has none.
+    # The agent's own programs come last: its `python` is used where the machine has none.
     variables["PATH"] = os.pathsep.join((*programs, found, str(Path(sys.executable).parent)))
     variables |= _device_variables(launch)
     return {**variables, **marks, SESSION_ID: launch.session_id}
@@ -56,12 +56,12 @@ def environment_of(
 
 def _device_variables(launch: CreateKernel) -> dict[str, str]:
     granted = launch.devices.get(CUDA_SLOT, ())
-    # Without the variable a program takes every device that it finds.
+    # Without the variable a program would use every device it finds.
     return {CUDA_VARIABLE: ",".join(granted)} if granted or has_cuda_devices() else {}
 
 
 def has_cuda_devices() -> bool:
-    """Whether this machine has accelerators that a kernel might find by itself."""
+    """Whether this machine has accelerators that a kernel could find by itself."""
     return any(path.name.removeprefix("nvidia").isdigit() for path in Path("/dev").glob("nvidia*"))
 
 
@@ -70,14 +70,14 @@ def _checked(variables: Mapping[str, str]) -> dict[str, str]:
         if not name or "=" in name or "\0" in name or "\0" in value:
             raise RuntimeFailure(
                 f"variable {quoted(name)} cannot be set: a name has neither = nor NUL, a value no NUL",
-                hint="mend the environment of the session",
+                hint="fix the environment of the session",
             )
     return dict(variables)
 
 
 def check_command(command: tuple[str, ...]) -> None:
-    """Raise RuntimeFailure for a command that no program can be started with."""
+    """Raise RuntimeFailure for a command that cannot be executed."""
     if not command or not command[0]:
         raise RuntimeFailure("the command is empty", hint="give a program and its arguments")
     if any("\0" in argument for argument in command):
-        raise RuntimeFailure("the command has a NUL character in it", hint="mend the command of the session")
+        raise RuntimeFailure("the command contains a NUL character", hint="fix the command of the session")

@@ -1,4 +1,4 @@
-"""What a shim is told: a launch, checked, and turned into files and variables."""
+"""The plan of a shim: a validated launch with its files and environment."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from sokovan.wire.frames import CreateKernel
 
 
 def check_launch(launch: CreateKernel) -> None:
-    """Raise RuntimeFailure for what no machine could start."""
+    """Raise RuntimeFailure for a launch that is invalid on any machine."""
     for name in (launch.kernel_id, launch.session_id):
         if not is_name(name):
-            raise RuntimeFailure(f"{quoted(name)} is not the id of a kernel or session")
+            raise RuntimeFailure(f"{quoted(name)} is not a valid id of a kernel or session")
     if launch.attempt < 0:
         raise RuntimeFailure(f"attempt {launch.attempt} of kernel {launch.kernel_id} is negative")
     check_command(launch.command)
@@ -39,9 +39,9 @@ def check_launch(launch: CreateKernel) -> None:
 def plan_of(
     launch: CreateKernel, place: Path, *, sandbox: Sandbox, images: ProcessImages, marks: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Fill the work folder at `place` and say what the shim is to run.
+    """Fill the work folder at `place` and return the plan for the shim.
 
-    Limits and the lock are not in it yet. Raises RuntimeFailure.
+    Limits and lock are added later. Raises RuntimeFailure.
     """
     work = Path(os.path.realpath(place)) / WORK
     environment = environment_of(
@@ -71,7 +71,7 @@ def plan_of(
 
 
 def _folder_of(launch: CreateKernel, work: Path) -> str:
-    """Where the kernel starts: its work folder, one below it, or an absolute one."""
+    """The working folder: the work folder, one below it, or an absolute one."""
     if not launch.workdir:
         return str(work)
     if PurePosixPath(launch.workdir).is_absolute():
@@ -82,9 +82,9 @@ def _folder_of(launch: CreateKernel, work: Path) -> str:
 
 
 def _check_program(launch: CreateKernel, environment: dict[str, str], folder: str) -> None:
-    """Say at once that a program is missing; what a mount may bring is seen when it runs."""
+    """Fail early if a program is missing; one in a mount is checked when it runs."""
     program = launch.command[0]
     if launch.mounts or ("/" in program and not program.startswith("/")):
         return
     if shutil.which(program, path=environment["PATH"]) is None:
-        raise ProgramNotFound(f"{program!r} is not a program on this machine, seen from {folder}")
+        raise ProgramNotFound(f"{program!r} was not found on this machine, from {folder}")

@@ -1,4 +1,4 @@
-"""Starting a kernel: its folder, its limits, its shim; once, or not at all."""
+"""Starts a kernel: folder, limits and shim; once, or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from typing import Any
 
-from sokovan.adapters.process.fork_server import NURSERY
+from sokovan.adapters.process.fork_server import FORK_SERVER
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.isolation.kernel_limits import KernelLimits, set_limits
@@ -36,7 +36,7 @@ _ATTEMPTS = 5
 
 
 class KernelTombstoned(RuntimeFailure):
-    """A kernel that ran here and was forgotten is asked for again."""
+    """A request to start a kernel that was forgotten here."""
 
     code = "kernel-forgotten"
     hint = "a kernel runs once per attempt; start it as a new attempt"
@@ -44,9 +44,9 @@ class KernelTombstoned(RuntimeFailure):
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """Puts the parts together for one kernel at a time; blocking, for a thread."""
+    """Starts one kernel at a time; blocking."""
 
-    places: KernelLayout
+    layout: KernelLayout
     images: ProcessImages
     confinement: Confinement
 
@@ -57,7 +57,7 @@ class Starter:
         try:
             lock = self._locked_folder(launch, name)
             try:
-                with opened(self.places.kernels / name) as folder:
+                with opened(self.layout.kernels / name) as folder:
                     if read_record(folder, STATE) is not None:
                         return
                 self._start_locked(launch, name, lock)
@@ -67,44 +67,44 @@ class Starter:
             raise RuntimeFailure(f"kernel {launch.kernel_id} cannot be started: {error}") from error
 
     def _locked_folder(self, launch: CreateKernel, name: str) -> int:
-        """The lock of the kernel's folder, made if it is missing."""
+        """The lock of the kernel's folder, which is created if missing."""
         for _ in range(_ATTEMPTS):
-            if self.places.is_forgotten(name):
+            if self.layout.is_forgotten(name):
                 raise KernelTombstoned(
-                    f"kernel {launch.kernel_id}, attempt {launch.attempt}, was here and is forgotten"
+                    f"attempt {launch.attempt} of kernel {launch.kernel_id} ran here and was forgotten"
                 )
             try:
-                return open_lock(self.places.kernels / name, wait=True)
+                return open_lock(self.layout.kernels / name, wait=True)
             except FileNotFoundError:
-                lock = self._made_folder(launch, name)
+                lock = self._created_folder(launch, name)
             if lock is not None:
                 return lock
-        raise RuntimeFailure(f"the folder of kernel {launch.kernel_id} comes and goes")
+        raise RuntimeFailure(f"the folder of kernel {launch.kernel_id} is repeatedly created and removed")
 
-    def _made_folder(self, launch: CreateKernel, name: str) -> int | None:
-        """Appears whole and locked, so that nobody takes it for one that was given up."""
-        fresh = self.places.fresh(name)
+    def _created_folder(self, launch: CreateKernel, name: str) -> int | None:
+        """Create the folder completely and locked, so that it never looks abandoned."""
+        fresh = self.layout.fresh(name)
         fresh.mkdir(mode=PRIVATE)
         try:
             lock = open_lock(fresh, wait=True)
-        except FileNotFoundError:  # somebody's clock runs ahead, and it was taken for a leftover
+        except FileNotFoundError:  # removed as a leftover by a process whose clock is ahead
             return None
         try:
             for below in (WORK, TEMPORARY):
                 (fresh / below).mkdir(mode=PRIVATE)
             with opened(fresh) as folder:
-                write_record(folder, LAUNCH, self._kept(launch, KernelLimits()))
-            fresh.rename(self.places.kernels / name)
+                write_record(folder, LAUNCH, self._record(launch, KernelLimits()))
+            fresh.rename(self.layout.kernels / name)
         except OSError as error:
             os.close(lock)
             shutil.rmtree(fresh, ignore_errors=True)
-            if isinstance(error, FileExistsError) or (self.places.kernels / name).exists():
+            if isinstance(error, FileExistsError) or (self.layout.kernels / name).exists():
                 return None
             raise
         return lock
 
-    def _kept(self, launch: CreateKernel, limits: KernelLimits) -> dict[str, Any]:
-        """What is needed to find the kernel again; its variables are not, and may be secret."""
+    def _record(self, launch: CreateKernel, limits: KernelLimits) -> dict[str, Any]:
+        """The record that identifies the kernel; without variables, which may be secret."""
         return {
             "kernel_id": launch.kernel_id,
             "attempt": launch.attempt,
@@ -115,28 +115,28 @@ class Starter:
         }
 
     def _start_locked(self, launch: CreateKernel, name: str, lock: int) -> None:
-        marks = marks_of(KernelId(launch.kernel_id), launch.attempt, root=self.places.root)
+        marks = marks_of(KernelId(launch.kernel_id), launch.attempt, root=self.layout.root)
         limits = KernelLimits()
         try:
-            place = self.places.kernels / name
+            place = self.layout.kernels / name
             plan = plan_of(launch, place, sandbox=self.confinement.sandbox, images=self.images, marks=marks)
             plan["lock"] = lock
             limits = set_limits(launch, self.confinement.hierarchies, name=f"{marks[RUNTIME]}-{name}")
             plan["groups"] = {"version": limits.version, "folders": limits.folders}
             plan["rlimits"] = limits.rlimits
-            with opened(self.places.kernels / name) as folder:
-                write_record(folder, LAUNCH, self._kept(launch, limits))
-            NURSERY.run_shim(plan, lock)
+            with opened(self.layout.kernels / name) as folder:
+                write_record(folder, LAUNCH, self._record(launch, limits))
+            FORK_SERVER.run_shim(plan, lock)
         except BaseException:
-            # Nothing may run after a refusal, and the next attempt finds a clean place.
+            # Nothing may run after a refusal, and the next attempt starts clean.
             groups = ControlGroups(limits.version, limits.folders)
-            OrphanProcesses(marks, groups=groups, state=self._written(name)).end()
+            OrphanProcesses(marks, groups=groups, state=self._shim_record(name)).end()
             groups.remove()
-            self.places.discard(name)
+            self.layout.discard(name)
             raise
 
-    def _written(self, name: str) -> dict[str, Any]:
-        """What a shim has written of itself before the start was given up."""
-        with contextlib.suppress(OSError), opened(self.places.kernels / name) as folder:
+    def _shim_record(self, name: str) -> dict[str, Any]:
+        """The shim's record from before the start was abandoned."""
+        with contextlib.suppress(OSError), opened(self.layout.kernels / name) as folder:
             return dict(read_record(folder, STATE) or {})
         return {}

@@ -1,4 +1,4 @@
-"""What a kernel finds when it starts: files in its work folder, and its mounts."""
+"""Files in a kernel's work folder, and checks of its mounts."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from sokovan.wire.frames import MountEntry
 
 FOLDER_MODE = 0o755
 FILE_MODE = 0o644
-# Where the system itself lives: who could put something else there would choose what the sandbox runs.
+# System folders: replacing them would change what the sandbox runs.
 SYSTEM = frozenset(
     {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr", "var"}
 )
-# What lies here may be shown where it is: nothing that the sandbox runs comes from there.
+# Mounts below these are allowed at their own path: the sandbox runs nothing from there.
 SCRATCH = frozenset({"tmp", "var"})
 
 
 def parts_below(path: str, *, what: str) -> tuple[str, ...]:
-    """The parts of a path that stays below its folder; raises RuntimeFailure."""
+    """The parts of a path below its folder; raises RuntimeFailure if it is not."""
     parts = PurePosixPath(path).parts
     if not parts or "\0" in path or path.startswith("/") or ".." in parts:
         raise RuntimeFailure(
-            f"{what} {quoted(path)} does not lie below the working folder",
-            hint="name it by a relative path without ..",
+            f"{what} {quoted(path)} is not below the working folder",
+            hint="use a relative path without ..",
         )
     return parts
 
 
 def write_files(work: Path, files: Mapping[str, str]) -> None:
-    """Write files below the work folder, through no link; raises RuntimeFailure."""
+    """Write files below the work folder, following no link; raises RuntimeFailure."""
     for path, text in files.items():
         parts = parts_below(path, what="file")
         try:
@@ -47,13 +47,13 @@ def _write(work: Path, parts: Sequence[str], content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with _opened_below(work, parts[:-1]) as folder:
         handle = os.open(parts[-1], flags, FILE_MODE, dir_fd=folder)
-        with open(handle, "wb") as stream:  # noqa: PTH123  # it is open already; only its number is known
+        with open(handle, "wb") as stream:  # noqa: PTH123  # a descriptor, not a path
             stream.write(content)
 
 
 @contextmanager
 def _opened_below(work: Path, parts: Sequence[str]) -> Iterator[int]:
-    """A folder below the work folder, made if it is missing, reached through no link."""
+    """A folder below the work folder, created if missing, following no link."""
     with ExitStack() as closing:
         folder = closing.enter_context(opened(work))
         for part in parts:
@@ -65,43 +65,43 @@ def _opened_below(work: Path, parts: Sequence[str]) -> Iterator[int]:
 
 
 def check_mounts(mounts: Sequence[MountEntry]) -> None:
-    """Raise RuntimeFailure for a mount that is not there or covers the system."""
+    """Raise RuntimeFailure for a missing source or a target in a system folder."""
     for mount in mounts:
         if not Path(mount.source).exists():
-            raise RuntimeFailure(f"mount source {quoted(mount.source)} is not on this machine")
+            raise RuntimeFailure(f"mount source {quoted(mount.source)} does not exist on this machine")
         parts = PurePosixPath(mount.target).parts
-        if len(parts) < 2 or (parts[1] in SYSTEM and not _stays_in_place(mount, parts[1])):
+        if len(parts) < 2 or (parts[1] in SYSTEM and not _is_in_place(mount, parts[1])):
             raise RuntimeFailure(
-                f"mount target {quoted(mount.target)} is a place of the system", hint="choose a place such as /data"
+                f"mount target {quoted(mount.target)} is in a system folder", hint="use a target such as /data"
             )
 
 
-def _stays_in_place(mount: MountEntry, top: str) -> bool:
+def _is_in_place(mount: MountEntry, top: str) -> bool:
     return top in SCRATCH and mount.source == mount.target
 
 
 def require_not_hidden(mounts: Sequence[MountEntry], hidden: Sequence[Path]) -> None:
-    """Raise RuntimeFailure for a mount that would show what is hidden from kernels.
+    """Raise RuntimeFailure for a mount that would expose a hidden folder.
 
-    Above it is as bad as below: whoever mounts a home sees the keys that lie in it.
+    Parents are refused too: mounting a home would expose the keys in it.
     """
     for mount in mounts:
         source = Path(os.path.realpath(mount.source))
         if any(place in (source, *source.parents) or source in place.parents for place in hidden):
             raise RuntimeFailure(
-                f"{quoted(mount.source)} holds what no kernel may see",
+                f"{quoted(mount.source)} contains a folder that is hidden from kernels",
                 hint="mount the folder with your data, not one above it",
             )
 
 
 def require_in_place(mounts: Sequence[MountEntry]) -> None:
-    """Raise RuntimeFailure for a mount that is to appear elsewhere than it is.
+    """Raise RuntimeFailure for a mount at another path than its own.
 
-    A kernel without a sandbox sees the machine as it is, and nothing can be mounted for it.
+    Without a sandbox nothing can be mounted: kernels see the machine's own folders.
     """
     for mount in mounts:
         if os.path.realpath(mount.target) != os.path.realpath(mount.source):
             raise RuntimeFailure(
                 f"{quoted(mount.source)} cannot be mounted at {quoted(mount.target)} without a sandbox",
-                hint="install bubblewrap, or mount it where it is",
+                hint="install bubblewrap, or use the source path as the target",
             )

@@ -1,5 +1,5 @@
-"""The small program that holds one kernel.
+"""The small program that supervises one kernel.
 
-It runs without site-packages and imports little, so that a hundred of them cost a
-machine next to nothing: no pathlib, no dataclasses, no typing at run time.
+It runs without site-packages and with few imports, to use little memory per kernel: no
+pathlib, no dataclasses, no typing at run time.
 """

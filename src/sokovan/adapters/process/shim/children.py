@@ -1,4 +1,4 @@
-"""Starting programs: the kernel itself, and further commands inside it."""
+"""Starts programs: the kernel itself, and further commands inside it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 NOT_STARTED = 127
-# When memory runs out on the whole machine, a kernel goes before its shim and the agent.
+# If the machine runs out of memory, a kernel is killed before its shim and the agent.
 _MEMORY_KILLER_SCORE = "500"
 _OPEN_FILES_MIN = 3
-_FOR_THE_CHILD = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+_CHILD_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
 class NotStarted(Exception):
-    """A program could not be started; says why."""
+    """A program could not be started; the message is the reason."""
 
 
 class Child:
-    """What a program needs to run in a kernel: surroundings, limits, sandbox."""
+    """The environment, limits and sandbox of programs in a kernel."""
 
     def __init__(self, plan: dict[str, Any], groups: ControlGroups) -> None:
         self.arguments: list[str] = plan["arguments"]
@@ -40,7 +40,7 @@ class Child:
         self.groups = groups
 
     def start_kernel(self, output: int) -> int:
-        """The pid of the kernel's first process; raises NotStarted."""
+        """Start the kernel and return its pid; raises NotStarted."""
         shim = os.getpid()
 
         def become() -> None:
@@ -51,7 +51,7 @@ class Child:
                 os._exit(NOT_STARTED)
             nothing = os.open(os.devnull, os.O_RDONLY)
             self._confine()
-            _take_streams((nothing, output, output))
+            _use_streams((nothing, output, output))
             if self.sandbox is None:
                 self._run(self.arguments, self.environment)
             self._run_in_sandbox(self.sandbox)
@@ -59,13 +59,13 @@ class Child:
         return _forked(become)
 
     def start_command(self, arguments: list[str], streams: tuple[int, int, int], *, terminal: bool, inside: int) -> int:
-        """The pid of a further command; `inside` is a process whose namespaces it enters."""
+        """Start a command and return its pid; it enters the namespaces of `inside`."""
 
         def become() -> None:
             _reset_signals()
             os.setsid()
             self._confine()
-            _take_streams(streams)
+            _use_streams(streams)
             if terminal:
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
             if inside:
@@ -87,14 +87,14 @@ class Child:
 
     def _run(self, arguments: list[str], environment: dict[str, str]) -> NoReturn:
         os.chdir(self.folder)
-        system_calls.gain_no_privileges()
-        _replace_program(arguments, environment)
+        system_calls.forbid_new_privileges()
+        _execute_program(arguments, environment)
 
     def _run_in_sandbox(self, sandbox: dict[str, Any]) -> NoReturn:
-        """The variables reach the sandbox through a file without a name.
+        """Pass the variables to the sandbox in an anonymous file.
 
-        In its arguments everybody could read them; in its environment they would act
-        on the sandbox itself, which stands outside still.
+        As arguments every user could read them; as its environment they would affect the
+        sandbox program itself, which runs outside.
         """
         options = list(sandbox["options"])
         for name, value in self.environment.items():
@@ -105,44 +105,45 @@ class Child:
         os.chdir("/")
         program = sandbox["program"]
         arguments = [program, "--args", str(handle), "--", *self.arguments]
-        os.execve(program, arguments, sandbox["environment"])  # noqa: S606  # an argv list, and no shell
+        os.execve(program, arguments, sandbox["environment"])  # noqa: S606  # an argv list, no shell
 
 
 def _forked(become: Callable[[], None]) -> int:
-    """Fork and call `become`, which must not return; its trouble is raised here."""
-    far, near = os.pipe()
+    """Fork and call `become`, which must not return; raises its error as NotStarted."""
+    reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             become()
-        except BaseException as error:  # noqa: BLE001  # whatever it is, the parent must hear of it
-            os.write(near, (str(error) or type(error).__name__).encode(errors="replace")[:4000])
+        except BaseException as error:  # noqa: BLE001  # reported to the parent
+            os.write(writer, (str(error) or type(error).__name__).encode(errors="replace")[:4000])
         finally:
             os._exit(NOT_STARTED)
-    os.close(near)
-    trouble = _read_to_end(far)
-    if trouble:
+    os.close(writer)
+    problem = _read_to_end(reader)
+    if problem:
         os.waitpid(pid, 0)
-        raise NotStarted(trouble.decode(errors="replace"))
+        raise NotStarted(problem.decode(errors="replace"))
     return pid
 
 
 def _fork_again() -> None:
-    """A process enters other pids only as a child; the parent hands its end through."""
-    # Signals are for the child; its parent must live to tell how it ended.
-    for number in _FOR_THE_CHILD:
+    """Fork a child, which is in the new pid namespace; the parent passes its end on."""
+    # Signals are for the child; the parent must live to report its end.
+    for number in _CHILD_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     pid = os.fork()
     if pid == 0:
         _reset_signals()
         return
-    # Whoever waits for the start must see the pipe close when the child runs, and our streams are the child's.
+    # The pipe of the start must close when the child runs, and the streams belong to the child.
     os.closerange(0, 256)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os._exit(status if status >= 0 else 128 - status)
 
 
 def _reset_signals() -> None:
+    """Restore default dispositions: ignored signals survive exec, also those of `nohup`."""
     signal.set_wakeup_fd(-1)
     for number in range(1, signal.NSIG):
         if number not in {signal.SIGKILL, signal.SIGSTOP}:
@@ -151,26 +152,26 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _take_streams(streams: tuple[int, int, int]) -> None:
-    # Out of the way first: a stream may itself be number 0, 1 or 2.
+def _use_streams(streams: tuple[int, int, int]) -> None:
+    # Duplicated first: a stream may itself be number 0, 1 or 2.
     above = [fcntl.fcntl(stream, fcntl.F_DUPFD_CLOEXEC, _OPEN_FILES_MIN) for stream in streams]
     for target, stream in enumerate(above):
         os.dup2(stream, target)
 
 
-def _replace_program(arguments: list[str], environment: dict[str, str]) -> NoReturn:
-    """Run a program found by the PATH of its own environment; raises OSError."""
+def _execute_program(arguments: list[str], environment: dict[str, str]) -> NoReturn:
+    """Execute a program found on the PATH of its own environment; raises OSError."""
     name = arguments[0]
     folders = [""] if "/" in name else [f"{folder}/" for folder in environment.get("PATH", "").split(":") if folder]
-    trouble: OSError = FileNotFoundError(2, "is not on PATH", name)
+    failure: OSError = FileNotFoundError(2, "is not on PATH", name)
     for folder in folders:
         try:
-            os.execve(folder + name, arguments, environment)  # noqa: S606  # an argv list, and no shell
+            os.execve(folder + name, arguments, environment)  # noqa: S606  # an argv list, no shell
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
-            trouble = error
-    raise trouble
+            failure = error
+    raise failure
 
 
 def _write_all(handle: int, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Control groups of one kernel: joined, emptied, asked why, and removed."""
+"""The control groups of one kernel."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PAUSE_S = 0.002
 
 
 class ControlGroups:
-    """The folders in which the kernel's processes are counted, by what each controls.
+    """The folders of the kernel's control groups, by controller.
 
-    In version 2 one folder stands for everything; in version 1 each controller has its own.
+    In version 2 all controllers share one folder; in version 1 each has its own.
     """
 
     def __init__(self, version: int, folders: dict[str, str]) -> None:
@@ -24,12 +24,12 @@ class ControlGroups:
         self.folders = folders
 
     def join(self) -> None:
-        """Put the calling process into all of them; raises OSError."""
+        """Move the calling process into all of them; raises OSError."""
         for folder in dict.fromkeys(self.folders.values()):
             write_text(f"{folder}/cgroup.procs", "0")
 
     def members(self) -> list[processes.Process]:
-        """Every process alive in any of them."""
+        """Every live process in any of them."""
         numbers: set[int] = set()
         for folder in dict.fromkeys(self.folders.values()):
             numbers.update(int(line) for line in processes.read_text(f"{folder}/cgroup.procs").split() if line != "0")
@@ -37,7 +37,7 @@ class ControlGroups:
         return [process for process in found if process is not None and process.alive]
 
     def kill(self) -> None:
-        """Kill every member, frozen first where that is possible, so that none forks away."""
+        """Kill every member, frozen first where possible, so that none forks meanwhile."""
         if self.version == 2 and self._write("cgroup.kill", "1"):
             return
         self._freeze()
@@ -65,7 +65,7 @@ class ControlGroups:
             self._write("freezer.state", "THAWED")
 
     def _write(self, file: str, text: str) -> bool:
-        """Whether the control file is there and took the text."""
+        """Write a control file; returns False if it is missing or refuses the text."""
         folder = self.folders.get("freezer")
         if folder is None:
             return False
@@ -76,7 +76,7 @@ class ControlGroups:
         return True
 
     def killed_for_memory(self) -> bool:
-        """Whether the kernel of the system killed a member because memory was full."""
+        """Whether the system killed a member because the memory limit was reached."""
         folder = self.folders.get("memory")
         if folder is None:
             return False
@@ -88,7 +88,7 @@ class ControlGroups:
         return False
 
     def remove(self) -> bool:
-        """Remove the folders, which must have no members; whether all are gone."""
+        """Remove the empty folders; returns whether all are gone."""
         gone = True
         for folder in dict.fromkeys(self.folders.values()):
             try:
@@ -98,14 +98,14 @@ class ControlGroups:
             except OSError:
                 gone = False
                 continue
-            # The folder above goes with its last kernel; while it has others this fails, as it should.
+            # The parent folder is removed with its last kernel; this fails while it has others.
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(folder))
         return gone
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a control file in one piece; raises OSError."""
+    """Write a control file in one call; raises OSError."""
     handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(handle, text.encode())

@@ -1,8 +1,8 @@
-"""A process with everything loaded, which turns a copy of itself into each shim.
+"""The fork server: a preloaded process that forks into each shim.
 
-Starting an interpreter takes ten times as long as a fork. It is told by one message
-per shim, with open files attached: the kernel's lock, and where the shim reads its
-plan, answers, and complains. It ends when nobody is left to ask.
+Starting an interpreter takes ten times as long as a fork. Each request is one message
+with open files attached: the kernel's lock, and the plan, answer and error files of the
+shim. The process ends when its socket is closed.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ import signal
 import socket
 import sys
 
-from sokovan.adapters.process.shim.main import hold_kernel, read_plan
+from sokovan.adapters.process.shim.main import read_plan, supervise
 from sokovan.adapters.process.shim.request_listener import ShimRequest
 
-FILES = 4  # lock, plan, answer, complaints
+FILES = 4  # lock, plan, answer, errors
 
 
 def main() -> None:
-    """Serve the socket that is standard input, from a process that belongs to nobody."""
+    """Serve the socket on standard input, as a detached process."""
     if os.fork():
         os._exit(0)
     os.setsid()
     os.chdir("/")
-    # Whoever stops the agent by its group or terminal must not take a start that is under way.
+    # Signals to the agent's process group or terminal must not interrupt a start.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    gc.freeze()  # so that copies go on sharing what they do not change
+    gc.freeze()  # keeps memory pages shared with the forks
     caller = ShimRequest(socket.socket(fileno=os.dup(0)))
     while True:
         message, files = caller.receive(files_max=FILES)
         if message is None:
             return
         if len(files) == FILES:
-            _bear(caller, files)
+            _start_shim(caller, files)
         for handle in files:
             os.close(handle)
 
 
-def _bear(caller: ShimRequest, files: list[int]) -> None:
-    """Start a shim without a parent: the process between us and it ends at once."""
+def _start_shim(caller: ShimRequest, files: list[int]) -> None:
+    """Start a shim as an orphan: the intermediate process ends at once."""
     pid = os.fork()
     if pid:
         os.waitpid(pid, 0)
@@ -63,7 +63,7 @@ def _become_shim(files: list[int]) -> None:
         os.close(handle)
     try:
         os.setsid()
-        hold_kernel(read_plan(), lock)
-    except BaseException:  # noqa: BLE001  # it must not go on as a nursery, whatever it was; the agent hears of it
+        supervise(read_plan(), lock)
+    except BaseException:  # noqa: BLE001  # it must not continue as a fork server; the agent gets the traceback
         sys.excepthook(*sys.exc_info())
         os._exit(1)

@@ -1,4 +1,4 @@
-"""A log that never outgrows its limit: segments, of which the oldest goes first."""
+"""A log of bounded size: segment files, of which the oldest are removed."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ NAME_DIGITS = 20
 
 
 def segment_name(offset: int) -> str:
-    """The file of the segment that begins at `offset`; names sort like offsets."""
+    """The file name of the segment at `offset`; names sort like offsets."""
     return f"{offset:0{NAME_DIGITS}}"
 
 
 def segments(folder: int) -> list[int]:
-    """Where the segments in the open folder begin, oldest first."""
+    """The offsets of the segments in the open folder, oldest first."""
     return sorted(int(name) for name in os.listdir(folder) if name.isdigit() and len(name) == NAME_DIGITS)
 
 
 class Ring:
-    """The writing end. Offsets count every byte, also those that found no place."""
+    """Writes the log. Offsets count every byte, dropped ones included."""
 
     def __init__(self, folder: int, bytes_max: int) -> None:
         self.offset = 0
         self.dropped = 0
         self._folder = folder
         self._segment_bytes = max(SEGMENT_BYTES_MIN, bytes_max // SEGMENTS)
-        self._kept_max = max(1, bytes_max // self._segment_bytes)
-        self._kept: list[int] = []
+        self._segments_max = max(1, bytes_max // self._segment_bytes)
+        self._segments: list[int] = []
         self._handle = -1
         self._room = 0
 
     def write(self, output: bytes) -> None:
-        """Keep output; what the disk refuses is dropped, and the writer goes on."""
+        """Append output; what cannot be written is dropped."""
         view = memoryview(output)
         while view:
             written = self._write_some(view)
@@ -48,32 +48,32 @@ class Ring:
             self.offset += written
 
     def _write_some(self, view: memoryview) -> int:
-        """How many bytes were written; 0 if the disk has no space for any."""
+        """Write a part; returns 0 if the disk is full."""
         try:
             if self._room == 0:
                 self._begin_segment()
             written = os.write(self._handle, view[: self._room])
         except OSError:
-            self._give_up_segment()
+            self._abandon_segment()
             return 0
         self._room -= written
         return written
 
     def _begin_segment(self) -> None:
         self.close()
-        while len(self._kept) >= self._kept_max:
-            self._remove(self._kept.pop(0))
+        while len(self._segments) >= self._segments_max:
+            self._remove(self._segments.pop(0))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
         self._handle = os.open(segment_name(self.offset), flags, PRIVATE, dir_fd=self._folder)
-        self._kept.append(self.offset)
+        self._segments.append(self.offset)
         self._room = self._segment_bytes
 
-    def _give_up_segment(self) -> None:
-        """After a refusal the next output begins a segment of its own, at its own offset."""
+    def _abandon_segment(self) -> None:
+        """After a failed write the next output starts a new segment at its own offset."""
         self._room = 0
-        # An empty segment says nothing, and its name would be in the way of a later one.
+        # The name of an empty segment could collide with that of a later one.
         if self._handle >= 0 and os.fstat(self._handle).st_size == 0:
-            self._remove(self._kept.pop())
+            self._remove(self._segments.pop())
         self.close()
 
     def _remove(self, offset: int) -> None:
@@ -81,7 +81,7 @@ class Ring:
             os.unlink(segment_name(offset), dir_fd=self._folder)
 
     def close(self) -> None:
-        """Close the present segment; a later write begins another."""
+        """Close the current segment; a later write starts another."""
         self._room = 0
         if self._handle >= 0:
             os.close(self._handle)
@@ -89,9 +89,9 @@ class Ring:
 
 
 def read_from(folder: int, offset: int, limit: int) -> tuple[int, bytes, int]:
-    """From the open folder: where the piece begins, the piece, and the end of all.
+    """Read from the open folder; returns the offset of the data, the data and the end.
 
-    An offset that was dropped moves forward to what is kept.
+    An offset of dropped output moves forward to the oldest kept byte.
     """
     begins = segments(folder)
     total = 0
@@ -129,7 +129,7 @@ def _read_at(folder: int, begin: int, at: int, limit: int) -> bytes:
 
 
 def _open_segment(folder: int, begin: int) -> int | None:
-    """A plain file or nothing: a kernel may have put a link or a pipe in its place."""
+    """Open a regular file only: a kernel may have replaced it by a link or pipe."""
     try:
         handle = os.open(segment_name(begin), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except OSError:

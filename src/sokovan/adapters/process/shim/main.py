@@ -1,4 +1,4 @@
-"""One kernel, held from its first process to the last of its descendants."""
+"""The shim: supervises one kernel from its first process to its last descendant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STATE = "state.json"
 LOG = "log"
 LOG_DISK_FULL = "log disk full"
-OUT_OF_MEMORY = "out-of-memory"  # the port's word; its module would cost this process megabytes
+OUT_OF_MEMORY = "out-of-memory"  # equal to ports.runtime's, whose import would cost megabytes
 _READ_BYTES = 65536
 _WATCH_MS = 50
 _KILL_MS = 10
@@ -31,13 +31,13 @@ _UNKILLABLE_AFTER_S = 10.0
 _RETRY_S = 1.0
 _SIGNALLED = 128
 _SANDBOX_LIMIT_S = 5.0
-# A start that takes longer hangs, and ends by itself; who waits for it waits a little longer.
+# A start that takes longer is aborted; the agent waits a little longer than this.
 START_LIMIT_S = 50
-_DEAF_TO = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_IGNORED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Shim:
-    """The holder of one kernel; single-threaded, woken by output, callers and deaths."""
+    """Supervises one kernel; single-threaded, wake_reader by output, requests and exits."""
 
     def __init__(self, plan: dict[str, Any], folder: int) -> None:
         self.folder = folder
@@ -66,8 +66,8 @@ class Shim:
         }
 
     def start(self) -> None:
-        """Start the kernel and write down that it runs; raises NotStarted or OSError."""
-        # Before the kernel exists: should this process die in between, its successor knows whom to look for.
+        """Start the kernel and record it; raises NotStarted or OSError."""
+        # Recorded before the kernel exists: if the shim is killed in between, its processes can be found.
         write_record(self.folder, STATE, self.record, lasting=False)
         try:
             self.pid = self.child.start_kernel(self._output_end)
@@ -85,45 +85,45 @@ class Shim:
         self._write_state()
 
     def hold(self) -> None:
-        """Stay with the kernel until nothing of it is left, and write down its end."""
-        woken, waker = os.pipe()
-        for handle in (woken, waker):
+        """Supervise the kernel until nothing of it is left, and record its end."""
+        wake_reader, wake_writer = os.pipe()
+        for handle in (wake_reader, wake_writer):
             os.set_blocking(handle, False)
-        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._reap()  # who died before the handler was there has sent nothing
-        for handle in (woken, self.output, self.listener.fileno()):
+        self._reap()  # children that ended before the handler was installed
+        for handle in (wake_reader, self.output, self.listener.fileno()):
             self.poll.register(handle, select.POLLIN)
-        while not self._is_over():
-            for handle, _ in self.poll.poll(self._patience_ms()):
-                if handle == woken:
-                    _drain(woken)
+        while not self._has_ended():
+            for handle, _ in self.poll.poll(self._poll_timeout_ms()):
+                if handle == wake_reader:
+                    _drain(wake_reader)
                 elif handle == self.output:
-                    self._take_output()
+                    self._read_output()
                 elif handle == self.listener.fileno():
-                    self._welcome()
+                    self._accept()
                 elif handle in self.listener.callers:
-                    self._hear(handle)
+                    self._handle_request(handle)
             self._reap()
         self._finish()
 
-    def _is_over(self) -> bool:
-        """Whether nothing is left; does the next step towards that if it is time."""
+    def _has_ended(self) -> bool:
+        """Whether nothing is left; kills what remains after the deadline."""
         now = time.monotonic()
         if self.status is not None and self.deadline is None:
-            self.deadline = now  # it ended by itself: what it left behind has no claim to go on
+            self.deadline = now  # the kernel ended by itself: its remaining processes are killed
         if self.deadline is None or (self.status is None and now < self.deadline):
-            return False  # looking at every process of the machine is not for free
+            return False  # scanning the process table is expensive
         if now >= self.deadline:
             self.ending_since = self.ending_since or now
             self._kill()
             self._reap()
         left = self._members()
         if left and self.ending_since is not None and now - self.ending_since > _UNKILLABLE_AFTER_S:
-            self._note(f"does not die: pid {left[0].pid}")
+            self._set_reason(f"does not die: pid {left[0].pid}")
         return self.status is not None and not left
 
-    def _patience_ms(self) -> int | None:
+    def _poll_timeout_ms(self) -> int | None:
         if self.deadline is None:
             return None
         return _KILL_MS if self.ending_since is not None else _WATCH_MS
@@ -153,7 +153,7 @@ class Shim:
                     caller.command = 0
                     caller.answer(exit_code=_exit_code(code))
 
-    def _take_output(self) -> None:
+    def _read_output(self) -> None:
         while True:
             try:
                 piece = os.read(self.output, _READ_BYTES)
@@ -164,26 +164,26 @@ class Shim:
                 return
             self.ring.write(piece)
             if self.ring.dropped:
-                self._note(LOG_DISK_FULL)
+                self._set_reason(LOG_DISK_FULL)
             if len(piece) < _READ_BYTES:
                 return
 
-    def _note(self, reason: str) -> None:
+    def _set_reason(self, reason: str) -> None:
         if self.record["reason"] != reason:
             self.record["reason"] = reason
             self._write_state()
 
     def _write_state(self) -> None:
-        # What cannot be written now is known to this process, and its end is written until it succeeds.
+        # A failed write is no loss: this process has the state, and retries at the end.
         with contextlib.suppress(OSError):
             write_record(self.folder, STATE, self.record)
 
-    def _welcome(self) -> None:
+    def _accept(self) -> None:
         number = self.listener.accept()
         if number is not None:
             self.poll.register(number, select.POLLIN)
 
-    def _hear(self, number: int) -> None:
+    def _handle_request(self, number: int) -> None:
         caller = self.listener.callers[number]
         try:
             message, files = caller.receive()
@@ -193,24 +193,24 @@ class Shim:
             message, files = None, []
         try:
             if message is None:
-                self._hang_up(number)
+                self._close_connection(number)
             else:
-                self._obey(caller, message, files)
+                self._execute(caller, message, files)
         except (KeyError, TypeError, ValueError, OSError, NotStarted) as error:
             caller.answer(error=f"{error}" or type(error).__name__)
         finally:
             for handle in files:
                 os.close(handle)
 
-    def _hang_up(self, number: int) -> None:
+    def _close_connection(self, number: int) -> None:
         self.poll.unregister(number)
-        command = self.listener.dismiss(number).command
+        command = self.listener.close_connection(number).command
         found = processes.look_up(command) if command else None
         if found is not None:
             processes.kill_below(command)
             processes.send(found, signal.SIGKILL)
 
-    def _obey(self, caller: ShimRequest, message: dict[str, Any], files: list[int]) -> None:
+    def _execute(self, caller: ShimRequest, message: dict[str, Any], files: list[int]) -> None:
         match message.get("do"):
             case "stop":
                 self._stop(float(message["grace_s"]))
@@ -226,22 +226,22 @@ class Shim:
                 caller.command = self.child.start_command(arguments, streams, terminal=terminal, inside=inside)
                 caller.answer(done=True)
             case other:
-                caller.answer(error=f"cannot {other!r}")
+                caller.answer(error=f"unknown request {other!r}")
 
     def _sandbox_process(self) -> int:
         """The first process inside the sandbox, whose namespaces a command enters.
 
-        It starts the kernel as its child when the sandbox is complete. Before that the
-        machine's own files are in sight, and nobody may enter.
+        It starts the kernel as its child once the sandbox is complete. Before that the
+        machine's own files are visible, and no command may enter.
         """
         deadline = time.monotonic() + _SANDBOX_LIMIT_S
         while time.monotonic() < deadline:
-            everybody = processes.everybody()
-            first = [process.pid for process in everybody if process.parent == self.pid and process.alive]
-            if any(process.parent in first for process in everybody):
+            all_processes = processes.all_processes()
+            first = [process.pid for process in all_processes if process.parent == self.pid and process.alive]
+            if any(process.parent in first for process in all_processes):
                 return first[0]
             time.sleep(_KILL_MS / 1000)
-        raise NotStarted("the sandbox does not come up, or has ended")
+        raise NotStarted("the sandbox did not start, or has ended")
 
     def _stop(self, grace_s: float) -> None:
         deadline = time.monotonic() + max(0.0, grace_s)
@@ -251,23 +251,23 @@ class Shim:
             self.record["stopping_ms"] = _now_ms()
             self._write_state()
         for process in self._members():
-            # The sandbox would take its kernel down at once; it ends by itself when the kernel does.
+            # The sandbox would kill its kernel at once; it ends when the kernel does.
             if not (self.sandboxed and process.pid == self.pid):
                 processes.send(process, signal.SIGTERM)
                 processes.send(process, signal.SIGCONT)
 
     def _finish(self) -> None:
-        self._take_last_output()
+        self._read_last_output()
         status = self.status or 0
         if self.sandboxed and status > _SIGNALLED:
-            status = _SIGNALLED - status  # the sandbox says so of its kernel in the way of shells
+            status = _SIGNALLED - status  # the sandbox reports signals as shells do
         code = _exit_code(status)
         self.record.update(ended_ms=_now_ms(), exit_code=code, signal=-status if status < 0 else None)
         self.record["reason"] = self._reason(status, code)
         deadline = time.monotonic() + _RETRY_S
         while not self.groups.remove() and time.monotonic() < deadline:
             time.sleep(_KILL_MS / 1000)
-        # A folder without a name was removed by somebody: nobody will ever read the record.
+        # A folder without links was removed: the record is not needed.
         while os.fstat(self.folder).st_nlink > 0:
             try:
                 write_record(self.folder, STATE, self.record)
@@ -276,7 +276,7 @@ class Shim:
                 time.sleep(_RETRY_S)
         self.listener.close(self.folder)
 
-    def _take_last_output(self) -> None:
+    def _read_last_output(self) -> None:
         with contextlib.suppress(BlockingIOError, KeyError):
             while piece := os.read(self.output, _READ_BYTES):
                 self.ring.write(piece)
@@ -305,7 +305,7 @@ def _drain(handle: int) -> None:
 
 
 def read_plan() -> dict[str, Any]:
-    """The plan that comes on standard input."""
+    """The plan from standard input."""
     pieces = []
     while piece := os.read(0, _READ_BYTES):
         pieces.append(piece)
@@ -314,21 +314,21 @@ def read_plan() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Read the plan from standard input, answer on standard output, and stay."""
+    """Read the plan from standard input, answer on standard output, and supervise."""
     plan = read_plan()
     os.set_inheritable(plan["lock"], False)  # noqa: FBT003  # the standard library's own signature
     if os.fork():
-        os._exit(0)  # whoever started us waits for this process only; the shim belongs to nobody
-    hold_kernel(plan, plan["lock"])
+        os._exit(0)  # the agent waits for this process only; the shim is detached
+    supervise(plan, plan["lock"])
 
 
-def hold_kernel(plan: dict[str, Any], lock: int) -> None:
-    """Start the kernel, say how that went, and stay with it to its end."""
+def supervise(plan: dict[str, Any], lock: int) -> None:
+    """Start the kernel, report the outcome, and supervise it to its end."""
     signal.alarm(START_LIMIT_S)
     os.umask(0o077)
     os.chdir("/")
     system_calls.adopt_orphans()
-    for number in _DEAF_TO:
+    for number in _IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     folder = os.open(plan["place"], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -338,9 +338,9 @@ def hold_kernel(plan: dict[str, Any], lock: int) -> None:
         _answer({"error": str(error)})
         return
     signal.alarm(0)
-    # The lock says that a start is under way; from here on the record says it.
+    # The lock marks a start under way; from here on the record does.
     os.close(lock)
-    _leave_streams(folder)
+    _detach_streams(folder)
     shim.hold()
 
 
@@ -349,11 +349,11 @@ def _answer(content: dict[str, object]) -> None:
         os.write(1, json.dumps(content).encode())
 
 
-def _leave_streams(folder: int) -> None:
+def _detach_streams(folder: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
-    trouble = nothing
+    errors = nothing
     with contextlib.suppress(OSError):
-        trouble = os.open("shim.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+        errors = os.open("shim.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600, dir_fd=folder)
     _answer({"done": True})
-    for target, handle in enumerate((nothing, nothing, trouble)):
+    for target, handle in enumerate((nothing, nothing, errors)):
         os.dup2(handle, target)

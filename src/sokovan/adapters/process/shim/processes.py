@@ -1,4 +1,4 @@
-"""Processes as /proc shows them: never trusted by number alone."""
+"""Processes from /proc, identified by pid and start time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STOP_ROUNDS = 50
 
 
 class Process:
-    """One process: its number, and what keeps it from being taken for another."""
+    """One process, identified by pid and start time."""
 
     __slots__ = ("parent", "pid", "session", "start", "state", "threads")
 
@@ -25,34 +25,34 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs; one whose first thread has ended may go on with others."""
+        """Whether it still runs; other threads may outlive its first one."""
         return self.state not in ZOMBIE or self.threads > 1
 
 
 def look_up(pid: int) -> Process | None:
-    """The process of this number now, None if there is none."""
+    """The process of this pid; None if there is none."""
     text = read_text(f"/proc/{pid}/stat")
-    # The name stands in brackets and may hold anything, brackets included.
+    # The name is in brackets and may contain anything, brackets included.
     fields = text.rpartition(")")[2].split()
     return Process(pid, fields) if len(fields) > 19 else None
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """Whether the process of this number that started at `start` still runs."""
+    """Whether the process of this pid and start time still runs."""
     found = look_up(pid)
     return found is not None and found.start == start and found.alive
 
 
-def everybody() -> list[Process]:
-    """Every process that can be seen now."""
+def all_processes() -> list[Process]:
+    """Every visible process."""
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [found for found in map(look_up, numbers) if found is not None]
 
 
 def descendants(root: int) -> list[Process]:
-    """Everything alive below `root`, itself not included."""
+    """Every live process below `root`, without itself."""
     children: dict[int, list[Process]] = {}
-    for process in everybody():
+    for process in all_processes():
         children.setdefault(process.parent, []).append(process)
     found: list[Process] = []
     waiting = [root]
@@ -65,13 +65,13 @@ def descendants(root: int) -> list[Process]:
 
 
 def send(process: Process, number: int) -> bool:
-    """Signal exactly this process; False if it is gone."""
+    """Send a signal to exactly this process; False if it has ended."""
     try:
         handle = os.pidfd_open(process.pid)
     except OSError as error:
         return error.errno == errno.ENOSYS and _send_by_number(process, number)
     try:
-        # The handle may be of a successor of the same number; its start tells.
+        # The pid may have been reused; the start time shows it.
         if not is_alive(process.pid, process.start):
             return False
         signal.pidfd_send_signal(handle, number)
@@ -93,7 +93,7 @@ def _send_by_number(process: Process, number: int) -> bool:
 
 
 def kill_below(root: int) -> None:
-    """Kill everything below `root`: stopped first, so that none can fork away."""
+    """Kill everything below `root`; stopped first, so that none forks meanwhile."""
     stopped: set[tuple[int, int]] = set()
     for _ in range(_STOP_ROUNDS):
         fresh = [process for process in descendants(root) if (process.pid, process.start) not in stopped]
@@ -107,12 +107,12 @@ def kill_below(root: int) -> None:
 
 
 def boot_id() -> str:
-    """What tells this run of the machine from every other."""
+    """An id of the current boot of the machine."""
     return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 
 def read_text(path: str) -> str:
-    """A small file of the kernel's, empty if it cannot be read."""
+    """The text of a small system file; empty if it cannot be read."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""The shim's ear: requests on a socket, each a message, with open files attached."""
+"""The shim's control socket: requests as messages, with open files attached."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _FILE_BYTES = array.array("i").itemsize
 
 
 def address(folder: int) -> str:
-    """The socket's address in an open folder, short however deep the folder lies."""
+    """The socket's address in an open folder, short for any depth of the folder."""
     return f"/proc/self/fd/{folder}/{SOCKET}"
 
 
 class ShimRequest:
-    """Somebody who asks; `command` is the pid of what was started for them."""
+    """A client connection; `command` is the pid of the process started for it."""
 
     def __init__(self, line: socket.socket) -> None:
         self.line = line
         self.command = 0
 
     def receive(self, files_max: int = STREAMS_MAX) -> tuple[dict[str, Any] | None, list[int]]:
-        """The next message and its files; None at the end of the line."""
+        """The next message and its files; None at the end of the connection."""
         space = socket.CMSG_SPACE(files_max * _FILE_BYTES)
         text, extras, _, _ = self.line.recvmsg(MESSAGE_MAX, space, socket.MSG_CMSG_CLOEXEC)
         files = array.array("i")
@@ -48,13 +48,13 @@ class ShimRequest:
         return (message if isinstance(message, dict) else {}), list(files)
 
     def answer(self, **content: object) -> None:
-        """Tell the caller; one who no longer listens is no trouble of ours."""
+        """Answer the client; one that has disconnected is ignored."""
         with contextlib.suppress(OSError):
             self.line.send(json.dumps(content).encode(), socket.MSG_DONTWAIT)
 
 
 class RequestListener:
-    """Listens in the kernel's folder."""
+    """Listens on a socket in the kernel's folder."""
 
     def __init__(self, folder: int) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -66,11 +66,11 @@ class RequestListener:
         self.callers: dict[int, ShimRequest] = {}
 
     def fileno(self) -> int:
-        """What to wait on for callers."""
+        """The descriptor to poll for new connections."""
         return self._socket.fileno()
 
     def accept(self) -> int | None:
-        """Let the next caller in; None if nobody came, or too many are there."""
+        """Accept a connection; None if there is none, or the limit is reached."""
         try:
             line, _ = self._socket.accept()
         except OSError:
@@ -82,16 +82,16 @@ class RequestListener:
         self.callers[line.fileno()] = ShimRequest(line)
         return line.fileno()
 
-    def dismiss(self, number: int) -> ShimRequest:
-        """End a line."""
+    def close_connection(self, number: int) -> ShimRequest:
+        """Close a connection."""
         caller = self.callers.pop(number)
         caller.line.close()
         return caller
 
     def close(self, folder: int) -> None:
-        """End every line and leave nothing behind."""
+        """Close every connection and remove the socket."""
         for number in list(self.callers):
-            self.dismiss(number)
+            self.close_connection(number)
         self._socket.close()
         with contextlib.suppress(OSError):
             os.unlink(SOCKET, dir_fd=folder)

@@ -1,4 +1,4 @@
-"""Small records on disk: replaced whole, and still written when the disk is full."""
+"""Small records on disk: replaced atomically, also when the disk is full."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PRIVATE = 0o600
-# A record fills its block from the start, so that writing over it later needs no new space.
+# A record fills its block from the start, so that overwriting it needs no new space.
 PADDED_BYTES = 1024
 READ_MAX = 1 << 20
 
@@ -20,8 +20,8 @@ READ_MAX = 1 << 20
 def write_record(folder: int, name: str, content: dict[str, Any], *, lasting: bool = True) -> None:
     """Replace record `name` in the open folder; raises OSError.
 
-    `lasting`: it survives a loss of power. When there is no space for a second copy,
-    the old one is written over, which for one sector is whole or not at all.
+    With `lasting` it survives a power failure. Without space for a second copy the old one
+    is overwritten in place, which is atomic for one sector.
     """
     text = json.dumps(content).encode().ljust(PADDED_BYTES)
     try:
@@ -68,9 +68,9 @@ def _write_all(handle: int, text: bytes) -> None:
 
 
 def read_record(folder: int, name: str) -> dict[str, Any] | None:
-    """Record `name` of the open folder; None if it is not there or not whole."""
+    """Record `name` of the open folder; None if it is missing or incomplete."""
     try:
-        # NONBLOCK: somebody may have put a pipe in its place, and opening that would wait for ever.
+        # NONBLOCK: opening a pipe that has replaced the file would block.
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except OSError:
         return None

@@ -1,4 +1,4 @@
-"""The few system calls that the standard library does not offer."""
+"""System calls that the standard library does not offer."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def die_with_parent(number: int) -> None:
     _prctl(_PDEATHSIG, number)
 
 
-def gain_no_privileges() -> None:
-    """From now on no program that is run brings rights of its own."""
+def forbid_new_privileges() -> None:
+    """Prevent programs from gaining privileges, such as by setuid."""
     _prctl(_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:
-    """The next program run has no capability, whoever runs it."""
+    """Drop all capabilities for the next program."""
     for capability in range(_CAPABILITIES_MAX):
         try:
             _prctl(_CAPBSET_DROP, capability)
-        except OSError:  # the system has no capability of this number, or this process may not drop it
+        except OSError:  # unknown to the system, or not permitted
             return
 
 
 def enter_namespaces(pid: int) -> None:
-    """Move into the namespaces of `pid`; children of the caller are in its pids too."""
+    """Enter the namespaces of `pid`; the pid namespace applies to children."""
     flags = 0
     for name, flag in NAMESPACES.items():
         if os.stat(f"/proc/{pid}/ns/{name}").st_ino != os.stat(f"/proc/self/ns/{name}").st_ino:

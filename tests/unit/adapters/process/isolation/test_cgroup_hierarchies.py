@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.process.isolation import cgroup_hierarchies
-from sokovan.adapters.process.isolation.cgroup_hierarchies import CONTROLLERS, Hierarchies, found_hierarchies
+from sokovan.adapters.process.isolation.cgroup_hierarchies import CONTROLLERS, Hierarchies, probe_hierarchies
 
 OWN_1 = "5:memory:/a\n4:cpu,cpuacct:/\n3:pids:/a/b\n2:freezer:/\n0::/\n"
 
@@ -43,7 +43,7 @@ def test_version_1_is_used_controller_by_controller(tmp_path: Path, monkeypatch:
         )
     )
     machine(tmp_path, monkeypatch, mounts=mounts + "40 24 0:40 / AT/unified rw - cgroup2 none rw\n", own=OWN_1)
-    found = found_hierarchies()
+    found = probe_hierarchies()
     assert (found.version, found.controllers) == (1, CONTROLLERS)
     assert found.parents == {
         "memory": tmp_path / "memory" / "a",
@@ -66,7 +66,7 @@ def test_version_2_is_used_when_it_has_everything_and_the_agent_makes_room(
 ) -> None:
     unified(tmp_path, controllers="cpuset cpu io memory pids", procs=f"{os.getpid()}\n")
     machine(tmp_path, monkeypatch, mounts="40 24 0:40 / AT rw - cgroup2 none rw\n", own="0::/own\n")
-    found = found_hierarchies()
+    found = probe_hierarchies()
     assert (found.version, found.controllers) == (2, CONTROLLERS)
     assert set(found.parents.values()) == {tmp_path / "own"}
     assert (tmp_path / "own" / "agent" / "cgroup.procs").read_text() == str(os.getpid())
@@ -76,20 +76,20 @@ def test_version_2_is_used_when_it_has_everything_and_the_agent_makes_room(
 def test_version_2_without_what_it_takes_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unified(tmp_path, controllers="hugetlb", procs="")
     machine(tmp_path, monkeypatch, mounts="40 24 0:40 / AT rw - cgroup2 none rw\n", own="0::/own\n")
-    assert found_hierarchies() == Hierarchies()
+    assert probe_hierarchies() == Hierarchies()
 
 
 def test_a_container_sees_its_own_part_of_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pids" / "inner").mkdir(parents=True)
     mounts = "31 24 0:21 /docker/x AT/pids rw - cgroup cgroup rw,pids\n"
     machine(tmp_path, monkeypatch, mounts=mounts, own="3:pids:/docker/x/inner\n")
-    assert found_hierarchies().parents == {"pids": tmp_path / "pids" / "inner"}
+    assert probe_hierarchies().parents == {"pids": tmp_path / "pids" / "inner"}
 
 
 def test_what_cannot_be_written_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = "31 24 0:21 / AT/pids rw - cgroup cgroup rw,pids\n"  # there is no such folder
     machine(tmp_path, monkeypatch, mounts=mounts, own="3:pids:/\n")
-    assert found_hierarchies() == Hierarchies()
+    assert probe_hierarchies() == Hierarchies()
 
 
 def test_a_kernel_gets_a_folder_below_each_parent(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_version_2_hands_its_controllers_down(tmp_path: Path) -> None:
 
 
 def test_this_machine_is_asked_without_leaving_a_trace() -> None:
-    found = found_hierarchies()
+    found = probe_hierarchies()
     assert found.version in {0, 1, 2}
     left = [
         path for parent in found.parents.values() for path in parent.glob(f"{cgroup_hierarchies.OWN_FOLDER}-probe-*")

@@ -22,7 +22,7 @@ def test_a_machine_says_what_it_has() -> None:
 def test_a_sandbox_can_be_switched_off() -> None:
     found = confinement(bubblewrap="")
     assert found.sandbox.program == ""
-    assert found.in_words().startswith("no sandbox: it is switched off, ")
+    assert found.in_words().startswith("no sandbox: it is disabled, ")
 
 
 def test_what_holds_kernels_is_told_in_labels_too() -> None:
@@ -42,5 +42,5 @@ def test_a_machine_that_tells_nothing_has_nothing(monkeypatch: pytest.MonkeyPatc
     def tell() -> Hierarchies:
         raise trouble
 
-    monkeypatch.setattr(module, "found_hierarchies", tell)
+    monkeypatch.setattr(module, "probe_hierarchies", tell)
     assert confinement(bubblewrap="").hierarchies == Hierarchies()

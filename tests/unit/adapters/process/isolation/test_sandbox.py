@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.process.isolation import sandbox as module
-from sokovan.adapters.process.isolation.sandbox import Sandbox, found_sandbox
+from sokovan.adapters.process.isolation.sandbox import Sandbox, probe_sandbox
 from sokovan.wire.frames import CreateKernel, MountEntry
 from tests.kernels import launch, needs_sandbox
 
@@ -20,16 +20,16 @@ def options(launched: CreateKernel, *, hidden: tuple[Path, ...] = (), shown: tup
 
 
 def test_a_machine_without_bubblewrap_says_so() -> None:
-    found = found_sandbox(hidden=(), program="there-is-no-such-program")
-    words = "no sandbox: bubblewrap is not installed, and folders can be mounted only where they are"
-    assert (found.program, found.in_words()) == ("", words)
+    found = probe_sandbox(hidden=(), program="there-is-no-such-program")
+    expected = "no sandbox: bubblewrap is not installed, and folders can be mounted only at their own path"
+    assert (found.program, found.in_words()) == ("", expected)
 
 
 def test_a_bubblewrap_that_does_not_work_is_not_used(tmp_path: Path) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: No permissions' >&2\nexit 1\n")
     broken.chmod(0o755)
-    found = found_sandbox(hidden=(), program=str(broken))
+    found = probe_sandbox(hidden=(), program=str(broken))
     assert found.in_words().startswith("no sandbox: bubblewrap does not work here (bwrap: No permissions), ")
 
 
@@ -37,12 +37,12 @@ def test_a_bubblewrap_that_cannot_be_run_is_not_used(tmp_path: Path) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/there/is/no/such/shell\n")
     broken.chmod(0o755)
-    assert "does not run here" in found_sandbox(hidden=(), program=str(broken)).in_words()
+    assert "does not run here" in probe_sandbox(hidden=(), program=str(broken)).in_words()
 
 
 @needs_sandbox
 def test_a_bubblewrap_that_works_is_used(tmp_path: Path) -> None:
-    found = found_sandbox(hidden=(tmp_path,), program="bwrap")
+    found = probe_sandbox(hidden=(tmp_path,), program="bwrap")
     assert found.program.endswith("/bwrap")
     assert found.hidden == (tmp_path,)
     assert found.in_words() == "sandbox by bubblewrap, network shared"
@@ -53,14 +53,14 @@ def test_a_folder_below_a_hidden_one_is_hidden_with_it(tmp_path: Path) -> None:
     below = tmp_path / "agent" / "kernels"
     below.mkdir(parents=True)
     for hidden in ((below, tmp_path), (tmp_path, below), (tmp_path, tmp_path)):
-        found = found_sandbox(hidden=hidden, program="bwrap")
+        found = probe_sandbox(hidden=hidden, program="bwrap")
         assert found.in_words() == "sandbox by bubblewrap, network shared"
         assert found.hidden == (tmp_path,)
 
 
 @needs_sandbox
 def test_the_probe_fails_where_a_kernel_would(tmp_path: Path) -> None:
-    found = found_sandbox(hidden=(tmp_path / "missing",), program="bwrap")
+    found = probe_sandbox(hidden=(tmp_path / "missing",), program="bwrap")
     assert found.program == ""
     assert "does not run here" in found.in_words()
 
@@ -71,7 +71,7 @@ def test_the_probe_runs_with_the_options_of_a_kernel(tmp_path: Path) -> None:
     kernels.mkdir(parents=True)
     fake.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/options\n')
     fake.chmod(0o755)
-    found = found_sandbox(hidden=(kernels, data), program=str(fake))
+    found = probe_sandbox(hidden=(kernels, data), program=str(fake))
     probed = (tmp_path / "options").read_text().splitlines()
     work = Path(probed[probed.index("--chdir") + 1])
     assert kernels in work.parents

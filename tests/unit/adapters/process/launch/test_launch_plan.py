@@ -20,11 +20,11 @@ MARKS = {"SOKOVAN_KERNEL_ID": "k"}
 
 
 def plan(tmp_path: Path, asked: CreateKernel, sandbox: Sandbox | None = None) -> dict[str, Any]:
-    places = KernelLayout(tmp_path / "root")
-    places.prepare()
-    place = places.kernels / "k-1"
+    layout = KernelLayout(tmp_path / "root")
+    layout.prepare()
+    place = layout.kernels / "k-1"
     (place / "work").mkdir(parents=True)
-    images = ProcessImages(places, SystemClock(), {})
+    images = ProcessImages(layout, SystemClock(), {})
     return plan_of(asked, place, sandbox=sandbox or Sandbox(absence="none"), images=images, marks=MARKS)
 
 
@@ -55,7 +55,7 @@ def test_a_kernel_starts_where_it_asks_to(tmp_path: Path, workdir: str, expected
 
 
 def test_a_program_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ProgramNotFound, match="not a program"):
+    with pytest.raises(ProgramNotFound, match="was not found"):
         plan(tmp_path, launch("k", "there-is-no-such-program", "x"))
 
 

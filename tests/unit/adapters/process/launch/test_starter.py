@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.process.fork_server import NURSERY
+from sokovan.adapters.process.fork_server import FORK_SERVER
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
 from sokovan.adapters.process.isolation.confinement import Confinement, confinement
@@ -32,8 +32,8 @@ from tests.kernels import SLEEP, launch, relatives, runtime_in
 @pytest.fixture
 async def starter(tmp_path: Path) -> AsyncIterator[Starter]:
     async with runtime_in(tmp_path):
-        places = KernelLayout(tmp_path)
-        yield Starter(places, ProcessImages(places, SystemClock(), {}), confinement(bubblewrap=""))
+        layout = KernelLayout(tmp_path)
+        yield Starter(layout, ProcessImages(layout, SystemClock(), {}), confinement(bubblewrap=""))
 
 
 async def test_a_second_start_does_nothing(starter: Starter, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ async def test_a_start_that_fails_leaves_neither_folder_nor_groups(
         raise trouble
 
     with monkeypatch.context() as patch:
-        patch.setattr(NURSERY, "run_shim", fail)
+        patch.setattr(FORK_SERVER, "run_shim", fail)
         with pytest.raises((RuntimeFailure, KeyboardInterrupt)):
             starter.start(launch("k", SLEEP))
     assert list((tmp_path / "kernels").iterdir()) == []
@@ -74,7 +74,7 @@ async def test_a_start_that_fails_leaves_neither_folder_nor_groups(
 async def test_a_look_that_comes_in_between_does_not_disturb_a_start(
     starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_ms: int
 ) -> None:
-    looks = [Observer(starter.places, VirtualClock(now_ms=SystemClock().now_ms() + ahead_ms))]
+    looks = [Observer(starter.layout, VirtualClock(now_ms=SystemClock().now_ms() + ahead_ms))]
 
     def looked_at_first(folder: Path, *, wait: bool) -> int:
         while folder.name.startswith(".") and looks:
@@ -91,7 +91,7 @@ async def test_a_start_that_is_given_up_leaves_no_shim(
     starter: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shims: list[int] = []
-    run_shim = NURSERY.run_shim
+    run_shim = FORK_SERVER.run_shim
 
     def give_up(plan: dict[str, Any], lock: int) -> None:
         run_shim(plan, lock)
@@ -99,7 +99,7 @@ async def test_a_start_that_is_given_up_leaves_no_shim(
         os.kill(shims[0], signal.SIGSTOP)
         raise RuntimeFailure("its shim said nothing")
 
-    monkeypatch.setattr(NURSERY, "run_shim", give_up)
+    monkeypatch.setattr(FORK_SERVER, "run_shim", give_up)
     with pytest.raises(RuntimeFailure, match="said nothing"):
         starter.start(launch("k", SLEEP))
     found = processes.look_up(shims[0])
@@ -110,12 +110,12 @@ async def test_a_start_that_is_given_up_leaves_no_shim(
 async def test_limits_that_cannot_be_set_leave_nothing(starter: Starter, tmp_path: Path) -> None:
     broken = Confinement(Sandbox(absence="none"), Hierarchies(1, {"pids": tmp_path / "none"}))
     with pytest.raises(RuntimeFailure, match="limits"):
-        Starter(starter.places, starter.images, broken).start(launch("k", SLEEP))
+        Starter(starter.layout, starter.images, broken).start(launch("k", SLEEP))
     assert list((tmp_path / "kernels").iterdir()) == []
 
 
 async def test_a_stone_refuses_a_start(starter: Starter) -> None:
-    starter.places.lay_stone("k-1", 0)
+    starter.layout.add_tombstone("k-1", 0)
     with pytest.raises(KernelTombstoned, match="forgotten"):
         starter.start(launch("k", SLEEP))
     starter.start(launch("k", SLEEP, attempt=2))

@@ -20,17 +20,18 @@ LIMIT_S = 10.0
 ROOT = str(Path(sokovan.__file__).parent.parent)
 
 
-def test_a_nursery_imports_little_more_than_a_shim() -> None:
-    script = "import sys; sys.path.append(sys.argv[1]); import sokovan.adapters.process.shim.fork_server; print(*sys.modules)"
-    told = subprocess.run([sys.executable, "-I", "-S", "-c", script, ROOT], capture_output=True, text=True, check=True)
-    assert HEAVY & set(told.stdout.split()) == set()
+def test_a_fork_server_imports_little_more_than_a_shim() -> None:
+    load = "import sokovan.adapters.process.shim.fork_server; print(*sys.modules)"
+    script = f"import sys; sys.path.append(sys.argv[1]); {load}"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script, ROOT], capture_output=True, text=True, check=True)
+    assert HEAVY & set(done.stdout.split()) == set()
 
 
 def open_files(pid: int) -> set[str]:
     return {str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
 
 
-async def test_a_shim_from_a_nursery_is_nobodys_child_and_holds_nothing_of_it(tmp_path: Path) -> None:
+async def test_a_shim_from_a_fork_server_is_detached_and_holds_none_of_its_files(tmp_path: Path) -> None:
     async with runtime_in(tmp_path) as runtime:
         await runtime.create(launch("k", SLEEP))
         with opened(place(tmp_path, "k")) as folder:
@@ -38,9 +39,9 @@ async def test_a_shim_from_a_nursery_is_nobodys_child_and_holds_nothing_of_it(tm
         assert record is not None
         shim = processes.look_up(record["shim_pid"])
         assert shim is not None
-        assert shim.session == shim.pid, "it is in the session of the nursery"
+        assert shim.session == shim.pid, "it is in the session of the fork_server"
         parent = processes.look_up(shim.parent)
-        assert parent is None or "shim.nursery" not in processes.read_text(f"/proc/{parent.pid}/cmdline")
+        assert parent is None or "shim.fork_server" not in processes.read_text(f"/proc/{parent.pid}/cmdline")
         # It lets go of its plan right after it has told that it runs.
         async with asyncio.timeout(LIMIT_S):
             while [name for name in open_files(shim.pid) if name.startswith(("/memfd", "/dev/pts"))]:

@@ -55,7 +55,7 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
 
 def test_privileges_are_given_up() -> None:
     script = """
-system_calls.gain_no_privileges()
+system_calls.forbid_new_privileges()
 print([line.split()[1] for line in open("/proc/self/status") if line.startswith("NoNewPrivs")])
 """
     assert told(script) == "['1']"
