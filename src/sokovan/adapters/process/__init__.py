@@ -1,1 +1,1 @@
-"""Runs kernels as processes of this machine, each under a shim that outlives the agent."""
+"""Runs kernels as processes, each under a shim that outlives the agent."""

@@ -1,4 +1,4 @@
-"""Thread pools for blocking work, one per kind, so that kinds do not delay each other."""
+"""Thread pools for blocking work: kinds of work do not block each other."""
 
 from __future__ import annotations
 
