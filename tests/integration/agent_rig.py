@@ -30,7 +30,7 @@ from tests.integration.tiny_runtime import TinyRuntime
 
 AGENT = AgentId("a1")
 TOKEN = "let-me-in"  # noqa: S105  # a test's own
-LIMITS = LinkLimits(greeting_s=2, admission_s=2, send_s=2, request_s=3)
+LIMITS = LinkLimits(hello_s=2, admission_s=2, send_s=2, request_s=3)
 INVENTORY = Inventory(
     agent_id=AGENT,
     slots=ResourceSlot({"cpu": 4000, "cuda.device": 2}),
@@ -73,7 +73,7 @@ class Manager:
     """One manager: it listens, and remembers what it hears."""
 
     def __init__(self, register: Register, *, port: int = 0) -> None:
-        self.agents = NotingAgents(SystemClock(), admit=register.admit, heard=self._heard, limits=LIMITS)
+        self.agents = NotingAgents(SystemClock(), admit=register.admit, on_heartbeat=self._heard, limits=LIMITS)
         self.states: dict[AgentId, AgentState] = {}
         self.images: tuple[ImageReport, ...] = ()
         self.ends = self.agents.ends = []

@@ -57,7 +57,7 @@ async def agent(root: Path, manager: Manager) -> AsyncIterator[Agent]:
 
 
 async def stopped(manager: Manager, *, incarnation: int, attempt: int = 1, grace_s: float = 2.0) -> GoneProof:
-    """Ask until the agent says that it is gone, as a manager does."""
+    """Command until the agent says that it is gone, as a manager does."""
     for _ in range(2000):
         gone = await manager.agents.stop_kernel(AGENT, incarnation, K1, attempt, grace_s=grace_s)
         if gone.gone:
@@ -190,7 +190,7 @@ async def test_of_two_agents_with_one_name_the_later_one_has_the_link(
     await comes_true(lambda: manager.agents.incarnation(AGENT) == 1)
     second = Agent(tmp_path / "two", manager.address)
     await comes_true(lambda: manager.agents.incarnation(AGENT) == 2)
-    await comes_true(lambda: any("has taken over" in end for end in manager.ends))
+    await comes_true(lambda: any("superseded by" in end for end in manager.ends))
     await comes_true(lambda: any("another process is this agent now" in line for line in first.told))
 
     with pytest.raises(AgentRefused, match="other-incarnation"):
@@ -227,7 +227,7 @@ async def test_a_kernel_that_cannot_be_ended_is_never_said_to_be_gone(agent: Age
 
 @pytest.mark.usefixtures("agent")
 async def test_a_request_that_is_too_large_is_refused_before_it_is_sent(manager: Manager) -> None:
-    with pytest.raises(AgentRefused, match="too large"):
+    with pytest.raises(AgentRefused, match="the limit is"):
         await manager.agents.create_kernel(AGENT, 1, launch("k1", "x" * (2 << 20)))
 
     await manager.agents.create_kernel(AGENT, 1, launch("k1"))

@@ -54,7 +54,7 @@ def openapi_document() -> dict[str, Any]:
         hints=hints,
         events=InProcessEventBus(clock),
         agents=InProcessAgentStates(clock),
-        gateway=LinkedAgents(clock, admit=_refuse, heard=_ignore),
+        gateway=LinkedAgents(clock, admit=_refuse, on_heartbeat=_ignore),
         clock=clock,
         ids=ids,
         telemetry=telemetry,

@@ -117,10 +117,10 @@ class AgentRunner:
     def requested(self, link: ManagerLink, request: Request) -> None:
         """Handle a request of a manager."""
         token = Token(link.number, request.number)
-        if isinstance(request.ask, ReadLog | OpenStream):
+        if isinstance(request.command, ReadLog | OpenStream):
             self._executor.begin(self._bulk.serve(link, request))
             return
-        if isinstance(request.ask, CreateKernel):
+        if isinstance(request.command, CreateKernel):
             obstacle = machine.disk_obstacle(self._environment.root)
             if obstacle != self._processor.table.obstacle:
                 self._processor.submit(ObstacleObserved(obstacle))

@@ -1,1 +1,1 @@
-"""What travels between processes: versioned, bounded, and free of domain types."""
+"""Types sent between processes: versioned, bounded, without domain types."""

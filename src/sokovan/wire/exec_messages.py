@@ -1,7 +1,7 @@
-"""What is said beside the bytes on a stream: one command in a kernel, one socket.
+"""Control messages of an exec stream: one command in a kernel, one socket.
 
-Input and output travel as binary messages. A word travels as a text message in JSON,
-so that the two cannot be taken for each other.
+Input and output travel as binary messages, control messages as JSON text, so that the
+two cannot be confused.
 """
 
 from __future__ import annotations
@@ -13,48 +13,48 @@ from msgspec import Meta, Struct
 
 from sokovan.wire.link_codec import QUOTED_MAX, MalformedFrame
 
-# One message of bytes; whoever has more sends several.
-PIECE_BYTES_MAX = 64 << 10
-WORD_CHARACTERS_MAX = 1000
+# Larger data is sent in several messages.
+CHUNK_BYTES_MAX = 64 << 10
+MESSAGE_CHARACTERS_MAX = 1000
 
 Cells: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
 
 
 class Resized(Struct, frozen=True, tag="resized"):
-    """The terminal at the manager's end has this size now."""
+    """The size of the terminal at the manager's end."""
 
     rows: Cells
     columns: Cells
 
 
 class InputEnded(Struct, frozen=True, tag="input-ended"):
-    """No more input comes."""
+    """The end of the input."""
 
 
 class CommandEnded(Struct, frozen=True, tag="command-ended"):
-    """The command is over, and all that it said was sent before."""
+    """The command has ended; all its output was sent before."""
 
     exit_code: int
 
 
-StreamWord: TypeAlias = Resized | InputEnded | CommandEnded
+ExecMessage: TypeAlias = Resized | InputEnded | CommandEnded
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[StreamWord] = msgspec.json.Decoder(StreamWord)
+_decoder: msgspec.json.Decoder[ExecMessage] = msgspec.json.Decoder(ExecMessage)
 
 
-def word_text(word: StreamWord) -> str:
-    """A word as it is sent."""
-    return _encoder.encode(word).decode()
+def encode_message(message: ExecMessage) -> str:
+    """The JSON text of a message."""
+    return _encoder.encode(message).decode()
 
 
-def word_of(text: str) -> StreamWord:
-    """The word in a text. Raises MalformedFrame, and nothing else."""
-    if len(text) > WORD_CHARACTERS_MAX:
-        raise MalformedFrame(f"a word of {len(text)} characters on a stream, {WORD_CHARACTERS_MAX} is the limit")
+def decode_message(text: str) -> ExecMessage:
+    """The message in a JSON text. Raises MalformedFrame only."""
+    if len(text) > MESSAGE_CHARACTERS_MAX:
+        raise MalformedFrame(f"an exec message has {len(text)} characters, the limit is {MESSAGE_CHARACTERS_MAX}")
     try:
         return _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeError) as problem:
-        raise MalformedFrame(f"not a word of a stream: {str(problem)[:QUOTED_MAX]}") from None
+        raise MalformedFrame(f"not an exec message: {str(problem)[:QUOTED_MAX]}") from None
     except RecursionError:
-        raise MalformedFrame("not a word of a stream: nested too deep") from None
+        raise MalformedFrame("not an exec message: nested too deep") from None

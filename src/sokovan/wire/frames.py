@@ -1,45 +1,45 @@
-"""What an agent and a manager say to each other on a link.
+"""Frames of the protocol between agent and manager.
 
-A reader skips fields that it does not know, so that a release may add optional ones;
-anything else needs a new PROTOCOL, which the other side refuses in words.
+Readers skip unknown fields, so that a release may add optional ones; any other change
+needs a new PROTOCOL, which the peer refuses with a message.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 PROTOCOL = 1
-# Where agents dial: for a link, and for each stream with its id after this.
+# Paths that agents connect to: for the link, and for each stream, followed by its id.
 LINK_PATH = "/agent/v1/link"
 STREAM_PATH = "/agent/v1/stream/"
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
-Word: TypeAlias = Annotated[str, Meta(max_length=512)]
-Prose: TypeAlias = Annotated[str, Meta(max_length=8192)]
+ShortText: TypeAlias = Annotated[str, Meta(max_length=512)]
+LongText: TypeAlias = Annotated[str, Meta(max_length=8192)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=86_400)]
 
 
 class DeviceEntry(Struct, frozen=True):
     """One accelerator of an agent."""
 
-    device_id: Word
-    slot: Word
+    device_id: ShortText
+    slot: ShortText
     units: Count = 1
 
 
 class KernelEntry(Struct, frozen=True, array_like=True):
-    """One kernel as its agent sees it; an array, for a heartbeat has many.
+    """The state of one kernel; encoded as an array, since heartbeats have many.
 
-    `reason` is the agent's word on an end of which more is known than its exit code.
+    `reason` explains an end beyond its exit code.
     """
 
-    kernel_id: Word
+    kernel_id: ShortText
     attempt: Count
     running: bool
     exit_code: int | None = None
-    reason: Word = ""
+    reason: ShortText = ""
 
 
 class MountEntry(Struct, frozen=True):
@@ -58,25 +58,25 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     millicores, mem in bytes); `devices` are the device ids that the kernel may use, by slot.
     """
 
-    kernel_id: Word
+    kernel_id: ShortText
     attempt: Count
-    session_id: Word
-    image: Word
+    session_id: ShortText
+    image: ShortText
     command: tuple[str, ...]
     environment: dict[str, str] = {}
     files: dict[str, str] = {}
     workdir: str = ""
     mounts: tuple[MountEntry, ...] = ()
-    slots: dict[Word, Count] = {}
-    devices: dict[Word, tuple[Word, ...]] = {}
+    slots: dict[ShortText, Count] = {}
+    devices: dict[ShortText, tuple[ShortText, ...]] = {}
     processes_max: Count = 4096
     log_bytes_max: Count = 64 << 20
 
 
 class StopKernel(Struct, frozen=True, tag="stop-kernel"):
-    """End a kernel, by force after `grace_s`."""
+    """Stop a kernel, by force after `grace_s`."""
 
-    kernel_id: Word
+    kernel_id: ShortText
     attempt: Count
     grace_s: Seconds
 
@@ -84,44 +84,44 @@ class StopKernel(Struct, frozen=True, tag="stop-kernel"):
 class ForgetKernel(Struct, frozen=True, tag="forget-kernel"):
     """Remove what is kept of an ended kernel."""
 
-    kernel_id: Word
+    kernel_id: ShortText
     attempt: Count
 
 
 class PrepareImage(Struct, frozen=True, tag="prepare-image"):
-    """Make an image ready, or say how far it is."""
+    """Prepare an image, or report its progress."""
 
-    image: Word
+    image: ShortText
 
 
 class ReadLog(Struct, frozen=True, tag="read-log"):
-    """A part of a kernel's output."""
+    """Read a part of a kernel's output."""
 
-    kernel_id: Word
+    kernel_id: ShortText
     attempt: Count
     offset: Count
     limit: Count
 
 
 class OpenStream(Struct, frozen=True, kw_only=True, tag="open-stream"):
-    """Run a further command in a kernel, and dial a socket of its own for it.
+    """Run a further command in a kernel, over a separate connection of the agent.
 
-    `stream_id` is good for one socket, and for the agent that was asked.
+    `stream_id` is valid for one connection of this agent.
     """
 
-    stream_id: Word
-    kernel_id: Word
+    stream_id: ShortText
+    kernel_id: ShortText
     attempt: Count
     command: tuple[str, ...]
     terminal: bool = False
 
 
 class Done(Struct, frozen=True, tag="done"):
-    """It is as was asked, and there is nothing to say about it."""
+    """Success without a result."""
 
 
 class KernelGone(Struct, frozen=True, tag="gone", omit_defaults=True):
-    """Whether nothing of a kernel runs, for good."""
+    """Whether nothing of a kernel runs any more."""
 
     gone: bool
     exit_code: int | None = None
@@ -131,47 +131,46 @@ class KernelGone(Struct, frozen=True, tag="gone", omit_defaults=True):
 class ImageStatus(Struct, frozen=True, tag="image", omit_defaults=True):
     """An image on an agent: ready, pulling, failed or missing."""
 
-    image: Word
-    state: Word
-    detail: Prose = ""
+    image: ShortText
+    state: ShortText
+    detail: LongText = ""
 
 
 class LogData(Struct, frozen=True, tag="log", omit_defaults=True):
-    """A piece of output."""
+    """A part of a kernel's output."""
 
     offset: Count
     data: bytes
     end: bool = False
 
 
-Ask: TypeAlias = CreateKernel | StopKernel | ForgetKernel | PrepareImage | ReadLog | OpenStream
+Command: TypeAlias = CreateKernel | StopKernel | ForgetKernel | PrepareImage | ReadLog | OpenStream
 Reply: TypeAlias = Done | KernelGone | ImageStatus | LogData
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
-    """The first frame of a link, from the agent: who it is and what it has.
+    """The first frame of a link, from the agent: its identity and resources.
 
-    `incarnation` is the one that this process was welcomed as before; 0 says that it
-    has just started, and wants a new one. `kernels` are those that it answers for: what
-    it found running, and what ended while no agent was there. `identity` tells it from
-    any other machine or folder that goes by the same name.
+    `incarnation` is the one that this process was accepted as before; 0 after a start,
+    which requests a new one. `kernels` are all that the agent manages, running or ended.
+    `identity` distinguishes machines and folders of the same name.
     """
 
-    agent_id: Word
-    software: Word
-    identity: Word = ""
+    agent_id: ShortText
+    software: ShortText
+    identity: ShortText = ""
     incarnation: Count = 0
-    architecture: Word = ""
-    scaling_group: Word = ""
-    slots: dict[Word, Count] = {}
+    architecture: ShortText = ""
+    scaling_group: ShortText = ""
+    slots: dict[ShortText, Count] = {}
     devices: tuple[DeviceEntry, ...] = ()
-    labels: dict[Word, Word] = {}
+    labels: dict[ShortText, ShortText] = {}
     kernels_max: Count | None = None
     kernels: tuple[KernelEntry, ...] = ()
 
 
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):
-    """The manager's answer to a Hello that it takes."""
+    """The manager's acceptance of a Hello."""
 
     incarnation: Annotated[int, Meta(ge=1)]
     heartbeat_s: Annotated[float, Meta(ge=0.01, le=3600)]
@@ -179,58 +178,58 @@ class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=Tr
 
 
 class HelloRefused(Struct, frozen=True, kw_only=True, tag="refusal", omit_defaults=True):
-    """The manager's answer to a Hello that it does not take; it hangs up after that.
+    """The manager's refusal of a Hello; it then closes the link.
 
-    `final` says that dialling again is of no use before somebody has mended something.
+    `final` means that reconnecting fails until an operator fixes the cause.
     """
 
-    code: Word
-    message: Prose
+    code: ShortText
+    message: LongText
     final: bool = False
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True, tag="heartbeat", omit_defaults=True):
-    """Everything that the agent holds, not what changed."""
+    """The complete state of the agent, not only its changes."""
 
     incarnation: Count
     sequence: Count
     kernels: tuple[KernelEntry, ...] = ()
     images: tuple[ImageStatus, ...] = ()
-    load: dict[Word, Count] = {}
+    load: dict[ShortText, Count] = {}
 
 
 class Request(Struct, frozen=True, kw_only=True, tag="request"):
-    """Something asked of the agent; `number` rises along a link.
+    """A command to the agent; `number` increases along a link.
 
-    `incarnation` is the one it is meant for, 0 where it does not matter. The answer is
-    of no use after `allowed_ms`.
+    `incarnation` is the one it is meant for, 0 if any. The request times out after
+    `allowed_ms`.
     """
 
     number: Count
     incarnation: Count
     allowed_ms: Count
-    ask: Ask
+    command: Command = field(name="ask")
 
 
 class Response(Struct, frozen=True, tag="answer"):
-    """What the agent says to a request."""
+    """The agent's result of a request."""
 
     number: Count
     reply: Reply
 
 
 class RequestFailed(Struct, frozen=True, tag="problem"):
-    """Why a request will not be done."""
+    """The agent's refusal of a request."""
 
     number: Count
-    code: Word
-    message: Prose
+    code: ShortText
+    message: LongText
 
 
 class ReportNow(Struct, frozen=True, tag="report-now"):
-    """A heartbeat is wanted before its time."""
+    """Requests a heartbeat now."""
 
-    reason: Word = ""
+    reason: ShortText = ""
 
 
 Frame: TypeAlias = Hello | Welcome | HelloRefused | Heartbeat | Request | Response | RequestFailed | ReportNow

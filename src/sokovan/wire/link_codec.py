@@ -1,7 +1,7 @@
-"""Frames to bytes and back: bounded, versioned, one error for whatever is wrong.
+"""Encodes and decodes frames: bounded, versioned, with one error type.
 
-A frame is one byte with the protocol's number, then MessagePack. How deep a frame
-may nest follows from its types; what a reader skips is bounded by the interpreter.
+A frame is one byte with the protocol's number, then MessagePack. Nesting is bounded by
+the frame types; skipped fields are bounded by the interpreter.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ _decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
 class MalformedFrame(Exception):
-    """Bytes that are no frame, or a frame that may not be sent."""
+    """Bytes that are not a frame, or a frame that is too large."""
 
     code = "malformed-frame"
-    hint = "the peer is not a sokovan of this kind, or there is a defect; compare the versions of both sides"
+    hint = "check that the peer is a sokovan manager or agent, and compare the versions of both sides"
 
 
 class UnknownProtocol(MalformedFrame):
-    """A frame of a protocol that this release does not speak."""
+    """A frame of a protocol version that this release does not support."""
 
     code = "unknown-protocol"
     hint = "upgrade the older of manager and agent"
 
     def __init__(self, *, theirs: int) -> None:
         self.theirs = theirs
-        super().__init__(f"the peer speaks protocol {theirs}, this release speaks {PROTOCOL}")
+        super().__init__(f"the peer uses protocol {theirs}, this release uses {PROTOCOL}")
 
 
 def encode(frame: Frame) -> bytes:
-    """The bytes of a frame. Raises MalformedFrame if there are too many."""
+    """The bytes of a frame. Raises MalformedFrame if it is too large."""
     content = bytes((PROTOCOL,)) + _encoder.encode(frame)
     if len(content) > FRAME_BYTES_MAX:
-        raise MalformedFrame(f"a frame of {len(content)} bytes is too large, {FRAME_BYTES_MAX} is the limit")
+        raise MalformedFrame(f"a frame has {len(content)} bytes, the limit is {FRAME_BYTES_MAX}")
     return content
 
 
 def decode(content: bytes) -> Frame:
-    """The frame in these bytes. Raises MalformedFrame, and nothing else."""
+    """The frame in these bytes. Raises MalformedFrame only."""
     if len(content) > FRAME_BYTES_MAX:
-        raise MalformedFrame(f"a frame of {len(content)} bytes is too large, {FRAME_BYTES_MAX} is the limit")
+        raise MalformedFrame(f"a frame has {len(content)} bytes, the limit is {FRAME_BYTES_MAX}")
     if not content:
         raise MalformedFrame("an empty frame")
     if content[0] != PROTOCOL:

@@ -46,7 +46,7 @@ def test_a_frame_out_of_its_bounds_is_refused(content: object) -> None:
 
 
 def test_asks_and_replies_say_which_they_are() -> None:
-    request = Request(number=1, incarnation=2, allowed_ms=500, ask=StopKernel("k1", 1, 3.0))
+    request = Request(number=1, incarnation=2, allowed_ms=500, command=StopKernel("k1", 1, 3.0))
     answer = Response(1, KernelGone(gone=True, exit_code=137, detail={"reason": "out-of-memory"}))
 
     assert decoded(msgspec.to_builtins(request)) == request

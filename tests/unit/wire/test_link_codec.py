@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sokovan.wire.frames import (
     PROTOCOL,
-    Ask,
+    Command,
     CreateKernel,
     DeviceEntry,
     Done,
@@ -24,6 +24,7 @@ from sokovan.wire.frames import (
     KernelEntry,
     KernelGone,
     LogData,
+    MountEntry,
     PrepareImage,
     ReadLog,
     Reply,
@@ -43,7 +44,7 @@ COUNTS = st.integers(0, 2**62)
 WORDS = st.text(max_size=8)
 KEYS = {"kernel_id": WORDS, "attempt": COUNTS}
 IMAGES = st.builds(ImageStatus, image=WORDS, state=WORDS, detail=WORDS)
-ASKS: st.SearchStrategy[Ask] = st.one_of(
+ASKS: st.SearchStrategy[Command] = st.one_of(
     st.builds(CreateKernel, **KEYS, slots=st.dictionaries(WORDS, COUNTS), processes_max=COUNTS, log_bytes_max=COUNTS),
     st.builds(StopKernel, **KEYS, grace_s=st.floats(0, 60)),
     st.builds(ForgetKernel, **KEYS),
@@ -72,7 +73,7 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
         images=st.lists(IMAGES).map(tuple),
         load=st.dictionaries(WORDS, COUNTS),
     ),
-    st.builds(Request, number=COUNTS, incarnation=COUNTS, allowed_ms=COUNTS, ask=ASKS),
+    st.builds(Request, number=COUNTS, incarnation=COUNTS, allowed_ms=COUNTS, command=ASKS),
     st.builds(Response, number=COUNTS, reply=REPLIES),
     st.builds(RequestFailed, number=COUNTS),
     st.builds(ReportNow),
@@ -120,7 +121,7 @@ def test_nesting_without_end_is_malformed(content: bytes) -> None:
 def test_a_frame_of_another_protocol_is_refused_with_both_numbers() -> None:
     content = bytes((PROTOCOL + 1,)) + encode(Welcome(incarnation=1, heartbeat_s=1.0))[1:]
 
-    with pytest.raises(UnknownProtocol, match=rf"the peer speaks protocol {PROTOCOL + 1}, this release .* {PROTOCOL}"):
+    with pytest.raises(UnknownProtocol, match=rf"the peer uses protocol {PROTOCOL + 1}, this release .* {PROTOCOL}"):
         decode(content)
 
 
@@ -128,9 +129,9 @@ def test_a_frame_larger_than_the_bound_is_neither_written_nor_read() -> None:
     launch = CreateKernel(
         kernel_id="k", attempt=1, session_id="s", image="i", command=("x",), files={"a": "x" * FRAME_BYTES_MAX}
     )
-    with pytest.raises(MalformedFrame, match="too large"):
-        encode(Request(number=1, incarnation=1, allowed_ms=1, ask=launch))
-    with pytest.raises(MalformedFrame, match="too large"):
+    with pytest.raises(MalformedFrame, match="the limit is"):
+        encode(Request(number=1, incarnation=1, allowed_ms=1, command=launch))
+    with pytest.raises(MalformedFrame, match="the limit is"):
         decode(HEAD + bytes(FRAME_BYTES_MAX))
 
 
@@ -156,3 +157,23 @@ def test_a_message_of_the_error_quotes_little_of_a_huge_frame() -> None:
 
 def test_bytes_of_a_log_travel_as_they_are() -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(LogData(0, b"\xff\x00")), type=LogData).data == b"\xff\x00"
+
+
+def test_the_names_on_the_wire_are_those_of_earlier_releases() -> None:
+    launch = CreateKernel("k", 2, "s", "i", ("x",), mounts=(MountEntry("/a", "/b", read_only=False),))
+    content = encode(Request(number=1, incarnation=3, allowed_ms=4, command=launch))
+    assert msgspec.msgpack.decode(content[1:]) == {
+        "type": "request",
+        "number": 1,
+        "incarnation": 3,
+        "allowed_ms": 4,
+        "ask": {
+            "type": "create-kernel",
+            "kernel_id": "k",
+            "attempt": 2,
+            "session_id": "s",
+            "image": "i",
+            "command": ["x"],
+            "mounts": [{"source": "/a", "target": "/b", "read_only": False}],
+        },
+    }

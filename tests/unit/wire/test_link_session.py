@@ -46,19 +46,19 @@ BEAT = Heartbeat(incarnation=1, sequence=1)
 
 
 def manager_end(**options: int) -> ManagerEnd:
-    return ManagerEnd(now_ms=0, greeting_ms=1000, **options)
+    return ManagerEnd(now_ms=0, hello_timeout_ms=1000, **options)
 
 
 def opened(*, in_flight_max: int = 4) -> tuple[ManagerEnd, AgentEnd]:
     manager, agent = manager_end(in_flight_max=in_flight_max), AgentEnd(in_flight_max=in_flight_max)
     assert manager.received(agent.greet(HELLO), now_ms=0) == (HelloReceived(HELLO),)
-    frame = manager.welcome(WELCOME, now_ms=0, silence_ms=10_000)
+    frame = manager.welcome(WELCOME, now_ms=0, timeout_ms=10_000)
     assert agent.received(frame, now_ms=0) == (LinkEstablished(WELCOME),)
     return manager, agent
 
 
 def asked(manager: ManagerEnd, *, now_ms: int = 0, allowed_ms: int = 100) -> Request:
-    return manager.ask(ASK, incarnation=1, now_ms=now_ms, allowed_ms=allowed_ms)
+    return manager.request(ASK, incarnation=1, now_ms=now_ms, allowed_ms=allowed_ms)
 
 
 def test_a_request_is_answered_by_its_number() -> None:
@@ -133,7 +133,7 @@ def test_an_agent_that_is_asked_too_much_at_once_says_so_and_recovers() -> None:
     agent = AgentEnd(in_flight_max=1)
     agent.greet(HELLO)
     agent.received(WELCOME, now_ms=0)
-    first, second, third = (Request(number=number, incarnation=1, allowed_ms=50, ask=ASK) for number in (1, 2, 3))
+    first, second, third = (Request(number=number, incarnation=1, allowed_ms=50, command=ASK) for number in (1, 2, 3))
 
     assert agent.received(first, now_ms=0) == (RequestReceived(first),)
     [full] = agent.received(second, now_ms=1)
@@ -156,7 +156,7 @@ def test_an_agent_that_waits_for_its_welcome_is_silent_by_right() -> None:
     manager.received(HELLO, now_ms=0)
 
     assert manager.expire(now_ms=50_000) == ()
-    manager.welcome(WELCOME, now_ms=50_000, silence_ms=1000)
+    manager.welcome(WELCOME, now_ms=50_000, timeout_ms=1000)
     assert manager.expire(now_ms=50_999) == ()
     assert len(manager.expire(now_ms=51_000)) == 1
 
@@ -186,7 +186,7 @@ def test_nothing_is_asked_before_the_link_is_open_or_after_it_has_closed() -> No
     with pytest.raises(LinkNotOpen):
         asked(manager)
     with pytest.raises(LinkNotOpen):
-        manager.welcome(WELCOME, now_ms=0, silence_ms=1)
+        manager.welcome(WELCOME, now_ms=0, timeout_ms=1)
     manager, agent = opened()
     manager.close("shutting down")
     with pytest.raises(LinkNotOpen):

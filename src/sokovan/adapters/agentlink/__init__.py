@@ -1,1 +1,1 @@
-"""The way to agents that have dialled in: the manager's end of their links."""
+"""The manager's end of links that agents open, as an AgentGateway."""

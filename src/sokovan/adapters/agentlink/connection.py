@@ -1,4 +1,4 @@
-"""One link at the manager's end: requests out, answers and heartbeats in."""
+"""The manager's end of one link: sends requests, receives answers and heartbeats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 from sokovan.adapters.agentlink.duplex import Duplex
 from sokovan.ports.environment import Clock
-from sokovan.wire.frames import Ask, Frame, Heartbeat, Hello, HelloRefused, ReportNow, RequestFailed, Response, Welcome
+from sokovan.wire.frames import (
+    Command,
+    Frame,
+    Heartbeat,
+    Hello,
+    HelloRefused,
+    ReportNow,
+    RequestFailed,
+    Response,
+    Welcome,
+)
 from sokovan.wire.link_codec import MalformedFrame, decode, encode
 from sokovan.wire.link_session import (
     IN_FLIGHT_MAX,
@@ -26,26 +36,25 @@ WATCH_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class LinkLimits:
-    """How long things may take, and how much may be open.
+    """Timeouts and limits of links.
 
-    A link is over when the agent was silent for `beats_missed` of its heartbeats. At most
-    `unadmitted_max` links wait for a Hello or a verdict.
+    A link ends after `heartbeats_missed` heartbeat periods without a frame. At most
+    `unadmitted_max` links may wait for admission.
     """
 
-    greeting_s: float = 10.0
+    hello_s: float = 10.0
     admission_s: float = 8.0
     send_s: float = 10.0
     request_s: float = 10.0
-    beats_missed: float = 3.0
+    heartbeats_missed: float = 3.0
     in_flight_max: int = IN_FLIGHT_MAX
     unadmitted_max: int = 64
 
 
 class AgentConnection:
-    """A link to one agent, for as long as it lasts.
+    """An open link to one agent.
 
-    Of heartbeats that come faster than they are taken, only the latest is kept: each
-    says everything.
+    Only the latest unprocessed heartbeat is kept: each contains the complete state.
     """
 
     def __init__(self, duplex: Duplex, clock: Clock, limits: LinkLimits) -> None:
@@ -55,14 +64,14 @@ class AgentConnection:
         self._duplex, self._clock, self._limits = duplex, clock, limits
         self._session = ManagerEnd(
             now_ms=clock.monotonic_ms(),
-            greeting_ms=round(limits.greeting_s * 1000),
+            hello_timeout_ms=round(limits.hello_s * 1000),
             in_flight_max=limits.in_flight_max,
         )
         self._waiting: dict[int, asyncio.Future[Response | RequestFailed | None]] = {}
         self._sending = asyncio.Lock()
         self._latest: Heartbeat | None = None
-        self._beaten = asyncio.Event()
-        self._over = asyncio.Event()
+        self._heartbeat_arrived = asyncio.Event()
+        self._ended_event = asyncio.Event()
         self._hello: asyncio.Future[Hello | None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -70,10 +79,10 @@ class AgentConnection:
         """Whether requests can be sent."""
         return self._session.phase is LinkPhase.OPEN
 
-    async def run(self, talk: Callable[[], Awaitable[object]]) -> None:
-        """Take frames until the link ends, with `talk` beside that."""
-        tasks = [asyncio.ensure_future(work) for work in (self._listen(), self._watch(), talk())]
-        ends = asyncio.ensure_future(self._over.wait())
+    async def run(self, serve: Callable[[], Awaitable[object]]) -> None:
+        """Process frames until the link ends, with `serve` running concurrently."""
+        tasks = [asyncio.ensure_future(work) for work in (self._listen(), self._watch(), serve())]
+        ends = asyncio.ensure_future(self._ended_event.wait())
         try:
             await asyncio.wait({*tasks, ends}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -85,39 +94,39 @@ class AgentConnection:
             if not task.cancelled():
                 task.result()
 
-    async def greeted(self) -> Hello | None:
+    async def hello(self) -> Hello | None:
         """The agent's Hello; None if the link ended without one."""
         return await self._hello
 
     async def welcome(self, welcome: Welcome) -> None:
         """Open the link."""
-        silence_ms = round(self._limits.beats_missed * welcome.heartbeat_s * 1000)
-        frame = self._session.welcome(welcome, now_ms=self._clock.monotonic_ms(), silence_ms=silence_ms)
+        timeout_ms = round(self._limits.heartbeats_missed * welcome.heartbeat_s * 1000)
+        frame = self._session.welcome(welcome, now_ms=self._clock.monotonic_ms(), timeout_ms=timeout_ms)
         self.incarnation = welcome.incarnation
         await self._send(frame)
 
     async def refuse(self, refusal: HelloRefused) -> None:
-        """End the link with a word why."""
+        """End the link with a refusal."""
         if self._session.phase is not LinkPhase.CLOSED:
             frame = self._session.refuse(refusal)
             await self._send(frame)
         self._end(refusal.message)
 
     async def heartbeat(self) -> Heartbeat:
-        """The latest heartbeat that was not taken yet."""
+        """The latest heartbeat that was not processed yet."""
         while self._latest is None:
-            self._beaten.clear()
-            await self._beaten.wait()
+            self._heartbeat_arrived.clear()
+            await self._heartbeat_arrived.wait()
         latest, self._latest = self._latest, None
         return latest
 
-    async def ask(self, ask: Ask, *, incarnation: int, allowed_s: float) -> Response | RequestFailed | None:
-        """What the agent says; None if nothing came in time.
+    async def request(self, command: Command, *, incarnation: int, allowed_s: float) -> Response | RequestFailed | None:
+        """Send a request; returns its answer, or None after a timeout.
 
         Raises LinkNotOpen, LinkBusy, MalformedFrame.
         """
-        request = self._session.ask(
-            ask, incarnation=incarnation, now_ms=self._clock.monotonic_ms(), allowed_ms=round(allowed_s * 1000)
+        request = self._session.request(
+            command, incarnation=incarnation, now_ms=self._clock.monotonic_ms(), allowed_ms=round(allowed_s * 1000)
         )
         answer: asyncio.Future[Response | RequestFailed | None] = asyncio.get_running_loop().create_future()
         self._waiting[request.number] = answer
@@ -129,14 +138,14 @@ class AgentConnection:
             self._waiting.pop(request.number, None)
 
     async def report_now(self) -> None:
-        """Ask for a heartbeat before its time."""
+        """Request a heartbeat now."""
         if self.is_open:
             await self._send(ReportNow())
 
     def close(self, reason: str) -> None:
-        """End the link; whoever waits for an answer hears that none comes."""
+        """End the link; open requests get no answer."""
         if self._session.phase is not LinkPhase.CLOSED:
-            self._take(self._session.close(reason))
+            self._apply(self._session.close(reason))
 
     async def _listen(self) -> None:
         while self._session.phase is not LinkPhase.CLOSED:
@@ -146,10 +155,10 @@ class AgentConnection:
                 self.close(str(problem))
                 return
             if content is None:
-                self.close("the agent hung up")
+                self.close("the agent disconnected")
                 return
             try:
-                self._take(self._session.received(decode(content), now_ms=self._clock.monotonic_ms()))
+                self._apply(self._session.received(decode(content), now_ms=self._clock.monotonic_ms()))
             except MalformedFrame as problem:
                 await self.refuse(HelloRefused(code=problem.code, message=str(problem), final=True))
 
@@ -157,16 +166,16 @@ class AgentConnection:
         while self._session.phase is not LinkPhase.CLOSED:
             left_ms = self._session.next_due_ms - self._clock.monotonic_ms()
             await self._clock.sleep(min(WATCH_S, max(0.001, left_ms / 1000)))
-            self._take(self._session.expire(now_ms=self._clock.monotonic_ms()))
+            self._apply(self._session.expire(now_ms=self._clock.monotonic_ms()))
 
-    def _take(self, events: Iterable[ManagerEvent]) -> None:
+    def _apply(self, events: Iterable[ManagerEvent]) -> None:
         for event in events:
             match event:
                 case HelloReceived():
                     self._hello.set_result(event.hello)
                 case HeartbeatReceived():
                     self._latest = event.heartbeat
-                    self._beaten.set()
+                    self._heartbeat_arrived.set()
                 case RequestSettled():
                     waiting = self._waiting.get(event.number)
                     if waiting is not None and not waiting.done():
@@ -178,7 +187,7 @@ class AgentConnection:
         self.ended = self.ended or reason
         if not self._hello.done():
             self._hello.set_result(None)
-        self._over.set()
+        self._ended_event.set()
 
     async def _send(self, frame: Frame) -> None:
         content = encode(frame)
@@ -186,4 +195,4 @@ class AgentConnection:
             async with asyncio.timeout(self._limits.send_s), self._sending:
                 await self._duplex.send(content)
         except (ConnectionError, TimeoutError) as problem:
-            self.close(str(problem) or "the agent does not read")
+            self.close(str(problem) or "the agent does not read its connection")

@@ -1,4 +1,4 @@
-"""Connections as links and streams need them, whoever has accepted them."""
+"""Message connections as links and streams need them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Protocol
 
 
 class Duplex(Protocol):
-    """Messages to and from one peer, whole and in order."""
+    """An ordered message connection to one peer."""
 
     async def receive(self) -> bytes | None:
-        """The next message; None when the peer has hung up."""
+        """The next message; None when the peer has disconnected."""
 
     async def send(self, content: bytes) -> None:
-        """Send a message. Raises ConnectionError when the peer has hung up."""
+        """Send a message. Raises ConnectionError when the peer has disconnected."""
 
 
 class Stream(Protocol):
-    """Like a Duplex, with messages of two kinds: bytes, and words about them as text."""
+    """Like a Duplex, with binary data and control messages as text."""
 
     async def receive(self) -> bytes | str | None:
-        """The next message; None when the peer has hung up."""
+        """The next message; None when the peer has disconnected."""
 
     async def send(self, content: bytes | str) -> None:
-        """Send a message, as fast as the peer takes it.
+        """Send a message, waiting while the peer reads slowly.
 
-        Raises ConnectionError when the peer has hung up.
+        Raises ConnectionError when the peer has disconnected.
         """

@@ -1,4 +1,4 @@
-"""A command in a kernel of an agent, as the manager sees it."""
+"""The manager's end of a command in a kernel."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from sokovan.adapters.agentlink.duplex import Stream
 from sokovan.domain.ids import AgentId
 from sokovan.ports.agent_gateway import AgentUnreachable
 from sokovan.wire.exec_messages import (
-    PIECE_BYTES_MAX,
+    CHUNK_BYTES_MAX,
     CommandEnded,
+    ExecMessage,
     InputEnded,
     Resized,
-    StreamWord,
-    word_of,
-    word_text,
+    decode_message,
+    encode_message,
 )
 from sokovan.wire.link_codec import MalformedFrame
 
-# Pieces of output that wait for a listener; a command that says more has to wait itself.
-PIECES_MAX = 16
+# Unread chunks of output; a command that writes more is blocked.
+CHUNKS_MAX = 16
 
 
 class LinkedExecution:
-    """Execution port over a stream that the agent has dialled.
+    """KernelExecution over a stream that the agent has opened.
 
-    When `opening` is left the stream ends, and the agent then ends the command.
+    Leaving `opening` closes the stream, and the agent then ends the command.
     """
 
     def __init__(self, agent_id: AgentId, opening: AbstractAsyncContextManager[Stream]) -> None:
         self._agent_id, self._opening = agent_id, opening
         self._stream: Stream | None = None
         self._reading: asyncio.Task[int] | None = None
-        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._room = asyncio.Semaphore(PIECES_MAX)
+        self._chunks: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._room = asyncio.Semaphore(CHUNKS_MAX)
 
     async def __aenter__(self) -> Self:
         """Start it. Raises AgentUnreachable, AgentRefused."""
@@ -45,7 +45,7 @@ class LinkedExecution:
         return self
 
     async def __aexit__(self, *_details: object) -> None:
-        """End it, if it has not ended."""
+        """Stop it, unless it has ended."""
         if self._reading is None:
             return
         self._reading.cancel()
@@ -53,36 +53,36 @@ class LinkedExecution:
         await self._opening.__aexit__(None, None, None)
 
     async def write(self, data: bytes) -> None:
-        """Give it input; no bytes is the end of input. One that has ended takes none."""
+        """Send input; empty bytes end the input. Ignored after the end."""
         if not data:
-            await self._say(InputEnded())
+            await self._send_message(InputEnded())
             return
-        for start in range(0, len(data), PIECE_BYTES_MAX):
-            await self._send(data[start : start + PIECE_BYTES_MAX])
+        for start in range(0, len(data), CHUNK_BYTES_MAX):
+            await self._send(data[start : start + CHUNK_BYTES_MAX])
 
     async def resize(self, *, rows: int, columns: int) -> None:
-        """Tell its terminal the size of ours."""
-        await self._say(Resized(rows, columns))
+        """Set the size of its terminal."""
+        await self._send_message(Resized(rows, columns))
 
     async def output(self) -> AsyncIterator[bytes]:
-        """What it says, until it ends."""
-        while (piece := await self._pieces.get()) is not None:
+        """Its output, until it ends."""
+        while (chunk := await self._chunks.get()) is not None:
             self._room.release()
-            yield piece
-        self._pieces.put_nowait(None)  # for who asks again
+            yield chunk
+        self._chunks.put_nowait(None)  # for further readers
 
     async def wait(self) -> int:
-        """Its exit code. Raises AgentUnreachable if the stream broke before that."""
+        """Its exit code. Raises AgentUnreachable if the stream broke before."""
         if self._reading is None:
             raise AgentUnreachable(agent_id=self._agent_id, problem="the command was not started")
         return await asyncio.shield(self._reading)
 
-    async def _say(self, word: StreamWord) -> None:
-        await self._send(word_text(word))
+    async def _send_message(self, word: ExecMessage) -> None:
+        await self._send(encode_message(word))
 
     async def _send(self, content: bytes | str) -> None:
         if self._stream is not None:
-            with suppress(ConnectionError):  # it has ended, or will be found out by who reads
+            with suppress(ConnectionError):  # the reader detects a broken stream
                 await self._stream.send(content)
 
     async def _read(self, stream: Stream) -> int:
@@ -91,17 +91,17 @@ class LinkedExecution:
                 content = await self._received(stream)
                 if isinstance(content, bytes):
                     await self._room.acquire()
-                    self._pieces.put_nowait(content)
-                elif isinstance(word := word_of(content), CommandEnded):
+                    self._chunks.put_nowait(content)
+                elif isinstance(word := decode_message(content), CommandEnded):
                     return word.exit_code
         except (ConnectionError, MalformedFrame) as problem:
             raise AgentUnreachable(agent_id=self._agent_id, problem=str(problem)) from None
         finally:
-            self._pieces.put_nowait(None)
+            self._chunks.put_nowait(None)
 
     @staticmethod
     async def _received(stream: Stream) -> bytes | str:
         content = await stream.receive()
         if content is None:
-            raise ConnectionError("the stream of the command broke off")
+            raise ConnectionError("the stream of the command was interrupted")
         return content

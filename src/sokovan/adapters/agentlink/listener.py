@@ -1,8 +1,8 @@
-"""The door of a manager for its agents: a WebSocket server of its own.
+"""The WebSocket server that agents connect to.
 
-Nobody gets past it without a credential that is known; whose it is, the one who admits
-agents says. Few may stand inside the door before they are admitted.
-Agents send no Origin, so a request with one comes from a page in somebody's browser.
+Connections need a known credential; the registry decides which agent it belongs to. The
+number of connections that wait for admission is limited. Agents send no Origin header,
+so that a request with one comes from a web page and is refused.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ OPEN_S = 10.0
 CLOSE_S = 1.0
 CREDENTIAL_CHARACTERS_MAX = 4096
 
-_CROWDED = (HTTPStatus.SERVICE_UNAVAILABLE, "many agents knock at once; dial again in a moment")
-# Strangers who knock in the wrong way are no news for the terminal of whoever runs this.
+_FULL = (HTTPStatus.SERVICE_UNAVAILABLE, "too many agents are connecting; retry later")
+# Invalid connection attempts are not logged to the operator's terminal.
 _logger = logging.getLogger("sokovan.agentlink")
 _logger.addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
 class LinkEndpoint:
-    """What a request must be like to come in.
+    """Checks requests before they become connections.
 
-    `names` are those that this manager goes by; an address can be nobody else's name.
-    `known` says whether a credential may be one at all.
+    `names` are the host names of this manager; IP addresses are always accepted.
+    `known` says whether a credential can be valid at all.
     """
 
     agents: LinkedAgents
@@ -51,33 +51,33 @@ class LinkEndpoint:
     known: Callable[[str], bool] = bool
 
     def answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """A refusal, or None for a request that may go on."""
+        """The response to a refused request; None if it is accepted."""
         refusal = self.refusal(request)
         if refusal is None:
             return None
-        status, words = refusal
-        response = connection.respond(status, f"{words}\n")
+        status, message = refusal
+        response = connection.respond(status, f"{message}\n")
         if status is HTTPStatus.UNAUTHORIZED:
             response.headers["WWW-Authenticate"] = "Bearer"
         return response
 
     def refusal(self, request: Request) -> tuple[HTTPStatus, str] | None:
-        """Why a request may not go on; None if it may."""
+        """The reason for refusing a request; None if it is accepted."""
         if not self._is_ours(request.headers.get_all("Host")):
-            return HTTPStatus.MISDIRECTED_REQUEST, "this manager does not go by that name"
+            return HTTPStatus.MISDIRECTED_REQUEST, "this manager does not have that host name"
         if request.headers.get_all("Origin"):
-            return HTTPStatus.FORBIDDEN, "this is no place for browsers"
+            return HTTPStatus.FORBIDDEN, "requests from web pages are not accepted"
         token = credential(request)
         if not token:
-            return HTTPStatus.UNAUTHORIZED, "an agent shows its credential: Authorization: Bearer ..."
+            return HTTPStatus.UNAUTHORIZED, "a credential is required: Authorization: Bearer ..."
         if not self.known(token):
-            return HTTPStatus.UNAUTHORIZED, "this credential opens nothing here"
+            return HTTPStatus.UNAUTHORIZED, "this credential is not valid"
         stream_id = stream_of(request.path)
         if request.path == LINK_PATH:
-            return _CROWDED if self.agents.is_crowded else None
-        if stream_id and self.agents.streams.is_awaited(stream_id, token):
+            return _FULL if self.agents.is_full else None
+        if stream_id and self.agents.streams.is_expected(stream_id, token):
             return None
-        return HTTPStatus.NOT_FOUND, "there is nothing here"
+        return HTTPStatus.NOT_FOUND, "not found"
 
     def _is_ours(self, hosts: list[str]) -> bool:
         if len(hosts) != 1:
@@ -92,7 +92,7 @@ class LinkEndpoint:
 
 
 def credential(request: Request) -> str:
-    """The token that a request shows; empty if it shows none."""
+    """The bearer token of a request; empty if it has none."""
     given = request.headers.get_all("Authorization")
     if len(given) != 1 or not given[0].startswith(BEARER) or len(given[0]) > CREDENTIAL_CHARACTERS_MAX:
         return ""
@@ -100,23 +100,23 @@ def credential(request: Request) -> str:
 
 
 def stream_of(path: str) -> str:
-    """The id of the stream that a path asks for; empty if it asks for none."""
+    """The id of the stream in a path; empty if it is not a stream's path."""
     return path.removeprefix(STREAM_PATH) if path.startswith(STREAM_PATH) else ""
 
 
 class SocketDuplex:
-    """A Duplex on a WebSocket; a text is taken for the bytes that it is."""
+    """A Duplex on a WebSocket; text messages are received as bytes."""
 
     def __init__(self, socket: ServerConnection) -> None:
         self._socket = socket
 
     async def receive(self) -> bytes | None:
-        """The next message; None when the peer has hung up."""
+        """The next message; None when the peer has disconnected."""
         content = await _received(self._socket)
         return content.encode() if isinstance(content, str) else content
 
     async def send(self, content: bytes) -> None:
-        """Send a message. Raises ConnectionError when the peer has hung up."""
+        """Send a message. Raises ConnectionError when the peer has disconnected."""
         await _sent(self._socket, content)
 
 
@@ -127,11 +127,11 @@ class SocketStream:
         self._socket = socket
 
     async def receive(self) -> bytes | str | None:
-        """The next message; None when the peer has hung up."""
+        """The next message; None when the peer has disconnected."""
         return await _received(self._socket)
 
     async def send(self, content: bytes | str) -> None:
-        """Send a message. Raises ConnectionError when the peer has hung up."""
+        """Send a message. Raises ConnectionError when the peer has disconnected."""
         await _sent(self._socket, content)
 
 
@@ -151,7 +151,7 @@ async def _sent(socket: ServerConnection, content: bytes | str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LinkListener:
-    """A door that is open, at `port`."""
+    """A listening server at `port`."""
 
     port: int
     server: Server
@@ -167,10 +167,10 @@ async def serve_links(
     names: Collection[str] = (),
     known: Callable[[str], bool] = bool,
 ) -> AsyncIterator[LinkListener]:
-    """Take in agents until left; port 0 takes any that is free. Raises OSError.
+    """Accept agents until left; port 0 uses any free port. Raises OSError.
 
-    `names` are further ones that agents dial this manager by. `known` says whether a
-    credential may be one at all; it must take as long for any.
+    `names` are further host names of this manager. `known` says whether a credential can
+    be valid at all; it must take constant time.
     """
     door = LinkEndpoint(agents, frozenset(name.lower() for name in ("localhost", host, *names)), known)
     async with serve(

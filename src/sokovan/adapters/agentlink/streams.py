@@ -1,4 +1,4 @@
-"""Streams that agents were asked to dial, from the asking to the last byte."""
+"""Streams that agents were requested to open."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sokovan.adapters.agentlink.duplex import Stream
 
 
 @dataclass(slots=True)
-class StreamCall:
-    """One stream that somebody waits for.
+class PendingStream:
+    """One requested stream.
 
-    `token` is the credential of the agent that was asked; nobody else may bring it.
+    Only the agent with the credential `token` may open it.
     """
 
     stream_id: str
@@ -24,30 +24,30 @@ class StreamCall:
 
 
 class PendingStreams:
-    """The calls that are open. Each is taken up once, or given up."""
+    """The requested streams; each is opened once, or discarded."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, StreamCall] = {}
+        self._pending: dict[str, PendingStream] = {}
 
-    def call(self, token: str) -> StreamCall:
+    def expect(self, token: str) -> PendingStream:
         """Expect a stream from the agent with this credential."""
-        call = StreamCall(secrets.token_urlsafe(32), token, asyncio.get_running_loop().create_future())
-        self._calls[call.stream_id] = call
+        call = PendingStream(secrets.token_urlsafe(32), token, asyncio.get_running_loop().create_future())
+        self._pending[call.stream_id] = call
         return call
 
-    def leave(self, call: StreamCall) -> None:
-        """Nobody waits for this stream, or uses it, any more."""
-        self._calls.pop(call.stream_id, None)
+    def discard(self, call: PendingStream) -> None:
+        """The stream is no longer needed."""
+        self._pending.pop(call.stream_id, None)
         call.left.set()
 
-    def is_awaited(self, stream_id: str, token: str) -> bool:
-        """Whether the agent with this credential was asked for this stream."""
-        call = self._calls.get(stream_id)
+    def is_expected(self, stream_id: str, token: str) -> bool:
+        """Whether the agent with this credential was requested to open this stream."""
+        call = self._pending.get(stream_id)
         return call is not None and hmac.compare_digest(call.token.encode(), token.encode())
 
     async def serve(self, stream_id: str, stream: Stream) -> None:
-        """Hand a stream over, and return when it is done with; the caller then hangs up."""
-        call = self._calls.pop(stream_id, None)
+        """Hand over a stream; returns when it is no longer needed. The caller disconnects."""
+        call = self._pending.pop(stream_id, None)
         if call is not None and not call.arrived.done():
             call.arrived.set_result(stream)
             await call.left.wait()

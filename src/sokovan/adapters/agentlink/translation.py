@@ -1,4 +1,4 @@
-"""Between the ports' words and those on a link."""
+"""Converts wire frames to the types of the ports."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from sokovan.ports.runtime import LogPart
 from sokovan.wire import frames
 
 
-def gone_of(word: frames.KernelGone) -> GoneProof:
-    """An agent's word on a kernel that was to end."""
-    return GoneProof(word.gone, word.exit_code, word.detail)
+def gone_of(frame: frames.KernelGone) -> GoneProof:
+    """The proof of a kernel's end."""
+    return GoneProof(frame.gone, frame.exit_code, frame.detail)
 
 
-def log_of(word: frames.LogData) -> LogPart:
-    """A piece of output."""
-    return LogPart(word.offset, word.data, word.end)
+def log_of(frame: frames.LogData) -> LogPart:
+    """A part of a kernel's output."""
+    return LogPart(frame.offset, frame.data, frame.end)
 
 
-def image_of(word: frames.ImageStatus) -> ImageReport:
-    """News of an image; a state that this release does not know is told as a failure."""
+def image_of(frame: frames.ImageStatus) -> ImageReport:
+    """The report of an image; an unknown state counts as a failure."""
     try:
-        return ImageReport(word.image, ImageState(word.state), word.detail)
+        return ImageReport(frame.image, ImageState(frame.state), frame.detail)
     except ValueError:
-        return ImageReport(word.image, ImageState.FAILED, f"{word.state}: {word.detail}")
+        return ImageReport(frame.image, ImageState.FAILED, f"{frame.state}: {frame.detail}")
 
 
 def state_of(agent_id: AgentId, heartbeat: frames.Heartbeat) -> AgentState:
-    """What an agent says that it holds."""
+    """The state of an agent from a heartbeat."""
     return AgentState(
         agent_id=agent_id,
         incarnation=heartbeat.incarnation,
@@ -43,6 +43,6 @@ def state_of(agent_id: AgentId, heartbeat: frames.Heartbeat) -> AgentState:
     )
 
 
-def images_of(words: Iterable[frames.ImageStatus]) -> tuple[ImageReport, ...]:
-    """News of all images."""
-    return tuple(image_of(word) for word in words)
+def images_of(message: Iterable[frames.ImageStatus]) -> tuple[ImageReport, ...]:
+    """The reports of all images."""
+    return tuple(image_of(frame) for frame in message)

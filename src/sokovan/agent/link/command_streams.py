@@ -16,7 +16,14 @@ from sokovan.agent.link.translation import reply_of
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelExecution, KernelRuntime
-from sokovan.wire.exec_messages import PIECE_BYTES_MAX, CommandEnded, InputEnded, Resized, word_of, word_text
+from sokovan.wire.exec_messages import (
+    CHUNK_BYTES_MAX,
+    CommandEnded,
+    InputEnded,
+    Resized,
+    decode_message,
+    encode_message,
+)
 from sokovan.wire.frames import STREAM_PATH, Done, OpenStream, ReadLog, Reply, Request
 from sokovan.wire.link_codec import MalformedFrame
 
@@ -40,7 +47,7 @@ class CommandStreams:
         self._runtime = runtime
         self._open = 0
 
-    async def run(self, address: ManagerAddress, ask: OpenStream, opened: Callable[[], None]) -> None:
+    async def run(self, address: ManagerAddress, request: OpenStream, opened: Callable[[], None]) -> None:
         """Run a command to its end; `opened` is called once tasks ends are connected.
 
         Raises StreamUnavailable and the runtime's errors before that.
@@ -49,9 +56,9 @@ class CommandStreams:
             raise StreamUnavailable(f"{self._open} commands run through this agent, the limit is {STREAMS_MAX}")
         self._open += 1
         try:
-            kernel_id = KernelId(ask.kernel_id)
-            execution = self._runtime.execute(kernel_id, ask.attempt, ask.command, terminal=ask.terminal)
-            async with execution, dialled(address, STREAM_PATH + ask.stream_id) as socket:
+            kernel_id = KernelId(request.kernel_id)
+            execution = self._runtime.execute(kernel_id, request.attempt, request.command, terminal=request.terminal)
+            async with execution, dialled(address, STREAM_PATH + request.stream_id) as socket:
                 opened()
                 await self._pump(execution, socket)
         except (OSError, TimeoutError, WebSocketException) as problem:
@@ -87,7 +94,7 @@ class CommandStreams:
                     break
             if output.done():
                 output.result()
-            await socket.send(word_text(CommandEnded(exit_code)))
+            await socket.send(encode_message(CommandEnded(exit_code)))
         finally:
             output.cancel()
             await asyncio.gather(output, return_exceptions=True)
@@ -95,8 +102,8 @@ class CommandStreams:
 
 async def _send_output(execution: KernelExecution, socket: ClientConnection, progressed: asyncio.Event) -> None:
     async for piece in execution.output():
-        for start in range(0, len(piece), PIECE_BYTES_MAX):
-            await socket.send(piece[start : start + PIECE_BYTES_MAX])
+        for start in range(0, len(piece), CHUNK_BYTES_MAX):
+            await socket.send(piece[start : start + CHUNK_BYTES_MAX])
             progressed.set()
 
 
@@ -105,7 +112,7 @@ async def _receive_input(execution: KernelExecution, socket: ClientConnection) -
         if isinstance(content, bytes):
             await execution.write(content)
             continue
-        match word_of(content):
+        match decode_message(content):
             case InputEnded():
                 await execution.write(b"")
             case Resized() as word:
@@ -140,13 +147,13 @@ class BulkService:
 
     async def _served(self, link: ManagerLink, request: Request, opening: int) -> None:
         answer = partial(_answer, link, opening, request.number)
-        match request.ask:
-            case ReadLog() as ask:
-                key, limit = KernelKey.of(ask), min(ask.limit, LOG_BYTES_MAX)
-                part = await self._runtime.read_log(key.kernel_id, key.attempt, offset=ask.offset, limit=limit)
+        match request.command:
+            case ReadLog() as command:
+                key, limit = KernelKey.of(command), min(command.limit, LOG_BYTES_MAX)
+                part = await self._runtime.read_log(key.kernel_id, key.attempt, offset=command.offset, limit=limit)
                 answer(reply_of(part))
-            case OpenStream() as ask:
-                await self._streams.run(link.address, ask, partial(answer, Done()))
+            case OpenStream() as command:
+                await self._streams.run(link.address, command, partial(answer, Done()))
             case _:
                 pass
 

@@ -20,17 +20,17 @@ REASON_MAX = 500
 
 def event_of(request: frames.Request, token: Token) -> Event | None:
     """The event of a request; None for bulk requests. Raises InvalidSpec."""
-    incarnation, ask = request.incarnation, request.ask
-    match ask:
+    incarnation, command = request.incarnation, request.command
+    match command:
         case frames.CreateKernel():
-            _require_mountable(ask.mounts)
-            return CreateRequested(token, incarnation, ask)
+            _require_mountable(command.mounts)
+            return CreateRequested(token, incarnation, command)
         case frames.StopKernel():
-            return StopRequested(token, incarnation, KernelKey.of(ask), ask.grace_s)
+            return StopRequested(token, incarnation, KernelKey.of(command), command.grace_s)
         case frames.ForgetKernel():
-            return ForgetRequested(token, incarnation, KernelKey.of(ask))
+            return ForgetRequested(token, incarnation, KernelKey.of(command))
         case frames.PrepareImage():
-            return PrepareRequested(token, incarnation, ask.image)
+            return PrepareRequested(token, incarnation, command.image)
     return None
 
 

@@ -92,7 +92,7 @@ async def start_manager(options: ManagerOptions, stack: AsyncExitStack) -> Manag
     await lose_leftovers(notifying, options.fake_agents)
     registry = AgentRegistry(notifying, states, hints=hints, clock=clock)
     linked = LinkedAgents(
-        clock, admit=admission(registry, options.agent_token), heard=registry.heartbeat, tell=options.log
+        clock, admit=admission(registry, options.agent_token), on_heartbeat=registry.heartbeat, log=options.log
     )
     enrolment = FakeEnrolment(registry, notifying, options.fake_agents) if options.fake_agents else None
     gateway = _gateway(options, stack, linked, enrolment)

@@ -24,7 +24,7 @@ from sokovan.wire.frames import (
 from sokovan.wire.link_session import LinkBusy, LinkNotOpen
 from tests.unit.adapters.agentlink.lines import BEAT, HELLO, Line
 
-LIMITS = LinkLimits(greeting_s=3, send_s=1, request_s=2, in_flight_max=2)
+LIMITS = LinkLimits(hello_s=3, send_s=1, request_s=2, in_flight_max=2)
 WELCOME = Welcome(incarnation=1, heartbeat_s=5.0)
 ASK = ForgetKernel("k1", 1)
 
@@ -39,12 +39,12 @@ class Rig:
 
     async def opened(self) -> None:
         self.line.says(HELLO)
-        assert await self.connection.greeted() == HELLO
+        assert await self.connection.hello() == HELLO
         await self.connection.welcome(WELCOME)
         assert await self.line.hears() == WELCOME
 
     def ask(self) -> asyncio.Future[Response | RequestFailed | None]:
-        return asyncio.ensure_future(self.connection.ask(ASK, incarnation=1, allowed_s=2))
+        return asyncio.ensure_future(self.connection.request(ASK, incarnation=1, allowed_s=2))
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ async def test_an_agent_that_hangs_up_ends_what_was_asked(rig: Rig) -> None:
 
     assert await asked is None
     await rig.task
-    assert rig.connection.ended == "the agent hung up"
+    assert rig.connection.ended == "the agent disconnected"
     with pytest.raises(LinkNotOpen):
         await rig.ask()
 
@@ -116,8 +116,8 @@ async def test_an_agent_that_says_nothing_at_all_is_hung_up_on(rig: Rig) -> None
     await rig.clock.advance(3.5)
 
     await rig.task
-    assert await rig.connection.greeted() is None
-    assert "silent" in rig.connection.ended
+    assert await rig.connection.hello() is None
+    assert "timeout" in rig.connection.ended
 
 
 async def test_an_agent_that_stops_beating_is_hung_up_on(rig: Rig) -> None:
@@ -129,7 +129,7 @@ async def test_an_agent_that_stops_beating_is_hung_up_on(rig: Rig) -> None:
     await rig.clock.advance(2)
 
     await rig.task
-    assert "silent" in rig.connection.ended
+    assert "timeout" in rig.connection.ended
 
 
 async def test_an_agent_of_another_protocol_hears_that(rig: Rig) -> None:
@@ -156,7 +156,7 @@ async def test_an_agent_that_does_not_read_is_hung_up_on(rig: Rig) -> None:
     async with asyncio.timeout(10):
         assert await rig.ask() is None
         await rig.task
-    assert rig.connection.ended == "the agent does not read"
+    assert rig.connection.ended == "the agent does not read its connection"
 
 
 async def test_a_broken_line_ends_the_link(rig: Rig) -> None:

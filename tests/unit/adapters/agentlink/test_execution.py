@@ -9,13 +9,20 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sokovan.adapters.agentlink.connection import LinkLimits
-from sokovan.adapters.agentlink.execution import PIECES_MAX, LinkedExecution
+from sokovan.adapters.agentlink.execution import CHUNKS_MAX, LinkedExecution
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, ImageReport
 from sokovan.ports.agent_states import AgentState
 from sokovan.testing.clock import VirtualClock
-from sokovan.wire.exec_messages import PIECE_BYTES_MAX, CommandEnded, InputEnded, Resized, word_of, word_text
+from sokovan.wire.exec_messages import (
+    CHUNK_BYTES_MAX,
+    CommandEnded,
+    InputEnded,
+    Resized,
+    decode_message,
+    encode_message,
+)
 from sokovan.wire.frames import Done, OpenStream, Request, RequestFailed, Response, Welcome
 from tests.unit.adapters.agentlink.lines import HELLO, Door, Line, Pipe
 
@@ -35,44 +42,44 @@ class Opening:
         self.is_open = False
 
 
-async def heard(execution: LinkedExecution) -> bytes:
+async def on_heartbeat(execution: LinkedExecution) -> bytes:
     async with asyncio.timeout(5):
-        return b"".join([piece async for piece in execution.output()])
+        return b"".join([chunk async for chunk in execution.output()])
 
 
 async def test_input_and_words_about_it_are_told_apart() -> None:
     opening = Opening()
     async with LinkedExecution(A1, opening.opened()) as execution:
-        await execution.write(b"x" * (PIECE_BYTES_MAX + 1))
+        await execution.write(b"x" * (CHUNK_BYTES_MAX + 1))
         await execution.resize(rows=1, columns=2)
         await execution.write(b"")
         first, second, resized, ended = opening.pipe.to_agent
-        assert (first, second) == (b"x" * PIECE_BYTES_MAX, b"x")
+        assert (first, second) == (b"x" * CHUNK_BYTES_MAX, b"x")
         assert isinstance(resized, str)
         assert isinstance(ended, str)
-        assert (word_of(resized), word_of(ended)) == (Resized(1, 2), InputEnded())
+        assert (decode_message(resized), decode_message(ended)) == (Resized(1, 2), InputEnded())
     assert not opening.is_open
 
 
 async def test_output_ends_with_the_command_and_may_be_asked_for_again() -> None:
     opening = Opening()
-    for content in (b"one ", b"two", word_text(CommandEnded(7))):
+    for content in (b"one ", b"two", encode_message(CommandEnded(7))):
         opening.pipe.to_manager.put_nowait(content)
     async with LinkedExecution(A1, opening.opened()) as execution:
         assert await execution.wait() == 7
-        assert await heard(execution) == b"one two"
-        assert await heard(execution) == b""
+        assert await on_heartbeat(execution) == b"one two"
+        assert await on_heartbeat(execution) == b""
 
 
 async def test_what_nobody_listens_to_waits_at_the_other_end() -> None:
     opening = Opening()
-    for _ in range(PIECES_MAX + 5):
+    for _ in range(CHUNKS_MAX + 5):
         opening.pipe.to_manager.put_nowait(b"x")
-    opening.pipe.to_manager.put_nowait(word_text(CommandEnded(0)))
+    opening.pipe.to_manager.put_nowait(encode_message(CommandEnded(0)))
     async with LinkedExecution(A1, opening.opened()) as execution:
         await VirtualClock().advance(1)
         assert opening.pipe.to_manager.qsize() == 5
-        assert await heard(execution) == b"x" * (PIECES_MAX + 5)
+        assert await on_heartbeat(execution) == b"x" * (CHUNKS_MAX + 5)
         assert await execution.wait() == 0
 
 
@@ -82,7 +89,7 @@ async def test_a_stream_that_breaks_off_is_told_to_who_waits(last: str | None) -
     opening.pipe.to_manager.put_nowait(b"half")
     opening.pipe.to_manager.put_nowait(last)
     async with LinkedExecution(A1, opening.opened()) as execution:
-        assert await heard(execution) == b"half"
+        assert await on_heartbeat(execution) == b"half"
         with pytest.raises(AgentUnreachable):
             await execution.wait()
         opening.pipe.broken = True
@@ -101,7 +108,9 @@ class Rig:
 
     def __init__(self) -> None:
         self.clock, self.line = VirtualClock(), Line()
-        self.agents = LinkedAgents(self.clock, admit=Door().admit, heard=self._hear, limits=LinkLimits(request_s=0.2))
+        self.agents = LinkedAgents(
+            self.clock, admit=Door().admit, on_heartbeat=self._hear, limits=LinkLimits(request_s=0.2)
+        )
         self.link = asyncio.ensure_future(self.agents.serve(self.line, "secret"))
 
     async def _hear(self, _agent_id: AgentId, _state: AgentState, _images: tuple[ImageReport, ...]) -> None:
@@ -110,8 +119,8 @@ class Rig:
     async def asked(self) -> tuple[Request, OpenStream]:
         request = await self.line.hears()
         assert isinstance(request, Request)
-        assert isinstance(request.ask, OpenStream)
-        return request, request.ask
+        assert isinstance(request.command, OpenStream)
+        return request, request.command
 
 
 @pytest.fixture
@@ -129,12 +138,12 @@ async def test_an_agent_is_asked_for_a_stream_and_brings_it(rig: Rig) -> None:
     entering = asyncio.ensure_future(execution.__aenter__())
     request, ask = await rig.asked()
     assert (ask.kernel_id, ask.attempt, ask.command, ask.terminal) == ("k1", 2, ("cat", "-"), True)
-    assert rig.agents.streams.is_awaited(ask.stream_id, "secret")
+    assert rig.agents.streams.is_expected(ask.stream_id, "secret")
     pipe = Pipe()
     serving = asyncio.ensure_future(rig.agents.streams.serve(ask.stream_id, pipe))
     rig.line.says(Response(request.number, Done()))
     await entering
-    pipe.to_manager.put_nowait(word_text(CommandEnded(0)))
+    pipe.to_manager.put_nowait(encode_message(CommandEnded(0)))
     assert await execution.wait() == 0
     await execution.__aexit__()
     await serving
@@ -146,13 +155,13 @@ async def test_an_agent_that_refuses_leaves_nothing_open(rig: Rig) -> None:
     rig.line.says(RequestFailed(request.number, "runtime-failure", "no such kernel"))
     with pytest.raises(AgentRefused, match="no such kernel"):
         await entering
-    assert not rig.agents.streams.is_awaited(ask.stream_id, "secret")
+    assert not rig.agents.streams.is_expected(ask.stream_id, "secret")
 
 
 async def test_an_agent_that_does_not_dial_is_waited_for_no_longer_than_allowed(rig: Rig) -> None:
     entering = asyncio.ensure_future(rig.agents.execute(A1, KernelId("k1"), 1, ["x"], terminal=False).__aenter__())
     request, ask = await rig.asked()
     rig.line.says(Response(request.number, Done()))
-    with pytest.raises(AgentUnreachable, match="did not dial"):
+    with pytest.raises(AgentUnreachable, match="did not open"):
         await entering
-    assert not rig.agents.streams.is_awaited(ask.stream_id, "secret")
+    assert not rig.agents.streams.is_expected(ask.stream_id, "secret")

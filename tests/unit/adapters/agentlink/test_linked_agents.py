@@ -38,17 +38,17 @@ class Rig:
     def __init__(self) -> None:
         self.clock, self.door = VirtualClock(), Door()
         self.told: list[str] = []
-        self.heard: list[AgentState] = []
+        self.on_heartbeat: list[AgentState] = []
         self.images: tuple[ImageReport, ...] = ()
         self.trouble: Exception | None = None
         limits = LinkLimits(request_s=2, admission_s=0.2)
         self.agents = LinkedAgents(
-            self.clock, admit=self.door.admit, heard=self._hear, limits=limits, tell=self.told.append
+            self.clock, admit=self.door.admit, on_heartbeat=self._hear, limits=limits, log=self.told.append
         )
         self.links: list[asyncio.Future[str]] = []
 
     async def _hear(self, _agent_id: AgentId, state: AgentState, images: tuple[ImageReport, ...]) -> None:
-        self.heard.append(state)
+        self.on_heartbeat.append(state)
         self.images = images
         if self.trouble is not None:
             raise self.trouble
@@ -95,7 +95,7 @@ async def test_an_agent_that_is_admitted_is_connected_until_it_hangs_up(rig: Rig
     assert rig.door.tokens == ["token"]
     line.hangs_up()
 
-    assert await link == "the agent hung up"
+    assert await link == "the agent disconnected"
     assert not rig.agents.connected(A1)
     assert rig.agents.incarnation(A1) == 0
 
@@ -123,7 +123,9 @@ async def test_heartbeats_are_heard_with_everything_in_them(rig: Rig) -> None:
     line.says(Heartbeat(incarnation=1, sequence=1, images=(ImageStatus("python", "ready"),), load={"load_milli": 5}))
     await rig.clock.advance(0)
 
-    assert [(state.agent_id, state.sequence, state.load) for state in rig.heard] == [("a1", 1, {"load_milli": 5})]
+    assert [(state.agent_id, state.sequence, state.load) for state in rig.on_heartbeat] == [
+        ("a1", 1, {"load_milli": 5})
+    ]
     assert [report.image for report in rig.images] == ["python"]
 
 
@@ -135,7 +137,7 @@ async def test_a_heartbeat_from_before_the_welcome_is_not_heard(rig: Rig) -> Non
     line.says(Heartbeat(incarnation=7, sequence=2))
     await rig.clock.advance(0)
 
-    assert [state.incarnation for state in rig.heard] == [7]
+    assert [state.incarnation for state in rig.on_heartbeat] == [7]
 
 
 async def test_an_agent_that_another_manager_has_enrolled_anew_is_heard(rig: Rig) -> None:
@@ -155,7 +157,7 @@ async def test_a_heartbeat_that_could_not_be_kept_does_not_end_the_link(rig: Rig
     line.says(Heartbeat(incarnation=1, sequence=2))
     await rig.clock.advance(0)
 
-    assert [state.sequence for state in rig.heard] == [1, 2]
+    assert [state.sequence for state in rig.on_heartbeat] == [1, 2]
     assert "was lost" in rig.told[0]
 
 
@@ -164,7 +166,7 @@ async def test_a_later_incarnation_takes_the_place_of_an_earlier_one(rig: Rig) -
     rig.door.incarnation = 2
     line, _, _ = await rig.dials()
 
-    assert "has taken over" in await first
+    assert "superseded by" in await first
     assert rig.agents.incarnation(A1) == 2
     stopping = rig.stops()
     await answered(line, KernelGone(gone=True))
@@ -175,7 +177,7 @@ async def test_the_same_incarnation_on_a_new_link_takes_the_place_of_its_old_lin
     _, _, first = await rig.dials()
     await rig.dials()
 
-    assert "has taken over" in await first
+    assert "superseded by" in await first
     assert rig.agents.connected(A1)
 
 
@@ -235,7 +237,7 @@ async def test_requests_end_with_the_link(rig: Rig) -> None:
     await line.hears()
     rig.agents.close()
 
-    with pytest.raises(AgentUnreachable, match="the manager ends"):
+    with pytest.raises(AgentUnreachable, match="the manager is shutting down"):
         await stopping
 
 

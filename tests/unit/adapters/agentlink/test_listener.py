@@ -30,7 +30,7 @@ class Rig:
 
     def __init__(self, limits: LinkLimits | None = None) -> None:
         self.door = Door()
-        self.agents = LinkedAgents(SystemClock(), admit=self.door.admit, heard=self._hear, limits=limits)
+        self.agents = LinkedAgents(SystemClock(), admit=self.door.admit, on_heartbeat=self._hear, limits=limits)
         self.listener: LinkListener | None = None
 
     async def _hear(self, _agent_id: AgentId, _state: AgentState, _images: tuple[ImageReport, ...]) -> None:
@@ -88,13 +88,13 @@ async def test_only_so_many_may_stand_inside_the_door_without_being_admitted() -
     rig = Rig(LinkLimits(unadmitted_max=2))
     async with serve_links(rig.agents, host="127.0.0.1", port=0) as rig.listener:
         silent = [await connect(rig.url(), additional_headers=SHOWN, proxy=None) for _ in range(2)]
-        await comes_true(lambda: rig.agents.is_crowded)
+        await comes_true(lambda: rig.agents.is_full)
         assert await rig.status(**SHOWN) == 503
         await silent[0].send(encode(HELLO))
         assert isinstance(decode(await silent[0].recv(decode=False)), Welcome)
         async with connect(rig.url(), additional_headers=SHOWN, proxy=None):
             await silent[1].close()
-        await comes_true(lambda: not rig.agents.is_crowded)
+        await comes_true(lambda: not rig.agents.is_full)
         await silent[0].close()
 
 
@@ -137,7 +137,7 @@ async def test_there_is_nothing_else_behind_the_door(rig: Rig) -> None:
 
 
 async def test_a_stream_is_for_the_agent_that_was_asked_and_for_once(rig: Rig) -> None:
-    call = rig.agents.streams.call("secret")
+    call = rig.agents.streams.expect("secret")
     path = STREAM_PATH + call.stream_id
     assert await rig.status(path, Authorization="Bearer another") == 404
     async with connect(rig.url(path), additional_headers=SHOWN, proxy=None) as socket:
@@ -146,10 +146,10 @@ async def test_a_stream_is_for_the_agent_that_was_asked_and_for_once(rig: Rig) -
         await socket.send("text")
         assert [await stream.receive(), await stream.receive()] == [b"bytes", "text"]
         await stream.send("word")
-        await stream.send(b"piece")
-        assert [await socket.recv(), await socket.recv()] == ["word", b"piece"]
+        await stream.send(b"chunk")
+        assert [await socket.recv(), await socket.recv()] == ["word", b"chunk"]
         assert await rig.status(path, **SHOWN) == 404
-        rig.agents.streams.leave(call)
+        rig.agents.streams.discard(call)
         with pytest.raises(ConnectionClosed):
             await socket.recv()
     assert await stream.receive() is None
@@ -180,7 +180,7 @@ async def test_when_the_door_closes_everybody_is_hung_up_on() -> None:
         link = await connect(rig.url(), additional_headers=SHOWN, proxy=None)
         await link.send(encode(HELLO))
         await link.recv()
-        call = rig.agents.streams.call("secret")
+        call = rig.agents.streams.expect("secret")
         stream = await connect(rig.url(STREAM_PATH + call.stream_id), additional_headers=SHOWN, proxy=None)
         await asyncio.wait_for(call.arrived, 5)
     for socket in (link, stream):

@@ -10,32 +10,32 @@ from tests.unit.adapters.agentlink.lines import Pipe
 
 async def test_a_stream_is_handed_over_and_held_until_it_is_left() -> None:
     streams, pipe = PendingStreams(), Pipe()
-    call = streams.call("secret")
+    call = streams.expect("secret")
     serving = asyncio.ensure_future(streams.serve(call.stream_id, pipe))
     assert await call.arrived is pipe
     assert not serving.done()
-    streams.leave(call)
+    streams.discard(call)
     await asyncio.wait_for(serving, 5)
 
 
 async def test_only_the_credential_that_was_asked_may_bring_it() -> None:
     streams = PendingStreams()
-    call, other = streams.call("secret"), streams.call("öther")
+    call, other = streams.expect("secret"), streams.expect("öther")
     assert call.stream_id != other.stream_id
-    assert streams.is_awaited(call.stream_id, "secret")
-    assert streams.is_awaited(other.stream_id, "öther")
-    assert not streams.is_awaited(call.stream_id, "öther")
-    assert not streams.is_awaited("", "secret")
+    assert streams.is_expected(call.stream_id, "secret")
+    assert streams.is_expected(other.stream_id, "öther")
+    assert not streams.is_expected(call.stream_id, "öther")
+    assert not streams.is_expected("", "secret")
 
 
 async def test_a_stream_that_nobody_waits_for_is_not_taken() -> None:
     streams = PendingStreams()
-    call = streams.call("secret")
-    streams.leave(call)
-    assert not streams.is_awaited(call.stream_id, "secret")
+    call = streams.expect("secret")
+    streams.discard(call)
+    assert not streams.is_expected(call.stream_id, "secret")
     await asyncio.wait_for(streams.serve(call.stream_id, Pipe()), 5)
     assert not call.arrived.done()
 
 
 async def test_a_credential_is_not_shown_by_accident() -> None:
-    assert "secret" not in repr(PendingStreams().call("secret"))
+    assert "secret" not in repr(PendingStreams().expect("secret"))

@@ -33,7 +33,7 @@ FULL = CreateKernel(
 
 
 def test_a_launch_arrives_as_it_was_sent() -> None:
-    request = Request(number=1, incarnation=2, allowed_ms=100, ask=FULL)
+    request = Request(number=1, incarnation=2, allowed_ms=100, command=FULL)
     arrived = decode(encode(request))
     assert isinstance(arrived, Request)
     assert event_of(arrived, Token(1, 1)) == CreateRequested(Token(1, 1), 2, FULL)

@@ -23,7 +23,7 @@ from sokovan.agent.link.command_streams import (
 from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelExecution, LogPart, RuntimeFailure
-from sokovan.wire.exec_messages import CommandEnded, InputEnded, Resized, word_of, word_text
+from sokovan.wire.exec_messages import CommandEnded, InputEnded, Resized, decode_message, encode_message
 from sokovan.wire.frames import (
     STREAM_PATH,
     ForgetKernel,
@@ -149,15 +149,15 @@ async def test_bytes_and_words_reach_the_command_and_its_output_comes_back(rig: 
     task = rig.runs()
     socket = await rig.socket()
     await socket.send(b"input")
-    await socket.send(word_text(Resized(24, 80)))
-    await socket.send(word_text(InputEnded()))
+    await socket.send(encode_message(Resized(24, 80)))
+    await socket.send(encode_message(InputEnded()))
     rig.command.says.put_nowait(b"output")
     assert await socket.recv() == b"output"
     rig.command.says.put_nowait(None)
     rig.command.exit_code.set_result(3)
     content = await socket.recv()
     assert isinstance(content, str)
-    assert word_of(content) == CommandEnded(3)
+    assert decode_message(content) == CommandEnded(3)
     await done(task)
     assert rig.command.written == [b"input", b""]
     assert rig.command.sizes == [(24, 80)]
@@ -186,7 +186,7 @@ async def test_what_a_command_leaves_behind_does_not_hold_its_end_up(rig: Rig) -
     rig.command.exit_code.set_result(0)  # its output stays open: somebody in the background has it
     content = await asyncio.wait_for(socket.recv(), 5)
     assert isinstance(content, str)
-    assert word_of(content) == CommandEnded(0)
+    assert decode_message(content) == CommandEnded(0)
     await done(task)
 
 
@@ -262,7 +262,7 @@ class LogRuntime(TinyRuntime):
 
 
 def reading(kernel_id: str, *, limit: int = 100) -> Request:
-    return Request(number=1, incarnation=0, allowed_ms=5000, ask=ReadLog(kernel_id, 1, 3, limit))
+    return Request(number=1, incarnation=0, allowed_ms=5000, command=ReadLog(kernel_id, 1, 3, limit))
 
 
 @pytest.fixture
@@ -289,7 +289,7 @@ async def test_who_asked_hears_what_went_wrong(runtime: Runtime, kernel_id: str,
 async def test_a_command_that_cannot_be_run_is_told(runtime: LogRuntime) -> None:
     link = Link()
     ask = OpenStream(stream_id="s", kernel_id="k1", attempt=1, command=("x",))
-    request = link.takes(Request(number=1, incarnation=0, allowed_ms=5000, ask=ask))
+    request = link.takes(Request(number=1, incarnation=0, allowed_ms=5000, command=ask))
     await BulkService(runtime).serve(link, request)
     [problem] = link.sent
     assert isinstance(problem, RequestFailed)
@@ -313,6 +313,6 @@ async def test_an_answer_does_not_reach_a_link_that_has_opened_anew(runtime: Log
 
 async def test_what_needs_judgement_is_none_of_its_business(runtime: LogRuntime) -> None:
     link = Link()
-    request = link.takes(Request(number=1, incarnation=1, allowed_ms=5000, ask=ForgetKernel("k1", 1)))
+    request = link.takes(Request(number=1, incarnation=1, allowed_ms=5000, command=ForgetKernel("k1", 1)))
     await BulkService(runtime).serve(link, request)
     assert link.sent == []

@@ -41,7 +41,7 @@ from tests.integration.agent_rig import comes_true
 
 HELLO = Hello(agent_id="a1", software="1")
 WELCOME = Welcome(incarnation=1, heartbeat_s=60.0)
-ASK = Request(number=1, incarnation=1, allowed_ms=5000, ask=ForgetKernel("k1", 1))
+ASK = Request(number=1, incarnation=1, allowed_ms=5000, command=ForgetKernel("k1", 1))
 
 
 class RecordingHandler:
@@ -237,7 +237,7 @@ async def test_a_frame_out_of_place_ends_the_link() -> None:
         await rig.far.says(HELLO)
         await comes_true(lambda: rig.handler.closings == 1)
 
-        assert "out of place" in rig.handler.told[0]
+        assert "unexpected Hello" in rig.handler.told[0]
 
 
 async def test_what_is_not_answered_on_one_link_is_not_answered_on_the_next() -> None:

@@ -32,8 +32,8 @@ TOKEN = Token(1, 7)
 CREATE = frames.CreateKernel(kernel_id="k1", attempt=2, session_id="s1", image="python", command=("true",))
 
 
-def asked(ask: frames.Ask) -> frames.Request:
-    return frames.Request(number=7, incarnation=3, allowed_ms=100, ask=ask)
+def asked(ask: frames.Command) -> frames.Request:
+    return frames.Request(number=7, incarnation=3, allowed_ms=100, command=ask)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def asked(ask: frames.Ask) -> frames.Request:
         (frames.ReadLog("k1", 2, 0, 10), None),
     ],
 )
-def test_requests_are_events(ask: frames.Ask, event: object) -> None:
+def test_requests_are_events(ask: frames.Command, event: object) -> None:
     assert event_of(asked(ask), TOKEN) == event
 
 
