@@ -37,4 +37,4 @@ def test_a_code_asks_something_of_the_reader(code: str, advice: Advice) -> None:
 
 
 def test_a_code_of_another_version_is_no_error() -> None:
-    assert meaning_of("SOMETHING_NEW") == (Advice.WAIT, "a reason that this version does not know")
+    assert meaning_of("SOMETHING_NEW") == (Advice.WAIT, "unknown to this version")
