@@ -248,7 +248,7 @@ async def test_a_session_that_may_be_tried_again_is_enqueued_anew(cluster: Orche
     assert spare.running() == [new.kernels[0].kernel_id]
     story = await cluster.history(new.session_id)
     assert story[0].change.code == "requeued"
-    assert "takes the place of s" in story[0].change.detail
+    assert "it replaces s," in story[0].change.detail
     assert await cluster.used("a1") == {"cpu": 4000, "mem": 8 << 30}
     await lost.connect()
     await cluster.pass_time(5)

@@ -1,1 +1,1 @@
-"""Works towards what was asked for: coordinators, their tasks, controllers."""
+"""Coordinators and controllers: reconciles objects with their goals."""

@@ -9,6 +9,6 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[OrchestratedCluster]:
-    """A cluster without agents; the laws are checked at its end."""
+    """A cluster without agents; invariants are checked at its end."""
     async with OrchestratedCluster.open() as cluster:
         yield cluster

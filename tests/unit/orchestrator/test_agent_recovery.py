@@ -10,7 +10,7 @@ A1 = AgentId("a1")
 
 
 async def after(cluster: OrchestratedCluster, *triggers: AgentTrigger) -> tuple[bool, AgentStatus]:
-    """Whether an agent with this story came back, and as what."""
+    """Whether an agent with these triggers rejoined, and its status."""
     await cluster.agent("a1")
     for trigger in triggers:
         record = await cluster.store.read(lambda unit: unit.fleet.get(A1))
@@ -25,16 +25,16 @@ async def test_a_suspect_is_alive_again(cluster: OrchestratedCluster) -> None:
 
 
 async def test_a_lost_one_is_alive_again(cluster: OrchestratedCluster) -> None:
-    story = (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
-    assert await after(cluster, *story) == (True, AgentStatus.ALIVE)
+    triggers = (AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
+    assert await after(cluster, *triggers) == (True, AgentStatus.ALIVE)
 
 
 async def test_what_an_operator_asked_for_is_not_forgotten(cluster: OrchestratedCluster) -> None:
-    story = (AgentTrigger.DRAIN_REQUESTED, AgentTrigger.DECLARED_LOST)
-    assert await after(cluster, *story) == (True, AgentStatus.DRAINING)
+    triggers = (AgentTrigger.DRAIN_REQUESTED, AgentTrigger.DECLARED_LOST)
+    assert await after(cluster, *triggers) == (True, AgentStatus.DRAINING)
 
 
-async def test_whoever_was_not_away_does_not_come_back(cluster: OrchestratedCluster) -> None:
+async def test_an_agent_that_was_not_away_does_not_rejoin(cluster: OrchestratedCluster) -> None:
     assert await after(cluster) == (False, AgentStatus.ALIVE)
 
 

@@ -1,4 +1,4 @@
-"""Agents are admitted with an incarnation, and heard for what is new."""
+"""Admission of agents, incarnations and heartbeats."""
 
 import asyncio
 from dataclasses import replace
@@ -93,7 +93,7 @@ async def test_an_agent_of_an_unknown_scaling_group_may_try_again(cluster: Orche
     assert "elsewhere" in verdict.message
 
 
-async def test_an_agent_that_is_drained_hears_so_at_admission(cluster: OrchestratedCluster) -> None:
+async def test_a_draining_agent_is_informed_at_admission(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await moved(cluster, AgentTrigger.DRAIN_REQUESTED)
     assert await cluster.registry.admit(replace(ARRIVAL, incarnation=1)) == AgentAdmission(1, draining=True)
@@ -162,7 +162,7 @@ async def test_an_identity_is_known_from_the_first_enrolment_that_has_one(cluste
     assert isinstance(await cluster.registry.admit(replace(ARRIVAL, identity="another's")), AgentRejection)
 
 
-async def test_a_heartbeat_is_kept_with_the_time_when_it_was_heard(cluster: OrchestratedCluster) -> None:
+async def test_a_heartbeat_is_stored_with_its_time_of_arrival(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.clock.advance(3)
     await cluster.registry.heartbeat(A1, AgentState(A1, 1, 1))
@@ -208,7 +208,7 @@ async def test_news_of_kernels_and_images_wake_the_coordinator(cluster: Orchestr
     assert cluster.registry.images.of(A1, 1, "python") == ready
 
 
-async def test_a_heartbeat_after_a_long_silence_brings_the_agent_back(cluster: OrchestratedCluster) -> None:
+async def test_a_heartbeat_after_a_timeout_moves_the_agent_back(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.registry.heartbeat(A1, AgentState(A1, 1, 1))
     await moved(cluster, AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
@@ -219,7 +219,7 @@ async def test_a_heartbeat_after_a_long_silence_brings_the_agent_back(cluster: O
     assert await hinted(cluster)
 
 
-async def test_a_late_heartbeat_of_an_earlier_incarnation_is_not_heard(cluster: OrchestratedCluster) -> None:
+async def test_a_late_heartbeat_of_an_earlier_incarnation_is_ignored(cluster: OrchestratedCluster) -> None:
     await cluster.registry.admit(ARRIVAL)
     await cluster.registry.admit(ARRIVAL)
     await cluster.registry.heartbeat(A1, AgentState(A1, 2, 1))

@@ -73,7 +73,7 @@ async def test_a_quick_answer_is_there_after_a_moment_and_wakes_no_cycle(harness
     assert harness.woken == 0
 
 
-async def test_a_slow_answer_is_not_waited_for_and_wakes_the_next_round(harness: Harness) -> None:
+async def test_a_slow_reply_is_not_waited_for_and_wakes_the_next_cycle(harness: Harness) -> None:
     harness.requests.begin(key("k1"), harness.slow)
     await settled(harness)
     assert harness.requests.take("stop") == []
@@ -111,7 +111,7 @@ async def test_a_request_that_hangs_ends_at_its_deadline(harness: Harness) -> No
     assert harness.requests.begin(key("k1"), harness.quick)
 
 
-async def test_answers_that_nobody_waits_for_are_dropped(harness: Harness) -> None:
+async def test_replies_without_notification_are_dropped(harness: Harness) -> None:
     harness.requests.begin(key("k1"), harness.quick, notify=Notify.FAILURES, hold_s=5)
     harness.requests.begin(key("k2"), harness.failing, notify=Notify.FAILURES)
     harness.requests.begin(key("k3", A2), harness.failing, notify=Notify.NOTHING)
@@ -128,7 +128,7 @@ async def test_closing_gives_everything_up(harness: Harness) -> None:
     assert harness.requests.begin(key("k1"), harness.quick)
 
 
-def test_errors_have_a_code_and_words() -> None:
+def test_errors_have_a_code_and_a_detail() -> None:
     assert code_and_detail(Conflict("in the way")) == ("conflict", "in the way")
     assert code_and_detail(ValueError("bad")) == ("internal", "ValueError: bad")
 
@@ -194,7 +194,7 @@ async def test_a_hold_after_success_ends_when_the_agent_restarts() -> None:
     assert backoff.due(KEY)
 
 
-async def test_backoff_that_nobody_asks_about_are_forgotten() -> None:
+async def test_unused_backoff_is_forgotten() -> None:
     clock = VirtualClock()
     backoff = RequestBackoff(clock, RetryPolicy())
     backoff.failed(KEY)

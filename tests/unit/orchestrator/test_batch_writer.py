@@ -1,4 +1,4 @@
-"""Writes for many: few transactions, and nobody suffers for another."""
+"""Batch writes: few transactions, and one failure does not affect the others."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ async def test_those_at_fault_are_found_and_the_rest_is_written(cluster: Orchest
         assert (await cluster.session(name)).session_id == SessionId(name)
 
 
-async def test_whoever_no_longer_leads_writes_nothing_and_hears_of_it(cluster: OrchestratedCluster) -> None:
+async def test_a_former_leader_writes_nothing_and_gets_an_error(cluster: OrchestratedCluster) -> None:
     writer = BatchWriter(cluster.store)
     writer.fence = Fence("sessions", 99)
     with pytest.raises(FencedOut):

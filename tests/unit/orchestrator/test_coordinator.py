@@ -37,7 +37,7 @@ async def test_a_leader_that_was_away_for_too_long_loses_its_lease(cluster: Orch
     assert await first.held() is None
 
 
-async def test_whoever_steps_down_tries_again_when_it_is_time(cluster: OrchestratedCluster) -> None:
+async def test_a_leader_that_steps_down_retries_at_the_next_renewal(cluster: OrchestratedCluster) -> None:
     leader = leadership(cluster, "m1")
     await leader.held()
     leader.step_down()

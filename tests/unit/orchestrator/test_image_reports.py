@@ -10,22 +10,22 @@ READY = ImageReport("python", ImageState.READY)
 
 
 def test_only_what_was_not_said_before_is_news() -> None:
-    news = ImageReports()
-    assert news.update(A1, 1, [PULLING])
-    assert not news.update(A1, 1, [PULLING])
-    assert news.update(A1, 1, [ImageReport("python", ImageState.PULLING, "20 %")])
-    assert news.update(A1, 1, [READY])
-    assert news.of(A1, 1, "python") == READY
+    reports = ImageReports()
+    assert reports.update(A1, 1, [PULLING])
+    assert not reports.update(A1, 1, [PULLING])
+    assert reports.update(A1, 1, [ImageReport("python", ImageState.PULLING, "20 %")])
+    assert reports.update(A1, 1, [READY])
+    assert reports.of(A1, 1, "python") == READY
 
 
 def test_a_new_incarnation_begins_with_nothing() -> None:
-    news = ImageReports()
-    news.update(A1, 1, [READY])
-    news.update(A1, 2, [])
-    assert news.of(A1, 1, "python") is None
-    assert news.of(A1, 2, "python") is None
-    assert not news.update(A1, 1, [READY])
-    assert news.of(A1, 2, "python") is None
+    reports = ImageReports()
+    reports.update(A1, 1, [READY])
+    reports.update(A1, 2, [])
+    assert reports.of(A1, 1, "python") is None
+    assert reports.of(A1, 2, "python") is None
+    assert not reports.update(A1, 1, [READY])
+    assert reports.of(A1, 2, "python") is None
 
 
 def test_no_image_is_always_ready() -> None:

@@ -62,7 +62,7 @@ async def test_a_session_lives_by_hints_alone(cluster: OrchestratedCluster) -> N
     assert await cluster.stored.leases.current("sessions") is None
 
 
-async def test_a_task_that_ends_although_nobody_stopped_it_is_reported() -> None:
+async def test_a_task_that_ends_unexpectedly_is_reported() -> None:
     clock, failures = VirtualClock(), list[TaskFailure]()
     orchestrator = SokovanOrchestrator([Counting()], clock=clock, hints=InProcessHints(clock), failed=failures.append)
     await orchestrator.start()

@@ -61,7 +61,7 @@ async def test_hints_that_come_close_together_are_served_together(rounds: Callab
     assert made.at_ms == [0, 1000, 1020]
 
 
-async def test_a_hint_that_is_set_during_a_round_causes_the_next_one(rounds: Callable[..., Rounds]) -> None:
+async def test_a_hint_set_during_a_run_causes_the_next_run(rounds: Callable[..., Rounds]) -> None:
     made = rounds(min_interval_s=0.02)
 
     async def hinting() -> bool:
@@ -88,13 +88,13 @@ async def test_a_task_with_more_to_do_goes_on_without_a_hint(rounds: Callable[..
     assert made.at_ms == [0, 20, 40]
 
 
-async def test_work_that_is_due_at_a_time_of_its_own_is_done_then(rounds: Callable[..., Rounds]) -> None:
+async def test_work_runs_at_its_due_time(rounds: Callable[..., Rounds]) -> None:
     made = rounds(long_cycle_s=10.0, due=lambda: 3.0)
     await made.clock.advance(7)
     assert made.at_ms == [0, 3_000, 6_000]
 
 
-async def test_a_round_that_raises_is_reported_and_the_next_ones_come_ever_later(
+async def test_a_run_that_raises_is_reported_and_the_next_ones_back_off(
     rounds: Callable[..., Rounds],
 ) -> None:
     made = rounds(min_interval_s=0.02, long_cycle_s=10.0)
@@ -116,7 +116,7 @@ async def test_a_round_that_raises_is_reported_and_the_next_ones_come_ever_later
     assert made.failures[-1].in_a_row == 1
 
 
-async def test_a_task_that_is_stopped_finishes_its_round_and_waits_no_longer() -> None:
+async def test_a_stopped_task_finishes_its_run_and_ends() -> None:
     made = Rounds()
     running = asyncio.ensure_future(made.task.run())
     await made.clock.advance(0)
@@ -137,7 +137,7 @@ async def test_a_due_that_raises_does_not_end_the_task(rounds: Callable[..., Rou
     assert [failure.in_a_row for failure in made.failures] == [1, 2, 3]
 
 
-async def test_hints_that_are_away_keep_nobody_from_working(
+async def test_the_task_works_while_hints_are_unavailable(
     rounds: Callable[..., Rounds], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = rounds(min_interval_s=0.02, long_cycle_s=10.0)
@@ -153,7 +153,7 @@ async def test_hints_that_are_away_keep_nobody_from_working(
     assert {str(failure.error) for failure in made.failures} == {"no hints"}
 
 
-async def test_whoever_hears_of_failures_may_fail_as_well(rounds: Callable[..., Rounds]) -> None:
+async def test_a_failing_failure_callback_does_not_end_the_task(rounds: Callable[..., Rounds]) -> None:
     said: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context["message"]))
     made = rounds(long_cycle_s=10.0)

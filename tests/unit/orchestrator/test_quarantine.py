@@ -33,7 +33,7 @@ async def test_too_many_failures_are_hopeless() -> None:
     assert quarantine.take() == []
 
 
-async def test_whoever_recovers_begins_anew() -> None:
+async def test_a_recovered_object_starts_without_failures() -> None:
     quarantine = Quarantine(VirtualClock(), policy=RetryPolicy(attempts_max=2))
     quarantine.failed("s", handler="start", error=ValueError("bad"))
     quarantine.recovered("s")

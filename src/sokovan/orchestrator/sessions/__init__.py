@@ -1,1 +1,1 @@
-"""The life of sessions: requests, decisions, work in each state."""
+"""Session management: intake, coordination, explanations."""

@@ -36,11 +36,11 @@ def test_only_what_differs_is_news() -> None:
     assert reports.heard_ms(A1) == 12
 
 
-def test_a_restarted_agent_is_told_from_one_that_is_seen_first() -> None:
+def test_a_restarted_agent_is_distinguished_from_a_new_one() -> None:
     reports = AgentReports()
     reports.update(state(7, running(K1)), now_ms=0)
-    news = reports.update(state(1, running(K1), incarnation=2), now_ms=1)
-    assert (news.enrolled, news.restarted, news.kernels) == ([A1], [A1], [])
+    diff = reports.update(state(1, running(K1), incarnation=2), now_ms=1)
+    assert (diff.enrolled, diff.restarted, diff.kernels) == ([A1], [A1], [])
 
 
 def test_a_kernel_is_fenced_when_a_later_incarnation_does_not_list_it() -> None:

@@ -1,4 +1,4 @@
-"""The controller: sessions come in, are marked, and are asked about."""
+"""The controller: submission, termination, cancellation, explanations."""
 
 from __future__ import annotations
 
@@ -18,229 +18,231 @@ from sokovan.orchestrator.sessions.explain.explanations import When
 from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.testing.stored_cluster import refusal
-from tests.unit.orchestrator.sessions.little_controller import (
+from tests.unit.orchestrator.sessions.controller_harness import (
     ALICE,
     BOB,
     CAROL,
     HELLO,
     ROOT,
-    LittleController,
-    asking,
-    little_controller,
+    ControllerHarness,
+    controller_harness,
+    session_request,
 )
 
 
 @pytest.fixture
-async def little() -> AsyncIterator[LittleController]:
-    async with little_controller() as controller:
+async def harness() -> AsyncIterator[ControllerHarness]:
+    async with controller_harness() as controller:
         await controller.cluster.agent("a1")
         yield controller
 
 
-async def audited(little: LittleController) -> list[AuditEntry]:
-    return [entry for _, _, entry in await little.store.read(lambda unit: unit.audit.page(limit=100))]
+async def audited(harness: ControllerHarness) -> list[AuditEntry]:
+    return [entry for _, _, entry in await harness.store.read(lambda unit: unit.audit.page(limit=100))]
 
 
-async def test_a_session_is_stored_pending_and_somebody_is_asked_to_look(little: LittleController) -> None:
-    session = await little.controller.enqueue(HELLO, ALICE)
+async def test_a_session_is_stored_pending_and_the_hint_is_set(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(HELLO, ALICE)
 
-    assert await little.hinted()
-    assert await little.cluster.session(session.session_id) == session
+    assert await harness.hinted()
+    assert await harness.cluster.session(session.session_id) == session
     assert session.status is SessionStatus.PENDING
     assert session.spec.owner == ALICE.owner
     assert session.spec.name == "able-adder-1"
 
 
-async def test_a_refused_request_stores_nothing_and_wakes_nobody(little: LittleController) -> None:
-    await refusal(little.controller.enqueue(asking(size=0), ALICE, key="k1"), InvalidRequest)
+async def test_a_refused_request_stores_nothing_and_sets_no_hint(harness: ControllerHarness) -> None:
+    await refusal(harness.controller.enqueue(session_request(size=0), ALICE, key="k1"), InvalidRequest)
 
-    assert not await little.hinted()
-    assert await little.stored() == 0
-    assert await audited(little) == []
+    assert not await harness.hinted()
+    assert await harness.stored() == 0
+    assert await audited(harness) == []
 
 
-async def test_the_same_request_with_the_same_key_makes_one_session(little: LittleController) -> None:
-    first = await little.controller.submit(asking(name="train"), ALICE, key="k1")
-    await little.hinted()
-    again = await little.controller.submit(asking(name="train"), ALICE, key="k1")
+async def test_the_same_request_with_the_same_key_makes_one_session(harness: ControllerHarness) -> None:
+    first = await harness.controller.submit(session_request(name="train"), ALICE, key="k1")
+    await harness.hinted()
+    again = await harness.controller.submit(session_request(name="train"), ALICE, key="k1")
 
     assert first.fresh
     assert not again.fresh
     assert again.session == first.session
-    assert await little.stored() == 1
-    assert not await little.hinted()
-    assert [entry.action for entry in await audited(little)] == ["session.enqueue"]
+    assert await harness.stored() == 1
+    assert not await harness.hinted()
+    assert [entry.action for entry in await audited(harness)] == ["session.enqueue"]
 
 
-async def test_a_key_with_another_request_is_refused(little: LittleController) -> None:
-    await little.controller.enqueue(HELLO, ALICE, key="k1")
+async def test_a_key_with_another_request_is_refused(harness: ControllerHarness) -> None:
+    await harness.controller.enqueue(HELLO, ALICE, key="k1")
 
-    await refusal(little.controller.enqueue(asking(priority=1), ALICE, key="k1"), IdempotencyConflict)
+    await refusal(harness.controller.enqueue(session_request(priority=1), ALICE, key="k1"), IdempotencyConflict)
     # What is wrong with the other request does not hide that the key was used.
-    await refusal(little.controller.enqueue(asking(size=0), ALICE, key="k1"), IdempotencyConflict)
+    await refusal(harness.controller.enqueue(session_request(size=0), ALICE, key="k1"), IdempotencyConflict)
 
-    assert await little.stored() == 1
-
-
-async def test_the_key_of_a_refused_request_is_free(little: LittleController) -> None:
-    await refusal(little.controller.enqueue(asking(size=0), ALICE, key="k1"), InvalidRequest)
-
-    assert (await little.controller.submit(HELLO, ALICE, key="k1")).fresh
+    assert await harness.stored() == 1
 
 
-async def test_two_callers_may_use_the_same_key(little: LittleController) -> None:
-    mine = await little.controller.enqueue(HELLO, ALICE, key="k1")
-    other = await little.controller.enqueue(HELLO, BOB, key="k1")
+async def test_the_key_of_a_refused_request_is_free(harness: ControllerHarness) -> None:
+    await refusal(harness.controller.enqueue(session_request(size=0), ALICE, key="k1"), InvalidRequest)
+
+    assert (await harness.controller.submit(HELLO, ALICE, key="k1")).fresh
+
+
+async def test_two_callers_may_use_the_same_key(harness: ControllerHarness) -> None:
+    mine = await harness.controller.enqueue(HELLO, ALICE, key="k1")
+    other = await harness.controller.enqueue(HELLO, BOB, key="k1")
 
     assert mine.session_id != other.session_id
 
 
-async def test_a_session_that_nothing_could_hold_is_taken_and_the_first_cycle_says_so(little: LittleController) -> None:
-    session = await little.controller.enqueue(asking(resources={"gpu": 64}), ALICE)
+async def test_a_session_that_nothing_could_hold_is_taken_and_the_first_cycle_says_so(
+    harness: ControllerHarness,
+) -> None:
+    session = await harness.controller.enqueue(session_request(resources={"gpu": 64}), ALICE)
 
-    await little.cycle()
+    await harness.cycle()
 
-    assert (await little.controller.why(session.session_id)).code == "NEVER_FITS"
+    assert (await harness.controller.why(session.session_id)).code == "NEVER_FITS"
 
 
-async def test_a_session_that_waits_is_cancelled(little: LittleController) -> None:
-    session = await little.controller.enqueue(HELLO, ALICE)
-    await little.hinted()
+async def test_a_session_that_waits_is_cancelled(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(HELLO, ALICE)
+    await harness.hinted()
 
-    cancelled = await little.controller.cancel(session.session_id, ALICE)
+    cancelled = await harness.controller.cancel(session.session_id, ALICE)
 
     assert cancelled.status is SessionStatus.CANCELLED
     assert cancelled.cause == "user-requested"
-    assert await little.hinted()
+    assert await harness.hinted()
 
 
-async def test_only_a_session_that_waits_can_be_cancelled(little: LittleController) -> None:
-    session = await little.controller.enqueue(HELLO, ALICE)
-    await little.place(session.session_id, "a1")
+async def test_only_a_session_that_waits_can_be_cancelled(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(HELLO, ALICE)
+    await harness.place(session.session_id, "a1")
 
-    error = await refusal(little.controller.cancel(session.session_id, ALICE), Conflict)
+    error = await refusal(harness.controller.cancel(session.session_id, ALICE), Conflict)
 
     assert "is scheduled" in error.message
-    assert (await little.cluster.session(session.session_id)).goal is Goal.RUN
-    await little.controller.mark_for_termination(session.session_id, ALICE)
-    await refusal(little.controller.cancel(session.session_id, ALICE), Conflict)
+    assert (await harness.cluster.session(session.session_id)).goal is Goal.RUN
+    await harness.controller.mark_for_termination(session.session_id, ALICE)
+    await refusal(harness.controller.cancel(session.session_id, ALICE), Conflict)
 
 
-async def test_a_mark_says_who_wanted_the_end_and_why(little: LittleController) -> None:
-    session = await little.controller.enqueue(HELLO, ALICE)
-    await little.place(session.session_id, "a1")
-    await little.hinted()
+async def test_a_mark_says_who_wanted_the_end_and_why(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(HELLO, ALICE)
+    await harness.place(session.session_id, "a1")
+    await harness.hinted()
 
-    marked = await little.controller.mark_for_termination(session.session_id, ALICE, reason="wrong data")
+    marked = await harness.controller.mark_for_termination(session.session_id, ALICE, reason="wrong data")
 
     assert (marked.status, marked.goal) == (SessionStatus.TERMINATING, Goal.STOP)
     assert (marked.cause, marked.cause_detail) == ("user-requested", "wrong data")
-    assert await little.hinted()
-    entry = (await audited(little))[-1]
+    assert await harness.hinted()
+    entry = (await audited(harness))[-1]
     assert (entry.who, entry.action, entry.target) == ("alice", "session.terminate", session.session_id)
     assert entry.detail == {"code": "user-requested", "reason": "wrong data"}
 
 
-async def test_a_second_mark_changes_nothing(little: LittleController) -> None:
-    session = await little.controller.enqueue(HELLO, ALICE)
-    await little.place(session.session_id, "a1")
-    marked = await little.controller.mark_for_termination(session.session_id, ALICE)
-    await little.hinted()
-    entries = await audited(little)
+async def test_a_second_mark_changes_nothing(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(HELLO, ALICE)
+    await harness.place(session.session_id, "a1")
+    marked = await harness.controller.mark_for_termination(session.session_id, ALICE)
+    await harness.hinted()
+    entries = await audited(harness)
 
-    assert await little.controller.mark_for_termination(session.session_id, ALICE, reason="again") == marked
-    assert not await little.hinted()
-    assert await audited(little) == entries
+    assert await harness.controller.mark_for_termination(session.session_id, ALICE, reason="again") == marked
+    assert not await harness.hinted()
+    assert await audited(harness) == entries
 
 
-async def test_a_forced_end_is_seen_at_once_and_frees_nothing(little: LittleController) -> None:
-    session = await little.controller.enqueue(HELLO, ALICE)
-    await little.place(session.session_id, "a1")
-    await little.controller.mark_for_termination(session.session_id, ALICE)
+async def test_a_forced_end_is_seen_at_once_and_frees_nothing(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(HELLO, ALICE)
+    await harness.place(session.session_id, "a1")
+    await harness.controller.mark_for_termination(session.session_id, ALICE)
 
-    forced = await little.controller.mark_for_termination(session.session_id, ALICE, forced=True)
+    forced = await harness.controller.mark_for_termination(session.session_id, ALICE, forced=True)
 
     assert (forced.status, forced.goal) == (SessionStatus.TERMINATED, Goal.FORCE)
     assert forced.cause == "user-requested"  # the first cause stays
     assert forced.kernels[0].status == "terminating"
 
 
-async def test_a_forced_end_without_a_mark_before_says_so(little: LittleController) -> None:
-    session = await little.controller.enqueue(HELLO, ALICE)
-    await little.place(session.session_id, "a1")
+async def test_a_forced_end_without_a_mark_before_says_so(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(HELLO, ALICE)
+    await harness.place(session.session_id, "a1")
 
-    forced = await little.controller.mark_for_termination(session.session_id, ALICE, forced=True)
+    forced = await harness.controller.mark_for_termination(session.session_id, ALICE, forced=True)
 
     assert forced.cause == "forced-by-user"
 
 
-async def test_a_session_that_has_ended_stays_as_it_is(little: LittleController) -> None:
-    session = await little.controller.enqueue(HELLO, ALICE)
-    await little.place(session.session_id, "a1")
-    await little.controller.mark_for_termination(session.session_id, ALICE)
-    ended = await little.cluster.free(session.session_id, FreeProof.NEVER_SENT)
+async def test_a_session_that_has_ended_stays_as_it_is(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(HELLO, ALICE)
+    await harness.place(session.session_id, "a1")
+    await harness.controller.mark_for_termination(session.session_id, ALICE)
+    ended = await harness.cluster.free(session.session_id, FreeProof.NEVER_SENT)
 
     assert ended.result is SessionResult.FAILURE
-    assert await little.controller.mark_for_termination(session.session_id, ALICE, forced=True) == ended
+    assert await harness.controller.mark_for_termination(session.session_id, ALICE, forced=True) == ended
 
 
-async def test_a_long_reason_is_cut_and_not_refused(little: LittleController) -> None:
-    session = await little.controller.enqueue(HELLO, ALICE)
+async def test_a_long_reason_is_cut_and_not_refused(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(HELLO, ALICE)
 
-    marked = await little.controller.mark_for_termination(session.session_id, ALICE, reason="x" * (DETAIL_MAX + 1))
+    marked = await harness.controller.mark_for_termination(session.session_id, ALICE, reason="x" * (DETAIL_MAX + 1))
 
     assert marked.cause_detail == "x" * DETAIL_MAX
 
 
-async def test_a_session_of_somebody_else_is_not_there(little: LittleController) -> None:
-    session = await little.controller.enqueue(HELLO, ALICE)
+async def test_a_session_of_another_user_is_not_found(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(HELLO, ALICE)
 
     for work in (
-        little.controller.mark_for_termination(session.session_id, BOB),
-        little.controller.mark_for_termination(session.session_id, BOB, forced=True),
-        little.controller.cancel(session.session_id, BOB),
-        little.controller.cancel(SessionId("s-nobody"), ALICE),
+        harness.controller.mark_for_termination(session.session_id, BOB),
+        harness.controller.mark_for_termination(session.session_id, BOB, forced=True),
+        harness.controller.cancel(session.session_id, BOB),
+        harness.controller.cancel(SessionId("s-missing"), ALICE),
     ):
         await refusal(work, ObjectNotFound)
 
-    assert (await little.cluster.session(session.session_id)).status is SessionStatus.PENDING
+    assert (await harness.cluster.session(session.session_id)).status is SessionStatus.PENDING
 
 
 @pytest.mark.parametrize("caller", [CAROL, ROOT])
-async def test_admins_end_what_is_in_their_reach(little: LittleController, caller: Caller) -> None:
-    session = await little.controller.enqueue(HELLO, ALICE)
+async def test_admins_end_what_is_in_their_reach(harness: ControllerHarness, caller: Caller) -> None:
+    session = await harness.controller.enqueue(HELLO, ALICE)
 
-    cancelled = await little.controller.cancel(session.session_id, caller)
+    cancelled = await harness.controller.cancel(session.session_id, caller)
 
     assert cancelled.status is SessionStatus.CANCELLED
 
 
-async def test_a_domain_admin_does_not_reach_another_domain(little: LittleController) -> None:
-    session = await little.controller.enqueue(HELLO, ROOT)
+async def test_a_domain_admin_does_not_reach_another_domain(harness: ControllerHarness) -> None:
+    session = await harness.controller.enqueue(HELLO, ROOT)
 
-    await refusal(little.controller.cancel(session.session_id, CAROL), ObjectNotFound)
+    await refusal(harness.controller.cancel(session.session_id, CAROL), ObjectNotFound)
 
 
-async def test_a_plan_stores_nothing_and_says_where_kernels_would_go(little: LittleController) -> None:
-    planned = await little.controller.plan(asking(size=2, resources={"gpu": 1}), ALICE)
+async def test_a_plan_stores_nothing_and_says_where_kernels_would_go(harness: ControllerHarness) -> None:
+    planned = await harness.controller.plan(session_request(size=2, resources={"gpu": 1}), ALICE)
 
     assert planned.would_start is When.NOW
     assert planned.placements == ((0, "a1"), (1, "a1"))
     assert planned.slots["cuda.device"] == 2
     assert (planned.size, planned.scaling_group, planned.queue, planned.image) == (2, "default", "default", "host")
-    assert await little.stored() == 0
-    assert not await little.hinted()
+    assert await harness.stored() == 0
+    assert not await harness.hinted()
 
 
-async def test_a_plan_of_a_bad_request_is_refused_like_the_request(little: LittleController) -> None:
-    error = await refusal(little.controller.plan(asking(size=0), ALICE), InvalidRequest)
+async def test_a_plan_of_a_bad_request_is_refused_like_the_request(harness: ControllerHarness) -> None:
+    error = await refusal(harness.controller.plan(session_request(size=0), ALICE), InvalidRequest)
 
     assert error.problems[0].where == "size"
 
 
-async def test_without_a_view_of_the_cluster_there_is_no_plan(little: LittleController) -> None:
+async def test_without_a_view_of_the_cluster_there_is_no_plan(harness: ControllerHarness) -> None:
     blind = SchedulingController(
-        little.store, hints=little.hints, ids=little.ids, clock=little.clock, names=lambda: "blind"
+        harness.store, hints=harness.hints, ids=harness.ids, clock=harness.clock, names=lambda: "blind"
     )
 
     await refusal(blind.plan(HELLO, ALICE), DryRunUnavailable)

@@ -6,12 +6,12 @@ from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 
 
-async def test_a_round_without_work_says_that_there_is_no_more(cluster: OrchestratedCluster) -> None:
+async def test_a_cycle_without_work_needs_no_other(cluster: OrchestratedCluster) -> None:
     assert not await cluster.tick()
     assert not await cluster.tick()
 
 
-async def test_whoever_does_not_lead_tries_again_by_a_third_of_the_lease(cluster: OrchestratedCluster) -> None:
+async def test_a_follower_retries_after_a_third_of_the_lease(cluster: OrchestratedCluster) -> None:
     await cluster.tick()
     other = cluster.new_coordinator()
     assert not await other.tick()
@@ -21,7 +21,9 @@ async def test_whoever_does_not_lead_tries_again_by_a_third_of_the_lease(cluster
     await other.close()
 
 
-async def test_the_lease_is_kept_beside_the_rounds_and_its_gain_wakes_them(cluster: OrchestratedCluster) -> None:
+async def test_the_lease_is_renewed_beside_the_cycles_and_a_new_one_wakes_them(
+    cluster: OrchestratedCluster,
+) -> None:
     first, second = cluster.coordinator, cluster.new_coordinator()
     await first.tick()
     _, keep = second.tasks()
@@ -37,7 +39,7 @@ async def test_the_lease_is_kept_beside_the_rounds_and_its_gain_wakes_them(clust
     await second.close()
 
 
-async def test_a_late_answer_wakes_the_next_round(cluster: OrchestratedCluster) -> None:
+async def test_a_late_reply_wakes_the_next_cycle(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.stubborn = True
     await cluster.submit("s")
@@ -50,7 +52,7 @@ async def test_a_late_answer_wakes_the_next_round(cluster: OrchestratedCluster) 
     assert await cluster.hints.take(SESSIONS_HINT)
 
 
-async def test_everything_is_compared_in_a_long_round(cluster: OrchestratedCluster) -> None:
+async def test_a_long_cycle_compares_everything(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.tick()
     assert cluster.telemetry.gauged("agents", status="alive") == 1

@@ -71,13 +71,13 @@ def test_kernels_that_never_got_a_place_are_not_waited_for() -> None:
     assert list(decisive_exits(coming, exits(k0=0, k1=0))) == []
 
 
-def test_the_first_step_tells_the_result_and_the_second_the_rest() -> None:
+def test_the_first_step_has_the_result_and_the_second_the_rest() -> None:
     first, *_, second = end_steps(session(MAIN, tolerates=True), exits(k0=0, k1=4))
     assert (first.kernels, first.change.code, first.exit_codes[KernelId("s.0")]) == (("s.0",), "completed", 0)
     assert (second.kernels, second.change.code) == (("s.1",), "kernel-exited")
 
 
-def test_a_failure_is_told_in_words_and_not_in_floods() -> None:
+def test_the_summary_of_failures_is_limited() -> None:
     first, *_ = end_steps(session(ANY), exits(k2=137))
     assert (first.change.code, first.change.detail) == ("kernel-failed", "kernel 2 ended with code 137")
     many = session(ANY, kernels=8)
@@ -85,12 +85,12 @@ def test_a_failure_is_told_in_words_and_not_in_floods() -> None:
     assert first.change.detail.endswith("and 3 more")
 
 
-def test_what_an_agent_knows_of_a_failure_is_told_with_it() -> None:
+def test_the_reason_of_a_failure_is_included() -> None:
     first, *_ = end_steps(session(ANY), exits(k0=Exit(127, "could not start: no such program")))
     assert first.change.detail == "kernel 0 ended with code 127 (could not start: no such program)"
 
 
-def test_memory_that_ran_out_is_the_cause_whoever_fell_with_it_and_its_limit_is_told() -> None:
+def test_out_of_memory_is_the_cause_and_includes_the_limit() -> None:
     first, *_ = end_steps(session(ANY), exits(k0=1, k1=Exit(137, OUT_OF_MEMORY)))
     assert (first.kernels, first.change.code) == (("s.0", "s.1"), "out-of-memory")
     assert first.change.detail == "kernel 1 ran out of memory: its limit was 1Gi, kernel 0 ended with code 1"
@@ -104,7 +104,7 @@ def test_a_kernel_without_a_limit_of_memory_has_none_to_tell() -> None:
     assert first.change.detail == "kernel 0 ran out of memory"
 
 
-def test_memory_that_ran_out_in_a_kernel_that_decides_nothing_is_told_of_that_kernel() -> None:
+def test_out_of_memory_of_a_kernel_is_noted_even_if_it_is_not_decisive() -> None:
     full, others = exit_steps(session(ANY), exits(k0=0, k1=Exit(137, OUT_OF_MEMORY), k2=3))
     assert (full.kernels, full.change.code, full.exit_codes) == (("s.1",), "out-of-memory", {"s.1": 137})
     assert (others.kernels, others.change.code) == (("s.0", "s.2"), "kernel-exited")

@@ -1,4 +1,4 @@
-"""What kernels are told of each other when they start."""
+"""Environment, ranks and hosts of kernels at their start."""
 
 from __future__ import annotations
 
@@ -61,24 +61,24 @@ def environments(*agents: str | None) -> list[Mapping[str, str]]:
     return [launch.environment for launch in launches(session(*agents), ADDRESSES)]
 
 
-def told(environment: Mapping[str, str], *names: str) -> list[str]:
+def values(environment: Mapping[str, str], *names: str) -> list[str]:
     return [environment[name] for name in names]
 
 
 def test_a_kernel_alone_is_a_cluster_of_one() -> None:
     (environment,) = environments("a")
 
-    assert told(environment, "SOKOVAN_SESSION_ID", "SOKOVAN_SESSION_NAME", "SOKOVAN_KERNEL") == ["s-1", "ddp", "k-0"]
-    assert told(environment, "SOKOVAN_RANK", "SOKOVAN_SIZE", "SOKOVAN_ROLE") == ["0", "1", "main"]
-    assert told(environment, "MASTER_ADDR", "WORLD_SIZE", "RANK") == ["10.0.0.1", "1", "0"]
+    assert values(environment, "SOKOVAN_SESSION_ID", "SOKOVAN_SESSION_NAME", "SOKOVAN_KERNEL") == ["s-1", "ddp", "k-0"]
+    assert values(environment, "SOKOVAN_RANK", "SOKOVAN_SIZE", "SOKOVAN_ROLE") == ["0", "1", "main"]
+    assert values(environment, "MASTER_ADDR", "WORLD_SIZE", "RANK") == ["10.0.0.1", "1", "0"]
 
 
 def test_ranks_follow_the_indexes_of_kernels_wherever_they_lie() -> None:
     found = environments("b", "a", "b", "a")
 
-    assert [told(one, "SOKOVAN_RANK", "RANK", "NODE_RANK", "GROUP_RANK", "OMPI_COMM_WORLD_RANK") for one in found] == [
-        [str(n)] * 5 for n in range(4)
-    ]
+    assert [
+        values(one, "SOKOVAN_RANK", "RANK", "NODE_RANK", "GROUP_RANK", "OMPI_COMM_WORLD_RANK") for one in found
+    ] == [[str(n)] * 5 for n in range(4)]
     assert {one["WORLD_SIZE"] for one in found} == {one["SOKOVAN_SIZE"] for one in found} == {"4"}
     assert [one["SOKOVAN_ROLE"] for one in found] == ["main", "sub", "sub", "sub"]
 
@@ -100,7 +100,7 @@ def test_local_ranks_count_the_kernels_of_one_machine() -> None:
 
 
 def test_a_kernel_sees_its_own_devices_only_so_it_is_the_first_on_its_node() -> None:
-    assert [told(one, "LOCAL_RANK", "LOCAL_WORLD_SIZE") for one in environments("a", "a")] == [["0", "1"]] * 2
+    assert [values(one, "LOCAL_RANK", "LOCAL_WORLD_SIZE") for one in environments("a", "a")] == [["0", "1"]] * 2
 
 
 def test_the_host_file_names_each_host_once_in_the_order_of_ranks() -> None:
@@ -116,12 +116,12 @@ def test_an_agent_without_an_address_is_this_machine() -> None:
     assert launch.environment["MASTER_ADDR"] == LOOPBACK == "127.0.0.1"
 
 
-def test_nobody_is_told_of_kernels_that_wait_for_room() -> None:
+def test_pending_kernels_are_not_in_the_environment() -> None:
     found = launches(session("a", None, "b"), ADDRESSES)
 
     assert [launch.kernel_id for launch in found] == ["k-0", "k-2"]
     assert [launch.environment["RANK"] for launch in found] == ["0", "1"]
-    sizes = {tuple(told(one.environment, "WORLD_SIZE", "SOKOVAN_SIZE", "OMPI_COMM_WORLD_SIZE")) for one in found}
+    sizes = {tuple(values(one.environment, "WORLD_SIZE", "SOKOVAN_SIZE", "OMPI_COMM_WORLD_SIZE")) for one in found}
     assert sizes == {("2", "2", "2")}
     assert {one.environment["SOKOVAN_HOSTS"] for one in found} == {"10.0.0.1,10.0.0.2"}
 
@@ -160,7 +160,7 @@ def test_every_variable_that_is_set_is_reserved() -> None:
     assert {name for name in environment if not name.startswith("SOKOVAN_")} == RESERVED
 
 
-def test_service_ports_are_told_by_name() -> None:
+def test_service_ports_are_listed_by_name() -> None:
     ports = (ServicePort("web", 8080), ServicePort("metrics", 9090))
     (launch,) = launches(session("a", ports=ports), ADDRESSES)
 

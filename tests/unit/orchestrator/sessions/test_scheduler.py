@@ -13,7 +13,7 @@ from sokovan.testing.simple_work import decide_at_once
 
 
 class Counted:
-    """A core that counts how often it was asked."""
+    """A scheduler core that counts its calls."""
 
     def __init__(self, plan: SchedulingPlan | None = None) -> None:
         self.times, self._plan = 0, plan
@@ -55,7 +55,7 @@ async def test_nothing_changed_nothing_decided(cluster: OrchestratedCluster) -> 
     assert decide.times == before + 1
 
 
-async def test_a_change_that_came_while_nobody_waited_is_new_to_whoever_comes(cluster: OrchestratedCluster) -> None:
+async def test_a_change_without_pending_sessions_is_processed_for_later_ones(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s")
     decide = Counted()
@@ -67,7 +67,7 @@ async def test_a_change_that_came_while_nobody_waited_is_new_to_whoever_comes(cl
     assert report.placed == 1
 
 
-async def test_whoever_lost_a_race_is_tried_again_soon(cluster: OrchestratedCluster) -> None:
+async def test_a_refused_allocation_is_retried_soon(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s")
     nowhere = SchedulingPlan(placements=(Placement(KernelId("s.0"), SessionId("s"), AgentId("gone")),))
@@ -96,7 +96,7 @@ async def test_a_start_at_a_later_time_is_a_time_to_wake_up(cluster: Orchestrate
     assert made.next_due_s() is None
 
 
-async def test_evictions_are_told_to_whoever_runs_the_cycle(cluster: OrchestratedCluster) -> None:
+async def test_evictions_are_in_the_report(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     eviction = Eviction(KernelId("v.0"), SessionId("victim"), AgentId("a1"), for_session=SessionId("s"))
     made = scheduler(cluster, Counted(SchedulingPlan(evictions=(eviction,))))
@@ -105,7 +105,7 @@ async def test_evictions_are_told_to_whoever_runs_the_cycle(cluster: Orchestrate
     assert report.evicted == {"victim": "s"}
 
 
-async def test_agents_and_groups_are_those_of_the_last_look(cluster: OrchestratedCluster) -> None:
+async def test_agents_and_groups_are_those_of_the_last_refresh(cluster: OrchestratedCluster) -> None:
     made = scheduler(cluster, Counted())
     await made.refresh()
     await cluster.agent("a1")

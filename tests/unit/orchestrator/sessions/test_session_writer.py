@@ -25,7 +25,7 @@ from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 READY, CREATE = KernelTrigger.IMAGE_READY, KernelTrigger.CREATION_REQUESTED
 
 
-class Desk:
+class Harness:
     """A writer, and the copy that it keeps."""
 
     def __init__(self, cluster: OrchestratedCluster) -> None:
@@ -45,9 +45,9 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(cluster: OrchestratedCluster) -> Desk:
+async def harness(cluster: OrchestratedCluster) -> Harness:
     await cluster.agent("a1")
-    return Desk(cluster)
+    return Harness(cluster)
 
 
 def ready_and_asked(session: SessionRecord) -> Sequence[SessionStep]:
@@ -55,62 +55,62 @@ def ready_and_asked(session: SessionRecord) -> Sequence[SessionStep]:
     return SessionStep(READY, by_report(), kernels), SessionStep(CREATE, by_coordinator(), kernels)
 
 
-async def test_many_sessions_take_two_steps_in_one_transaction(desk: Desk) -> None:
-    sessions = await desk.scheduled("s1", "s2", "s3")
-    moved = await desk.writer.move("test", desk.writer.decide("test", sessions, ready_and_asked))
+async def test_many_sessions_take_two_steps_in_one_transaction(harness: Harness) -> None:
+    sessions = await harness.scheduled("s1", "s2", "s3")
+    moved = await harness.writer.move("test", harness.writer.decide("test", sessions, ready_and_asked))
     assert [record.status.value for record in moved] == ["creating"] * 3
-    assert desk.batches.transactions == 1
-    assert all(desk.live.get(record.session_id) == record for record in moved)
+    assert harness.batches.transactions == 1
+    assert all(harness.live.get(record.session_id) == record for record in moved)
     assert all(kernel.sent for record in moved for kernel in record.kernels)
 
 
-async def test_a_session_that_was_changed_meanwhile_is_left_out_and_read_again(desk: Desk) -> None:
-    sessions = await desk.scheduled("s1", "s2")
-    await desk.cluster.stop("s1")
-    moved = await desk.writer.move("test", [SessionMoves(one, tuple(ready_and_asked(one))) for one in sessions])
+async def test_a_session_that_was_changed_meanwhile_is_left_out_and_read_again(harness: Harness) -> None:
+    sessions = await harness.scheduled("s1", "s2")
+    await harness.cluster.stop("s1")
+    moved = await harness.writer.move("test", [SessionMoves(one, tuple(ready_and_asked(one))) for one in sessions])
     assert [record.session_id for record in moved] == ["s2"]
-    assert list(desk.live.stale) == ["s1"]
-    assert desk.quarantine.take() == []
+    assert list(harness.live.stale) == ["s1"]
+    assert harness.quarantine.take() == []
 
 
-async def test_an_illegal_step_concerns_its_own_session_only(desk: Desk) -> None:
-    sessions = await desk.scheduled("s1", "s2")
+async def test_an_illegal_step_concerns_its_own_session_only(harness: Harness) -> None:
+    sessions = await harness.scheduled("s1", "s2")
     good = SessionMoves(sessions[0], tuple(ready_and_asked(sessions[0])))
     bad = SessionMoves(sessions[1], (SessionStep(CREATE, by_coordinator(), (sessions[1].kernels[0].kernel_id,)),))
-    moved = await desk.writer.move("test", [good, bad])
+    moved = await harness.writer.move("test", [good, bad])
     assert [record.session_id for record in moved] == ["s1"]
-    assert [(one.subject, one.code) for one in desk.quarantine.take()] == [("s2", "illegal-transition")]
+    assert [(one.subject, one.code) for one in harness.quarantine.take()] == [("s2", "illegal-transition")]
 
 
-async def test_a_decision_that_raises_sets_its_session_aside(desk: Desk) -> None:
-    sessions = await desk.scheduled("s1", "s2")
+async def test_a_decision_that_raises_sets_its_session_aside(harness: Harness) -> None:
+    sessions = await harness.scheduled("s1", "s2")
 
     def decide(session: SessionRecord) -> Sequence[SessionStep]:
         if session.session_id == "s1":
             raise KeyError("oops")
         return ready_and_asked(session)
 
-    plans = desk.writer.decide("test", sessions, decide)
+    plans = harness.writer.decide("test", sessions, decide)
     assert [plan.session.session_id for plan in plans] == ["s2"]
-    assert not desk.quarantine.admits("s1")
-    assert desk.writer.decide("test", sessions[:1], ready_and_asked) == []
+    assert not harness.quarantine.admits("s1")
+    assert harness.writer.decide("test", sessions[:1], ready_and_asked) == []
 
 
-async def test_steps_without_kernels_are_no_steps(desk: Desk) -> None:
-    sessions = await desk.scheduled("s1")
-    assert desk.writer.decide("test", sessions, lambda _session: [SessionStep(READY, by_report(), ())]) == []
-    assert await desk.writer.move("test", []) == []
-    assert await desk.writer.free("test", [], by_report()) == []
-    assert await desk.writer.set_goal("test", [], Goal.STOP, by_coordinator()) == []
-    await desk.writer.note([], by_coordinator())
-    assert desk.batches.transactions == 0
+async def test_steps_without_kernels_are_no_steps(harness: Harness) -> None:
+    sessions = await harness.scheduled("s1")
+    assert harness.writer.decide("test", sessions, lambda _session: [SessionStep(READY, by_report(), ())]) == []
+    assert await harness.writer.move("test", []) == []
+    assert await harness.writer.free("test", [], by_report()) == []
+    assert await harness.writer.set_goal("test", [], Goal.STOP, by_coordinator()) == []
+    await harness.writer.note([], by_coordinator())
+    assert harness.batches.transactions == 0
 
 
-async def test_a_proof_that_does_not_hold_frees_nothing_and_is_no_failure_of_ours(desk: Desk) -> None:
-    sessions = await desk.scheduled("s1", "s2")
-    await desk.writer.set_goal("test", [one.session_id for one in sessions], Goal.STOP, by_coordinator("test"))
-    stopped = [record for one in sessions if (record := desk.live.get(one.session_id)) is not None]
-    freed = await desk.writer.free(
+async def test_a_proof_that_does_not_hold_frees_nothing_and_is_no_failure_of_ours(harness: Harness) -> None:
+    sessions = await harness.scheduled("s1", "s2")
+    await harness.writer.set_goal("test", [one.session_id for one in sessions], Goal.STOP, by_coordinator("test"))
+    stopped = [record for one in sessions if (record := harness.live.get(one.session_id)) is not None]
+    freed = await harness.writer.free(
         "test",
         [
             Freeing(stopped[0].session_id, stopped[0].kernels, FreeProof.HOST_GONE),
@@ -119,8 +119,8 @@ async def test_a_proof_that_does_not_hold_frees_nothing_and_is_no_failure_of_our
         by_coordinator("over"),
     )
     assert [record.session_id for record in freed] == ["s2"]
-    assert desk.quarantine.take() == []
-    assert list(desk.live.stale) == ["s1"]
+    assert harness.quarantine.take() == []
+    assert list(harness.live.stale) == ["s1"]
 
 
 async def published(cluster: OrchestratedCluster) -> list[Event]:
@@ -134,18 +134,18 @@ async def published(cluster: OrchestratedCluster) -> list[Event]:
     return events
 
 
-async def test_who_watches_hears_of_a_note_that_is_told_aloud(desk: Desk) -> None:
-    [session] = await desk.scheduled("s1")
-    await published(desk.cluster)
-    await desk.writer.note([session.session_id], by_coordinator("quiet"))
-    await desk.writer.note([session.session_id], by_coordinator("loud"), emit=True)
-    told = [event for event in await published(desk.cluster) if isinstance(event, VerdictsChanged)]
-    assert [(event.session_ids, event.code) for event in told] == [(("s1",), "loud")]
+async def test_a_note_with_emit_is_published(harness: Harness) -> None:
+    [session] = await harness.scheduled("s1")
+    await published(harness.cluster)
+    await harness.writer.note([session.session_id], by_coordinator("quiet"))
+    await harness.writer.note([session.session_id], by_coordinator("loud"), emit=True)
+    events = [event for event in await published(harness.cluster) if isinstance(event, VerdictsChanged)]
+    assert [(event.session_ids, event.code) for event in events] == [(("s1",), "loud")]
 
 
-async def test_a_note_is_told_to_all(desk: Desk) -> None:
-    sessions = await desk.scheduled("s1", "s2")
-    await desk.writer.note([one.session_id for one in sessions], by_coordinator("waits", "x" * 5000))
+async def test_a_note_is_added_to_all_sessions(harness: Harness) -> None:
+    sessions = await harness.scheduled("s1", "s2")
+    await harness.writer.note([one.session_id for one in sessions], by_coordinator("waits", "x" * 5000))
     for name in ("s1", "s2"):
-        last = (await desk.cluster.history(name))[-1]
+        last = (await harness.cluster.history(name))[-1]
         assert (last.change.code, len(last.change.detail)) == ("waits", DETAIL_MAX)

@@ -69,7 +69,7 @@ async def test_the_same_again_is_written_twice_a_minute(cluster: OrchestratedClu
     assert await cluster.codes("s") == ["NOT_ENOUGH_FREE"]
 
 
-async def test_new_words_are_written_after_a_second_and_a_new_code_at_once(cluster: OrchestratedCluster) -> None:
+async def test_a_new_summary_is_written_after_a_second_and_a_new_code_at_once(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     harness = Harness(cluster)
     await harness.write(verdict("s"))
@@ -80,7 +80,7 @@ async def test_new_words_are_written_after_a_second_and_a_new_code_at_once(clust
     assert await cluster.codes("s") == ["NOT_ENOUGH_FREE", "QUOTA_USER"]
 
 
-async def test_whoever_was_placed_or_left_has_no_verdict(cluster: OrchestratedCluster) -> None:
+async def test_a_placed_or_ended_session_has_no_verdict(cluster: OrchestratedCluster) -> None:
     for name in ("placed", "left", "waits"):
         await cluster.submit(name)
     harness = Harness(cluster)
@@ -108,7 +108,7 @@ async def test_who_never_waited_costs_no_transaction(cluster: OrchestratedCluste
     assert await harness.write(verdict("s", Code.PLACED)) == 1
 
 
-async def test_a_new_code_goes_out_at_once_and_new_words_do_not(cluster: OrchestratedCluster) -> None:
+async def test_a_new_code_is_published_at_once_and_a_new_summary_is_not(cluster: OrchestratedCluster) -> None:
     await cluster.submit("s")
     harness = Harness(cluster)
     await harness.write(verdict("s"))
@@ -128,6 +128,6 @@ async def test_many_who_hear_the_same_go_out_in_few_events(cluster: Orchestrated
         await cluster.submit(name)
     harness = Harness(cluster)
     transactions = await harness.write(*[verdict(name) for name in names])
-    told = await harness.published()
-    assert len(told) == transactions == 2
-    assert sorted(name for _, ids in told for name in ids) == names
+    events = await harness.published()
+    assert len(events) == transactions == 2
+    assert sorted(name for _, ids in events for name in ids) == names

@@ -1,4 +1,4 @@
-"""Why a session is where it is, and what would become of a request."""
+"""Types of explanations: why a session waits, dry-run results, summaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sokovan.scheduling.trace import MEANING, Advice, Check, Code
 
 
 class When(StrEnum):
-    """When a session would start, as things are."""
+    """When a session would start in the current state of the cluster."""
 
     NOW = "now"
     WAITS = "waits"
@@ -21,7 +21,7 @@ class When(StrEnum):
 
 
 class Stage(StrEnum):
-    """The stable name of where a session stands that the core has no verdict on."""
+    """Stable codes for sessions without a verdict of the scheduler."""
 
     NOT_SEEN_YET = "NOT_SEEN_YET"
     PREPARING = "PREPARING"
@@ -41,43 +41,43 @@ class Stage(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-# What each stage asks of the reader, and what it means, beside the table of the core's codes.
+# Advice and meaning of each stage, beside the table of the scheduler's codes.
 STAGES: Mapping[Stage, tuple[Advice, str]] = {
-    Stage.NOT_SEEN_YET: (Advice.WAIT, "no scheduling cycle has looked at it yet"),
-    Stage.PREPARING: (Advice.NOTHING, "it has its places, and its image is looked for there"),
-    Stage.IMAGE_PULLING: (Advice.WAIT, "its image is being made ready where it will run"),
-    Stage.IMAGE_NOT_FOUND: (Advice.CHANGE, "an agent cannot have its image"),
+    Stage.NOT_SEEN_YET: (Advice.WAIT, "no scheduling cycle has considered it yet"),
+    Stage.PREPARING: (Advice.NOTHING, "it is placed, and its agents are checking for its image"),
+    Stage.IMAGE_PULLING: (Advice.WAIT, "its image is being pulled"),
+    Stage.IMAGE_NOT_FOUND: (Advice.CHANGE, "its image is unavailable on an agent"),
     Stage.STARTING: (Advice.NOTHING, "its kernels are being started"),
-    Stage.RUNNING: (Advice.NOTHING, "it runs"),
-    Stage.AGENT_UNREACHABLE: (Advice.WAIT, "an agent that it needs does not answer, and is asked again"),
-    Stage.RETRY_BACKOFF: (Advice.WAIT, "a step failed, and is tried again soon"),
-    Stage.ENDING: (Advice.NOTHING, "its kernels are being ended"),
-    Stage.SUCCEEDED: (Advice.NOTHING, "it came to its own end, with exit code 0"),
-    Stage.STOPPED: (Advice.NOTHING, "somebody ended it"),
-    Stage.OUT_OF_MEMORY: (Advice.CHANGE, "a kernel needed more memory than it had asked for"),
-    Stage.TIME_LIMIT_REACHED: (Advice.CHANGE, "it ran for as long as it had asked for, and was ended"),
-    Stage.COMMAND_FAILED: (Advice.CHANGE, "its own command failed, or was ended by a signal; its log may tell why"),
-    Stage.FAILED: (Advice.BROKEN, "it ended, but not well"),
-    Stage.CANCELLED: (Advice.NOTHING, "it was withdrawn before it started"),
+    Stage.RUNNING: (Advice.NOTHING, "it is running"),
+    Stage.AGENT_UNREACHABLE: (Advice.WAIT, "one of its agents does not answer; requests are retried"),
+    Stage.RETRY_BACKOFF: (Advice.WAIT, "a step failed and will be retried"),
+    Stage.ENDING: (Advice.NOTHING, "its kernels are being stopped"),
+    Stage.SUCCEEDED: (Advice.NOTHING, "it ended with exit code 0"),
+    Stage.STOPPED: (Advice.NOTHING, "it was stopped on request"),
+    Stage.OUT_OF_MEMORY: (Advice.CHANGE, "a kernel exceeded its memory limit"),
+    Stage.TIME_LIMIT_REACHED: (Advice.CHANGE, "it reached its time limit and was stopped"),
+    Stage.COMMAND_FAILED: (Advice.CHANGE, "its command failed or was killed by a signal; see its log"),
+    Stage.FAILED: (Advice.BROKEN, "it failed"),
+    Stage.CANCELLED: (Advice.NOTHING, "it was cancelled before it started"),
 }
 
 
-# What is said where waiting does not help, as the limit is below what must start together.
-ABOVE_LIMIT = "that is more than the limit itself"
+# Added to the summary if the limit is below the gang's total, so that waiting does not help.
+ABOVE_LIMIT = "that exceeds the limit itself"
 
 
 def meaning_of(code: str) -> tuple[Advice, str]:
-    """What a code of a verdict or stage asks of the reader, and what it means."""
+    """The advice and meaning of the code of a verdict or stage."""
     if code in Code.__members__:
         return MEANING[Code(code)]
     if code in Stage.__members__:
         return STAGES[Stage(code)]
-    return Advice.WAIT, "a reason that this version does not know"
+    return Advice.WAIT, "unknown to this version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """A session that goes first, and why."""
+    """A session that is ahead, and why."""
 
     session: str
     why: str
@@ -85,7 +85,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WouldStart:
-    """When it would start (now, later, never) if one thing were different."""
+    """When it would start (now, later, never) with one change."""
 
     when: str
     change: str
@@ -93,7 +93,7 @@ class WouldStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastReason:
-    """A reason that held for a while: how often it was found, from when to when."""
+    """An earlier reason for waiting: how often it was found, first and last time."""
 
     code: str
     summary: str
@@ -104,7 +104,7 @@ class PastReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a session is where it is, what the reader should do, and what would help."""
+    """Why a session is in its state, the advice to its owner, and what would help."""
 
     session_id: SessionId
     status: SessionStatus
@@ -122,7 +122,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSession:
-    """What the scheduler would do with a request.
+    """The result of a dry run of a request.
 
     `placements` are pairs of a kernel's index and an agent.
     """
@@ -144,7 +144,7 @@ class PlannedSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingSummary:
-    """How many sessions wait for one reason, and for how much in all."""
+    """How many sessions wait for one reason, and their total slots."""
 
     code: str
     verdict: Advice

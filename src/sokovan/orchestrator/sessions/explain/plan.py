@@ -1,4 +1,4 @@
-"""What the real core would do, tried on a snapshot: nothing of it happens."""
+"""Dry runs: scheduling cycles on a snapshot, without allocation."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ _SCOPES = (
 
 
 class DryRunUnavailable(SokovanError):
-    """Nothing can be tried out here."""
+    """Dry runs are not available on this manager."""
 
     code = "dry-run-unavailable"
-    hint = "ask a manager that sees the cluster, or submit the session and ask why it waits"
+    hint = "use a manager with access to the cluster, or submit the session and run `sokovan why`"
 
 
 class DryRunBusy(DryRunUnavailable):
-    """Too much is being tried out already, or it takes too long."""
+    """Too many dry runs are under way, or it took too long."""
 
     code = "dry-run-busy"
-    hint = "try again in a moment, or submit the session and ask why it waits"
+    hint = "retry in a moment, or submit the session and run `sokovan why`"
 
 
 @dataclass(frozen=True, slots=True)
 class DryRunLimits:
-    """How much may be tried out: it must not take the machine from real work.
+    """Limits that keep dry runs from slowing down scheduling.
 
-    `at_a_time` cycles run, `waiting_max` dry runs wait for their turn, and each has
-    `within_s` in all.
+    `concurrent_max` cycles run at once, `waiting_max` dry runs wait, and each has
+    `timeout_s` in total.
     """
 
-    at_a_time: int = 2
+    concurrent_max: int = 2
     waiting_max: int = 32
-    within_s: float = 10.0
+    timeout_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class DryRunOutcome:
-    """What a cycle would say of one session; `agents` are by the index of its kernels."""
+    """The verdict of a dry run; `agents` are by the index of the kernels."""
 
     verdict: Verdict
     when: When
@@ -65,9 +65,9 @@ class DryRunOutcome:
 
 
 class DryRuns:
-    """Cycles that change nothing, on a snapshot source of their own.
+    """Runs scheduling cycles without side effects, on a snapshot source of its own.
 
-    Raises DryRunBusy where its limits are reached.
+    Raises DryRunBusy if its limits are reached.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class DryRuns:
     ) -> None:
         self._snapshots, self._decide = snapshots, decide
         self._limits = limits or DryRunLimits()
-        self._places, self._inside = asyncio.Semaphore(self._limits.at_a_time), 0
-        # One source is used by one task at a time.
-        self._turn = asyncio.Lock()
+        self._semaphore, self._active = asyncio.Semaphore(self._limits.concurrent_max), 0
+        # A snapshot source serves one task at a time.
+        self._snapshot_lock = asyncio.Lock()
 
     async def of_new(self, spec: SessionSpec) -> DryRunOutcome:
-        """What would become of a session if it were submitted now, after all others."""
+        """The outcome for a session submitted now, after all others."""
         async with self._limited():
             snapshot = await self._snapshot(spec.scaling_group)
             newest = max((session.submitted for session in snapshot.sessions), default=0) + 1
@@ -88,7 +88,7 @@ class DryRuns:
             return await self._outcome(replace(snapshot, sessions=(*snapshot.sessions, session)), session)
 
     async def of_changed(self, record: SessionRecord, variants: Sequence[SessionWorkload]) -> list[DryRunOutcome]:
-        """What would become of a session that waits if it were like each of these."""
+        """The outcome for a pending session with each of these variants."""
         async with self._limited():
             snapshot = await self._snapshot(record.spec.scaling_group)
             others = tuple(one for one in snapshot.sessions if one.session_id != record.session_id)
@@ -97,7 +97,7 @@ class DryRuns:
             return [await self._outcome(replace(snapshot, sessions=(*others, one)), one) for one in variants]
 
     async def is_above_limits(self, record: SessionRecord) -> bool:
-        """Whether a session asks for more than its owner may ever use."""
+        """Whether a session exceeds the limits of its owner, whatever is in use."""
         async with self._limited():
             snapshot = await self._snapshot(record.spec.scaling_group)
             return _above_limits(snapshot, workload_of(record.spec, submitted=record.place))
@@ -105,19 +105,19 @@ class DryRuns:
     @asynccontextmanager
     async def _limited(self) -> AsyncIterator[None]:
         limits = self._limits
-        if self._inside >= limits.at_a_time + limits.waiting_max:
-            raise DryRunBusy(f"{self._inside} requests are being tried out already")
-        self._inside += 1
+        if self._active >= limits.concurrent_max + limits.waiting_max:
+            raise DryRunBusy(f"{self._active} dry runs are under way already")
+        self._active += 1
         try:
-            async with asyncio.timeout(limits.within_s):
+            async with asyncio.timeout(limits.timeout_s):
                 yield
         except TimeoutError as error:
-            raise DryRunBusy(f"no answer was found within {limits.within_s:g} s") from error
+            raise DryRunBusy(f"the dry run took more than {limits.timeout_s:g} s") from error
         finally:
-            self._inside -= 1
+            self._active -= 1
 
     async def _snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
-        async with self._turn:
+        async with self._snapshot_lock:
             await self._snapshots.refresh()
             return await self._snapshots.snapshot(scaling_group)
 
@@ -129,17 +129,17 @@ class DryRuns:
         return DryRunOutcome(verdict, when_of(verdict, snapshot, session), tuple(sorted(agents)))
 
     async def _plan(self, snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
-        """One cycle in one of the places. A thread cannot be ended: it keeps its place until it is done."""
-        await self._places.acquire()
+        """Run one cycle; a thread cannot be cancelled, so it keeps the semaphore until it ends."""
+        await self._semaphore.acquire()
         work = asyncio.ensure_future(self._decide(snapshot, profile))
-        work.add_done_callback(lambda _: self._places.release())
+        work.add_done_callback(lambda _: self._semaphore.release())
         return await asyncio.shield(work)
 
 
 def planned_session(spec: SessionSpec, outcome: DryRunOutcome) -> PlannedSession:
-    """The answer to somebody who asks before submitting."""
+    """The result of a dry run, for the user."""
     verdict, never = outcome.verdict, outcome.when is When.NEVER
-    # What only a limit keeps back waits for others as a rule; not where the limit itself is too low.
+    # A session blocked by a limit usually waits for others; not if it exceeds the limit alone.
     above = never and verdict.advice is not Advice.CHANGE
     return PlannedSession(
         would_start=outcome.when,
@@ -159,7 +159,7 @@ def planned_session(spec: SessionSpec, outcome: DryRunOutcome) -> PlannedSession
 
 
 def when_of(verdict: Verdict, snapshot: SystemSnapshot, session: SessionWorkload) -> When:
-    """Now, later, or never as things are: nothing but another request would help."""
+    """Now, later, or never: only another request would help."""
     if verdict.code is Code.PLACED:
         return When.NOW
     if verdict.advice is Advice.CHANGE or _above_limits(snapshot, session):
@@ -168,13 +168,13 @@ def when_of(verdict: Verdict, snapshot: SystemSnapshot, session: SessionWorkload
 
 
 def _above_limits(snapshot: SystemSnapshot, session: SessionWorkload) -> bool:
-    """Whether what must start together alone is more than its owner may ever use."""
+    """Whether the gang alone exceeds a limit of its owner."""
     if session.gang_size < len(session.kernels):
         return False
-    asked = [kernel.slots for kernel in session.kernels]
-    whole = sum(asked[1:], asked[0])
+    slots = [kernel.slots for kernel in session.kernels]
+    total = sum(slots[1:], slots[0])
     for scope, field in _SCOPES:
         policy = snapshot.limits.get(scope, {}).get(getattr(session.owner, field))
-        if policy is not None and policy.slots_max.exceeded_by(whole):
+        if policy is not None and policy.slots_max.exceeded_by(total):
             return True
     return False

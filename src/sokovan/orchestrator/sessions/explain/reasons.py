@@ -1,4 +1,4 @@
-"""Puts explanations together, from verdicts and from the stories of sessions."""
+"""Builds explanations from verdicts and session histories."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from sokovan.ports.runtime import OUT_OF_MEMORY
 from sokovan.scheduling.codec import InvalidSnapshot, verdict_from_json
 from sokovan.scheduling.trace import Advice, Check, Code, Funnel, Verdict
 
-# A trouble that was not seen again for this long is over, whether or not anybody said so.
-TROUBLE_S = 60
+# A problem that was not noted again for this long counts as resolved.
+PROBLEM_S = 60
 SHOWN_MAX = 8
-# What a signal ends has this and the number of the signal as its exit code.
+# The exit code of a process killed by a signal is this plus the signal number.
 SIGNALLED = 128
 SIGNAL_MAX = 64
 
@@ -45,15 +45,15 @@ _STAGE_OF: Mapping[SessionStatus, Stage] = {
     SessionStatus.TERMINATED: Stage.FAILED,
     SessionStatus.CANCELLED: Stage.CANCELLED,
 }
-# What a note in a story means to the reader; any other tells of progress.
-_TROUBLES: Mapping[str, Stage] = {
+# Stages of history notes that report a problem; other notes report progress.
+_PROBLEMS: Mapping[str, Stage] = {
     "image-unavailable": Stage.IMAGE_NOT_FOUND,
     "agent-unreachable": Stage.AGENT_UNREACHABLE,
     "mass-loss": Stage.AGENT_UNREACHABLE,
     "handler-failed": Stage.RETRY_BACKOFF,
     "handler-timeout": Stage.RETRY_BACKOFF,
 }
-# What a cause says about a session that ended by it; any other is just a failure.
+# Stages of sessions that ended for a cause; other causes are plain failures.
 _CAUSES: Mapping[str, Stage] = {
     "image-unavailable": Stage.IMAGE_NOT_FOUND,
     OUT_OF_MEMORY: Stage.OUT_OF_MEMORY,
@@ -64,7 +64,7 @@ _STOPPED = frozenset({"user-requested", "forced-by-user", "stop_requested"})
 
 
 def read_verdict(stored: StoredVerdict | None) -> Verdict | None:
-    """The verdict that is kept; None where there is none that this version can read."""
+    """The stored verdict; None if there is none that this version can read."""
     if stored is None:
         return None
     try:
@@ -83,16 +83,16 @@ def explain_waiting(
     ahead: Sequence[SessionRecord] = (),
     awaited: Sequence[SessionRecord] = (),
 ) -> Explanation:
-    """Why a session waits, as the scheduler said it last.
+    """Explain a pending session by its last verdict.
 
     `awaited` are the sessions it depends on.
     """
     names = {other.session_id: _name_for(session, other) for other in awaited}
-    in_vain = verdict.code is Code.DEPENDENCY and any(map(_ended_badly, awaited))
+    blocked = verdict.code is Code.DEPENDENCY and any(map(_has_failed, awaited))
     return Explanation(
         session_id=session.session_id,
         status=session.status,
-        verdict=Advice.CHANGE if in_vain else verdict.advice,
+        verdict=Advice.CHANGE if blocked else verdict.advice,
         code=verdict.code.value,
         summary=_with_names(verdict.summary, names),
         checks=tuple(check._replace(detail=_with_names(check.detail, names)) for check in verdict.checks),
@@ -103,38 +103,38 @@ def explain_waiting(
     )
 
 
-def above_its_limit(told: Explanation) -> Explanation:
-    """The same, where the owner may never use so much: no end of others helps."""
-    return replace(told, verdict=Advice.CHANGE, summary=f"{told.summary}; {ABOVE_LIMIT}")
+def above_its_limit(explanation: Explanation) -> Explanation:
+    """Adds that the request exceeds a limit, so that waiting does not help."""
+    return replace(explanation, verdict=Advice.CHANGE, summary=f"{explanation.summary}; {ABOVE_LIMIT}")
 
 
-def explain_stage(session: SessionRecord, story: Sequence[HistoryEntry], *, now_ms: int) -> Explanation:
-    """Where a session stands that does not wait for a place, and what troubles it."""
-    code = _stage(session, trouble_of(session, story, now_ms=now_ms))
+def explain_stage(session: SessionRecord, history: Sequence[HistoryEntry], *, now_ms: int) -> Explanation:
+    """Explain a session without a verdict by its status and its last note."""
+    code = _stage(session, problem_of(session, history, now_ms=now_ms))
     advice, meaning = meaning_of(code)
     return Explanation(
         session_id=session.session_id,
         status=session.status,
         verdict=advice,
         code=code.value,
-        summary="; ".join(part for part in (_state(session), _said(session, story)) if part) or meaning,
+        summary="; ".join(part for part in (_state(session), _note_text(session, history)) if part) or meaning,
         checks=_kernel_checks(session.kernels),
         as_of_ms=now_ms,
     )
 
 
-def trouble_of(session: SessionRecord, story: Sequence[HistoryEntry], *, now_ms: int) -> Stage | None:
-    """What keeps a session from going on, if something did a moment ago."""
-    note = _last_note(session, story)
-    if note is None or now_ms - note.last_ms > TROUBLE_S * 1000:
+def problem_of(session: SessionRecord, history: Sequence[HistoryEntry], *, now_ms: int) -> Stage | None:
+    """The stage of a recent problem of the session; None if there is none."""
+    note = _last_note(session, history)
+    if note is None or now_ms - note.last_ms > PROBLEM_S * 1000:
         return None
-    return _TROUBLES.get(note.change.code)
+    return _PROBLEMS.get(note.change.code)
 
 
-def past_reasons(story: Sequence[HistoryEntry]) -> tuple[PastReason, ...]:
-    """The reasons for which a session stayed where it was, each counted, in order."""
+def past_reasons(history: Sequence[HistoryEntry]) -> tuple[PastReason, ...]:
+    """The reasons in a history for which a session did not move, counted, in order."""
     found: dict[str, PastReason] = {}
-    for entry in story:
+    for entry in history:
         if not _is_note(entry):
             continue
         known = found.get(entry.change.code)
@@ -149,12 +149,12 @@ def past_reasons(story: Sequence[HistoryEntry]) -> tuple[PastReason, ...]:
 
 
 def funnel_view(funnel: Funnel | None) -> dict[str, int]:
-    """How many agents are left after each question, by the question."""
+    """The number of agents left after each filter, by filter."""
     return {} if funnel is None else dict(funnel._asdict())
 
 
 def _is_note(entry: HistoryEntry) -> bool:
-    """A line that moved nothing says why an object stays."""
+    """Whether an entry is a note: it changed no state."""
     return entry.before == entry.after and entry.change.by is not Cause.CONTROLLER and entry.change.code != ""
 
 
@@ -164,14 +164,14 @@ def _ahead(session: SessionRecord, other: SessionRecord) -> Ahead:
     elif other.place < session.place:
         why = f"is earlier in queue {other.spec.queue}"
     else:
-        why = f"goes first in queue {other.spec.queue} by the order of its scheduler"
+        why = f"comes first in queue {other.spec.queue} by the order of its scheduler"
     return Ahead(session=_name_for(session, other), why=why)
 
 
 def _name_for(session: SessionRecord, other: SessionRecord) -> str:
-    """What the owner of a session is told of another; a stranger's name may tell what somebody works on."""
-    mine = other.spec.owner.user == session.spec.owner.user
-    return other.spec.name if mine and other.spec.name else other.session_id
+    """The name of another session, for the same owner only; else its id, for privacy."""
+    same_owner = other.spec.owner.user == session.spec.owner.user
+    return other.spec.name if same_owner and other.spec.name else other.session_id
 
 
 def _with_names(text: str, names: Mapping[SessionId, str]) -> str:
@@ -180,41 +180,41 @@ def _with_names(text: str, names: Mapping[SessionId, str]) -> str:
     return text
 
 
-def _ended_badly(session: SessionRecord) -> bool:
+def _has_failed(session: SessionRecord) -> bool:
     return session.ended_ms is not None and session.result is not SessionResult.SUCCESS
 
 
-def _last_note(session: SessionRecord, story: Sequence[HistoryEntry]) -> HistoryEntry | None:
-    """The last that was said of the session since it came into its status."""
-    last = story[-1] if story else None
+def _last_note(session: SessionRecord, history: Sequence[HistoryEntry]) -> HistoryEntry | None:
+    """The last history entry, if it is a note in the current status."""
+    last = history[-1] if history else None
     return last if last is not None and _is_note(last) and last.after == session.status else None
 
 
-def _stage(session: SessionRecord, trouble: Stage | None) -> Stage:
+def _stage(session: SessionRecord, problem: Stage | None) -> Stage:
     if session.status is SessionStatus.TERMINATED:
         if session.cause in _STOPPED:
             return Stage.STOPPED
         if session.result is SessionResult.SUCCESS:
             return Stage.SUCCEEDED
         return _CAUSES.get(session.cause or "", Stage.FAILED)
-    return trouble or _STAGE_OF[session.status]
+    return problem or _STAGE_OF[session.status]
 
 
 def _state(session: SessionRecord) -> str:
-    """How far it is, and where; for one that ends, why."""
+    """The progress of the kernels and their agents; the cause if the session ends."""
     if session.status is SessionStatus.PENDING:
         return ""
     if session.ended_ms is not None or session.status is SessionStatus.TERMINATING:
-        cause = session.cause or "no cause is known"
-        verb = "is being ended" if session.ended_ms is None else "ended"
+        cause = session.cause or "unknown cause"
+        verb = "is terminating" if session.ended_ms is None else "ended"
         return f"{verb}: {cause}: {session.cause_detail}" if session.cause_detail else f"{verb}: {cause}"
-    where = _listed_short([str(kernel.agent_id) for kernel in session.kernels if kernel.agent_id is not None])
+    where = _shortened([str(kernel.agent_id) for kernel in session.kernels if kernel.agent_id is not None])
     return f"{_counts(session.kernels)} on {where}"
 
 
-def _said(session: SessionRecord, story: Sequence[HistoryEntry]) -> str:
-    """The last note: what goes on, or what is in the way, and how often it was found."""
-    note = _last_note(session, story)
+def _note_text(session: SessionRecord, history: Sequence[HistoryEntry]) -> str:
+    """The text of the last note, with its count."""
+    note = _last_note(session, history)
     if note is None:
         return ""
     again = f" ({note.times} times)" if note.times > 1 else ""
@@ -227,7 +227,7 @@ def _counts(kernels: Sequence[KernelRecord]) -> str:
 
 
 def _kernel_checks(kernels: Sequence[KernelRecord]) -> tuple[Check, ...]:
-    """How many kernels are how far, and which ended badly."""
+    """Counts of kernels by status, and the kernels that failed."""
     checks = [Check("kernels", "ok", _counts(kernels))]
     bad = [kernel for kernel in kernels if kernel.exit_code not in {None, 0}]
     checks += [
@@ -245,7 +245,7 @@ def _exit_text(code: int | None) -> str:
     return f"exit code {code} (128 + signal {signal})" if 0 < signal <= SIGNAL_MAX else f"exit code {code}"
 
 
-def _listed_short(names: Sequence[str]) -> str:
+def _shortened(names: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(names))
     shown = ", ".join(distinct[:SHOWN_MAX])
     return f"{shown} and {len(distinct) - SHOWN_MAX} more" if len(distinct) > SHOWN_MAX else shown or "no agent"

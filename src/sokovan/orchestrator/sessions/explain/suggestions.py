@@ -1,4 +1,4 @@
-"""What a session that waits might ask for instead: a few changes worth trying."""
+"""Suggests changes to a pending session's request, to be tried as dry runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code, Verdict
 
-# Each is a whole cycle of the core.
+# Each suggestion costs a scheduling cycle.
 TRIED_MAX = 3
-# Where asking for something else can help; against a limit or a queue only time does.
+# Codes for which another request can help; a limit or a queue needs time.
 _ROOM = frozenset(
     {
         Code.NOT_ENOUGH_FREE,
@@ -27,19 +27,19 @@ _ROOM = frozenset(
         Code.NO_LABEL_MATCH,
     }
 )
-# What is left on an agent is rounded down to amounts that a person would write; no kernel is without these.
+# Suggested amounts are rounded down to these units; every kernel needs some of these slots.
 _GRAIN = {"cpu": 1000, "mem": 1 << 20}
 
 
 class Suggestion(NamedTuple):
-    """A change, in words after "it would start", and the session with it."""
+    """A change, as the continuation of "it would start", and the changed session."""
 
     change: str
     session: SessionWorkload
 
 
 def suggestions(session: SessionWorkload, verdict: Verdict) -> list[Suggestion]:
-    """The changes worth trying for a session with this verdict, the smallest first."""
+    """The changes to try for a session with this verdict, the smallest first."""
     short = any(check.name == "room" and check.result == "short" for check in verdict.checks)
     if verdict.code not in _ROOM and not (verdict.code is Code.QUEUE_OVER_SHARE and short):
         return []
@@ -60,9 +60,9 @@ def _changes(session: SessionWorkload, verdict: Verdict) -> Iterator[Suggestion]
 
 
 def _smaller(session: SessionWorkload, shortfall: ResourceSlot) -> Iterator[Suggestion]:
-    """Kernels that would fit the agent that lacks least."""
+    """Smaller kernels that fit the agent with the smallest shortfall."""
     most = {slot: max(kernel.slots[slot] for kernel in session.kernels) for slot in shortfall}
-    caps = {slot: _rounded(slot, most[slot] - lacks) for slot, lacks in shortfall.items()}
+    caps = {slot: _rounded(slot, most[slot] - missing) for slot, missing in shortfall.items()}
     if any(cap < 0 or (not cap and slot in _GRAIN) for slot, cap in caps.items()):
         return
     kernels = tuple(
@@ -71,12 +71,12 @@ def _smaller(session: SessionWorkload, shortfall: ResourceSlot) -> Iterator[Sugg
     )
     kept = format_slots(ResourceSlot({slot: cap for slot, cap in caps.items() if cap}))
     gone = [f"without {_option(slot)}" for slot, cap in caps.items() if not cap]
-    words = ", ".join([f"with {kept} for each kernel"] * bool(kept) + gone)
-    yield Suggestion(words, replace(session, kernels=kernels))
+    text = ", ".join([f"with {kept} for each kernel"] * bool(kept) + gone)
+    yield Suggestion(text, replace(session, kernels=kernels))
 
 
 def _fewer(session: SessionWorkload, verdict: Verdict) -> Iterator[Suggestion]:
-    """As many kernels as fit now, or one less."""
+    """A lower minimum: as many kernels as fit now, or one less."""
     if session.gang_size < 2:
         return
     fit = verdict.kernels_fit
@@ -91,7 +91,7 @@ def _with_kernels(session: SessionWorkload, *, require: dict[str, str]) -> Sessi
 
 
 def _option(slot: str) -> str:
-    """What somebody leaves out who does without a slot."""
+    """The command-line option of a slot."""
     return "--gpus" if slot == "cuda.device" else f"--slot {slot}"
 
 

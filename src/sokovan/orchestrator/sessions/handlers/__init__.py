@@ -1,1 +1,1 @@
-"""The work of the session coordinator, one kind of it in each module."""
+"""Handlers of the session coordinator, one kind of work per module."""

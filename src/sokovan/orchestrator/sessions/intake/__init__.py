@@ -1,1 +1,1 @@
-"""From a request to a session: what is wrong with it, and what is filled in."""
+"""Session intake: validates requests and prepares session specifications."""

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from sokovan.domain.ids import DEFAULT_SCALING_GROUP
+from sokovan.domain.session_request import SessionRequest
+from sokovan.orchestrator.sessions.intake.resource_calculator import named_slots
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.agents import AgentProfile
 from sokovan.ports.storage import Store
@@ -34,6 +37,10 @@ class PoolCache:
         self._until_ms = 0
         # Concurrent requests share one read.
         self._reading = asyncio.Lock()
+
+    async def for_request(self, request: SessionRequest) -> Mapping[str, Pool]:
+        """The pools, refreshed if the requested group seems to lack a requested slot."""
+        return await self.current(request.scaling_group or DEFAULT_SCALING_GROUP, named_slots(request))
 
     async def current(self, group: str = "", needed: Collection[str] = ()) -> Mapping[str, Pool]:
         """Pools by scaling group; groups without agents are left out.

@@ -18,14 +18,12 @@ from sokovan.domain.session_request import SessionRequest
 from sokovan.domain.tenancy import Caller
 from sokovan.orchestrator.sessions.intake.pools import PoolCache
 from sokovan.orchestrator.sessions.intake.preparer import Preparer
-from sokovan.orchestrator.sessions.intake.resource_calculator import named_slots
 from sokovan.orchestrator.sessions.intake.validation_context import (
     Dependencies,
     IntakeContextReader,
     IntakeQuery,
     Pools,
     read_dependencies,
-    scaling_group_of,
 )
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.repositories.audit import AuditEntry
@@ -99,7 +97,7 @@ class Submissions:
 
         Sessions are never removed, so dependencies found here still exist when it is stored.
         """
-        pools = await self._pools.current(scaling_group_of(request), named_slots(request))
+        pools = await self._pools.for_request(request)
         found: Dependencies = {}
         if request.depends_on:
             found = await self._store.read(lambda unit: read_dependencies(unit, request.depends_on, caller))

@@ -70,11 +70,6 @@ def group_of(request: SessionRequest, caller: Caller) -> str:
     return request.group or caller.owner.group
 
 
-def scaling_group_of(request: SessionRequest) -> str:
-    """The requested scaling group, or the default one."""
-    return request.scaling_group or DEFAULT_SCALING_GROUP
-
-
 def owner_of(query: IntakeQuery) -> Owner:
     """The owner of the session: the caller, in the requested group."""
     return replace(query.caller.owner, group=group_of(query.request, query.caller))
@@ -185,7 +180,7 @@ class _CatalogCache:
 def _needed(request: SessionRequest, caller: Caller, pools: Pools) -> list[tuple[type[CatalogItem], str]]:
     owner = caller.owner
     return [
-        (ScalingGroup, scaling_group_of(request)),
+        (ScalingGroup, request.scaling_group or DEFAULT_SCALING_GROUP),
         (Queue, request.queue or DEFAULT_QUEUE),
         (Group, group_of(request, caller)),
         (Keypair, owner.access_key),

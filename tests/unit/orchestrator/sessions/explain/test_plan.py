@@ -23,34 +23,39 @@ from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot, workload_of
 from sokovan.scheduling.trace import Advice
-from tests.unit.orchestrator.sessions.little_controller import ALICE, LittleController, asking, little_controller
+from tests.unit.orchestrator.sessions.controller_harness import (
+    ALICE,
+    ControllerHarness,
+    controller_harness,
+    session_request,
+)
 
 GPUS = {"gpu": 4}
 
 
 @pytest.fixture
-async def little() -> AsyncIterator[LittleController]:
-    async with little_controller() as controller:
+async def harness() -> AsyncIterator[ControllerHarness]:
+    async with controller_harness() as controller:
         await controller.cluster.agent("a1")
         yield controller
 
 
-async def planned(little: LittleController, **options: Any) -> PlannedSession:
-    return await little.controller.plan(asking(**options), ALICE)
+async def planned(harness: ControllerHarness, **options: Any) -> PlannedSession:
+    return await harness.controller.plan(session_request(**options), ALICE)
 
 
-async def test_what_fits_would_start_now(little: LittleController) -> None:
-    answer = await planned(little, resources=GPUS)
+async def test_what_fits_would_start_now(harness: ControllerHarness) -> None:
+    answer = await planned(harness, resources=GPUS)
 
     assert (answer.would_start, answer.code, answer.verdict) == (When.NOW, "PLACED", Advice.NOTHING)
     assert answer.placements == ((0, AgentId("a1")),)
 
 
-async def test_what_has_no_room_now_would_wait_behind_those_who_came_first(little: LittleController) -> None:
-    await little.submit(resources=GPUS, name="first")
-    await little.submit(resources=GPUS, name="second")
+async def test_what_has_no_room_now_would_wait_behind_those_who_came_first(harness: ControllerHarness) -> None:
+    await harness.submit(resources=GPUS, name="first")
+    await harness.submit(resources=GPUS, name="second")
 
-    answer = await planned(little, resources=GPUS)
+    answer = await planned(harness, resources=GPUS)
 
     assert answer.would_start is When.WAITS
     assert answer.verdict is Advice.WAIT
@@ -70,59 +75,59 @@ async def test_what_has_no_room_now_would_wait_behind_those_who_came_first(littl
     ],
 )
 async def test_what_no_agent_could_hold_would_never_start(
-    little: LittleController, options: dict[str, Any], code: str
+    harness: ControllerHarness, options: dict[str, Any], code: str
 ) -> None:
-    answer = await planned(little, **options)
+    answer = await planned(harness, **options)
 
     assert (answer.would_start, answer.code, answer.verdict) == (When.NEVER, code, Advice.CHANGE)
     assert answer.placements == ()
     assert answer.summary
 
 
-async def test_what_is_more_than_the_owner_may_ever_use_would_never_start(little: LittleController) -> None:
-    await little.cluster.put(
+async def test_what_is_more_than_the_owner_may_ever_use_would_never_start(harness: ControllerHarness) -> None:
+    await harness.cluster.put(
         ResourcePolicy("two", slots_max=SlotLimits({"cuda.device": 2})),
         User("alice", "lab", groups=("vision",), policy="two"),
     )
 
-    assert (await planned(little, resources={"gpu": 2})).would_start is When.NOW
-    too_much = await planned(little, resources={"gpu": 3})
+    assert (await planned(harness, resources={"gpu": 2})).would_start is When.NOW
+    too_much = await planned(harness, resources={"gpu": 3})
     assert (too_much.would_start, too_much.code, too_much.verdict) == (When.NEVER, "QUOTA_USER", Advice.CHANGE)
-    assert too_much.summary.endswith("; that is more than the limit itself")
+    assert too_much.summary.endswith("; that exceeds the limit itself")
 
 
-async def test_a_limit_that_is_only_full_now_is_waited_for(little: LittleController) -> None:
-    await little.cluster.put(
+async def test_a_limit_that_is_only_full_now_is_waited_for(harness: ControllerHarness) -> None:
+    await harness.cluster.put(
         ResourcePolicy("two", slots_max=SlotLimits({"cuda.device": 2})),
         User("alice", "lab", groups=("vision",), policy="two"),
     )
-    session = await little.submit(resources={"gpu": 2})
-    await little.place(session.session_id, "a1")
+    session = await harness.submit(resources={"gpu": 2})
+    await harness.place(session.session_id, "a1")
 
-    answer = await planned(little, resources={"gpu": 1})
+    answer = await planned(harness, resources={"gpu": 1})
 
     assert (answer.would_start, answer.code, answer.verdict) == (When.WAITS, "QUOTA_USER", Advice.WAIT)
     assert "limit itself" not in answer.summary
 
 
 async def test_nothing_starts_without_agents_but_one_may_join() -> None:
-    async with little_controller() as empty:
+    async with controller_harness() as empty:
         answer = await planned(empty)
 
     assert (answer.would_start, answer.code) == (When.WAITS, "NO_NODES")
 
 
-async def test_the_dry_run_sees_what_was_written_just_before(little: LittleController) -> None:
-    assert (await planned(little, resources=GPUS)).would_start is When.NOW
-    session = await little.submit(resources=GPUS)
-    await little.place(session.session_id, "a1")
+async def test_the_dry_run_sees_what_was_written_just_before(harness: ControllerHarness) -> None:
+    assert (await planned(harness, resources=GPUS)).would_start is When.NOW
+    session = await harness.submit(resources=GPUS)
+    await harness.place(session.session_id, "a1")
 
-    assert (await planned(little, resources=GPUS)).would_start is When.WAITS
+    assert (await planned(harness, resources=GPUS)).would_start is When.WAITS
 
 
-async def test_a_session_is_tried_as_it_might_be_in_the_place_it_has(little: LittleController) -> None:
-    blocked = await little.submit(resources={"gpu": 5})
-    runs = DryRuns(SqlSnapshots(little.store))
+async def test_a_session_is_tried_as_it_might_be_in_the_place_it_has(harness: ControllerHarness) -> None:
+    blocked = await harness.submit(resources={"gpu": 5})
+    runs = DryRuns(SqlSnapshots(harness.store))
     as_it_is = workload_of(blocked.spec, submitted=blocked.place)
     smaller = replace(as_it_is, kernels=(replace(as_it_is.kernels[0], slots=ResourceSlot({"cpu": 1000})),))
 
@@ -132,34 +137,34 @@ async def test_a_session_is_tried_as_it_might_be_in_the_place_it_has(little: Lit
     assert outcomes[1].agents == ((0, AgentId("a1")),)
 
 
-async def test_a_session_that_no_longer_waits_is_not_tried(little: LittleController) -> None:
-    session = await little.submit()
-    await little.controller.cancel(session.session_id, ALICE)
+async def test_a_session_that_no_longer_waits_is_not_tried(harness: ControllerHarness) -> None:
+    session = await harness.submit()
+    await harness.controller.cancel(session.session_id, ALICE)
 
-    runs = DryRuns(SqlSnapshots(little.store))
+    runs = DryRuns(SqlSnapshots(harness.store))
 
     assert await runs.of_changed(session, [workload_of(session.spec, submitted=session.place)]) == []
 
 
-async def test_many_dry_runs_at_a_time_share_one_source(little: LittleController) -> None:
+async def test_many_dry_runs_at_a_time_share_one_source(harness: ControllerHarness) -> None:
     seen: list[int] = []
 
     async def decide(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
         seen.append(len(snapshot.sessions))
         return await decide_in_thread(snapshot, profile)
 
-    session = await little.submit()
-    runs = DryRuns(SqlSnapshots(little.store), decide)
-    outcomes = await asyncio.gather(*[runs.of_new(another(little, session.spec)) for _ in range(5)])
+    session = await harness.submit()
+    runs = DryRuns(SqlSnapshots(harness.store), decide)
+    outcomes = await asyncio.gather(*[runs.of_new(another(harness, session.spec)) for _ in range(5)])
 
     assert {outcome.when for outcome in outcomes} == {When.NOW}
     assert seen == [2] * 5
 
 
-async def test_a_closed_queue_asks_for_an_administrator(little: LittleController) -> None:
-    session = await little.submit()
-    await little.cluster.put(Queue(QueueName("default"), state=QueueState.CLOSED))
-    runs = DryRuns(SqlSnapshots(little.store))
+async def test_a_closed_queue_asks_for_an_administrator(harness: ControllerHarness) -> None:
+    session = await harness.submit()
+    await harness.cluster.put(Queue(QueueName("default"), state=QueueState.CLOSED))
+    runs = DryRuns(SqlSnapshots(harness.store))
 
     (outcome,) = await runs.of_changed(session, [workload_of(session.spec, submitted=session.place)])
 
@@ -180,36 +185,36 @@ class Slow:
         return await decide_in_thread(snapshot, profile)
 
 
-async def test_few_are_tried_at_a_time_and_not_too_many_wait_for_that(little: LittleController) -> None:
-    session, slow = await little.submit(), Slow()
-    runs = DryRuns(SqlSnapshots(little.store), slow, limits=DryRunLimits(at_a_time=2, waiting_max=3))
-    asked = [asyncio.ensure_future(runs.of_new(another(little, session.spec))) for _ in range(5)]
-    await asyncio.wait(asked, timeout=0.2)
+async def test_few_are_tried_at_a_time_and_not_too_many_wait_for_that(harness: ControllerHarness) -> None:
+    session, slow = await harness.submit(), Slow()
+    runs = DryRuns(SqlSnapshots(harness.store), slow, limits=DryRunLimits(concurrent_max=2, waiting_max=3))
+    runs_under_way = [asyncio.ensure_future(runs.of_new(another(harness, session.spec))) for _ in range(5)]
+    await asyncio.wait(runs_under_way, timeout=0.2)
 
     with pytest.raises(DryRunBusy) as refusal:
         await runs.of_new(session.spec)
 
     assert (refusal.value.code, slow.most) == ("dry-run-busy", 2)
     slow.may.set()
-    assert {outcome.when for outcome in await asyncio.gather(*asked)} == {When.NOW}
+    assert {outcome.when for outcome in await asyncio.gather(*runs_under_way)} == {When.NOW}
     assert slow.most == 2
-    assert (await runs.of_new(another(little, session.spec))).when is When.NOW
+    assert (await runs.of_new(another(harness, session.spec))).when is When.NOW
 
 
-async def test_what_takes_too_long_is_given_up_but_keeps_its_place_until_it_is_done(little: LittleController) -> None:
-    session, slow = await little.submit(), Slow()
-    runs = DryRuns(SqlSnapshots(little.store), slow, limits=DryRunLimits(at_a_time=1, within_s=0.1))
+async def test_what_takes_too_long_is_given_up_but_keeps_its_place_until_it_is_done(harness: ControllerHarness) -> None:
+    session, slow = await harness.submit(), Slow()
+    runs = DryRuns(SqlSnapshots(harness.store), slow, limits=DryRunLimits(concurrent_max=1, timeout_s=0.1))
     for _ in range(2):
         with pytest.raises(DryRunBusy):
-            await runs.of_new(another(little, session.spec))
+            await runs.of_new(another(harness, session.spec))
     assert slow.most == 1
 
     slow.may.set()
 
-    assert (await runs.of_new(another(little, session.spec))).when is When.NOW
+    assert (await runs.of_new(another(harness, session.spec))).when is When.NOW
 
 
-def another(little: LittleController, spec: SessionSpec) -> SessionSpec:
+def another(harness: ControllerHarness, spec: SessionSpec) -> SessionSpec:
     """The same session under ids of its own."""
-    kernels = tuple(replace(kernel, kernel_id=KernelId(little.cluster.new("k"))) for kernel in spec.kernels)
-    return replace(spec, session_id=SessionId(little.cluster.new("s")), kernels=kernels)
+    kernels = tuple(replace(kernel, kernel_id=KernelId(harness.cluster.new("k"))) for kernel in spec.kernels)
+    return replace(spec, session_id=SessionId(harness.cluster.new("s")), kernels=kernels)

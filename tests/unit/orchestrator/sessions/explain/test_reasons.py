@@ -15,8 +15,8 @@ from sokovan.domain.records import Change, HistoryEntry, KernelRecord, SessionRe
 from sokovan.domain.slots import ResourceSlot
 from sokovan.domain.tenancy import Owner
 from sokovan.orchestrator.sessions.explain.reasons import (
+    PROBLEM_S,
     SHOWN_MAX,
-    TROUBLE_S,
     explain_stage,
     explain_waiting,
     past_reasons,
@@ -70,23 +70,23 @@ def note(status: SessionStatus, code: str, detail: str = "", *, at_ms: int = NOW
     ],
 )
 def test_every_status_has_its_stage(status: SessionStatus, code: str) -> None:
-    told = explain_stage(record(status), [], now_ms=NOW)
+    found = explain_stage(record(status), [], now_ms=NOW)
 
-    assert (told.code, told.status) == (code, status)
-    assert told.summary
+    assert (found.code, found.status) == (code, status)
+    assert found.summary
 
 
 def test_a_running_session_says_where_it_runs() -> None:
-    told = explain_stage(record(SessionStatus.RUNNING, kernels=2), [], now_ms=NOW)
+    found = explain_stage(record(SessionStatus.RUNNING, kernels=2), [], now_ms=NOW)
 
-    assert told.summary == "2 of 2 kernels running on a0, a1"
-    assert told.verdict is Advice.NOTHING
+    assert found.summary == "2 of 2 kernels running on a0, a1"
+    assert found.verdict is Advice.NOTHING
 
 
 def test_a_large_gang_does_not_flood_the_screen() -> None:
-    told = explain_stage(record(SessionStatus.RUNNING, kernels=50), [], now_ms=NOW)
+    found = explain_stage(record(SessionStatus.RUNNING, kernels=50), [], now_ms=NOW)
 
-    assert told.summary.endswith(f"and {50 - SHOWN_MAX} more")
+    assert found.summary.endswith(f"and {50 - SHOWN_MAX} more")
 
 
 @pytest.mark.parametrize(
@@ -97,43 +97,43 @@ def test_a_large_gang_does_not_flood_the_screen() -> None:
         ("handler-failed", "RETRY_BACKOFF", Advice.WAIT),
     ],
 )
-def test_a_trouble_in_the_story_is_told(code: str, stage: str, advice: Advice) -> None:
-    story = [note(SessionStatus.CREATING, code, "a1 does not answer", times=3)]
+def test_a_problem_in_the_history_is_explained(code: str, stage: str, advice: Advice) -> None:
+    history = [note(SessionStatus.CREATING, code, "a1 does not answer", times=3)]
 
-    told = explain_stage(record(SessionStatus.CREATING), story, now_ms=NOW)
+    found = explain_stage(record(SessionStatus.CREATING), history, now_ms=NOW)
 
-    assert (told.code, told.verdict) == (stage, advice)
-    assert told.summary == "1 of 1 kernels creating on a0; a1 does not answer (3 times)"
+    assert (found.code, found.verdict) == (stage, advice)
+    assert found.summary == "1 of 1 kernels creating on a0; a1 does not answer (3 times)"
 
 
-def test_a_note_that_is_no_trouble_tells_of_progress() -> None:
-    story = [note(SessionStatus.PULLING, "pulling", "venv:torch: Collecting numpy")]
+def test_a_note_without_a_problem_reports_progress() -> None:
+    history = [note(SessionStatus.PULLING, "pulling", "venv:torch: Collecting numpy")]
 
-    told = explain_stage(record(SessionStatus.PULLING), story, now_ms=NOW)
+    found = explain_stage(record(SessionStatus.PULLING), history, now_ms=NOW)
 
-    assert told.code == "IMAGE_PULLING"
-    assert told.summary == "1 of 1 kernels pulling on a0; venv:torch: Collecting numpy"
+    assert found.code == "IMAGE_PULLING"
+    assert found.summary == "1 of 1 kernels pulling on a0; venv:torch: Collecting numpy"
 
 
 def test_an_end_that_takes_long_says_what_it_waits_for() -> None:
     ending = record(SessionStatus.TERMINATING, cause="user-requested")
-    story = [note(SessionStatus.TERMINATING, "agent-unreachable", "a0 is away")]
+    history = [note(SessionStatus.TERMINATING, "agent-unreachable", "a0 is away")]
 
-    told = explain_stage(ending, story, now_ms=NOW)
+    found = explain_stage(ending, history, now_ms=NOW)
 
-    assert (told.code, told.summary) == ("AGENT_UNREACHABLE", "is being ended: user-requested; a0 is away")
+    assert (found.code, found.summary) == ("AGENT_UNREACHABLE", "is terminating: user-requested; a0 is away")
 
 
 def test_a_trouble_that_was_not_seen_again_is_over() -> None:
-    story = [note(SessionStatus.RUNNING, "agent-unreachable", at_ms=NOW - TROUBLE_S * 1000 - 1)]
+    history = [note(SessionStatus.RUNNING, "agent-unreachable", at_ms=NOW - PROBLEM_S * 1000 - 1)]
 
-    assert explain_stage(record(SessionStatus.RUNNING), story, now_ms=NOW).code == "RUNNING"
+    assert explain_stage(record(SessionStatus.RUNNING), history, now_ms=NOW).code == "RUNNING"
 
 
-def test_a_trouble_of_an_earlier_status_is_over() -> None:
-    story = [note(SessionStatus.PULLING, "agent-unreachable")]
+def test_a_problem_of_an_earlier_status_is_over() -> None:
+    history = [note(SessionStatus.PULLING, "agent-unreachable")]
 
-    assert explain_stage(record(SessionStatus.RUNNING), story, now_ms=NOW).code == "RUNNING"
+    assert explain_stage(record(SessionStatus.RUNNING), history, now_ms=NOW).code == "RUNNING"
 
 
 @pytest.mark.parametrize(
@@ -151,19 +151,19 @@ def test_a_trouble_of_an_earlier_status_is_over() -> None:
         ({"result": SessionResult.FAILURE, "cause": "creating-timeout"}, "FAILED", Advice.BROKEN),
     ],
 )
-def test_an_ended_session_tells_its_cause(options: dict[str, Any], code: str, advice: Advice) -> None:
+def test_an_ended_session_is_explained_by_its_cause(options: dict[str, Any], code: str, advice: Advice) -> None:
     ended = record(SessionStatus.TERMINATED, ended_ms=NOW, cause_detail="because", **options)
 
-    told = explain_stage(ended, [], now_ms=NOW)
+    found = explain_stage(ended, [], now_ms=NOW)
 
-    assert (told.code, told.verdict) == (code, advice)
-    assert told.summary == f"ended: {options['cause']}: because"
+    assert (found.code, found.verdict) == (code, advice)
+    assert found.summary == f"ended: {options['cause']}: because"
 
 
-def test_a_cancelled_session_tells_its_cause() -> None:
-    told = explain_stage(record(SessionStatus.CANCELLED, ended_ms=NOW, cause="pending-timeout"), [], now_ms=NOW)
+def test_a_cancelled_session_is_explained_by_its_cause() -> None:
+    found = explain_stage(record(SessionStatus.CANCELLED, ended_ms=NOW, cause="pending-timeout"), [], now_ms=NOW)
 
-    assert (told.code, told.summary) == ("CANCELLED", "ended: pending-timeout")
+    assert (found.code, found.summary) == ("CANCELLED", "ended: pending-timeout")
 
 
 def test_kernels_that_ended_badly_are_named() -> None:
@@ -171,16 +171,16 @@ def test_kernels_that_ended_badly_are_named() -> None:
         SessionStatus.TERMINATED, kernels=2, ended_ms=NOW, result=SessionResult.FAILURE, kernel={"exit_code": 3}
     )
 
-    told = explain_stage(ended, [], now_ms=NOW)
+    found = explain_stage(ended, [], now_ms=NOW)
 
-    assert Check("kernel 1", "no", "exit code 3 on a1") in told.checks
+    assert Check("kernel 1", "no", "exit code 3 on a1") in found.checks
 
 
 @pytest.mark.parametrize(
     ("code", "text"),
     [(1, "exit code 1"), (128, "exit code 128"), (137, "exit code 137 (128 + signal 9)"), (255, "exit code 255")],
 )
-def test_an_exit_code_that_a_signal_leaves_is_told_with_it(code: int, text: str) -> None:
+def test_an_exit_code_includes_the_signal(code: int, text: str) -> None:
     ended = record(SessionStatus.TERMINATED, ended_ms=NOW, result=SessionResult.FAILURE, kernel={"exit_code": code})
 
     assert Check("kernel 0", "no", f"{text} on a0") in explain_stage(ended, [], now_ms=NOW).checks
@@ -190,12 +190,12 @@ def test_a_session_that_still_grows_says_so() -> None:
     growing = record(SessionStatus.RUNNING, kernels=3)
     late = replace(growing.kernels[2], status=KernelStatus.PENDING, agent_id=None)
 
-    told = explain_stage(replace(growing, kernels=(*growing.kernels[:2], late)), [], now_ms=NOW)
+    found = explain_stage(replace(growing, kernels=(*growing.kernels[:2], late)), [], now_ms=NOW)
 
-    assert Check("growth", "short", "1 kernels beyond the minimum wait for room") in told.checks
+    assert Check("growth", "short", "1 kernels beyond the minimum wait for room") in found.checks
 
 
-def test_a_verdict_is_told_whole() -> None:
+def test_a_verdict_is_explained_completely() -> None:
     verdict = Verdict(
         S1,
         Code.NOT_ENOUGH_FREE,
@@ -205,22 +205,22 @@ def test_a_verdict_is_told_whole() -> None:
         position=4,
     )
 
-    told = explain_waiting(record(SessionStatus.PENDING), verdict, as_of_ms=NOW)
+    found = explain_waiting(record(SessionStatus.PENDING), verdict, as_of_ms=NOW)
 
-    assert (told.code, told.verdict, told.summary, told.position) == ("NOT_ENOUGH_FREE", Advice.WAIT, "no room", 4)
-    assert told.checks == verdict.checks
-    assert told.funnel["could_ever_fit"] == 2
-    assert told.as_of_ms == NOW
+    assert (found.code, found.verdict, found.summary, found.position) == ("NOT_ENOUGH_FREE", Advice.WAIT, "no room", 4)
+    assert found.checks == verdict.checks
+    assert found.funnel["could_ever_fit"] == 2
+    assert found.as_of_ms == NOW
 
 
-def test_who_goes_first_is_told_with_the_reason_and_strangers_by_id_alone() -> None:
+def test_sessions_ahead_have_a_reason_and_those_of_others_only_an_id() -> None:
     session = record(SessionStatus.PENDING)
 
     def other(name: str, *, place: int = 1, **options: Any) -> SessionRecord:
         spec = session_spec(name, name=f"name-of-{name}", **options)
         return replace(session, session_id=SessionId(name), spec=spec, place=place)
 
-    told = explain_waiting(
+    found = explain_waiting(
         session,
         Verdict(S1, Code.NOT_ENOUGH_FREE, ""),
         as_of_ms=NOW,
@@ -231,10 +231,10 @@ def test_who_goes_first_is_told_with_the_reason_and_strangers_by_id_alone() -> N
         ],
     )
 
-    assert [(one.session, one.why) for one in told.ahead] == [
+    assert [(one.session, one.why) for one in found.ahead] == [
         ("name-of-s-mine", "has priority 5, this one 0"),
         ("s-foreign", "is earlier in queue default"),
-        ("name-of-s-young", "goes first in queue default by the order of its scheduler"),
+        ("name-of-s-young", "comes first in queue default by the order of its scheduler"),
     ]
 
 
@@ -245,30 +245,28 @@ def test_who_goes_first_is_told_with_the_reason_and_strangers_by_id_alone() -> N
         ({"status": SessionStatus.TERMINATED, "ended_ms": NOW, "result": SessionResult.FAILURE}, Advice.CHANGE),
     ],
 )
-def test_what_it_depends_on_is_named_and_nobody_waits_for_what_has_failed(
-    options: dict[str, Any], advice: Advice
-) -> None:
+def test_dependencies_are_named_and_a_failed_one_needs_a_change(options: dict[str, Any], advice: Advice) -> None:
     session = record(SessionStatus.PENDING)
     before = replace(session, session_id=SessionId("s-0"), spec=session_spec("s-0", name="prepare"), **options)
     verdict = Verdict(S1, Code.DEPENDENCY, "s-0 is not done", checks=(Check("dependencies", "no", "s-0 is not done"),))
 
-    told = explain_waiting(session, verdict, as_of_ms=NOW, awaited=[before])
+    found = explain_waiting(session, verdict, as_of_ms=NOW, awaited=[before])
 
-    assert (told.verdict, told.summary) == (advice, "prepare (s-0) is not done")
-    assert told.checks == (Check("dependencies", "no", "prepare (s-0) is not done"),)
+    assert (found.verdict, found.summary) == (advice, "prepare (s-0) is not done")
+    assert found.checks == (Check("dependencies", "no", "prepare (s-0) is not done"),)
 
 
 def test_reasons_of_the_past_are_counted_and_keep_their_order() -> None:
     pending = SessionStatus.PENDING
     moved = HistoryEntry(1, None, "pending", "submitted", Change("alice", Cause.CONTROLLER, "submitted"), 1, 1)
-    story = [
+    history = [
         moved,
         note(pending, "NOT_ENOUGH_FREE", "a", at_ms=10, times=5),
         note(pending, "QUOTA_USER", "b", at_ms=20),
         note(pending, "NOT_ENOUGH_FREE", "c", at_ms=30, times=2),
     ]
 
-    free, quota = past_reasons(story)
+    free, quota = past_reasons(history)
 
     assert (free.code, free.count, free.first_ms, free.last_ms, free.summary) == ("NOT_ENOUGH_FREE", 7, 10, 30, "c")
     assert (quota.code, quota.count) == ("QUOTA_USER", 1)
@@ -292,7 +290,7 @@ def test_a_kept_verdict_is_read_back_without_loss() -> None:
     assert read_verdict(StoredVerdict(S1, verdict.code, verdict.summary, verdict_to_json(verdict))) == verdict
 
 
-def test_a_verdict_in_a_form_that_is_not_known_still_tells_its_code() -> None:
+def test_a_verdict_of_an_unknown_format_still_has_its_code() -> None:
     stored = StoredVerdict(S1, "NEVER_FITS", "no agent could ever hold it", "{}")
 
     assert read_verdict(stored) == Verdict(S1, Code.NEVER_FITS, "no agent could ever hold it")

@@ -123,14 +123,14 @@ def test_against_a_limit_only_time_helps(code: Code) -> None:
 
 @given(
     code=st.sampled_from(list(Code)),
-    asked=st.lists(st.dictionaries(st.sampled_from(["cpu", "mem"]), st.integers(1, 10**6)), min_size=1, max_size=4),
+    requested=st.lists(st.dictionaries(st.sampled_from(["cpu", "mem"]), st.integers(1, 10**6)), min_size=1, max_size=4),
     lacking=st.dictionaries(st.sampled_from(["cpu", "mem"]), st.integers(0, 10**6)),
     fit=st.integers(0, 5),
 )
 def test_every_change_asks_for_less_and_there_are_few(
-    code: Code, asked: list[dict[str, int]], lacking: dict[str, int], fit: int
+    code: Code, requested: list[dict[str, int]], lacking: dict[str, int], fit: int
 ) -> None:
-    session = gang(*asked, topology=TopologyConstraint(TopologyMode.HARD))
+    session = gang(*requested, topology=TopologyConstraint(TopologyMode.HARD))
 
     found = suggestions(session, verdict(code, shortfall=ResourceSlot(lacking), kernels_fit=fit))
 

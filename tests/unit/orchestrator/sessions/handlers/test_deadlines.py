@@ -28,7 +28,7 @@ async def test_a_state_that_lasts_too_long_ends_the_session(
     await cluster.stored.place("s", "a1")
     for step in steps:
         await cluster.stored.move("s", step)
-    # Nobody does the work that would bring it further.
+    # Without the handlers that would move it on.
     coordinator = cluster.coordinator
     coordinator.handlers = tuple(
         handler for handler in coordinator.handlers if handler.name not in {"prepare", "start"}
@@ -74,7 +74,7 @@ async def test_an_overdue_end_is_put_on_record_ever_more_rarely(cluster: Orchest
     assert gaps == sorted(gaps)
 
 
-async def test_nobody_is_blamed_while_the_agent_is_lost(cluster: OrchestratedCluster) -> None:
+async def test_termination_is_not_overdue_while_the_agent_is_lost(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
     await cluster.settle()

@@ -29,7 +29,7 @@ def once(then: Callable[..., Awaitable[object]], problem: Exception) -> Callable
 
 
 async def someone_waits_for_a_failure(cluster: OrchestratedCluster) -> None:
-    """`second` waits for `first`, which has failed; the coordinator knows of both, but has not looked."""
+    """`second` depends on `first`, which has failed; both are cached but not handled yet."""
     agent = await cluster.agent("a1")
     await cluster.submit("first")
     await cluster.submit("second", dependencies=(SessionId("first"),))
@@ -77,7 +77,7 @@ async def test_a_new_leader_knows_who_waits_for_whom(cluster: OrchestratedCluste
     assert (await cluster.session("second")).cause == "dependency-failed"
 
 
-async def test_nothing_is_looked_up_while_nobody_waits_for_anybody(cluster: OrchestratedCluster) -> None:
+async def test_nothing_is_read_while_no_session_has_dependencies(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
     await cluster.settle()
@@ -86,7 +86,7 @@ async def test_nothing_is_looked_up_while_nobody_waits_for_anybody(cluster: Orch
     assert cluster.coordinator._dependents._dependents == {}
 
 
-async def test_a_store_that_is_away_for_a_moment_makes_nobody_forget(
+async def test_sessions_are_checked_again_after_the_store_was_unavailable(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await someone_waits_for_a_failure(cluster)
@@ -109,7 +109,7 @@ async def test_one_that_could_not_be_withdrawn_is_tried_again_in_time(cluster: O
     assert (await cluster.session("second")).cause == "dependency-failed"
 
 
-async def test_whoever_waits_no_more_leaves_no_trace(cluster: OrchestratedCluster) -> None:
+async def test_a_session_that_stops_waiting_is_removed_from_the_index(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("first")
     await cluster.settle()

@@ -1,4 +1,4 @@
-"""What nobody needs any more is stopped or forgotten, and nothing else."""
+"""Orphan kernels are stopped and old ended ones forgotten, and nothing else."""
 
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import EndPolicy

@@ -1,4 +1,4 @@
-"""Silence counts from the last word, on this process's clock."""
+"""Heartbeat timeouts count from the last report, on this process's clock."""
 
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AgentStatus
@@ -20,7 +20,7 @@ async def test_the_time_of_day_may_jump_without_harm(cluster: OrchestratedCluste
     assert await status(cluster) is AgentStatus.ALIVE
 
 
-async def test_an_agent_nobody_ever_heard_is_suspected_as_well(cluster: OrchestratedCluster) -> None:
+async def test_an_agent_without_any_report_becomes_suspect(cluster: OrchestratedCluster) -> None:
     await cluster.stored.agent("ghost")
     await cluster.pass_time(17)
     assert await status(cluster, "ghost") is AgentStatus.SUSPECT
@@ -28,7 +28,7 @@ async def test_an_agent_nobody_ever_heard_is_suspected_as_well(cluster: Orchestr
     assert await status(cluster, "ghost") is AgentStatus.LOST
 
 
-async def test_many_that_fall_silent_together_are_moved_together() -> None:
+async def test_many_overdue_agents_are_moved_in_one_transaction() -> None:
     async with OrchestratedCluster.open(timing=Timing(heartbeats=HeartbeatTimeouts(suspect_s=3, lost_s=4))) as cluster:
         for number in range(12):
             await cluster.stored.agent(f"a{number:02}")

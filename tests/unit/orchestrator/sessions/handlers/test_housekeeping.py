@@ -1,4 +1,4 @@
-"""Figures for whoever watches, and marks that nobody asks for."""
+"""Housekeeping: gauges, and pruning of commit marks."""
 
 import sqlalchemy as sa
 

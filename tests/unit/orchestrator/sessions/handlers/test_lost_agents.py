@@ -98,9 +98,9 @@ async def test_agents_that_stay_away_are_lost_in_the_end_however_many_they_were(
         await cluster.pass_time(100, step_s=2)
         assert [await cluster.status(f"s{number}") for number in range(4)] == ["running"] * 4
         assert cluster.telemetry.gauged("agents_held_back") == 4
-        [told] = [entry for entry in await cluster.history("s0") if entry.change.code == "mass-loss"]
-        assert told.times > 1
-        assert "4 of 4 agents" in told.change.detail
+        [note] = [entry for entry in await cluster.history("s0") if entry.change.code == "mass-loss"]
+        assert note.times > 1
+        assert "4 of 4 agents" in note.change.detail
         await cluster.pass_time(60, step_s=2)
         assert [(await cluster.session(f"s{number}")).cause for number in range(4)] == ["agent-lost"] * 4
         assert cluster.telemetry.gauged("agents_held_back") == 0
@@ -155,7 +155,7 @@ async def test_who_waits_for_a_successor_leaves_if_that_fails() -> None:
         assert successor in (second.cause_detail or "")
 
 
-async def test_a_session_that_somebody_else_moved_meanwhile_is_not_set_aside() -> None:
+async def test_a_session_that_changed_concurrently_is_not_quarantined() -> None:
     async with OrchestratedCluster.open() as cluster:
         await cluster.agent("a1")
         await cluster.submit("s", on_agent_lost=LostPolicy.REQUEUE)
@@ -170,7 +170,7 @@ async def test_a_session_that_somebody_else_moved_meanwhile_is_not_set_aside() -
 
 
 async def all_lost(cluster: OrchestratedCluster, **options: Any) -> None:
-    """Four agents with a session each fall silent together, so that nothing is ended for a while."""
+    """Four agents with a session each are lost together, so that their sessions are kept for a while."""
     agents = [await cluster.agent(f"a{number}", slots=FOUR_CPUS) for number in range(4)]
     for number in range(4):
         await cluster.submit(f"s{number}", slots=FOUR_CPUS, **options)
@@ -186,7 +186,7 @@ async def session_on(cluster: OrchestratedCluster, agent: str) -> SessionRecord:
     return await cluster.session(kernel.session_id)
 
 
-async def test_whoever_is_declared_gone_is_not_waited_for_however_many_were_lost_with_him() -> None:
+async def test_sessions_of_a_removed_agent_end_at_once_even_in_a_mass_loss() -> None:
     async with OrchestratedCluster.open(timing=QUICK) as cluster:
         await all_lost(cluster)
         session = await session_on(cluster, "a1")

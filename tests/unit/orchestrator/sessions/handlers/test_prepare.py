@@ -22,7 +22,7 @@ async def test_a_kernel_without_an_image_needs_none(cluster: OrchestratedCluster
     assert await cluster.status("s") == "running"
 
 
-async def test_the_progress_of_a_pull_is_told_now_and_then(cluster: OrchestratedCluster) -> None:
+async def test_the_progress_of_a_pull_is_noted_at_intervals(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}
     await cluster.submit("s", image="big")
@@ -33,7 +33,7 @@ async def test_the_progress_of_a_pull_is_told_now_and_then(cluster: Orchestrated
     assert agent.asked["prepare"] <= 4
 
 
-async def test_new_words_of_a_pull_are_told_soon_and_each_once(cluster: OrchestratedCluster) -> None:
+async def test_changed_progress_of_a_pull_is_noted_soon_and_once(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}
     await cluster.submit("s", image="big")
@@ -45,7 +45,7 @@ async def test_new_words_of_a_pull_are_told_soon_and_each_once(cluster: Orchestr
     assert (last.change.code, last.change.detail) == ("pulling", "big: layer 1 of 3")
 
 
-async def test_a_pull_whose_end_was_not_heard_is_asked_about(cluster: OrchestratedCluster) -> None:
+async def test_a_pull_without_a_report_is_requested_again(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.pulls = {"big"}
     await cluster.submit("s", image="big")

@@ -10,7 +10,7 @@ from sokovan.testing.simple_work import decide_at_once
 FOUR_CPUS = {"cpu": 4000, "mem": 8 << 30}
 
 
-async def test_slots_that_a_round_frees_are_taken_in_it(cluster: OrchestratedCluster) -> None:
+async def test_slots_freed_in_a_cycle_are_allocated_in_it(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1", slots=FOUR_CPUS)
     await cluster.submit("first", slots=FOUR_CPUS)
     await cluster.submit("second", slots=FOUR_CPUS)
@@ -22,7 +22,7 @@ async def test_slots_that_a_round_frees_are_taken_in_it(cluster: OrchestratedClu
     await cluster.settle()
 
 
-async def test_a_session_that_must_make_room_is_stopped_and_told_for_whom(cluster: OrchestratedCluster) -> None:
+async def test_a_preempted_session_is_stopped_and_names_its_beneficiary(cluster: OrchestratedCluster) -> None:
     async def evicting(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
         if any(session.session_id == "urgent" for session in snapshot.sessions):
             eviction = Eviction(KernelId("victim.0"), SessionId("victim"), AgentId("a1"), SessionId("urgent"))

@@ -1,4 +1,4 @@
-"""Kernels are asked for on record first, and again until they begin."""
+"""Kernel creation is recorded first, and requested until the kernels start."""
 
 from collections.abc import Mapping, Sequence
 
@@ -42,7 +42,7 @@ def test_an_elastic_session_starts_what_is_ready_once_it_has_its_minimum() -> No
     assert creation_step(session(K.RUNNING, K.PREPARED, K.PENDING, minimum=1)).kernels == ("s.1",)
 
 
-async def test_the_intent_is_on_record_before_the_agent_hears_of_it(cluster: OrchestratedCluster) -> None:
+async def test_creation_is_recorded_before_it_is_requested(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     seen: list[tuple[str, bool]] = []
     create = cluster.agents.create_kernel
@@ -74,7 +74,7 @@ async def test_a_creation_is_repeated_until_the_kernel_is_listed(cluster: Orches
     assert agent.asked["create"] == before
 
 
-async def test_a_full_disk_on_the_agent_ends_the_session_with_its_words(cluster: OrchestratedCluster) -> None:
+async def test_a_full_disk_on_the_agent_ends_the_session_with_its_message(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.apply(ObstacleObserved("the disk is full"))
     await cluster.submit("s")

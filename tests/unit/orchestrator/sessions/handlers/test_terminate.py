@@ -1,4 +1,4 @@
-"""Kernels are asked to stop, and freed with a proof."""
+"""Kernels are stopped, and freed with a proof."""
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import FreeProof
@@ -24,7 +24,7 @@ async def test_what_was_never_sent_is_freed_without_asking_anybody(cluster: Orch
     assert await proofs(cluster, "s.0") == {FreeProof.NEVER_SENT}
 
 
-async def test_an_agents_word_is_the_usual_proof(cluster: OrchestratedCluster) -> None:
+async def test_the_reply_of_the_agent_is_the_usual_proof(cluster: OrchestratedCluster) -> None:
     await cluster.agent("a1")
     await cluster.submit("s")
     await cluster.settle()
@@ -47,7 +47,7 @@ async def test_a_new_incarnation_that_does_not_know_it_is_a_proof(cluster: Orche
     assert await proofs(cluster, "s.0") == {FreeProof.INCARNATION_FENCED}
 
 
-async def test_silence_alone_proves_nothing(cluster: OrchestratedCluster) -> None:
+async def test_a_missing_heartbeat_proves_nothing(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
     await cluster.settle()
@@ -58,7 +58,7 @@ async def test_silence_alone_proves_nothing(cluster: OrchestratedCluster) -> Non
     assert await proofs(cluster, "s.0") == {None}
 
 
-async def test_an_end_that_takes_its_time_is_heard_of_at_once(cluster: OrchestratedCluster) -> None:
+async def test_a_slow_termination_is_noticed_when_it_ends(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     agent.script.stubborn = True
     await cluster.submit("s")

@@ -32,7 +32,7 @@ async def test_a_gang_runs_when_all_of_it_has_begun(cluster: OrchestratedCluster
     assert await cluster.status("s") == "running"
 
 
-async def test_an_end_that_nobody_saw_counts_as_a_failure(cluster: OrchestratedCluster) -> None:
+async def test_an_unobserved_exit_counts_as_a_failure(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s")
     await cluster.settle()
@@ -64,7 +64,7 @@ async def test_a_report_of_another_attempt_or_kernel_moves_nothing(cluster: Orch
     await cluster.submit("s")
     await cluster.settle()
     over = KernelReport(KernelId("s.0"), 2, running=False, exit_code=0)
-    strange = KernelReport(KernelId("nobody"), 1, running=False, exit_code=0)
+    strange = KernelReport(KernelId("unknown"), 1, running=False, exit_code=0)
     own = KernelReport(KernelId("s.0"), 1, running=True)
     await cluster.registry.heartbeat(AgentId("a1"), AgentState(AgentId("a1"), 1, 1000, (own, over, strange)))
     await cluster.settle()
@@ -84,7 +84,7 @@ async def test_a_late_report_of_an_earlier_incarnation_moves_nothing(cluster: Or
     assert await cluster.status("s") == "running"
 
 
-async def test_a_waiting_kernel_is_told_of_once_per_number(cluster: OrchestratedCluster) -> None:
+async def test_ended_kernels_are_noted_once_per_count(cluster: OrchestratedCluster) -> None:
     agent = await cluster.agent("a1")
     await cluster.submit("s", kernels=3, ends_with=EndPolicy.ALL)
     await cluster.settle()

@@ -1,4 +1,4 @@
-"""A request with little around it, for tests that need no store."""
+"""Intake queries for tests without a store."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from sokovan.domain.ids import ScalingGroupName
 from sokovan.domain.tenancy import Group
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeContext, IntakeQuery
 from sokovan.testing.clock import EPOCH_MS
-from tests.unit.orchestrator.sessions.little_controller import ALICE, asking
+from tests.unit.orchestrator.sessions.controller_harness import ALICE, session_request
 
 DEFAULT = ScalingGroup(ScalingGroupName("default"))
 
 
-def asked(facts: dict[str, Any] | None = None, **options: Any) -> IntakeQuery:
-    """Alice asks for the usual, but for what is said."""
+def query_for(facts: dict[str, Any] | None = None, **options: Any) -> IntakeQuery:
+    """Alice's default request with these options and this context."""
     around: dict[str, Any] = {"now_ms": EPOCH_MS, "scaling_groups": (DEFAULT,), "group": Group("vision", "lab")}
-    return IntakeQuery(asking(**options), ALICE, IntakeContext(**{**around, **(facts or {})}))
+    return IntakeQuery(session_request(**options), ALICE, IntakeContext(**{**around, **(facts or {})}))

@@ -1,4 +1,4 @@
-"""Kernels that cannot be started as asked. The table of bad ones is in test_validation."""
+"""Content validators; the table of invalid requests is in test_validators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sokovan.domain.problems import Problem
 from sokovan.domain.session import SessionType
 from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake import content_validators as content
-from tests.unit.orchestrator.sessions.intake.request_builders import asked
+from tests.unit.orchestrator.sessions.intake.request_builders import query_for
 
 
 @pytest.mark.parametrize(
@@ -31,21 +31,21 @@ def test_a_group_may_bring_the_command_that_the_session_lacks() -> None:
     worker = KernelGroupRequest(name="worker", command=("work",))
     idle = KernelGroupRequest(name="idle")
 
-    assert list(content.commands(asked(command=(), groups=(worker,)))) == []
-    assert [one.where for one in content.commands(asked(command=(), groups=(worker, idle)))] == ["command"]
+    assert list(content.commands(query_for(command=(), groups=(worker,)))) == []
+    assert [one.where for one in content.commands(query_for(command=(), groups=(worker, idle)))] == ["command"]
 
 
 def test_an_image_that_is_there_for_another_processor_says_for_which() -> None:
     known = {"torch": (Image("torch", "aarch64"), Image("torch", "x86_64"))}
 
-    assert list(content.images(asked({"images": known}, image="torch"))) == []
-    assert list(content.images(asked({"images": known}, image="torch", architecture="riscv64"))) == [
+    assert list(content.images(query_for({"images": known}, image="torch"))) == []
+    assert list(content.images(query_for({"images": known}, image="torch", architecture="riscv64"))) == [
         Problem("image", "image torch is available for aarch64, x86_64, not for riscv64")
     ]
 
 
 def test_every_bad_variable_is_reported() -> None:
-    found = list(content.environment(asked(environment={"RANK": "1", "1A": "x", "OK": "fine", "B": "\0"})))
+    found = list(content.environment(query_for(environment={"RANK": "1", "1A": "x", "OK": "fine", "B": "\0"})))
 
     assert [problem.where for problem in found] == ["environment/RANK", "environment", "environment/B"]
 
@@ -53,5 +53,5 @@ def test_every_bad_variable_is_reported() -> None:
 def test_what_all_kernels_carry_is_counted_together() -> None:
     worker = KernelGroupRequest(name="worker", size=100, command=("x" * (200 << 10),))
 
-    assert [one.where for one in content.spec_size(asked(groups=(worker,)))] == ["environment"]
-    assert list(content.spec_size(asked(size=100))) == []
+    assert [one.where for one in content.spec_size(query_for(groups=(worker,)))] == ["environment"]
+    assert list(content.spec_size(query_for(size=100))) == []

@@ -21,7 +21,7 @@ def test_nothing_else_is_known_without_the_catalog(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "asked", "preferred", "chosen"),
+    ("known", "requested", "preferred", "chosen"),
     [
         ((X86, ARM), "aarch64", "x86_64", ARM),
         ((X86,), "aarch64", "x86_64", None),
@@ -32,9 +32,9 @@ def test_nothing_else_is_known_without_the_catalog(name: str) -> None:
     ],
 )
 def test_an_image_of_the_catalog_is_chosen_by_processor(
-    known: tuple[Image, ...], asked: str, preferred: str, chosen: Image | None
+    known: tuple[Image, ...], requested: str, preferred: str, chosen: Image | None
 ) -> None:
-    assert choose_image("torch", known, architecture=asked, preferred=preferred) == chosen
+    assert choose_image("torch", known, architecture=requested, preferred=preferred) == chosen
 
 
 def test_the_machine_itself_is_there_for_every_processor() -> None:

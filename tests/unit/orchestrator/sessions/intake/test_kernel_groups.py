@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups, roles
-from tests.unit.orchestrator.sessions.little_controller import asking
+from tests.unit.orchestrator.sessions.controller_harness import session_request
 
 
 def test_a_request_without_groups_is_a_main_kernel_and_others() -> None:
-    (group,) = kernel_groups(asking(size=3))
+    (group,) = kernel_groups(session_request(size=3))
 
     assert list(roles(group)) == ["main", "sub", "sub"]
     assert group.image == "host"
@@ -17,7 +17,7 @@ def test_a_request_without_groups_is_a_main_kernel_and_others() -> None:
 
 def test_a_group_gives_its_kernels_its_name() -> None:
     chief, workers = kernel_groups(
-        asking(groups=(KernelGroupRequest(name="chief"), KernelGroupRequest(name="worker", size=2)))
+        session_request(groups=(KernelGroupRequest(name="chief"), KernelGroupRequest(name="worker", size=2)))
     )
 
     assert [*roles(chief), *roles(workers)] == ["chief", "worker", "worker"]
@@ -33,7 +33,7 @@ def test_a_group_has_what_the_session_says_unless_it_says_otherwise() -> None:
         labels={"l": "2"},
         require={"r": "2"},
     )
-    request = asking(
+    request = session_request(
         groups=(own, KernelGroupRequest(name="same")),
         image="venv:b",
         resources={"mem": "1Gi"},
@@ -50,7 +50,9 @@ def test_a_group_has_what_the_session_says_unless_it_says_otherwise() -> None:
 
 
 def test_a_problem_is_reported_where_the_value_was_written() -> None:
-    _, group = kernel_groups(asking(groups=(KernelGroupRequest(name="a"), KernelGroupRequest(name="b", image="x"))))
+    _, group = kernel_groups(
+        session_request(groups=(KernelGroupRequest(name="a"), KernelGroupRequest(name="b", image="x")))
+    )
 
     assert group.place("image") == "groups/1/image"
     assert group.place("command") == "command"

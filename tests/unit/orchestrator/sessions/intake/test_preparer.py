@@ -33,8 +33,8 @@ from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCal
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
 from sokovan.orchestrator.sessions.intake.validators import problems_with
 from sokovan.testing.clock import VirtualClock
-from tests.unit.orchestrator.sessions.intake.request_builders import asked
-from tests.unit.orchestrator.sessions.little_controller import ROOT
+from tests.unit.orchestrator.sessions.controller_harness import ROOT
+from tests.unit.orchestrator.sessions.intake.request_builders import query_for
 
 GROUP = KernelGroupRequest
 AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "mem"]), st.text(max_size=4) | st.integers(-3, 3))
@@ -45,7 +45,7 @@ GPUS = ScalingGroup(ScalingGroupName("gpus"), known_slots=("cpu", "mem", "cuda.d
 
 
 def prepared(facts: dict[str, Any] | None = None, **options: Any) -> SessionSpec:
-    return preparer().prepare(asked(facts, **options))
+    return preparer().prepare(query_for(facts, **options))
 
 
 def preparer() -> Preparer:
@@ -142,7 +142,7 @@ def test_a_minimum_of_the_session_may_be_more_than_those_of_its_groups() -> None
 
 
 def test_the_session_belongs_to_the_caller_in_the_requested_group() -> None:
-    request = asked(group="vision")
+    request = query_for(group="vision")
     by_root = IntakeQuery(request.request, ROOT, request.context)
 
     assert prepared().owner == Owner("alice", "vision", "lab", prepared().owner.access_key)
@@ -166,7 +166,7 @@ def test_an_interactive_session_without_a_command_waits_to_be_worked_in() -> Non
 
 
 def test_an_error_of_a_domain_constructor_is_a_problem_of_the_request() -> None:
-    """A queue name that no validator could judge, since nobody set up queues."""
+    """A queue name that no validator checks, since no queues are configured."""
     with pytest.raises(InvalidRequest) as refused:
         prepared({"queues": ()}, queue="a b")
 
@@ -183,7 +183,7 @@ def test_a_request_becomes_a_valid_session_or_is_refused_with_reasons(
     size: int, minimum: int | None, sizes: list[tuple[int, int | None]], other: dict[str, Any]
 ) -> None:
     groups = tuple(GROUP(name=f"g{n}", size=one, minimum=least) for n, (one, least) in enumerate(sizes))
-    request = asked(size=size, minimum=minimum, groups=groups, **other)
+    request = query_for(size=size, minimum=minimum, groups=groups, **other)
     if problems_with(request) or resolve(request, ResourceCalculator()).problems:
         with pytest.raises(InvalidRequest, match="is invalid"):
             preparer().prepare(request)
@@ -196,7 +196,7 @@ def test_a_request_becomes_a_valid_session_or_is_refused_with_reasons(
 
 
 def resolution(facts: dict[str, Any] | None = None, **options: Any) -> Resolution:
-    return resolve(asked(facts, **options), ResourceCalculator())
+    return resolve(query_for(facts, **options), ResourceCalculator())
 
 
 def test_the_scaling_group_follows_from_the_slots() -> None:

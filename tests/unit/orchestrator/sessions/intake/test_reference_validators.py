@@ -18,7 +18,7 @@ from sokovan.orchestrator.sessions.intake.reference_validators import (
     queues,
 )
 from sokovan.testing.stored_cluster import session_spec
-from tests.unit.orchestrator.sessions.intake.request_builders import asked
+from tests.unit.orchestrator.sessions.intake.request_builders import query_for
 
 
 def queue(name: str, **options: object) -> Queue:
@@ -30,19 +30,19 @@ def ended(status: SessionStatus, result: SessionResult | None) -> SessionRecord:
 
 
 def test_without_any_queues_work_goes_to_default() -> None:
-    assert queue_of(asked()) == "default"
-    assert list(queues(asked())) == []
+    assert queue_of(query_for()) == "default"
+    assert list(queues(query_for())) == []
 
 
 def test_the_only_open_queue_is_taken_where_there_is_no_default() -> None:
     facts = {"queues": (queue("a", state=QueueState.CLOSED), queue("b"))}
 
-    assert queue_of(asked(facts)) == "b"
-    assert list(queues(asked(facts))) == []
+    assert queue_of(query_for(facts)) == "b"
+    assert list(queues(query_for(facts))) == []
 
 
 def test_among_several_queues_without_a_default_one_must_be_chosen() -> None:
-    (problem,) = queues(asked({"queues": (queue("a"), queue("b"))}))
+    (problem,) = queues(query_for({"queues": (queue("a"), queue("b"))}))
 
     assert (problem.where, problem.problem) == ("queue", "choose a queue; available: a, b")
 
@@ -59,7 +59,7 @@ def test_among_several_queues_without_a_default_one_must_be_chosen() -> None:
     ],
 )
 def test_a_queue_that_takes_no_work_says_why(listed: tuple[Queue, ...], said: str) -> None:
-    (problem,) = queues(asked({"queues": listed, "queue": listed[0]}, queue="q"))
+    (problem,) = queues(query_for({"queues": listed, "queue": listed[0]}, queue="q"))
 
     assert said in problem.problem
 
@@ -67,12 +67,12 @@ def test_a_queue_that_takes_no_work_says_why(listed: tuple[Queue, ...], said: st
 def test_nothing_is_submitted_to_the_root_of_all_queues() -> None:
     facts = {"queues": (queue(ROOT_QUEUE), queue("leaf"))}
 
-    assert [problem.where for problem in queues(asked(facts, queue=ROOT_QUEUE))] == ["queue"]
+    assert [problem.where for problem in queues(query_for(facts, queue=ROOT_QUEUE))] == ["queue"]
 
 
 @pytest.mark.parametrize("name", ["a", "train-7", "A.b_c-D", "x" * 64, "s-1", "s-train"])
 def test_names_that_people_give(name: str) -> None:
-    assert list(names(asked(name=name))) == []
+    assert list(names(query_for(name=name))) == []
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,6 @@ def test_only_what_ended_well_or_may_still_end_well_can_be_built_on(
 def test_a_dependency_that_failed_is_reported_with_its_cause() -> None:
     record = replace(ended(SessionStatus.TERMINATED, SessionResult.FAILURE), cause="out-of-memory")
 
-    (problem,) = dependencies(asked({"dependencies": {"train": (record,)}}, depends_on=("train",)))
+    (problem,) = dependencies(query_for({"dependencies": {"train": (record,)}}, depends_on=("train",)))
 
     assert problem.problem == "'train' has failed (out-of-memory), so this session would never start"

@@ -23,7 +23,7 @@ CPU, GPU = ResourceSlot({"cpu": 1}), ResourceSlot({"cpu": 1, "cuda.device": 1})
 
 
 @pytest.mark.parametrize(
-    ("groups", "asked", "slots", "chosen"),
+    ("groups", "requested", "slots", "chosen"),
     [
         (["default", "a"], "a", CPU, "a"),
         (["default", "a"], "b", CPU, None),
@@ -34,9 +34,9 @@ CPU, GPU = ResourceSlot({"cpu": 1}), ResourceSlot({"cpu": 1, "cuda.device": 1})
     ],
 )
 def test_the_requested_the_only_the_default_or_the_first_group(
-    groups: list[str], asked: str, slots: ResourceSlot, chosen: str | None
+    groups: list[str], requested: str, slots: ResourceSlot, chosen: str | None
 ) -> None:
-    found = ScalingGroupResolver([pool(name) for name in groups]).resolve(asked, [slots])
+    found = ScalingGroupResolver([pool(name) for name in groups]).resolve(requested, [slots])
 
     assert (None if found is None else found.name) == chosen
 

@@ -14,21 +14,21 @@ from sokovan.domain.session import Mount
 from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.domain.tenancy import Role
 from sokovan.orchestrator.sessions.intake import shape_validators as shape
-from tests.unit.orchestrator.sessions.intake.request_builders import asked
+from tests.unit.orchestrator.sessions.intake.request_builders import query_for
 
 PARTS = st.lists(st.sampled_from(["data", "x", "etc", "usr", "home", "a.b"]), min_size=0, max_size=3)
 
 
 @pytest.mark.parametrize("size", [1, 2, shape.CLUSTER_SIZE_MAX])
 def test_a_session_may_have_one_kernel_or_many(size: int) -> None:
-    assert list(shape.cluster_size(asked(size=size))) == []
+    assert list(shape.cluster_size(query_for(size=size))) == []
 
 
 def test_the_kernels_of_all_groups_are_counted() -> None:
     half = shape.CLUSTER_SIZE_MAX // 2
     groups = tuple(KernelGroupRequest(name=name, size=half + 1) for name in ("a", "b"))
 
-    assert [problem.where for problem in shape.cluster_size(asked(groups=groups))] == ["size"]
+    assert [problem.where for problem in shape.cluster_size(query_for(groups=groups))] == ["size"]
 
 
 def test_every_policy_that_forbids_a_priority_is_named() -> None:
@@ -37,7 +37,7 @@ def test_every_policy_that_forbids_a_priority_is_named() -> None:
         ("domain lab", ResourcePolicy("q", priority_max=2)),
     )
 
-    found = [problem.problem for problem in shape.priority(asked({"policies": policies}, priority=3))]
+    found = [problem.problem for problem in shape.priority(query_for({"policies": policies}, priority=3))]
 
     assert [text.rpartition("limit of ")[2] for text in found] == ["user alice", "domain lab"]
 
@@ -55,7 +55,7 @@ def test_every_policy_that_forbids_a_priority_is_named() -> None:
 def test_where_no_policy_says_how_urgent_work_may_be_the_top_is_for_administrators(
     role: Role, wanted: int, fine: bool
 ) -> None:
-    usual = asked({"policies": (("user alice", ResourcePolicy("p", sessions_max=1)),)}, priority=wanted)
+    usual = query_for({"policies": (("user alice", ResourcePolicy("p", sessions_max=1)),)}, priority=wanted)
 
     found = list(shape.priority(replace(usual, caller=replace(usual.caller, role=role))))
 
@@ -67,18 +67,18 @@ def test_where_no_policy_says_how_urgent_work_may_be_the_top_is_for_administrato
 def test_a_policy_may_allow_more_than_is_usual() -> None:
     policies = (("user alice", ResourcePolicy("p", priority_max=500)),)
 
-    assert list(shape.priority(asked({"policies": policies}, priority=500))) == []
+    assert list(shape.priority(query_for({"policies": policies}, priority=500))) == []
 
 
 def test_a_policy_without_limits_forbids_nothing() -> None:
     policies = (("user alice", ResourcePolicy("p")),)
 
-    assert list(shape.priority(asked({"policies": policies}, priority=3))) == []
-    assert list(shape.kernel_limit(asked({"policies": policies}, size=100))) == []
+    assert list(shape.priority(query_for({"policies": policies}, priority=3))) == []
+    assert list(shape.kernel_limit(query_for({"policies": policies}, size=100))) == []
 
 
 def test_a_start_in_the_past_is_a_start_at_once() -> None:
-    assert list(shape.starting_time(asked(starts_at_ms=1))) == []
+    assert list(shape.starting_time(query_for(starts_at_ms=1))) == []
 
 
 @given(PARTS, PARTS)
@@ -88,19 +88,19 @@ def test_two_targets_clash_exactly_if_one_lies_in_the_other(first: list[str], se
 
     clash = posixpath.commonpath([one, other]) in {one, other}
 
-    assert bool(list(shape.mounts(asked(mounts=given_mounts)))) is clash
+    assert bool(list(shape.mounts(query_for(mounts=given_mounts)))) is clash
 
 
 @pytest.mark.parametrize("top", sorted(shape.SCRATCH))
 def test_what_is_shown_where_it_is_may_lie_in_a_scratch_place(top: str) -> None:
     place, near = f"/{top}/x", f"/{top}/y"
-    assert list(shape.mounts(asked(mounts=(Mount(place, f"{place}/"),)))) == []
-    assert [problem.where for problem in shape.mounts(asked(mounts=(Mount(place, near),)))] == ["mounts/0/target"]
+    assert list(shape.mounts(query_for(mounts=(Mount(place, f"{place}/"),)))) == []
+    assert [problem.where for problem in shape.mounts(query_for(mounts=(Mount(place, near),)))] == ["mounts/0/target"]
 
 
 @pytest.mark.parametrize("place", ["/", "/usr/x", "/lib"])
 def test_the_system_is_not_covered_even_by_itself(place: str) -> None:
-    assert "mounts/0/target" in [problem.where for problem in shape.mounts(asked(mounts=(Mount(place, place),)))]
+    assert "mounts/0/target" in [problem.where for problem in shape.mounts(query_for(mounts=(Mount(place, place),)))]
 
 
 @given(PARTS)
@@ -108,4 +108,4 @@ def test_a_target_is_a_place_of_the_system_by_its_first_folder_alone(parts: list
     target = "/" + "/".join(parts)
     system = not parts or parts[0] in shape.SYSTEM_TARGETS
 
-    assert bool(list(shape.mounts(asked(mounts=(Mount("/srv/a", target),))))) is system
+    assert bool(list(shape.mounts(query_for(mounts=(Mount("/srv/a", target),))))) is system

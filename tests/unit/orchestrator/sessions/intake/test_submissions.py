@@ -16,11 +16,13 @@ from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake.submissions import KEY_MAX, RENAMED_MAX, request_key
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.adapters.sql.statements import recorded_statements
-from tests.unit.orchestrator.sessions.little_controller import ALICE, BOB, HELLO, asking, little_controller
+from tests.unit.orchestrator.sessions.controller_harness import ALICE, BOB, HELLO, controller_harness, session_request
 
 
 async def test_a_made_up_name_that_is_taken_is_made_up_again() -> None:
-    async with little_controller(names=iter(["brave-heron-7", "brave-heron-7", "brave-heron-7", "calm-otter-2"])) as on:
+    async with controller_harness(
+        names=iter(["brave-heron-7", "brave-heron-7", "brave-heron-7", "calm-otter-2"])
+    ) as on:
         first = await on.submit()
         second = await on.submit()
 
@@ -28,14 +30,14 @@ async def test_a_made_up_name_that_is_taken_is_made_up_again() -> None:
 
 
 async def test_two_users_may_have_sessions_of_one_name() -> None:
-    async with little_controller(names=iter(["brave-heron-7", "brave-heron-7"])) as on:
+    async with controller_harness(names=iter(["brave-heron-7", "brave-heron-7"])) as on:
         sessions = [await on.submit(ALICE), await on.submit(BOB)]
 
     assert [session.spec.name for session in sessions] == ["brave-heron-7", "brave-heron-7"]
 
 
 async def test_a_name_is_free_again_when_its_session_has_ended() -> None:
-    async with little_controller() as on:
+    async with controller_harness() as on:
         first = await on.submit(name="train")
         await on.controller.cancel(first.session_id, ALICE)
 
@@ -43,7 +45,7 @@ async def test_a_name_is_free_again_when_its_session_has_ended() -> None:
 
 
 async def test_when_no_name_can_be_made_up_the_conflict_is_reported() -> None:
-    async with little_controller(names=iter(["same"] * (RENAMED_MAX + 2))) as on:
+    async with controller_harness(names=iter(["same"] * (RENAMED_MAX + 2))) as on:
         await on.submit()
         error = await refusal(on.submit(), Conflict)
 
@@ -52,8 +54,8 @@ async def test_when_no_name_can_be_made_up_the_conflict_is_reported() -> None:
 
 
 async def test_an_equal_request_that_races_itself_makes_one_session() -> None:
-    async with little_controller() as on:
-        work = [on.controller.submit(asking(name="train"), ALICE, key="k") for _ in range(8)]
+    async with controller_harness() as on:
+        work = [on.controller.submit(session_request(name="train"), ALICE, key="k") for _ in range(8)]
         submissions = await asyncio.gather(*work)
 
         assert sum(one.fresh for one in submissions) == 1
@@ -62,7 +64,7 @@ async def test_an_equal_request_that_races_itself_makes_one_session() -> None:
 
 
 async def test_a_repeated_request_gives_its_session_even_after_that_has_ended() -> None:
-    async with little_controller() as on:
+    async with controller_harness() as on:
         first = await on.submit(name="train", key="k")
         await on.controller.cancel(first.session_id, ALICE)
         again = await on.submit(name="train", key="k")
@@ -72,7 +74,7 @@ async def test_a_repeated_request_gives_its_session_even_after_that_has_ended() 
 
 
 async def test_a_repeated_request_is_known_though_it_would_be_refused_now() -> None:
-    async with little_controller() as on:
+    async with controller_harness() as on:
         first = await on.submit(name="train", group="vision", key="k")
         left = replace(ALICE, owner=replace(ALICE.owner, group="other"), groups=("other",))
 
@@ -80,13 +82,18 @@ async def test_a_repeated_request_is_known_though_it_would_be_refused_now() -> N
 
 
 async def test_what_comes_together_is_judged_apart_and_stored_in_few_transactions() -> None:
-    async with little_controller() as on:
+    async with controller_harness() as on:
         await on.cluster.agent("a1")
         await on.submit(name="before")
         # They come before the first is stored, and are few enough for one transaction or two.
-        wishes = [asking(name="s0"), asking(name="s1", size=0), asking(name="s2"), asking(name="s2")]
+        requests = [
+            session_request(name="s0"),
+            session_request(name="s1", size=0),
+            session_request(name="s2"),
+            session_request(name="s2"),
+        ]
         with recorded_statements(on.cluster) as statements:
-            work = [on.controller.submit(wish, caller) for wish in wishes for caller in (ALICE, BOB)]
+            work = [on.controller.submit(request, caller) for request in requests for caller in (ALICE, BOB)]
             outcomes = await asyncio.gather(*work, return_exceptions=True)
         entries = await on.store.read(lambda unit: unit.audit.page(limit=99))
         stored = await on.stored()
@@ -100,7 +107,7 @@ async def test_what_comes_together_is_judged_apart_and_stored_in_few_transaction
 
 
 async def test_the_audit_says_who_submitted_what_with_which_key() -> None:
-    async with little_controller() as on:
+    async with controller_harness() as on:
         session = await on.submit(name="train")
         ((_, _, entry),) = await on.store.read(lambda unit: unit.audit.page(limit=10))
 
@@ -109,7 +116,7 @@ async def test_the_audit_says_who_submitted_what_with_which_key() -> None:
 
 
 async def test_a_session_that_names_no_processor_gets_the_usual_one_of_its_agents() -> None:
-    async with little_controller() as on:
+    async with controller_harness() as on:
         await on.cluster.agent("a1", architecture="aarch64")
         session = await on.submit()
 
@@ -118,7 +125,7 @@ async def test_a_session_that_names_no_processor_gets_the_usual_one_of_its_agent
 
 @pytest.mark.parametrize("times", [1, 3])
 async def test_preparing_stores_nothing_however_often(times: int) -> None:
-    async with little_controller() as on:
+    async with controller_harness() as on:
         for _ in range(times):
             planned = await on.controller.plan(HELLO, ALICE)
             assert planned.placements == ()
@@ -129,8 +136,8 @@ async def test_preparing_stores_nothing_however_often(times: int) -> None:
 
 
 def test_equal_requests_have_equal_digests_whatever_the_order_of_their_keys() -> None:
-    one = request_key(asking(environment={"A": "1", "B": "2"}), ALICE, "k")
-    other = request_key(asking(environment={"B": "2", "A": "1"}), ALICE, "k")
+    one = request_key(session_request(environment={"A": "1", "B": "2"}), ALICE, "k")
+    other = request_key(session_request(environment={"B": "2", "A": "1"}), ALICE, "k")
 
     assert one == other
 
@@ -151,15 +158,17 @@ def test_equal_requests_have_equal_digests_whatever_the_order_of_their_keys() ->
     ],
 )
 def test_another_request_has_another_digest(options: dict[str, Any]) -> None:
-    assert request_key(asking(**options), ALICE, "k").digest != request_key(asking(), ALICE, "k").digest
+    assert (
+        request_key(session_request(**options), ALICE, "k").digest != request_key(session_request(), ALICE, "k").digest
+    )
 
 
 def test_a_key_belongs_to_the_keypair_it_came_with() -> None:
-    assert request_key(asking(), ALICE, "k").scope == "AKALICE"
-    assert request_key(asking(), BOB, "k").scope == "AKBOB"
+    assert request_key(session_request(), ALICE, "k").scope == "AKALICE"
+    assert request_key(session_request(), BOB, "k").scope == "AKBOB"
 
 
 @pytest.mark.parametrize("key", ["", "x" * (KEY_MAX + 1), "a\nb", "a\0", "ключ"])
 def test_a_key_that_could_not_stand_in_a_header_is_refused(key: str) -> None:
     with pytest.raises(InvalidRequest, match="Idempotency-Key"):
-        request_key(asking(), ALICE, key)
+        request_key(session_request(), ALICE, key)

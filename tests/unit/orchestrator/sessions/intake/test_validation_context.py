@@ -25,38 +25,38 @@ from sokovan.orchestrator.sessions.intake.validation_context import (
 )
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
-from tests.unit.orchestrator.sessions.little_controller import (
+from tests.unit.orchestrator.sessions.controller_harness import (
     ALICE,
     BOB,
     CAROL,
     ROOT,
-    LittleController,
-    asking,
-    little_controller,
+    ControllerHarness,
+    controller_harness,
+    session_request,
 )
 
 
 @pytest.fixture
-async def little() -> AsyncIterator[LittleController]:
-    async with little_controller() as controller:
+async def harness() -> AsyncIterator[ControllerHarness]:
+    async with controller_harness() as controller:
         yield controller
 
 
 async def facts(
-    little: LittleController, caller: Caller = ALICE, *, usual: Mapping[str, str] | None = None, **options: Any
+    harness: ControllerHarness, caller: Caller = ALICE, *, usual: Mapping[str, str] | None = None, **options: Any
 ) -> IntakeContext:
     async def work(unit: UnitOfWork) -> IntakeContext:
-        request = asking(**options)
+        request = session_request(**options)
         dependencies = await read_dependencies(unit, request.depends_on, caller)
         pools = {name: Pool(architecture) for name, architecture in (usual or {}).items()}
         return await IntakeContextReader(unit).of(request, caller, pools=pools, dependencies=dependencies)
 
-    return await little.store.read(work)
+    return await harness.store.read(work)
 
 
-async def test_the_policies_of_all_four_scopes_are_read(little: LittleController) -> None:
+async def test_the_policies_of_all_four_scopes_are_read(harness: ControllerHarness) -> None:
     names = ("of-key", "of-user", "of-group", "of-domain")
-    await little.cluster.put(
+    await harness.cluster.put(
         *[ResourcePolicy(name) for name in names],
         Domain("lab", policy="of-domain"),
         Group("vision", "lab", policy="of-group"),
@@ -64,7 +64,7 @@ async def test_the_policies_of_all_four_scopes_are_read(little: LittleController
         Keypair(AccessKey("AKALICE"), "alice", policy="of-key"),
     )
 
-    found = await facts(little)
+    found = await facts(harness)
 
     assert [(whose, policy.name) for whose, policy in found.policies] == [
         ("keypair AKALICE", "of-key"),
@@ -74,82 +74,82 @@ async def test_the_policies_of_all_four_scopes_are_read(little: LittleController
     ]
 
 
-async def test_the_policy_of_a_foreign_group_is_not_revealed(little: LittleController) -> None:
-    await little.cluster.put(ResourcePolicy("tight", priority_max=0), Group("speech", "lab", policy="tight"))
+async def test_the_policy_of_a_foreign_group_is_not_revealed(harness: ControllerHarness) -> None:
+    await harness.cluster.put(ResourcePolicy("tight", priority_max=0), Group("speech", "lab", policy="tight"))
 
-    assert (await facts(little, group="speech", priority=5)).policies == ()
-    assert [policy.name for _, policy in (await facts(little, CAROL, group="speech")).policies] == ["tight"]
-
-
-async def test_owners_that_are_not_in_the_catalog_have_no_policies(little: LittleController) -> None:
-    assert (await facts(little)).policies == ()
+    assert (await facts(harness, group="speech", priority=5)).policies == ()
+    assert [policy.name for _, policy in (await facts(harness, CAROL, group="speech")).policies] == ["tight"]
 
 
-async def test_only_the_requested_scaling_group_and_queue_are_read(little: LittleController) -> None:
-    await little.cluster.put(ScalingGroup(ScalingGroupName("other")), Queue(QueueName("other")))
+async def test_owners_that_are_not_in_the_catalog_have_no_policies(harness: ControllerHarness) -> None:
+    assert (await facts(harness)).policies == ()
 
-    found = await facts(little, scaling_group="other", queue="other")
+
+async def test_only_the_requested_scaling_group_and_queue_are_read(harness: ControllerHarness) -> None:
+    await harness.cluster.put(ScalingGroup(ScalingGroupName("other")), Queue(QueueName("other")))
+
+    found = await facts(harness, scaling_group="other", queue="other")
 
     assert [group.name for group in found.scaling_groups] == ["other"]
     assert [queue.name for queue in found.queues] == ["other"]
 
 
-async def test_the_default_is_enough_without_a_request(little: LittleController) -> None:
-    await little.cluster.put(ScalingGroup(ScalingGroupName("other")), Queue(QueueName("other")))
+async def test_the_default_is_enough_without_a_request(harness: ControllerHarness) -> None:
+    await harness.cluster.put(ScalingGroup(ScalingGroupName("other")), Queue(QueueName("other")))
 
-    found = await facts(little)
+    found = await facts(harness)
 
     assert [group.name for group in found.scaling_groups] == ["default"]
     assert found.queue == Queue(QueueName("default"))
 
 
-async def test_all_are_read_where_one_must_be_chosen_or_is_missing(little: LittleController) -> None:
-    await little.cluster.put(ScalingGroup(ScalingGroupName("other")), Queue(QueueName("other")))
+async def test_all_are_read_where_one_must_be_chosen_or_is_missing(harness: ControllerHarness) -> None:
+    await harness.cluster.put(ScalingGroup(ScalingGroupName("other")), Queue(QueueName("other")))
 
-    found = await facts(little, queue="missing", scaling_group="missing")
+    found = await facts(harness, queue="missing", scaling_group="missing")
 
     assert [group.name for group in found.scaling_groups] == ["default", "other"]
     assert [queue.name for queue in found.queues] == ["default", "other"]
     assert found.queue is None
 
 
-async def test_where_queues_form_a_tree_all_of_it_is_read(little: LittleController) -> None:
-    await little.cluster.put(
+async def test_where_queues_form_a_tree_all_of_it_is_read(harness: ControllerHarness) -> None:
+    await harness.cluster.put(
         ScalingGroup(ScalingGroupName("default"), scheduler_opts={"hierarchy": True}), Queue(QueueName("other"))
     )
 
-    assert len((await facts(little)).queues) == 2
+    assert len((await facts(harness)).queues) == 2
 
 
-async def test_images_are_read_for_the_processors_there_are(little: LittleController) -> None:
-    await little.cluster.put(Image("torch", "x86_64"), Image("torch", "aarch64"), Image("torch", "riscv64"))
+async def test_images_are_read_for_the_processors_there_are(harness: ControllerHarness) -> None:
+    await harness.cluster.put(Image("torch", "x86_64"), Image("torch", "aarch64"), Image("torch", "riscv64"))
 
-    usual = await facts(little, image="torch", usual={"default": "aarch64"})
-    asked = await facts(little, image="torch", architecture="riscv64")
-    missing = await facts(little, image="torch", architecture="s390x")
+    usual = await facts(harness, image="torch", usual={"default": "aarch64"})
+    found = await facts(harness, image="torch", architecture="riscv64")
+    missing = await facts(harness, image="torch", architecture="s390x")
 
     assert [image.architecture for image in usual.images["torch"]] == ["aarch64", "x86_64"]
-    assert [image.architecture for image in asked.images["torch"]] == ["riscv64"]
+    assert [image.architecture for image in found.images["torch"]] == ["riscv64"]
     # To say what there is instead.
     assert len(missing.images["torch"]) == 3
 
 
-async def test_a_namesake_is_the_users_own_and_has_not_ended(little: LittleController) -> None:
-    await little.submit(BOB, name="train")
-    assert (await facts(little, name="train")).namesake is None
+async def test_a_namesake_is_the_users_own_and_has_not_ended(harness: ControllerHarness) -> None:
+    await harness.submit(BOB, name="train")
+    assert (await facts(harness, name="train")).namesake is None
 
-    mine = await little.submit(ALICE, name="train")
-    assert (await facts(little, name="train")).namesake == mine
+    mine = await harness.submit(ALICE, name="train")
+    assert (await facts(harness, name="train")).namesake == mine
 
-    await little.controller.cancel(mine.session_id, ALICE)
-    assert (await facts(little, name="train")).namesake is None
+    await harness.controller.cancel(mine.session_id, ALICE)
+    assert (await facts(harness, name="train")).namesake is None
 
 
-async def test_dependencies_are_found_by_id_name_or_beginning(little: LittleController) -> None:
-    session = await little.submit(name="train-large")
+async def test_dependencies_are_found_by_id_name_or_beginning(harness: ControllerHarness) -> None:
+    session = await harness.submit(name="train-large")
     texts = (session.session_id, "train-large", "train-l", "nothing")
 
-    found = (await facts(little, depends_on=texts)).dependencies
+    found = (await facts(harness, depends_on=texts)).dependencies
 
     assert [[one.session_id for one in found[text]] for text in texts] == [[session.session_id]] * 3 + [[]]
 
@@ -159,40 +159,40 @@ async def test_dependencies_are_found_by_id_name_or_beginning(little: LittleCont
     [
         (ALICE, ["alices"]),
         (BOB, ["bobs"]),
-        # In the same group as Alice, and still no business of his.
+        # In the same group as Alice, and still without access.
         (Caller(BOB.owner, groups=("speech", "vision")), ["bobs"]),
         (CAROL, ["alices", "bobs"]),
         (ROOT, ["alices", "bobs", "roots"]),
     ],
 )
 async def test_a_session_is_built_on_by_those_who_see_it(
-    little: LittleController, caller: Caller, found: list[str]
+    harness: ControllerHarness, caller: Caller, found: list[str]
 ) -> None:
     for one in (ALICE, BOB, ROOT):
-        await little.submit(one, name=f"{one.owner.user}s")
+        await harness.submit(one, name=f"{one.owner.user}s")
     texts = ("alices", "bobs", "roots")
 
-    dependencies = (await facts(little, caller, depends_on=texts)).dependencies
+    dependencies = (await facts(harness, caller, depends_on=texts)).dependencies
 
     assert [text for text in texts if dependencies[text]] == found
 
 
-async def test_a_failed_session_is_hidden_from_callers_who_may_not_see_it(little: LittleController) -> None:
-    nap = await little.submit(name="nap")
-    await little.controller.cancel(nap.session_id, ALICE)
+async def test_a_failed_session_is_hidden_from_callers_who_may_not_see_it(harness: ControllerHarness) -> None:
+    nap = await harness.submit(name="nap")
+    await harness.controller.cancel(nap.session_id, ALICE)
     mate = Caller(BOB.owner, groups=("vision",))
 
     for text in ("nap", nap.session_id):
-        told = await little.problems(mate, depends_on=(text,))
-        assert told == {"depends_on/0": f"there is no session '{text}'"}
-    assert "been cancelled" in (await little.problems(CAROL, depends_on=("nap",)))["depends_on/0"]
+        problems = await harness.problems(mate, depends_on=(text,))
+        assert problems == {"depends_on/0": f"there is no session '{text}'"}
+    assert "been cancelled" in (await harness.problems(CAROL, depends_on=("nap",)))["depends_on/0"]
 
 
-async def test_ones_own_session_is_meant_before_that_of_another(little: LittleController) -> None:
-    await little.submit(BOB, name="train")
-    mine = await little.submit(ROOT, name="train")
+async def test_ones_own_session_is_meant_before_that_of_another(harness: ControllerHarness) -> None:
+    await harness.submit(BOB, name="train")
+    mine = await harness.submit(ROOT, name="train")
 
-    (found,) = (await facts(little, ROOT, depends_on=("train",))).dependencies["train"]
+    (found,) = (await facts(harness, ROOT, depends_on=("train",))).dependencies["train"]
 
     assert found.session_id == mine.session_id
 
@@ -234,11 +234,11 @@ def test_who_may_submit_to_a_group(caller: Caller, group: Group | None, member: 
     assert is_member(caller, group) is member
 
 
-async def test_a_few_texts_that_mean_nothing_end_the_search(little: LittleController) -> None:
-    known = await little.submit(name="train")
-    texts = ["train", *(f"nobody-{number}" for number in range(100)), known.session_id]
-    found = (await facts(little, depends_on=tuple(texts))).dependencies
+async def test_a_few_texts_that_mean_nothing_end_the_search(harness: ControllerHarness) -> None:
+    known = await harness.submit(name="train")
+    texts = ["train", *(f"missing-{number}" for number in range(100)), known.session_id]
+    found = (await facts(harness, depends_on=tuple(texts))).dependencies
 
     assert [one.session_id for one in found["train"]] == [known.session_id]
     assert list(found) == texts[: 1 + UNKNOWN_MAX]
-    assert len(await little.problems(depends_on=tuple(texts))) == UNKNOWN_MAX
+    assert len(await harness.problems(depends_on=tuple(texts))) == UNKNOWN_MAX

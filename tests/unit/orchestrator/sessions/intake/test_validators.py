@@ -1,4 +1,4 @@
-"""Bad requests as a table: each is refused with its place and its reason."""
+"""Invalid requests as a table: each is refused with its path and its reason."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.domain.tenancy import Caller, Group
 from sokovan.orchestrator.sessions.intake.validators import VALIDATORS, problems_with
 from sokovan.testing.clock import EPOCH_MS
-from tests.unit.orchestrator.sessions.intake.request_builders import asked
-from tests.unit.orchestrator.sessions.little_controller import (
+from tests.unit.orchestrator.sessions.controller_harness import (
     ALICE,
     BOB,
     CAROL,
-    LittleController,
-    asking,
-    little_controller,
+    ControllerHarness,
+    controller_harness,
+    session_request,
 )
+from tests.unit.orchestrator.sessions.intake.request_builders import query_for
 
 YEAR_MS = 366 * 24 * 3600 * 1000
 GROUP, PORT = KernelGroupRequest, ServicePort
@@ -36,9 +36,9 @@ WORKER = GROUP(name="worker", size=2)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def company() -> AsyncIterator[LittleController]:
-    async with little_controller() as little:
-        await little.cluster.put(
+async def harness() -> AsyncIterator[ControllerHarness]:
+    async with controller_harness() as harness:
+        await harness.cluster.put(
             ResourcePolicy("small", kernels_per_session_max=8, priority_max=10),
             Group("vision", "lab", policy="small"),
             ScalingGroup(ScalingGroupName("tree"), scheduler_opts={"hierarchy": True}),
@@ -51,16 +51,16 @@ async def company() -> AsyncIterator[LittleController]:
             Queue(QueueName("attic"), state=QueueState.CLOSED),
             Queue(QueueName("boxes"), parent=QueueName("attic")),
         )
-        await little.submit(name="taken")
-        await little.submit(BOB, name="secret-of-bob")
-        failed = await little.submit(name="failed")
-        await little.controller.cancel(failed.session_id, ALICE)
-        await little.submit(name="twin-a")
-        await little.submit(name="twin-b")
-        yield little
+        await harness.submit(name="taken")
+        await harness.submit(BOB, name="secret-of-bob")
+        failed = await harness.submit(name="failed")
+        await harness.controller.cancel(failed.session_id, ALICE)
+        await harness.submit(name="twin-a")
+        await harness.submit(name="twin-b")
+        yield harness
 
 
-# what is asked for instead of the usual; where the problem is; what is said of it
+# options of the request; path of the problem; part of its text
 BAD: list[tuple[dict[str, Any], str, str]] = [
     # cluster size and minimum
     ({"size": 0}, "size", "0 kernels"),
@@ -192,7 +192,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"group": "no-such"}, "group", "there is no group 'no-such' that you are a member of; yours: vision"),
     ({"group": "a\0b"}, "group", "there is no group"),
     # dependencies
-    ({"depends_on": ("nobody",)}, "depends_on/0", "there is no session 'nobody'"),
+    ({"depends_on": ("missing",)}, "depends_on/0", "there is no session 'missing'"),
     ({"depends_on": ("secret-of-bob",)}, "depends_on/0", "there is no session 'secret-of-bob'"),
     ({"depends_on": ("taken", "failed")}, "depends_on/1", "'failed' has been cancelled (user-requested)"),
     ({"depends_on": ("twin",)}, "depends_on/0", "'twin' is ambiguous: s-"),
@@ -202,31 +202,31 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize(("options", "where", "said"), BAD, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("options", "where", "text"), BAD, ids=lambda value: value if isinstance(value, str) else "")
 async def test_a_bad_request_is_reported_where_and_why_and_leaves_nothing(
-    company: LittleController, options: dict[str, Any], where: str, said: str
+    harness: ControllerHarness, options: dict[str, Any], where: str, text: str
 ) -> None:
-    before = await company.stored()
+    before = await harness.stored()
 
-    found = await company.problems(**options)
+    found = await harness.problems(**options)
 
-    assert said in found.get(where, ""), found
-    assert await company.stored() == before
+    assert text in found.get(where, ""), found
+    assert await harness.stored() == before
 
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("more", "kind"), [({}, NameTaken), ({"size": 0}, InvalidRequest)])
 async def test_a_name_that_is_taken_is_a_conflict_if_all_else_is_fine(
-    company: LittleController, more: dict[str, Any], kind: type[InvalidRequest]
+    harness: ControllerHarness, more: dict[str, Any], kind: type[InvalidRequest]
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        await company.controller.submit(asking(name="taken", **more), ALICE)
+        await harness.controller.submit(session_request(name="taken", **more), ALICE)
     assert type(refused.value) is kind
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_all_problems_of_a_request_are_reported_together(company: LittleController) -> None:
-    found = await company.problems(
+async def test_all_problems_of_a_request_are_reported_together(harness: ControllerHarness) -> None:
+    found = await harness.problems(
         size=0,
         priority=-2_000_000,
         name="a b",
@@ -237,7 +237,7 @@ async def test_all_problems_of_a_request_are_reported_together(company: LittleCo
         group="speech",
         mounts=(Mount("/a", "/etc"),),
         environment={"RANK": "0", "A B": ""},
-        depends_on=("nobody",),
+        depends_on=("missing",),
         scaling_group="nowhere",
         stop_grace_s=-1,
     )
@@ -249,8 +249,8 @@ async def test_all_problems_of_a_request_are_reported_together(company: LittleCo
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_problem_of_an_inherited_value_is_reported_once_for_the_session(company: LittleController) -> None:
-    found = await company.problems(image="nowhere", groups=(WORKER, GROUP(name="chief")))
+async def test_a_problem_of_an_inherited_value_is_reported_once_for_the_session(harness: ControllerHarness) -> None:
+    found = await harness.problems(image="nowhere", groups=(WORKER, GROUP(name="chief")))
 
     assert list(found) == ["image"]
     assert ";" not in found["image"].removesuffix(
@@ -281,23 +281,23 @@ async def test_a_problem_of_an_inherited_value_is_reported_once_for_the_session(
         (CAROL, {"depends_on": ("secret-of-bob",)}),
     ],
 )
-async def test_what_is_allowed_is_taken(company: LittleController, caller: Caller, options: dict[str, Any]) -> None:
-    session = await company.submit(caller, **options)
+async def test_what_is_allowed_is_taken(harness: ControllerHarness, caller: Caller, options: dict[str, Any]) -> None:
+    session = await harness.submit(caller, **options)
 
-    assert (await company.cluster.session(session.session_id)).status == "pending"
-    await company.controller.cancel(session.session_id, caller)
+    assert (await harness.cluster.session(session.session_id)).status == "pending"
+    await harness.controller.cancel(session.session_id, caller)
 
 
 def test_every_validator_has_something_against_some_request() -> None:
-    """A validator that nothing in the table above upsets is a validator that nobody tests."""
-    silent = {
-        name for name, validate in VALIDATORS.items() if not any(list(validate(asked(**one))) for one, _, _ in BAD)
+    """Every validator rejects something in the table above."""
+    unused = {
+        name for name, validate in VALIDATORS.items() if not any(list(validate(query_for(**one))) for one, _, _ in BAD)
     }
 
-    # These look at what is in the store, which is not there in this test; those above go through it.
-    assert silent <= {"kernel-limit", "dependencies", "group-membership"}
+    # These need the store, which this test does not have; the tests above use it.
+    assert unused <= {"kernel-limit", "dependencies", "group-membership"}
 
 
 def test_the_usual_request_has_no_problem() -> None:
-    assert problems_with(asked()) == []
-    assert asking() == asking(size=1)
+    assert problems_with(query_for()) == []
+    assert session_request() == session_request(size=1)

@@ -1,4 +1,4 @@
-"""A controller on a store in memory, with the few words that its tests need."""
+"""A controller on a store in memory, with helpers for its tests."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ ROOT = Caller(
 HELLO = SessionRequest(command=("echo", "hello"))
 
 
-def asking(**options: Any) -> SessionRequest:
-    """The usual request, but for what is said."""
+def session_request(**options: Any) -> SessionRequest:
+    """The default request with these options."""
     return replace(HELLO, **options)
 
 
-class LittleController:
-    """A controller, its store, and the owners of a small company."""
+class ControllerHarness:
+    """A controller with its store, users and groups."""
 
     def __init__(self, cluster: StoredCluster, clock: VirtualClock, names: Iterator[str]) -> None:
         self.cluster, self.store, self.clock = cluster, cluster.store, clock
@@ -66,11 +66,11 @@ class LittleController:
         )
 
     async def submit(self, caller: Caller = ALICE, *, key: str | None = None, **options: Any) -> SessionRecord:
-        """Enqueue the usual request, but for what is said."""
-        return await self.controller.enqueue(asking(**options), caller, key=key)
+        """Enqueue the default request with these options."""
+        return await self.controller.enqueue(session_request(**options), caller, key=key)
 
     async def problems(self, caller: Caller = ALICE, **options: Any) -> dict[str, str]:
-        """What is wrong with a request, by place; AssertionError if nothing is."""
+        """Problems of a request by path; AssertionError if there are none."""
         error = await refusal(self.submit(caller, **options), InvalidRequest)
         found: dict[str, str] = {}
         for where, problem in error.problems:
@@ -78,23 +78,25 @@ class LittleController:
         return found
 
     async def stored(self) -> int:
-        """How many sessions there are."""
+        """The number of stored sessions."""
         return len(await self.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=1000)))
 
     async def hinted(self) -> bool:
-        """Whether somebody was asked to look; the hint is taken."""
+        """Whether the hint was set; takes it."""
         return await self.hints.take(SESSIONS_HINT)
 
     async def cycle(self) -> None:
-        """What a scheduling cycle would say of those that wait, as the scheduler keeps it."""
+        """Run scheduling and store the verdicts, without allocation."""
         await self.cluster.snapshots.refresh()
         for group in self.cluster.snapshots.scaling_groups():
             snapshot = await self.cluster.snapshots.snapshot(group)
             plan = schedule(snapshot, profile_of(snapshot.scaling_group))
-            told = [StoredVerdict(one.session_id, one.code, one.summary, verdict_to_json(one)) for one in plan.verdicts]
+            verdicts = [
+                StoredVerdict(one.session_id, one.code, one.summary, verdict_to_json(one)) for one in plan.verdicts
+            ]
 
-            async def work(unit: UnitOfWork, told: list[StoredVerdict] = told) -> None:
-                await unit.verdicts.put(told)
+            async def work(unit: UnitOfWork, verdicts: list[StoredVerdict] = verdicts) -> None:
+                await unit.verdicts.put(verdicts)
 
             await self.store.run(work)
 
@@ -107,7 +109,7 @@ class LittleController:
 
 
 @asynccontextmanager
-async def little_controller(names: Iterator[str] | None = None) -> AsyncIterator[LittleController]:
+async def controller_harness(names: Iterator[str] | None = None) -> AsyncIterator[ControllerHarness]:
     """A controller on a fresh store, with owners and a default queue."""
     clock = VirtualClock()
     async with StoredCluster.open(clock=clock) as cluster:
@@ -124,4 +126,4 @@ async def little_controller(names: Iterator[str] | None = None) -> AsyncIterator
             *(Keypair(one.owner.access_key, one.owner.user) for one in (ALICE, BOB, CAROL, ROOT)),
             Queue(QueueName("default")),
         )
-        yield LittleController(cluster, clock, names or (name_of(number) for number in count()))
+        yield ControllerHarness(cluster, clock, names or (name_of(number) for number in count()))
