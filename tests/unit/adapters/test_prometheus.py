@@ -47,8 +47,8 @@ def test_every_figure_has_a_meaning_and_the_name_of_its_kind() -> None:
 KINDS = {"count": "counter", "observe": "histogram", "gauge": "gauge"}
 
 
-def told() -> list[tuple[str, str, frozenset[str]]]:
-    """Every metric that the code tells: its kind, its name, its labels."""
+def used_metrics() -> list[tuple[str, str, frozenset[str]]]:
+    """All metrics used in the code: kind, name, labels."""
     calls = [
         node
         for path in SOURCES.rglob("*.py")
@@ -64,14 +64,14 @@ def told() -> list[tuple[str, str, frozenset[str]]]:
     ]
 
 
-def test_every_figure_that_the_code_tells_is_declared_with_its_kind_and_labels() -> None:
+def test_every_metric_in_the_code_is_declared_with_its_kind_and_labels() -> None:
     wrong = [
         (kind, name, labels)
-        for kind, name, labels in told()
+        for kind, name, labels in used_metrics()
         if name not in METRICS or METRICS[name].kind != kind or not labels <= set(METRICS[name].labels)
     ]
     assert wrong == []
 
 
-def test_every_declared_figure_is_told_somewhere() -> None:
-    assert set(METRICS) - {name for _, name, _ in told()} == set()
+def test_every_declared_metric_is_used() -> None:
+    assert set(METRICS) - {name for _, name, _ in used_metrics()} == set()

@@ -35,7 +35,7 @@ def spoil(path: Path, sql: str) -> None:
 
 
 def overcharge(path: Path) -> None:
-    """Break the first law, in one row."""
+    """Violate the first invariant, in one row."""
     spoil(path, "UPDATE agent_slots SET used = used + 7 WHERE slot = 'cpu'")
 
 
@@ -53,5 +53,5 @@ def take_back(path: Path, revision: str) -> None:
 
 
 def names_in(folder: Path) -> set[str]:
-    """The names of the files in a folder, without those that SQLite keeps beside its own."""
+    """The names of the files in a folder, without SQLite's auxiliary files."""
     return {path.name for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm"))}

@@ -18,10 +18,10 @@ def options(root: Path) -> AgentOptions:
 async def test_it_says_what_it_has_and_what_holds_its_kernels(tmp_path: Path) -> None:
     with ExitStack() as stack:
         parts = await build_agent(options(tmp_path), stack, log=lambda _line: None)
-        words = parts.summary()
-        assert words.startswith("here: ")
-        assert "2 devices" in words
-        assert "sandbox" in words
+        summary = parts.summary()
+        assert summary.startswith("here: ")
+        assert "2 devices" in summary
+        assert "sandbox" in summary
 
 
 async def test_its_folder_gives_it_an_identity_that_no_other_folder_has(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which allocator a configuration gets, and what it is told if it gets none."""
+"""Loading the configured allocator, and the errors."""
 
 from __future__ import annotations
 

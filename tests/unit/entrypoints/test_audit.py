@@ -1,4 +1,4 @@
-"""An audit of the store that a user names: it looks, and touches nothing."""
+"""An audit of the store that a user names is read-only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sokovan.entrypoints.database import StoreMissing
 from tests.unit.entrypoints.little_store import little_store, names_in, overcharge, take_back
 
 
-def test_a_store_in_order_keeps_every_law(tmp_path: Path) -> None:
+def test_a_consistent_store_satisfies_all_invariants(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     report = audited(f"sqlite:///{path}")
     assert report.holds
@@ -29,7 +29,7 @@ def test_an_audit_changes_nothing(tmp_path: Path) -> None:
     assert names_in(tmp_path) == {"state.db"}
 
 
-def test_a_broken_law_is_found(tmp_path: Path) -> None:
+def test_a_violated_invariant_is_found(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     overcharge(path)
     report = audited(f"sqlite:///{path}")
@@ -39,7 +39,7 @@ def test_a_broken_law_is_found(tmp_path: Path) -> None:
     assert broken.rows[0].row == {"agent_id": "a1", "slot": "cpu", "kept": 1007, "counted": 1000}
 
 
-def test_only_the_laws_that_are_asked_for_count(tmp_path: Path) -> None:
+def test_only_the_requested_invariants_count(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     overcharge(path)
     assert audited(f"sqlite:///{path}", only=["I7", "I29"]).holds
@@ -62,10 +62,11 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "laws"), [("I1", ["I1"]), ("I1,I7", ["I1", "I7"]), (" i29 , i2 ,", ["I29", "I2"]), ("I1,I1", ["I1", "I1"])]
+    ("text", "expected"),
+    [("I1", ["I1"]), ("I1,I7", ["I1", "I7"]), (" i29 , i2 ,", ["I29", "I2"]), ("I1,I1", ["I1", "I1"])],
 )
-def test_laws_are_named_in_a_list(text: str, laws: list[str]) -> None:
-    assert chosen(text) == laws
+def test_invariants_are_named_in_a_list(text: str, expected: list[str]) -> None:
+    assert chosen(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_laws_are_named_in_a_list(text: str, laws: list[str]) -> None:
         (" , ", "name at least one invariant"),
     ],
 )
-def test_a_law_that_cannot_be_asked_for_is_refused_with_advice(text: str, message: str) -> None:
+def test_an_unknown_invariant_is_refused_with_a_hint(text: str, message: str) -> None:
     with pytest.raises(UnknownInvariant) as refused:
         chosen(text)
     assert refused.value.message == message

@@ -72,7 +72,7 @@ def test_a_path_through_a_file_cannot_be_read(tmp_path: Path) -> None:
         checked(f"sqlite:///{tmp_path}/file/state.db")
 
 
-def test_a_damaged_database_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_damaged_database_is_reported_in_one_line(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     content = path.read_bytes()
     path.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
@@ -84,7 +84,7 @@ def test_a_damaged_database_is_told_in_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "address", ["sqlite://", "sqlite:///:memory:", "sqlite:///a.db?mode=rw", "sqlite:///file:a.db"]
 )
-def test_only_a_plain_file_can_be_looked_into(address: str) -> None:
+def test_only_a_plain_file_can_be_opened(address: str) -> None:
     with pytest.raises(UnknownDatabase, match="a file or a server"):
         checked(address)
 
@@ -105,7 +105,7 @@ def test_options_that_the_driver_does_not_know_are_refused_without_being_shown()
     assert "geheim" not in str(refused.value)
 
 
-def test_a_server_that_is_away_is_told_without_its_password() -> None:
+def test_an_unavailable_server_is_reported_without_its_password() -> None:
     with pytest.raises(StoreUnavailable, match=r"cannot reach postgresql://user:\*\*\*@127.0.0.1:1/sokovan") as refused:
         checked(AWAY)
     assert "geheim" not in str(refused.value)
@@ -167,22 +167,22 @@ def test_a_store_of_this_version_is_current(tmp_path: Path) -> None:
 def test_an_empty_file_has_no_schema_and_gets_one(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     address = f"sqlite:///{tmp_path}/empty.db"
-    told: list[str] = []
+    reported: list[str] = []
     assert (checked(address).after, checked(address).current) == (None, False)
-    state = upgraded(address, report=told.append)
+    state = upgraded(address, report=reported.append)
     assert (state.before, state.current) == (None, True)
-    assert told == [f"{address}: from revision none to {state.newest} ...", "done"]
+    assert reported == [f"{address}: from revision none to {state.newest} ...", "done"]
 
 
 def test_an_old_store_is_brought_up_to_date_and_stays_there(tmp_path: Path) -> None:
     path = little_store(tmp_path)
     take_back(path, "0003")
     address = f"sqlite:///{path}"
-    told: list[str] = []
+    reported: list[str] = []
     assert (checked(address).after, checked(address).current) == ("0003", False)
-    first, second = (upgraded(address, report=told.append) for _ in range(2))
+    first, second = (upgraded(address, report=reported.append) for _ in range(2))
     assert (first.before, first.current, second.before) == ("0003", True, first.newest)
-    assert told[-1] == f"{address} is at revision {first.newest} already"
+    assert reported[-1] == f"{address} is at revision {first.newest} already"
 
 
 def test_a_store_of_a_later_version_is_left_alone(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.testing.clock import VirtualClock
 
 
-def test_every_question_has_an_answer_in_words(tmp_path: Path) -> None:
+def test_every_check_has_a_result(tmp_path: Path) -> None:
     findings = run_checks({"HOME": str(tmp_path)})
     names = [finding.name for finding in findings]
     assert names == ["python", "sqlite", "clock", "sandbox", "limits", "nvidia", "data", "disk", "port", "docker"]

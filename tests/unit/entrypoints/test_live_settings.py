@@ -36,13 +36,13 @@ class Server:
         self.file, self.cache = folder / "sokovan.toml", folder / "cache.json"
         self.clock = QuickClock()
         self.reported: list[Notice] = []
-        self.told: list[tuple[ServerSettings, ServerSettings]] = []
+        self.notified: list[tuple[ServerSettings, ServerSettings]] = []
         self.store = TomlConfig(self.file, clock=self.clock, poll_s=0.001)
         self.kept: list[bytes] = []
         self.live = LiveSettings(
             self.store, clock=self.clock, registry=BUILT_IN, write_file=self.keep, report=self.reported.append
         )
-        self.live.listen(lambda before, after: self.told.append((before, after)))
+        self.live.listen(lambda before, after: self.notified.append((before, after)))
         self.following: asyncio.Task[None] | None = None
 
     def keep(self, path: Path, content: bytes) -> None:
@@ -85,23 +85,23 @@ async def test_the_settings_are_read_at_the_start(server: Server) -> None:
     assert server.live.refusal is None
 
 
-async def test_a_change_is_taken_over_and_told_to_listeners(server: Server) -> None:
+async def test_a_change_is_applied_and_listeners_are_notified(server: Server) -> None:
     await server.start()
     put(server.file, "[scheduler]\nshort_cycle_ms = 40\n[scaling_groups.gpu]\nscheduler = 'drf'\n")
-    await server.until(lambda: server.told)
-    [(before, after)] = server.told
+    await server.until(lambda: server.notified)
+    [(before, after)] = server.notified
     assert (before.scheduler.short_cycle_ms, after.scheduler.short_cycle_ms) == (30, 40)
     assert server.live.current is after
     assert after.scaling_groups.keys() == {"gpu"}
 
 
-async def test_a_change_that_means_nothing_is_told_to_nobody(server: Server) -> None:
+async def test_a_change_without_effect_notifies_no_listener(server: Server) -> None:
     await server.start()
     put(server.file, "# a remark\n" + GOOD)
     await server.until(lambda: len(server.kept) == 2)
     put(server.file, "[scheduler]\nshort_cycle_ms = 50\n")
-    await server.until(lambda: server.told)
-    assert [after.scheduler.short_cycle_ms for _, after in server.told] == [50]
+    await server.until(lambda: server.notified)
+    assert [after.scheduler.short_cycle_ms for _, after in server.notified] == [50]
 
 
 async def test_a_bad_value_is_refused_with_its_path_and_the_old_one_stays(server: Server) -> None:
@@ -116,7 +116,7 @@ async def test_a_bad_value_is_refused_with_its_path_and_the_old_one_stays(server
     assert "scaling_groups.a.scheduler: there is no sequencer 'fifoo'" in refusal.text
     assert began <= refusal.since_ms <= server.clock.now_ms()
     assert server.live.current is before
-    assert server.told == []
+    assert server.notified == []
     assert server.reported == [refusal]
 
 
@@ -135,7 +135,7 @@ async def test_a_refusal_is_over_when_the_value_is_mended(server: Server) -> Non
     await server.until(lambda: server.live.refusal)
     put(server.file, GOOD)
     await server.until(lambda: not server.live.refusal)
-    assert server.told == []
+    assert server.notified == []
 
 
 async def test_another_bad_value_is_another_refusal(server: Server) -> None:
@@ -160,7 +160,7 @@ async def test_a_section_that_needs_a_restart_keeps_its_value_and_says_so_withou
     await server.start()
     before = server.live.current
     put(server.file, GOOD + "batch_max = 7\n[storage]\nurl = 'postgresql://u:hunter2@db/x'\n[config]\npoll_s = 9\n")
-    await server.until(lambda: server.told)
+    await server.until(lambda: server.notified)
     assert server.live.current.scheduler.batch_max == 7
     assert (server.live.current.storage, server.live.current.config) == (before.storage, before.config)
     [notice] = server.live.notices
@@ -176,7 +176,7 @@ async def test_the_need_for_a_restart_is_over_when_the_change_is_taken_back(serv
     await server.until(lambda: server.kinds() == [])
 
 
-async def test_a_listener_that_fails_keeps_nobody_from_the_change(server: Server) -> None:
+async def test_a_failing_listener_does_not_block_others(server: Server) -> None:
     def failing(_before: ServerSettings, _after: ServerSettings) -> None:
         raise RuntimeError("no")
 
@@ -232,7 +232,7 @@ async def test_a_configuration_that_comes_back_takes_the_place_of_the_cache(serv
     server.following = asyncio.ensure_future(server.live.follow())
     server.file.rmdir()
     put(server.file, "[scheduler]\nshort_cycle_ms = 31\n")
-    await server.until(lambda: server.told)
+    await server.until(lambda: server.notified)
     assert server.live.current.scheduler.short_cycle_ms == 31
     await server.until(lambda: server.kinds() == [])
 

@@ -101,7 +101,7 @@ def test_actions_that_the_core_cannot_run_are_refused_here_and_not_in_the_cycle(
     assert problem.startswith(f"scaling_groups.default.scheduler_opts.actions: {action!r} cannot be run")
 
 
-def test_a_plugin_that_is_not_there_is_named_beside_other_problems() -> None:
+def test_a_missing_plugin_is_reported_with_other_problems() -> None:
     _, problems = groups_of({"default": {"scheduler": "fifoo", "pending_timeout_s": 0}})
     assert len(problems) == 2
 

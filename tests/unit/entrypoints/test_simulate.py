@@ -42,7 +42,7 @@ def test_one_file_that_cannot_be_read_stops_all_before_anything_runs(tmp_path: P
         read_all([good, str(tmp_path / "missing.yaml")])
 
 
-def test_each_scenario_is_told_apart_by_what_came_of_it(tmp_path: Path) -> None:
+def test_each_scenario_has_its_own_outcome(tmp_path: Path) -> None:
     text = f"{GOOD}expect: {{placed: {{k: n1}}}}\n---\n{GOOD.replace('good', 'bad')}expect: {{placed: {{}}}}\n"
     good, bad = simulated(read_all([written(tmp_path, "f.yaml", text)]))
     assert (good.scenario.name, good.differences) == ("good", [])

@@ -44,7 +44,7 @@ class Alphabetical(WorkloadSequencer):
 
 
 class Nobody(ValidatorRule):
-    """Lets nobody in."""
+    """Refuses all sessions."""
 
     name = "nobody"
 

@@ -1,4 +1,4 @@
-"""Virtual time passes only when it is told to."""
+"""Virtual time passes only when it is advanced."""
 
 import asyncio
 
@@ -67,7 +67,7 @@ async def test_the_shortest_sleep_still_needs_time_to_pass() -> None:
     assert task.done()
 
 
-async def test_a_sleeper_that_was_given_up_is_not_counted_and_wakes_nobody() -> None:
+async def test_a_cancelled_sleeper_is_not_counted() -> None:
     clock = VirtualClock()
     task = asyncio.create_task(clock.sleep(1))
     await clock.advance(0)

@@ -18,7 +18,7 @@ async def test_it_begins_with_agents_in_every_scaling_group() -> None:
         assert {agent.info.scaling_group for agent in agents} == set(GROUPS)
 
 
-async def test_whatever_it_does_the_laws_hold_and_no_agent_leaves_for_good() -> None:
+async def test_the_invariants_hold_and_no_agent_is_removed() -> None:
     async with StoredCluster.open() as cluster:
         dice = Dice("x")
         office = RandomAdministration(cluster, dice)

@@ -1,4 +1,4 @@
-"""Random use that can be told again."""
+"""Random use of a cluster is reproducible."""
 
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId
@@ -30,7 +30,7 @@ async def test_verbs_without_anything_to_do_do_nothing() -> None:
         assert await cluster.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=9)) == []
 
 
-async def test_one_seed_tells_one_story() -> None:
+async def test_one_seed_gives_one_history() -> None:
     ends = []
     for _ in range(2):
         async with StoredCluster.open() as cluster:

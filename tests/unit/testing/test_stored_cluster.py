@@ -1,4 +1,4 @@
-"""The verbs that tests tell their stories with."""
+"""The convenience methods of a stored cluster."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ async def test_names_are_new_each_time_and_say_what_they_name() -> None:
         assert all(name.startswith("s-") for name in names)
 
 
-async def test_time_passes_as_its_clock_tells() -> None:
+async def test_time_passes_with_its_clock() -> None:
     clock = VirtualClock()
     async with StoredCluster.open(clock=clock) as cluster:
         before = clock.now_ms()

@@ -46,7 +46,7 @@ async def keys(link: EtcdConnection) -> dict[str, str]:
     return {pair.key.decode(): pair.value.decode() for pair in answer.kvs}
 
 
-async def test_sections_and_entries_lie_where_people_look_for_them(store: EtcdConfig, by_hand: EtcdConnection) -> None:
+async def test_sections_and_entries_have_documented_keys(store: EtcdConfig, by_hand: EtcdConnection) -> None:
     tree = await store.write({"scheduler": {"short_cycle_ms": 5}}, expected=(await store.read()).revision)
     await store.write({"scaling_groups.gpu": {"scheduler": "drf"}}, expected=tree.revision)
     found = await keys(by_hand)
@@ -82,7 +82,7 @@ async def test_a_change_by_hand_between_our_read_and_our_write_is_noticed(
     assert "/sokovan/config/a" not in await keys(by_hand)
 
 
-async def test_keys_beside_the_prefix_are_no_changes(store: EtcdConfig, by_hand: EtcdConnection) -> None:
+async def test_keys_outside_the_prefix_are_no_changes(store: EtcdConfig, by_hand: EtcdConnection) -> None:
     tree = await store.read()
     await put(by_hand, "/sokovan/configure", "1")
     await put(by_hand, "/other", "1")
@@ -106,9 +106,9 @@ async def test_bad_json_put_by_hand_is_named_and_the_watch_goes_on(store: EtcdCo
     await store.read()
     watch = store.watch()
     await put(by_hand, "/sokovan/config/a", "{half")
-    told = await anext(watch)
-    assert isinstance(told, UnreadableConfig)
-    assert told.path == "a"
+    state = await anext(watch)
+    assert isinstance(state, UnreadableConfig)
+    assert state.path == "a"
     await put(by_hand, "/sokovan/config/a", "1")
     assert not isinstance(await anext(watch), UnreadableConfig)
 
@@ -156,7 +156,7 @@ async def test_an_answer_that_was_lost_is_ours_also_when_others_wrote_since(
     await other.close()
 
 
-async def test_an_answer_that_was_lost_before_it_took_effect_is_a_conflict_if_somebody_else_won(
+async def test_a_lost_write_is_a_conflict_if_another_writer_succeeded(
     store: EtcdConfig, etcd_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = EtcdConfig(EtcdAccess((etcd_url,)), clock=SystemClock())
@@ -179,7 +179,7 @@ async def test_an_answer_that_was_lost_before_it_took_effect_is_a_conflict_if_so
     await other.close()
 
 
-async def test_a_write_that_nobody_answers_says_that_its_outcome_is_not_known(
+async def test_a_write_without_a_response_reports_an_unknown_outcome(
     etcd_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = EtcdConfig(EtcdAccess((etcd_url,), deadline_s=0.5), clock=SystemClock())
@@ -194,7 +194,7 @@ async def test_a_write_that_nobody_answers_says_that_its_outcome_is_not_known(
     await store.close()
 
 
-async def test_a_section_larger_than_the_server_takes_is_refused_in_its_words(store: EtcdConfig) -> None:
+async def test_a_section_that_is_too_large_is_refused_with_the_servers_message(store: EtcdConfig) -> None:
     tree = await store.read()
     with pytest.raises(ConfigUnavailable, match="larger than max") as refused:
         await store.write({"a": "x" * 3_000_000}, expected=tree.revision)

@@ -1,4 +1,4 @@
-"""The connection to etcd: deadlines, failures in our words, names that lead elsewhere."""
+"""The connection to etcd: deadlines, failures, changed addresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def get(store: Any) -> Any:
 
 @pytest.fixture
 async def silent_port() -> AsyncIterator[int]:
-    """A server that takes connections and never says a word."""
+    """A server that accepts connections and never responds."""
     ended = asyncio.Event()
 
     async def listen(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -36,7 +36,7 @@ async def silent_port() -> AsyncIterator[int]:
     await server.wait_closed()
 
 
-async def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
+async def test_an_unreachable_server_is_reported_with_its_address() -> None:
     port = free_port()
     link = EtcdConnection(EtcdAccess((f"127.0.0.1:{port}",)))
     with pytest.raises(ConfigUnavailable, match=f"cannot read etcd at 127.0.0.1:{port}: .*refused"):
@@ -116,7 +116,7 @@ async def test_a_call_whose_answer_is_lost_is_made_again(etcd_url: str) -> None:
     await link.close()
 
 
-async def test_closing_during_a_call_is_told_in_our_words(silent_port: int) -> None:
+async def test_closing_during_a_call_raises_config_unavailable(silent_port: int) -> None:
     link = EtcdConnection(EtcdAccess((f"127.0.0.1:{silent_port}",)))
     asking = asyncio.ensure_future(link.call(get, doing="read"))
     async with asyncio.timeout(20):

@@ -80,27 +80,27 @@ async def test_a_quiet_stream_is_not_trusted_for_ever(monkeypatch: pytest.Monkey
     assert await following(watch(source, seen=state(b"1").revision)) == state(b"2").tree()
 
 
-async def test_a_state_that_cannot_be_read_is_told_once_and_the_watch_goes_on() -> None:
-    told = watch(Script(state(b"{"), state(b"{"), state(b"2")))
-    assert isinstance(await following(told), UnreadableConfig)
-    assert await following(told) == state(b"2").tree()
+async def test_an_unreadable_state_is_returned_once_and_the_watch_continues() -> None:
+    watching = watch(Script(state(b"{"), state(b"{"), state(b"2")))
+    assert isinstance(await following(watching), UnreadableConfig)
+    assert await following(watching) == state(b"2").tree()
 
 
 async def test_a_wait_that_was_given_up_can_be_taken_up_again() -> None:
     source = Script(state(b"1"), waits=True)
-    told = watch(source, seen=state(b"1").revision)
+    watching = watch(source, seen=state(b"1").revision)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await anext(told)
+            await anext(watching)
     source.states = [state(b"2")]
-    assert await following(told) == state(b"2").tree()
+    assert await following(watching) == state(b"2").tree()
 
 
 async def test_closing_ends_the_watch() -> None:
     closed = asyncio.Event()
-    told = EtcdWatch(Script(state(b"1"), waits=True), clock=QuickClock(), closed=closed, seen=state(b"1").revision)
-    waiting = asyncio.ensure_future(anext(told, "over"))
+    watching = EtcdWatch(Script(state(b"1"), waits=True), clock=QuickClock(), closed=closed, seen=state(b"1").revision)
+    waiting = asyncio.ensure_future(anext(watching, "over"))
     closed.set()
     async with asyncio.timeout(20):
         assert await waiting == "over"
-        assert await anext(told, "over") == "over"
+        assert await anext(watching, "over") == "over"

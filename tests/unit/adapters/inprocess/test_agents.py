@@ -16,7 +16,7 @@ async def test_a_state_is_fresh_until_its_time_and_not_at_it() -> None:
     assert not await cache.fresh()
 
 
-async def test_the_time_of_day_may_jump_without_making_anybody_stale() -> None:
+async def test_a_jump_of_the_clock_makes_no_agent_stale() -> None:
     clock = VirtualClock()
     cache = InProcessAgentStates(clock)
     await cache.put(heartbeat(), ttl_s=10)

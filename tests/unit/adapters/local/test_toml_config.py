@@ -117,7 +117,7 @@ async def test_a_writer_waits_for_the_lock_and_gives_up_in_the_end(
     assert (await store.write({"a": {"x": 1}}, expected=revision)).values == {"a": {"x": 1}}
 
 
-async def test_a_disk_error_is_told_in_words(store: TomlConfig, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_error_is_reported(store: TomlConfig, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     revision = (await store.read()).revision
 
     def failing(*_: object) -> None:
@@ -136,7 +136,7 @@ async def test_leftovers_of_killed_writers_go_with_the_next_write(store: TomlCon
     assert text_of(leftover) == ""
 
 
-async def test_a_watch_tells_a_mistake_once_and_then_its_mending(store: TomlConfig, path: Path) -> None:
+async def test_a_watch_returns_an_error_once_and_then_its_correction(store: TomlConfig, path: Path) -> None:
     put(path, "a = 1\n")
     await store.read()
     watch = store.watch()
@@ -145,12 +145,12 @@ async def test_a_watch_tells_a_mistake_once_and_then_its_mending(store: TomlConf
     assert isinstance(wrong, UnreadableConfig)
     assert wrong.path == f"{path}:2:5"
     put(path, "a = 1\nb = 2\n")
-    mended = await following(watch)
-    assert isinstance(mended, ConfigTree)
-    assert mended.values == {"a": 1, "b": 2}
+    corrected = await following(watch)
+    assert isinstance(corrected, ConfigTree)
+    assert corrected.values == {"a": 1, "b": 2}
 
 
-async def test_a_watch_tells_when_a_mistake_is_taken_back(store: TomlConfig, path: Path) -> None:
+async def test_a_watch_returns_a_reverted_error(store: TomlConfig, path: Path) -> None:
     put(path, "a = 1\n")
     tree = await store.read()
     watch = store.watch()
@@ -167,9 +167,9 @@ async def test_a_file_that_vanishes_under_a_watch_is_an_error_and_not_an_empty_c
     tree = await store.read()
     watch = store.watch()
     remove(path)
-    gone = await following(watch)
-    assert isinstance(gone, UnreadableConfig)
-    assert gone.problem == "was removed"
+    removed = await following(watch)
+    assert isinstance(removed, UnreadableConfig)
+    assert removed.problem == "was removed"
     put(path, "a = 1\n")
     assert await following(watch) == tree
 
@@ -185,12 +185,12 @@ async def test_a_file_that_is_emptied_under_a_watch_is_an_error_unless_a_comment
     assert isinstance(empty, UnreadableConfig)
     assert empty.problem.startswith("is empty")
     put(path, "# nothing is set\n")
-    told = await following(watch)
-    assert isinstance(told, ConfigTree)
-    assert told.values == {}
+    state = await following(watch)
+    assert isinstance(state, ConfigTree)
+    assert state.values == {}
 
 
-async def test_a_state_that_lasts_for_one_look_only_is_not_told(path: Path) -> None:
+async def test_a_state_seen_by_one_read_only_is_not_returned(path: Path) -> None:
     class SavingEditor(QuickClock):
         """Finishes saving the file while the watch waits for its second read_files."""
 
@@ -204,27 +204,27 @@ async def test_a_state_that_lasts_for_one_look_only_is_not_told(path: Path) -> N
     await store.read()
     watch = store.watch()
     put(path, "# b comes later\n")
-    told = await following(watch)
-    assert isinstance(told, ConfigTree)
-    assert told.values == {"a": 1, "b": 2}
+    state = await following(watch)
+    assert isinstance(state, ConfigTree)
+    assert state.values == {"a": 1, "b": 2}
 
 
-async def test_a_file_that_becomes_a_folder_is_told_as_unreadable(store: TomlConfig, path: Path) -> None:
+async def test_a_file_that_becomes_a_folder_is_unreadable(store: TomlConfig, path: Path) -> None:
     await store.read()
     watch = store.watch()
     make_folder(path)
-    told = await following(watch)
-    assert isinstance(told, UnreadableConfig)
-    assert "Is a directory" in told.problem
+    state = await following(watch)
+    assert isinstance(state, UnreadableConfig)
+    assert "Is a directory" in state.problem
 
 
 async def test_a_new_drop_in_is_seen(store: TomlConfig, path: Path) -> None:
     await store.read()
     watch = store.watch()
     put(path.parent / "conf.d" / "a.toml", "a = 1\n")
-    told = await following(watch)
-    assert isinstance(told, ConfigTree)
-    assert told.values == {"a": 1}
+    state = await following(watch)
+    assert isinstance(state, ConfigTree)
+    assert state.values == {"a": 1}
 
 
 async def test_a_change_of_the_same_size_within_one_tick_of_the_disk_is_seen(store: TomlConfig, path: Path) -> None:
@@ -233,9 +233,9 @@ async def test_a_change_of_the_same_size_within_one_tick_of_the_disk_is_seen(sto
     watch = store.watch()
     waiting = asyncio.ensure_future(following(watch))
     put_within_the_same_tick(path, "a = 2\n")
-    told = await waiting
-    assert isinstance(told, ConfigTree)
-    assert told.values == {"a": 2}
+    state = await waiting
+    assert isinstance(state, ConfigTree)
+    assert state.values == {"a": 2}
 
 
 async def test_an_old_file_is_not_read_again_and_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,10 +245,10 @@ async def test_an_old_file_is_not_read_again_and_again(path: Path, monkeypatch: 
     monkeypatch.setattr(clock, "now_ms", lambda: changed_ms + 60_000)
     store = TomlConfig(path, clock=clock, poll_s=7)
     await store.read()
-    looks: list[Path] = []
+    reads: list[Path] = []
 
     def counted(main: Path, drop_ins: Path | None) -> TomlFiles:
-        looks.append(main)
+        reads.append(main)
         return read_files(main, drop_ins)
 
     monkeypatch.setattr(toml_config, "read_files", counted)
@@ -257,7 +257,7 @@ async def test_an_old_file_is_not_read_again_and_again(path: Path, monkeypatch: 
         while clock.waits.count(7) < 5:
             await clock.sleep(0)
     waiting.cancel()
-    assert len(looks) == 1, "the first read_files; none of the later ones"
+    assert len(reads) == 1, "only the first time"
 
 
 async def test_a_wait_that_was_given_up_can_be_taken_up_again(store: TomlConfig, path: Path) -> None:
@@ -270,11 +270,11 @@ async def test_a_wait_that_was_given_up_can_be_taken_up_again(store: TomlConfig,
     assert isinstance(await following(watch), ConfigTree)
 
 
-async def test_a_store_that_has_read_nothing_tells_the_present_state_first(store: TomlConfig, path: Path) -> None:
+async def test_a_store_that_has_read_nothing_returns_the_current_state_first(store: TomlConfig, path: Path) -> None:
     put(path, "a = 1\n")
-    told = await following(store.watch())
-    assert isinstance(told, ConfigTree)
-    assert told.values == {"a": 1}
+    state = await following(store.watch())
+    assert isinstance(state, ConfigTree)
+    assert state.values == {"a": 1}
 
 
 async def test_a_closed_store_ends_its_watches(store: TomlConfig) -> None:

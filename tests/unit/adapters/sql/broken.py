@@ -1,4 +1,4 @@
-"""Breaking a busy cluster by hand, and asking what the laws say of it."""
+"""Violates invariants of a busy cluster by hand, and audits it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from sokovan.adapters.sql.store import SqlStore
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """One way to break one law: what is done, and what the offending row must say."""
+    """One way to violate an invariant: the statements, and the reported row."""
 
-    law: str
+    invariant: str
     how: str
     sql: str | tuple[str, ...]
     row: Mapping[str, Any]
-    # Laws that say the same thing in other words, and so cannot hold either.
+    # Other invariants that are violated too.
     also: tuple[str, ...] = field(default=())
 
     @property
@@ -38,26 +38,26 @@ class Break:
         return [statement for text in texts for statement in text.split(";")]
 
     def check(self, found: Sequence[AuditFinding]) -> None:
-        """Exactly this law must fail, and name the row."""
-        by_law = {finding.invariant.id: finding for finding in found}
-        failed = [law for law, finding in by_law.items() if not finding.holds]
-        assert sorted(failed) == sorted([self.law, *self.also]), self.how
-        rows = [offence.row for offence in by_law[self.law].rows]
+        """Expect that exactly this invariant fails, with the row."""
+        by_id = {finding.invariant.id: finding for finding in found}
+        failed = [number for number, finding in by_id.items() if not finding.holds]
+        assert sorted(failed) == sorted([self.invariant, *self.also]), self.how
+        rows = [violation.row for violation in by_id[self.invariant].rows]
         assert any(self.row.items() <= row.items() for row in rows), (self.how, rows)
 
 
 def each(breaks: Iterable[Break]) -> pytest.MarkDecorator:
-    """A test for every way to break a law, named by law and way."""
-    return pytest.mark.parametrize("broken", breaks, ids=lambda one: f"{one.law} {one.how}")
+    """A test for each violation, named by invariant and way."""
+    return pytest.mark.parametrize("broken", breaks, ids=lambda one: f"{one.invariant} {one.how}")
 
 
 def without_constraints(table: str) -> str:
-    """Statements that make a table anew, with the same rows and none of its constraints."""
+    """Statements that recreate a table with the same rows and without constraints."""
     return f"CREATE TABLE bare AS SELECT * FROM {table}; DROP TABLE {table}; ALTER TABLE bare RENAME TO {table}"  # noqa: S608  # a table of ours
 
 
 def change(file: Path, *sql: str) -> None:
-    """Run statements that no constraint holds back."""
+    """Run statements without constraint checks."""
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(
             ";".join(["PRAGMA ignore_check_constraints = ON", "PRAGMA legacy_alter_table = ON", *sql])
@@ -66,13 +66,13 @@ def change(file: Path, *sql: str) -> None:
 
 @cache
 def _store(file: Path) -> SqlStore:
-    """One store per file, however often the file changes: it keeps the statements that it has compiled."""
+    """One store per file, to reuse its compiled statements."""
     clock = SystemClock()
     return SqlStore(Database(DatabaseSettings(f"sqlite:///{file}"), clock=clock), ids=SortableIds(clock))
 
 
 async def findings(file: Path) -> Sequence[AuditFinding]:
-    """What the laws say of the store in a file."""
+    """Audit the store in a file."""
     store = _store(file)
     try:
         return await audit(store)
@@ -81,12 +81,12 @@ async def findings(file: Path) -> Sequence[AuditFinding]:
 
 
 def copied(busy_file: Path) -> Path:
-    """A copy to break, always in the same place."""
+    """A copy to modify, always at the same path."""
     return Path(shutil.copy(busy_file, busy_file.with_name("broken.db")))
 
 
 async def see(broken: Break, busy_file: Path) -> None:
-    """Break a copy, and see that the auditor finds it."""
+    """Violate an invariant in a copy, and expect that the auditor finds it."""
     file = copied(busy_file)
     change(file, *broken.statements)
     broken.check(await findings(file))

@@ -134,7 +134,7 @@ async def _lost_agents(cluster: StoredCluster) -> None:
     ):
         await _move_agent(cluster, "gone", trigger, change)
     await cluster.free("on-gone", FreeProof.HOST_GONE)
-    # An agent that enrols anew while kernels of its earlier incarnation are still there, under another description.
+    # An agent enrols again with other attributes while kernels of its earlier incarnation still exist.
     await cluster.agent("a1", architecture="aarch64", labels={"rack": "r2"})
 
 

@@ -1,4 +1,4 @@
-"""Rows and states as the store has them, made by hand for what is a pure function of them."""
+"""Rows and states built by hand, for tests of pure functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWNER = {"access_key": "k", "user": "u", "group": "g", "domain": "d"}
 
 
 def kernel_state(name: str, *, slots: dict[str, int] | None = None, **options: Any) -> KernelRow:
-    """A kernel that waits, unless told otherwise."""
+    """A kernel, by default pending."""
     values: dict[str, Any] = {
         "kernel_id": KernelId(name),
         "index": 0,
@@ -42,7 +42,7 @@ def kernel_state(name: str, *, slots: dict[str, int] | None = None, **options: A
 def session_state(
     name: str, *kernels: KernelRow, status: SessionStatus = SessionStatus.PENDING, goal: Goal = Goal.RUN, **row: Any
 ) -> SessionRow:
-    """A session with these kernels; what it is asked of its row can be given by name."""
+    """A session with these kernels; columns of its row can be given by name."""
     values = {
         "session_id": name,
         "required": len(kernels),
@@ -70,7 +70,7 @@ def session_state(
 
 
 def locked_agent(**options: Any) -> LockedAgent:
-    """An agent with room for ten cpu, unless told otherwise."""
+    """An agent, by default with ten cpu free."""
     values: dict[str, Any] = {
         "alive": True,
         "incarnation": 1,
@@ -84,7 +84,7 @@ def locked_agent(**options: Any) -> LockedAgent:
 
 
 def locked_state(*sessions: SessionRow, **options: Any) -> LockedState:
-    """What is locked: these sessions, and agent a1, unless told otherwise."""
+    """The locked state of these sessions, by default with agent a1."""
     values: dict[str, Any] = {
         "agents": {AgentId("a1"): locked_agent()},
         "sessions": {session.session_id: session for session in sessions},

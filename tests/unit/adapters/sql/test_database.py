@@ -1,4 +1,4 @@
-"""What an address means, what an error means, and when a transaction begins and ends."""
+"""Database addresses, error classes, transactions, and the writer queue."""
 
 import asyncio
 import gc
@@ -100,7 +100,7 @@ def test_a_broken_socket_is_a_lost_connection() -> None:
     assert is_connection_loss(DBAPIError("SELECT 1", {}, DriverError(), connection_invalidated=True))
 
 
-def test_a_broken_law_is_final() -> None:
+def test_a_constraint_violation_is_not_retried() -> None:
     for error in (IntegrityError("INSERT", {}, DriverError(sqlstate="23505")), of_state("42P01"), ValueError()):
         assert not is_retryable(error)
         assert not is_connection_loss(error)
@@ -182,12 +182,12 @@ async def test_readers_of_a_file_do_not_wait_for_the_writer(tmp_path: Path) -> N
         assert await count(cluster, "x") == 1
 
 
-def test_two_threads_write_to_one_file_in_turns(tmp_path: Path) -> None:
+def test_two_threads_write_to_one_file_one_after_the_other(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(made(url))
 
     async def write(prefix: str) -> None:
-        # Nobody is told that the file is busy, although neither would wait for it.
+        # Neither gets "database is locked", although neither would wait for it.
         async with StoredCluster.open(url, retry=TransactionRetry(give_up_s=0)) as cluster:
             for number in range(30):
                 await cluster.submit(f"{prefix}{number}")
@@ -356,11 +356,11 @@ async def test_a_writer_that_fails_releases_the_slot() -> None:
 
 async def test_a_waiter_of_a_closed_loop_does_not_block_the_queue() -> None:
     queue, served = WriterQueue(), list[int]()
-    gone = asyncio.new_event_loop()
+    closed = asyncio.new_event_loop()
     async with queue.acquired():
-        dead = gone.create_future()
+        dead = closed.create_future()
         queue._waiting.append(dead)
-        gone.close()
+        closed.close()
         task = asyncio.ensure_future(_append(queue, served, 1))
         await queued(queue, 2)
     await task

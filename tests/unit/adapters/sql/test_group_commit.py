@@ -1,4 +1,4 @@
-"""Calls that arrive together share a commit, and nobody's fate but their own."""
+"""Concurrent calls share a commit, but not each other's errors."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class Commits:
     def __init__(self, *, at_most: int = 100) -> None:
         self.begun: list[tuple[str, list[list[str]]]] = []
         self.group = GroupCommit(self._commit, at_most=at_most)
-        self._turns: asyncio.Queue[BaseException | None] = asyncio.Queue()
+        self._outcomes: asyncio.Queue[BaseException | None] = asyncio.Queue()
         self._at_work = 0
 
     async def _commit(self, context: str, items: Sequence[Sequence[str]]) -> list[str]:
@@ -23,7 +23,7 @@ class Commits:
         assert self._at_work == 1, "two commits at the same time"
         self.begun.append((context, [list(part) for part in items]))
         try:
-            error = await self._turns.get()
+            error = await self._outcomes.get()
         finally:
             self._at_work -= 1
         if error is not None:
@@ -31,7 +31,7 @@ class Commits:
         return [f"{context}:{'+'.join(part)}" for part in items]
 
     def let_through(self, error: BaseException | None = None) -> None:
-        self._turns.put_nowait(error)
+        self._outcomes.put_nowait(error)
 
     def call(self, context: str, *items: str) -> asyncio.Task[str]:
         return asyncio.ensure_future(self.group.submit(context, items))
@@ -83,7 +83,7 @@ async def test_no_more_than_fit_share_but_a_large_call_goes_alone() -> None:
     assert [[len(part) for part in items] for _, items in commits.begun] == [[2, 1], [4], [1]]
 
 
-async def test_an_error_reaches_those_who_shared_it_and_nobody_else() -> None:
+async def test_an_error_reaches_only_the_callers_of_its_batch() -> None:
     commits = Commits()
     calls = [commits.call(context, name) for context, name in (("c", "x"), ("c", "y"), ("d", "z"))]
     commits.let_through(ValueError("no"))
@@ -118,7 +118,7 @@ async def test_one_commit_at_a_time_also_after_the_leader_was_cancelled() -> Non
     assert await next_one == "c:y"
 
 
-async def test_who_is_cancelled_before_its_turn_is_left_out() -> None:
+async def test_a_caller_cancelled_before_its_batch_is_skipped() -> None:
     commits = Commits()
     first = commits.call("c", "x")
     await passes()

@@ -47,7 +47,7 @@ async def test_a_lease_ends_to_the_millisecond() -> None:
         assert (await taken(cluster, "scheduler", "m2")).epoch == 2
 
 
-async def test_a_holder_may_renew_late_as_long_as_nobody_took_over() -> None:
+async def test_a_holder_may_renew_an_expired_lease_that_is_free() -> None:
     clock = VirtualClock()
     async with StoredCluster.open(clock=clock) as cluster:
         lease = await taken(cluster, "scheduler", ttl_s=1)

@@ -33,7 +33,7 @@ async def test_two_who_publish_at_once_take_different_lines(postgres_url: str) -
         assert [*taken, *others] == [notice(number) for number in range(4)]
 
 
-async def test_an_event_that_cannot_be_read_holds_up_nobody() -> None:
+async def test_an_unreadable_event_does_not_block_others() -> None:
     async with StoredCluster.open() as cluster:
         await published(cluster)
         async with cluster.store.database.writing() as connection:

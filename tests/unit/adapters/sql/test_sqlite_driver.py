@@ -119,7 +119,7 @@ async def test_a_stream_that_is_left_early_lets_go_of_its_statement(database: Da
         await connection.commit()
 
 
-async def test_how_many_rows_were_written_is_told(database: Database) -> None:
+async def test_the_number_of_written_rows_is_returned(database: Database) -> None:
     async with database.writing() as connection:
         insert = sa.text("INSERT INTO things VALUES (:name, :size)")
         many = await connection.execute(insert, [{"name": name, "size": 1} for name in "abc"])
@@ -130,7 +130,7 @@ async def test_how_many_rows_were_written_is_told(database: Database) -> None:
         assert sorted(removed.scalars()) == ["a", "b", "c"]
 
 
-async def test_a_refused_statement_is_told_and_the_connection_goes_on(database: Database) -> None:
+async def test_a_refused_statement_raises_and_the_connection_stays_usable(database: Database) -> None:
     async with database.writing() as connection:
         insert = sa.text("INSERT INTO things VALUES ('a', 1)")
         await connection.execute(insert)

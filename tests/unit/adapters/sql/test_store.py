@@ -32,7 +32,7 @@ QUICK = TransactionRetry(give_up_s=0.2, pause_first_s=0.001, pause_max_s=0.01)
 
 
 class FlakyDatabase(Database):
-    """A database whose connection breaks at named moments, each as often as told."""
+    """A database whose connection breaks at named moments, a given number of times."""
 
     breaks_before_commit = 0
     breaks_after_commit = 0
@@ -108,12 +108,12 @@ async def test_what_fails_strangely_after_the_commit_of_many_is_done_for_none_ag
 
         async def failing_afterwards(unit: Any, **options: Any) -> Any:
             await run(unit, **options)
-            raise RuntimeError("nobody expected this")
+            raise RuntimeError("unexpected")
 
         monkeypatch.setattr(store, "run", failing_afterwards)
         results = await asyncio.gather(*(store.run_batched(work, item) for item in range(4)), return_exceptions=True)
         assert [type(one) for one in results] == [RuntimeError] * 4
-        assert sorted(told.at_ms for told in await published(cluster)) == [0, 1, 2, 3]
+        assert sorted(event.at_ms for event in await published(cluster)) == [0, 1, 2, 3]
 
 
 async def test_work_that_did_not_commit_is_done_again_from_the_beginning(url: str) -> None:
@@ -121,7 +121,7 @@ async def test_work_that_did_not_commit_is_done_again_from_the_beginning(url: st
         database.breaks_before_commit = 3
         calls: list[int] = []
         assert await cluster.store.run(counted(calls)) == 4
-        assert [told.at_ms for told in await published(cluster)] == [4]
+        assert [event.at_ms for event in await published(cluster)] == [4]
 
 
 async def test_both_faults_one_after_the_other_do_it_once(url: str) -> None:
@@ -129,10 +129,10 @@ async def test_both_faults_one_after_the_other_do_it_once(url: str) -> None:
         database.breaks_before_commit, database.breaks_after_commit = 1, 2
         calls: list[int] = []
         assert await cluster.store.run(counted(calls)) == 2
-        assert [told.at_ms for told in await published(cluster)] == [2]
+        assert [event.at_ms for event in await published(cluster)] == [2]
 
 
-async def test_a_database_that_stays_away_is_told_in_time(url: str) -> None:
+async def test_an_unavailable_database_is_reported_in_time(url: str) -> None:
     async with flaky(url) as (cluster, database):
         database.breaks_before_commit = 10**6
         with pytest.raises(StoreUnavailable, match=r"0\.2 s"):
@@ -141,7 +141,7 @@ async def test_a_database_that_stays_away_is_told_in_time(url: str) -> None:
         assert not await published(cluster)
 
 
-async def test_an_address_where_nobody_answers_is_unavailable(unused_tcp_port: int) -> None:
+async def test_an_address_without_a_server_is_unavailable(unused_tcp_port: int) -> None:
     clock, address = SystemClock(), f"postgresql://u@127.0.0.1:{unused_tcp_port}/d"
     database = Database(DatabaseSettings(address), clock=clock)
     store = SqlStore(database, ids=SortableIds(clock), retry=QUICK)
@@ -218,9 +218,9 @@ async def test_pruning_forgets_old_commits_only() -> None:
         before = await commits(cluster)
         forgotten = await cluster.store.prune(older_than_s=50)
         assert forgotten == before - 1
-        # That of s3, and one for each kind of things that were looked for.
+        # That of s3, and one for each kind of pruned rows.
         assert await commits(cluster) == 4
-        # The numbers go on where they were, so that no snapshot takes something new for something old.
+        # The numbers continue, so that no snapshot takes a new stamp for an old one.
         await cluster.snapshots.refresh()
         await cluster.store.prune(older_than_s=-1)
         await cluster.submit("s4")

@@ -1,4 +1,4 @@
-"""What a transaction knows, tells and undoes."""
+"""Transactions: time, events and savepoints."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ async def test_a_part_that_fails_takes_its_writes_and_its_events_with_it() -> No
         assert "lost" not in kinds
 
 
-async def test_what_was_looked_at_needs_a_savepoint_only_where_others_write(postgres_url: str) -> None:
+async def test_a_prechecked_block_needs_a_savepoint_only_with_other_writers(postgres_url: str) -> None:
     async def work(unit: SqlUnitOfWork) -> bool:
         async with unit.transaction.prechecked():
             return unit.transaction.connection.in_nested_transaction()

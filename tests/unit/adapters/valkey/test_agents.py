@@ -21,7 +21,7 @@ def test_moments_sort_as_numbers_do() -> None:
     assert sorted(moments) == moments
 
 
-async def test_a_key_that_cannot_be_read_hides_nobody_else(valkey_url: str) -> None:
+async def test_an_unreadable_key_does_not_hide_others(valkey_url: str) -> None:
     cache = ValkeyAgentStates(valkey_url)
     await cache.put(heartbeat(), ttl_s=60)
     async with Valkey.from_url(valkey_url) as client:

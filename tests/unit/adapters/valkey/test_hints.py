@@ -66,7 +66,7 @@ async def test_a_silent_channel_is_asked_whether_it_is_there(valkey_url: str, mo
     await hints.close()
 
 
-async def test_a_message_without_its_hint_wakes_nobody(valkey_url: str) -> None:
+async def test_a_message_without_its_hint_wakes_no_waiter(valkey_url: str) -> None:
     hints = ValkeyHints(valkey_url)
     waiting = asyncio.create_task(hints.wait(["schedule"], timeout_s=0.5))
     await listening(valkey_url, 1)

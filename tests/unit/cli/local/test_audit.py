@@ -42,8 +42,10 @@ def test_a_broken_law_names_its_rows(file: Path, capsys: pytest.CaptureFixture[s
     out, err = capsys.readouterr()
     assert out.splitlines()[:3] == [
         "I1   FAIL  1 row: slot conservation",
-        "     the usage of an agent is not the sum of the slots that kernels hold:"
-        " agent_id=a1 slot=cpu kept=1007 counted=1000",
+        (
+            "     the usage of an agent is not the sum of the slots that kernels hold:"
+            " agent_id=a1 slot=cpu kept=1007 counted=1000"
+        ),
         "I2   pass  no logical overcommit",
     ]
     assert err.endswith("17 pass, 1 fail\n")

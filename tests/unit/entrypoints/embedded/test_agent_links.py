@@ -1,4 +1,4 @@
-"""Agents at the door: their words become the manager's, or they are told why not."""
+"""Admission of agents: Hello frames are converted, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_an_agent_with_the_key_is_enrolled_with_what_it_has() -> None:
         assert [device.device_id for device in agent.devices] == ["gpu0"]
 
 
-async def test_a_wrong_key_is_refused_for_good_and_enrols_nobody() -> None:
+async def test_a_wrong_token_is_refused_permanently_and_enrols_no_agent() -> None:
     async with StoredCluster.open() as cluster:
         refusal = await admission(registry(cluster), KEY)(hello(), "another")
         assert isinstance(refusal, HelloRefused)
@@ -65,7 +65,7 @@ async def test_an_older_process_of_the_same_agent_is_refused_for_good() -> None:
 @pytest.mark.parametrize(
     "changes", [{"agent_id": "../etc"}, {"slots": {"CPU!": 1}}, {"agent_id": ""}], ids=["path", "slot", "empty"]
 )
-async def test_nonsense_is_refused_in_words(changes: dict[str, object]) -> None:
+async def test_an_invalid_hello_is_refused_with_a_reason(changes: dict[str, object]) -> None:
     async with StoredCluster.open() as cluster:
         refusal = await admission(registry(cluster), KEY)(hello(**changes), KEY)
         assert isinstance(refusal, HelloRefused)

@@ -1,4 +1,4 @@
-"""The manager in its own thread: it works, is reached from here, and ends when told."""
+"""The manager in its own thread: it starts, is called from here, and stops."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def test_an_agent_that_is_refused_says_why_when_the_manager_is_ready(
 
 
 async def test_the_end_of_a_started_manager_is_logged(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+    logged: list[str] = []
     real = start_manager
 
     async def fail() -> None:
@@ -132,9 +132,9 @@ async def test_the_end_of_a_started_manager_is_logged(url: str, monkeypatch: pyt
         return await real(wanted, stack)
 
     monkeypatch.setattr(control_plane, "start_manager", frail)
-    plane = ControlPlane(manager_options(url, log=told.append))
+    plane = ControlPlane(manager_options(url, log=logged.append))
     ports = await asyncio.wrap_future(plane.start())
-    assert told == []
+    assert logged == []
     await asyncio.to_thread(plane.stop)
-    ports.nudge()  # whoever writes is not made to fail by it
-    assert told == ["the manager has ended: ZeroDivisionError('inside')"]
+    ports.nudge()  # does not fail the writer
+    assert logged == ["the manager has ended: ZeroDivisionError('inside')"]

@@ -40,7 +40,7 @@ def test_a_folder_of_ours_that_was_open_to_others_is_closed(tmp_path: Path, sign
     assert mode(DataFolder(tmp_path).root) == 0o700
 
 
-def test_a_folder_of_somebody_elses_files_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     tmp_path.chmod(0o755)
     with pytest.raises(DataFolderUnusable, match="chmod 700"):
@@ -56,7 +56,7 @@ def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
     assert len(first) >= 43
 
 
-def test_a_second_server_is_told_of_the_first(tmp_path: Path) -> None:
+def test_a_second_server_gets_the_address_of_the_first(tmp_path: Path) -> None:
     first, second = DataFolder(tmp_path), DataFolder(tmp_path)
     with first.locked():
         first.write_private("up.json", '{"url": "http://127.0.0.1:7646"}')
@@ -99,11 +99,11 @@ def test_who_asks_before_loading_a_server_hears_of_the_one_that_is_up(tmp_path: 
     with folder.locked():
         folder.write_private("up.json", json.dumps(about))
         assert server_of(tmp_path) == about
-    assert server_of(tmp_path) is None  # it left word, but nobody holds the folder
+    assert server_of(tmp_path) is None  # the address file exists, but the folder is not locked
 
 
 @pytest.mark.parametrize("left", ["", "{", "[]", '{"pid": 0}', '{"pid": "x"}', '{"pid": 999999999999999999999}'])
-def test_a_word_that_says_nothing_is_not_a_server(tmp_path: Path, left: str) -> None:
+def test_an_invalid_address_file_is_not_a_server(tmp_path: Path, left: str) -> None:
     folder = DataFolder(tmp_path)
     with folder.locked():
         folder.write_private("up.json", left)
@@ -122,7 +122,7 @@ def test_what_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     assert "--data" in refused.value.hint
 
 
-def test_a_lock_that_cannot_be_made_is_told_as_such(tmp_path: Path) -> None:
+def test_a_lock_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
     (tmp_path / "up.lock").mkdir()
     with pytest.raises(DataFolderUnusable, match=r"up\.lock"), folder.locked():
@@ -130,7 +130,7 @@ def test_a_lock_that_cannot_be_made_is_told_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"hello", b"SQLite format 3\0" + bytes(500), bytes(range(256)) * 32])
-def test_a_store_that_is_none_is_told_as_broken(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_reported_as_corrupt(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "state.db").write_bytes(content)
     tmp_path.chmod(0o700)
     with pytest.raises(StoreBroken, match=r"state\.db is corrupt"):

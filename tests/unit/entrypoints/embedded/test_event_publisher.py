@@ -21,7 +21,7 @@ async def test_what_was_committed_is_published_once() -> None:
         await publisher.close()
 
 
-async def test_it_is_woken_by_commits_and_looks_by_itself_as_well() -> None:
+async def test_it_runs_after_commits_and_at_intervals() -> None:
     async with StoredCluster.open() as cluster:
         [task] = Publisher(cluster.store.outbox, InProcessEventBus(cluster.store.database.clock)).tasks()
         assert task.hints == (EVENTS_HINT,)

@@ -1,4 +1,4 @@
-"""The long look for garbage comes by the clock, and takes a small part of the time."""
+"""Full collections run on a timer, and take a small share of the time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_oldest_objects_are_left_to_the_clock_only_as_long_as_it_lasts() -> 
 
 
 class PausedClock(VirtualClock):
-    """Time that also passes while nobody sleeps."""
+    """Time that also passes without sleepers."""
 
     paused_ms = 0
 
@@ -27,27 +27,27 @@ class PausedClock(VirtualClock):
         return super().monotonic_ms() + self.paused_ms
 
 
-async def test_a_look_that_takes_long_comes_less_often() -> None:
-    clock, looks, took_ms = PausedClock(), [], 600
+async def test_long_collections_run_less_often() -> None:
+    clock, collections, took_ms = PausedClock(), [], 600
 
-    def look() -> None:
-        looks.append(clock.monotonic_ms())
+    def collect() -> None:
+        collections.append(clock.monotonic_ms())
         clock.paused_ms += took_ms
 
-    task = asyncio.create_task(collect_periodically(clock, collect=look))
+    task = asyncio.create_task(collect_periodically(clock, collect=collect))
     await clock.advance(EVERY_S)
-    assert len(looks) == 1
+    assert len(collections) == 1
     await clock.advance(took_ms / 1000 / SHARE - 1)
-    assert len(looks) == 1
+    assert len(collections) == 1
     await clock.advance(2)
-    assert len(looks) == 2
+    assert len(collections) == 2
     task.cancel()
 
 
-async def test_a_quick_look_comes_every_minute() -> None:
-    clock, looks = VirtualClock(), []
-    task = asyncio.create_task(collect_periodically(clock, collect=lambda: looks.append(1)))
+async def test_short_collections_run_every_minute() -> None:
+    clock, collections = VirtualClock(), []
+    task = asyncio.create_task(collect_periodically(clock, collect=lambda: collections.append(1)))
     for _ in range(3):
         await clock.advance(EVERY_S)
-    assert len(looks) == 3
+    assert len(collections) == 3
     task.cancel()

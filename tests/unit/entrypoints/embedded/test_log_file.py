@@ -12,14 +12,14 @@ from sokovan.entrypoints.embedded.log_file import log_to, one_line
 
 
 def test_a_line_is_written_with_its_time(tmp_path: Path) -> None:
-    with log_to(tmp_path / "sokovan.log") as tell:
-        tell("agent a1 is here")
+    with log_to(tmp_path / "sokovan.log") as log:
+        log("agent a1 is here")
     [line] = (tmp_path / "sokovan.log").read_text().splitlines()
     assert line.endswith(" agent a1 is here")
     assert line[:2] == "20"
 
 
-def test_nobody_can_forge_a_second_line_or_colour_the_terminal() -> None:
+def test_a_line_cannot_forge_another_line_or_control_the_terminal() -> None:
     assert one_line("name\n2026 forged\x1b[31m") == "name\\n2026 forged\\x1b[31m"
 
 
@@ -30,9 +30,9 @@ def test_a_very_long_line_is_cut_and_says_so() -> None:
 
 
 def test_the_files_stay_small(tmp_path: Path) -> None:
-    with log_to(tmp_path / "sokovan.log") as tell:
+    with log_to(tmp_path / "sokovan.log") as log:
         for _ in range(2 * log_file.SIZE_MAX // 4_000):
-            tell("y" * 4_000)
+            log("y" * 4_000)
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert len(sizes) <= 1 + log_file.FILES_KEPT
     assert max(sizes) <= log_file.SIZE_MAX
@@ -43,7 +43,7 @@ def test_what_libraries_log_goes_into_the_file_and_not_to_the_terminal(
 ) -> None:
     logger = logging.getLogger("uvicorn.error")
     with log_to(tmp_path / "sokovan.log"):
-        logger.info("said to nobody")
+        logger.info("not logged")
         error = ZeroDivisionError("forged\n2026 line\x1b[31m")
         logger.error("request %s failed", "req-1", exc_info=error)
     [line] = (tmp_path / "sokovan.log").read_text().splitlines()

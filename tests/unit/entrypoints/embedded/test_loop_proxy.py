@@ -111,7 +111,7 @@ async def test_a_hint_is_said_once_until_it_has_arrived_and_then_again() -> None
 
         loop.call_soon_threadsafe(be_busy)
         await asyncio.to_thread(busy.wait, 10)
-        for _ in range(100):  # nobody waits for a loop that is busy
+        for _ in range(100):  # `set` does not wait for a busy loop
             await across.set("sessions")
         held.set()
         assert await across.wait(["sessions"], timeout_s=10)
@@ -159,7 +159,7 @@ async def test_states_of_agents_are_one_cache_from_both_sides() -> None:
 
 
 class Echo:
-    """An execution that says what it was told."""
+    """An execution that echoes its input."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.command = command

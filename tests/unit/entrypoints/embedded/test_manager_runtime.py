@@ -1,4 +1,4 @@
-"""What works in the manager's loop: decisions are taken beside it."""
+"""The manager's event loop: decisions run in a thread."""
 
 from __future__ import annotations
 

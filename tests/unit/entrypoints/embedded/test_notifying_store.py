@@ -1,4 +1,4 @@
-"""A store that tells of its writes, and is otherwise the store."""
+"""The notifying store calls back after writes, and otherwise delegates."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.stored_cluster import StoredCluster
 
 
-async def test_a_write_is_told_of_and_a_read_is_not() -> None:
+async def test_a_write_is_notified_and_a_read_is_not() -> None:
     async with StoredCluster.open() as cluster:
-        told: list[str] = []
-        store = NotifyingStore(cluster.store, lambda: told.append("written"))
+        notified: list[str] = []
+        store = NotifyingStore(cluster.store, lambda: notified.append("written"))
         await cluster.submit("s1")
 
         async def read(unit: UnitOfWork) -> str:
             return (await unit.sessions.get(SessionId("s1"))).status
 
         assert await store.read(read) == "pending"
-        assert told == []
+        assert notified == []
         assert await store.run(read) == "pending"
-        assert told == ["written"]
+        assert notified == ["written"]
 
 
-async def test_a_write_that_fails_is_told_of_too() -> None:
+async def test_a_failed_write_is_notified_too() -> None:
     async with StoredCluster.open() as cluster:
-        told: list[str] = []
-        store = NotifyingStore(cluster.store, lambda: told.append("written"))
+        notified: list[str] = []
+        store = NotifyingStore(cluster.store, lambda: notified.append("written"))
         with pytest.raises(ObjectNotFound):
             await store.run(lambda unit: unit.sessions.get(SessionId("nobody")))
-        assert told == ["written"]
+        assert notified == ["written"]
 
 
 async def test_the_outbox_and_the_pruning_are_those_of_the_store() -> None:

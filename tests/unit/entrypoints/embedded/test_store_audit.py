@@ -1,4 +1,4 @@
-"""The laws are looked at while the server runs."""
+"""The invariants are checked while the server runs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sokovan.entrypoints.embedded.store_audit import StoreAuditor
 from sokovan.testing.stored_cluster import StoredCluster
 
 
-async def test_a_store_that_keeps_its_laws_gives_zeros_and_no_word() -> None:
+async def test_a_consistent_store_gives_zeros_and_no_log_line() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")
-        telemetry, told = PrometheusTelemetry(), list[str]()
-        watchman = StoreAuditor(cluster.store, telemetry, told.append)
-        assert await watchman.check() is False
-        assert told == []
+        telemetry, logged = PrometheusTelemetry(), list[str]()
+        auditor = StoreAuditor(cluster.store, telemetry, logged.append)
+        assert await auditor.check() is False
+        assert logged == []
         assert b'sokovan_invariant_violations{invariant="I1"} 0.0' in telemetry.exposition()
-        await watchman.close()
+        await auditor.close()
 
 
-async def test_a_broken_law_is_counted_and_told() -> None:
+async def test_a_violated_invariant_is_counted_and_logged() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")
         await cluster.submit("s1")
@@ -31,7 +31,7 @@ async def test_a_broken_law_is_counted_and_told() -> None:
             await unit.transaction.execute(sa.text("UPDATE agent_slots SET used = used + 1 WHERE slot = 'cpu'"))
 
         await cluster.store.run_sql(corrupt)
-        telemetry, told = PrometheusTelemetry(), list[str]()
-        await StoreAuditor(cluster.store, telemetry, told.append).check()
+        telemetry, logged = PrometheusTelemetry(), list[str]()
+        await StoreAuditor(cluster.store, telemetry, logged.append).check()
         assert b'sokovan_invariant_violations{invariant="I1"} 1.0' in telemetry.exposition()
-        assert any("I1" in line for line in told)
+        assert any("I1" in line for line in logged)

@@ -1,4 +1,4 @@
-"""A socket on the wished port, or on the next one; an app that is served on it."""
+"""A socket on the requested port, or on the next free one; an app served on it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ async def test_small_answers_are_sent_at_once() -> None:
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            for word in ("startup", "shutdown"):
+            for phase in ("startup", "shutdown"):
                 await receive()
-                await send({"type": f"lifespan.{word}.complete"})
+                await send({"type": f"lifespan.{phase}.complete"})
             return
         connection = send.__self__.transport.get_extra_info("socket")
         seen.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))

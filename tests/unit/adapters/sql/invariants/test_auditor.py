@@ -1,4 +1,4 @@
-"""The laws that a store must keep: all are asked, of one state, and a healthy store keeps them."""
+"""The auditor checks all invariants on one state, and a healthy store satisfies them."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ async def test_what_breaks_it_is_found_and_named(broken: Break, busy_file: Path)
     await see(broken, busy_file)
 
 
-async def test_a_busy_cluster_keeps_every_law(busy_file: Path) -> None:
+async def test_a_busy_cluster_satisfies_all_invariants(busy_file: Path) -> None:
     found = await findings(copied(busy_file))
     assert [finding.invariant.id for finding in found] == [invariant.id for invariant in INVARIANTS]
     assert [(finding.invariant.id, finding.rows) for finding in found if not finding.holds] == []
 
 
-async def test_an_empty_store_keeps_every_law() -> None:
+async def test_an_empty_store_satisfies_all_invariants() -> None:
     async with StoredCluster.open() as cluster:
         assert all(finding.holds for finding in await audit(cluster.store))
 
@@ -68,27 +68,27 @@ async def test_the_busy_cluster_has_something_in_every_status(busy_file: Path) -
         assert await cluster.store.read(statuses) == [set(SessionStatus), set(KernelStatus)]
 
 
-def test_every_law_is_judged_or_it_is_said_why_not() -> None:
+def test_every_invariant_is_checked_or_has_a_reason() -> None:
     judged = [invariant.id for invariant in INVARIANTS]
-    assert sorted([*judged, *NOT_CHECKED], key=lambda law: int(law[1:])) == [f"I{n}" for n in range(1, 33)]
+    assert sorted([*judged, *NOT_CHECKED], key=lambda number: int(number[1:])) == [f"I{n}" for n in range(1, 33)]
 
 
-def test_every_law_that_is_judged_is_broken_by_a_test() -> None:
-    assert {one.law for one in EVERY_BREAK} == {invariant.id for invariant in INVARIANTS}
+def test_every_checked_invariant_is_violated_by_a_test() -> None:
+    assert {one.invariant for one in EVERY_BREAK} == {invariant.id for invariant in INVARIANTS}
 
 
-def test_what_a_law_means_is_one_sentence() -> None:
+def test_the_meaning_of_an_invariant_is_one_sentence() -> None:
     assert all(invariant.meaning.count(". ") == 0 and invariant.meaning.endswith(".") for invariant in INVARIANTS)
     assert all(invariant.title == invariant.title.lower() for invariant in INVARIANTS)
 
 
-async def test_only_the_laws_that_are_named_are_asked(busy_file: Path) -> None:
+async def test_only_the_named_invariants_are_checked(busy_file: Path) -> None:
     async with StoredCluster.open(f"sqlite:///{copied(busy_file)}") as cluster:
         found = await audit(cluster.store, only={"I7", "I1"})
     assert [finding.invariant.id for finding in found] == ["I1", "I7"]
 
 
-async def test_a_flood_of_offences_is_counted_and_not_listed(busy_file: Path) -> None:
+async def test_many_violations_are_counted_and_not_all_listed(busy_file: Path) -> None:
     file = copied(busy_file)
     change(
         file,
@@ -99,7 +99,7 @@ async def test_a_flood_of_offences_is_counted_and_not_listed(busy_file: Path) ->
     assert (broken.invariant.id, broken.count, len(broken.rows)) == ("I1", 250, ROWS_MAX)
 
 
-async def test_several_laws_may_be_broken_at_once(busy_file: Path) -> None:
+async def test_several_invariants_may_be_violated_at_once(busy_file: Path) -> None:
     file = copied(busy_file)
     for broken in (*test_history_invariants.BREAKS[:1], *test_session_invariants.BREAKS[:1]):
         change(file, *broken.statements)
@@ -116,7 +116,7 @@ class CountedReads(SqlStore):
         return await super().read_long(work)
 
 
-async def test_all_laws_see_one_state() -> None:
+async def test_all_invariants_see_one_state() -> None:
     async with StoredCluster.open() as cluster:
         store = CountedReads(cluster.store.database, ids=cluster.store._ids)
         await audit(store)

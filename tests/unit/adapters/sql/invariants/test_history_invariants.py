@@ -1,4 +1,4 @@
-"""Laws of histories: each is broken by hand, and says which line it was."""
+"""Invariants of histories: each is violated by hand, and the row is reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REST = "'test', 'coordinator', '', '', 0, 0, 1"
 
 
 def line(kind: str, name: str, sequence: int, *move: str) -> str:
-    """A statement that adds a line: before, after and trigger."""
+    """A statement that adds a row: before, after and trigger."""
     before, after, trigger = move
     return (
         f"INSERT INTO {kind}_history ({_COLUMNS}) VALUES "  # noqa: S608  # a table of ours
@@ -72,7 +72,7 @@ BREAKS = [
     ),
     Break(
         "I10",
-        "a session that goes on has a cause to end",
+        "a live session has a cause of its end",
         "UPDATE sessions SET cause = 'bored', result = 'failure' WHERE session_id = 'running'",
         {"session_id": "running", "cause": "bored", "first_cause": None},
     ),
@@ -90,7 +90,7 @@ BREAKS = [
     ),
     Break(
         "I11",
-        "an object stands before its last line",
+        "an object does not reference its last row",
         "UPDATE agents SET history_sequence = 2 WHERE agent_id = 'gone'",
         {"kind": "agent", "object_id": "gone", "history_sequence": 2, "last": 4},
     ),
@@ -102,7 +102,7 @@ BREAKS = [
     ),
     Break(
         "I11",
-        "an object has a status that nobody wrote down",
+        "an object has a status without a history row",
         "UPDATE agents SET status = 'suspect' WHERE agent_id = 'arm'",
         {"kind": "agent", "object_id": "arm", "status": "suspect", "recorded": "alive"},
     ),
@@ -177,4 +177,4 @@ async def test_what_breaks_it_is_found_and_named(broken: Break, busy_file: Path)
 
 
 def test_every_history_there_is_is_judged() -> None:
-    assert [story.lifecycle.name for story in HISTORY_CHAINS] == list(HISTORIES)
+    assert [chain.lifecycle.name for chain in HISTORY_CHAINS] == list(HISTORIES)

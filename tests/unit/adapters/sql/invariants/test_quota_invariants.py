@@ -1,4 +1,4 @@
-"""The law of limits: lowering one is no offence, serving past one is."""
+"""The quota invariant: lowering a limit is no violation, exceeding one is."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ async def held_by_a_group(clock: VirtualClock, cluster: StoredCluster) -> None:
     await clock.advance(60)
 
 
-async def broken_laws(cluster: StoredCluster) -> list[str]:
-    """The laws that do not hold."""
+async def violated_invariants(cluster: StoredCluster) -> list[str]:
+    """The invariants that do not hold."""
     return [finding.invariant.id for finding in await audit(cluster.store) if not finding.holds]
 
 
-async def test_whoever_holds_more_than_a_new_limit_may_keep_it() -> None:
+async def test_an_owner_above_a_new_limit_keeps_its_usage() -> None:
     clock = VirtualClock()
     async with StoredCluster.open(clock=clock) as cluster:
         await cluster.put(ResourcePolicy("core", slots_max=SlotLimits({"cpu": 1000})))
         await held_by_a_group(clock, cluster)
         # The policy is older than what is held; that it applies to the group is not.
         await cluster.put(Group("lab", "default", policy="core"))
-        assert await broken_laws(cluster) == []
+        assert await violated_invariants(cluster) == []
 
 
 async def test_a_kernel_that_takes_nothing_of_a_limited_slot_breaks_no_limit() -> None:
@@ -74,4 +74,4 @@ async def test_a_kernel_that_takes_nothing_of_a_limited_slot_breaks_no_limit() -
         await cluster.submit("memory", slots={"mem": 1024}, owner=Owner(group="lab"))
         placed = await cluster.place("memory", "a1")
         assert placed.refused == {}
-        assert await broken_laws(cluster) == []
+        assert await violated_invariants(cluster) == []

@@ -29,13 +29,13 @@ BREAKS = [
     ),
     Break(
         "I8",
-        "a goal is no word of the lifecycle",
+        "a goal is not a valid value",
         "UPDATE sessions SET goal = 9 WHERE session_id = 'running'",
         {"session_id": "running", "goal": 9},
     ),
     Break(
         "I12",
-        "a key stands for two requests",
+        "a key belongs to two requests",
         (
             without_constraints("idempotency_keys"),
             "INSERT INTO idempotency_keys SELECT scope, key, 'other', 'running', at_ms FROM idempotency_keys",
@@ -99,7 +99,7 @@ BREAKS = [
     ),
     Break(
         "I18",
-        "a kernel runs that nobody asked for",
+        "a kernel runs that was not requested",
         "UPDATE kernels SET sent = false WHERE kernel_id = 'running.0'",
         {"kernel_id": "running.0", "status": "running", "sent": False},
     ),

@@ -1,4 +1,4 @@
-"""Rows that break a law: the first of them, and how many there are."""
+"""Rows that violate an invariant: the first of them, and their number."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ def table_of(*rows: tuple[str, int]) -> sa.Select[Any]:
 
 async def found_by(check: Check) -> Violations:
     """What a check finds in an empty store."""
-    offences = Violations()
+    violations = Violations()
 
     async def work(unit: SqlUnitOfWork) -> None:
-        await check(unit.transaction, offences)
+        await check(unit.transaction, violations)
 
     async with StoredCluster.open() as cluster:
         await cluster.store.read(work)
-    return offences
+    return violations
 
 
 def test_only_the_first_rows_are_kept_and_all_are_counted() -> None:
-    offences = Violations()
-    offences.extend("wrong", [{"n": n} for n in range(ROWS_MAX - 1)], count=ROWS_MAX - 1)
-    offences.add("odd", n=-1)
-    offences.add("too much", n=-2)
-    offences.extend("wrong", [{"n": -3}], count=1_000)
-    assert offences.count == ROWS_MAX + 1 + 1_000
-    assert [(one.problem, one.row) for one in offences.rows[-2:]] == [
+    violations = Violations()
+    violations.extend("wrong", [{"n": n} for n in range(ROWS_MAX - 1)], count=ROWS_MAX - 1)
+    violations.add("odd", n=-1)
+    violations.add("too much", n=-2)
+    violations.extend("wrong", [{"n": -3}], count=1_000)
+    assert violations.count == ROWS_MAX + 1 + 1_000
+    assert [(one.problem, one.row) for one in violations.rows[-2:]] == [
         ("wrong", {"n": ROWS_MAX - 2}),
         ("odd", {"n": -1}),
     ]
 
 
 async def test_a_statement_without_rows_finds_nothing() -> None:
-    offences = await found_by(no_row("wrong", table_of(("a", 1)).where(sa.false())))
-    assert (offences.count, offences.rows) == (0, [])
+    violations = await found_by(no_row("wrong", table_of(("a", 1)).where(sa.false())))
+    assert (violations.count, violations.rows) == (0, [])
 
 
 async def test_rows_come_in_the_order_of_their_columns() -> None:
-    offences = await found_by(no_row("wrong", table_of(("b", 1), ("a", 2), ("a", 1))))
-    assert [tuple(one.row.values()) for one in offences.rows] == [("a", 1), ("a", 2), ("b", 1)]
+    violations = await found_by(no_row("wrong", table_of(("b", 1), ("a", 2), ("a", 1))))
+    assert [tuple(one.row.values()) for one in violations.rows] == [("a", 1), ("a", 2), ("b", 1)]
 
 
 @pytest.mark.parametrize("number", [ROWS_MAX - 1, ROWS_MAX, ROWS_MAX + 7])
-async def test_the_true_number_is_told_however_many_there_are(number: int) -> None:
-    offences = await found_by(no_row("wrong", table_of(*[("a", n) for n in range(number)])))
-    assert (offences.count, len(offences.rows)) == (number, min(number, ROWS_MAX))
+async def test_the_full_number_is_reported(number: int) -> None:
+    violations = await found_by(no_row("wrong", table_of(*[("a", n) for n in range(number)])))
+    assert (violations.count, len(violations.rows)) == (number, min(number, ROWS_MAX))
 
 
 async def test_what_is_kept_is_compared_with_the_sum_of_what_it_stands_for() -> None:
     kept = table_of(("same", 3), ("more", 5), ("only kept", 1), ("nothing", 0))
     counted = table_of(("same", 1), ("same", 2), ("more", 4), ("only counted", 2))
-    offences = await found_by(no_row("wrong", unequal(kept, counted, "name")))
-    assert [tuple(one.row.values()) for one in offences.rows] == [
+    violations = await found_by(no_row("wrong", unequal(kept, counted, "name")))
+    assert [tuple(one.row.values()) for one in violations.rows] == [
         ("more", 5, 4),
         ("only counted", 0, 2),
         ("only kept", 1, 0),

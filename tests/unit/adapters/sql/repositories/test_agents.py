@@ -1,4 +1,4 @@
-"""What the repository of agents does beside the promises of its port."""
+"""The agent repository, beyond the contract of its port."""
 
 import pytest
 
@@ -21,15 +21,15 @@ async def enrolled(cluster: StoredCluster, *devices: Device, amount: int) -> Age
     return await cluster.store.run(lambda unit: unit.fleet.enrol(info, BY_AGENT, devices=devices))
 
 
-async def test_a_return_is_told_as_a_move_and_as_an_enrolment() -> None:
+async def test_a_return_is_published_as_a_move_and_as_an_enrolment() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")
         await walked(cluster, "a1", AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST)
         await published(cluster)
         await cluster.agent("a1")
-        told = await published(cluster)
-        assert [type(event) for event in told] == [AgentMoved, AgentEnrolled]
-        assert [getattr(event, "incarnation", 0) for event in told] == [1, 2]
+        events = await published(cluster)
+        assert [type(event) for event in events] == [AgentMoved, AgentEnrolled]
+        assert [getattr(event, "incarnation", 0) for event in events] == [1, 2]
 
 
 async def test_only_the_agent_itself_can_bring_it_back() -> None:
@@ -49,7 +49,7 @@ async def test_an_agent_that_never_joined_cannot_be_moved() -> None:
             await moved(cluster, record, AgentTrigger.HEARTBEAT_MISSED, BY_COORDINATOR)
 
 
-async def test_a_device_that_nobody_holds_takes_its_new_size() -> None:
+async def test_an_unused_device_takes_its_new_size() -> None:
     async with StoredCluster.open() as cluster:
         await enrolled(cluster, Device("gpu0", SHARES, units=10), amount=10)
         record = await enrolled(cluster, Device("gpu0", SHARES, units=4), Device("gpu1", SHARES, units=6), amount=10)

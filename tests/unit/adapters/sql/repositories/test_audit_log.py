@@ -12,7 +12,7 @@ from sokovan.testing.contracts.repositories.audit import appended
 from sokovan.testing.stored_cluster import StoredCluster
 
 
-async def test_a_digest_covers_the_one_before_the_number_the_time_and_the_words() -> None:
+async def test_a_digest_covers_the_previous_digest_number_time_and_content() -> None:
     async with StoredCluster.open(clock=VirtualClock(now_ms=1_000)) as cluster:
         await appended(cluster, AuditEntry("u1", "stop", "s1", "done"), AuditEntry("u1", "stop", "s2", "done"))
         rows = await cluster.store.read(lambda unit: unit.transaction.fetch(sa.select(AUDIT_LOG)))
@@ -24,7 +24,7 @@ async def test_a_digest_covers_the_one_before_the_number_the_time_and_the_words(
             previous = row.digest
 
 
-async def test_equal_entries_have_equal_words_whatever_the_order_of_their_details() -> None:
+async def test_equal_entries_have_equal_content_in_any_order_of_details() -> None:
     async with StoredCluster.open() as cluster:
         for detail in ({"a": "1", "b": "2"}, {"b": "2", "a": "1"}):
             await appended(cluster, AuditEntry("u1", "stop", "s1", "done", detail=detail))

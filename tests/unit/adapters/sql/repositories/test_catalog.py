@@ -1,4 +1,4 @@
-"""Where items of the catalog are kept, and what tells readers of a change."""
+"""The tables of catalog items, and how readers detect a change."""
 
 from typing import get_args
 
@@ -17,11 +17,11 @@ from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import StoredCluster
 
 
-def test_every_kind_of_item_has_its_shelf() -> None:
+def test_every_kind_of_item_has_its_table() -> None:
     assert set(CATALOG_TABLES) == set(get_args(CatalogItem))
-    assert len({shelf.table.name for shelf in CATALOG_TABLES.values()}) == len(CATALOG_TABLES)
-    for shelf in CATALOG_TABLES.values():
-        assert {field for field, _, _ in shelf.refers} <= set(shelf.table.c.keys())
+    assert len({entry.table.name for entry in CATALOG_TABLES.values()}) == len(CATALOG_TABLES)
+    for entry in CATALOG_TABLES.values():
+        assert {field for field, _, _ in entry.refers} <= set(entry.table.c.keys())
 
 
 async def marks(cluster: StoredCluster) -> dict[str, int]:

@@ -42,11 +42,11 @@ async def test_what_has_ended_is_passed_over() -> None:
             await cluster.agent(name)
         await walked(cluster, "a1", AgentTrigger.LEFT)
         await noted(cluster, "a1", "a2", "nobody")
-        told = [
+        triggers = [
             [entry.trigger for entry in await cluster.store.read(lambda unit: unit.fleet.history(AgentId("a1")))],
             [entry.trigger for entry in await cluster.store.read(lambda unit: unit.fleet.history(AgentId("a2")))],
         ]
-        assert told == [["enrolled", "left"], ["enrolled", "noted"]]
+        assert triggers == [["enrolled", "left"], ["enrolled", "noted"]]
 
 
 async def test_no_lines_are_no_statement() -> None:

@@ -1,4 +1,4 @@
-"""What deployments and routes tell, beside the promises of their ports."""
+"""Events of deployments and routes, beyond the contracts of their ports."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ from sokovan.testing.contracts.storage import published
 from sokovan.testing.stored_cluster import StoredCluster, refusal
 
 
-async def test_a_wish_is_told_with_what_was_wanted_before() -> None:
+async def test_a_scale_request_is_published_with_the_previous_number() -> None:
     async with StoredCluster.open() as cluster:
         record = await created(cluster)
         await published(cluster)
@@ -34,7 +34,7 @@ async def test_a_wish_is_told_with_what_was_wanted_before() -> None:
         assert (event.replicas_before, event.replicas_desired) == (record.spec.replicas_desired, 7)
 
 
-async def test_moves_of_deployments_and_routes_are_told() -> None:
+async def test_moves_of_deployments_and_routes_are_published() -> None:
     async with StoredCluster.open() as cluster:
         record = await created(cluster)
         route = await routed(cluster, record.spec.deployment_id)

@@ -50,7 +50,7 @@ def taking(cpu: int) -> UsageDelta:
     return delta
 
 
-async def test_what_is_taken_and_freed_is_told_and_never_clamped() -> None:
+async def test_usage_is_added_and_subtracted_and_never_clamped() -> None:
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1", slots={"cpu": 10})
         used = await applied(cluster, taking(4), a1=1)
@@ -64,7 +64,7 @@ async def test_what_is_taken_and_freed_is_told_and_never_clamped() -> None:
 
 
 @pytest.mark.parametrize(
-    "incarnation", [2, 0], ids=["of an incarnation that is not there", "of an agent that nobody looked at"]
+    "incarnation", [2, 0], ids=["of an incarnation that is not there", "of an agent that was not locked"]
 )
 async def test_kernels_are_added_to_the_incarnation_that_was_locked_only(incarnation: int) -> None:
     async with StoredCluster.open() as cluster:

@@ -1,4 +1,4 @@
-"""Verdicts: many in one statement, and told of sessions that wait only."""
+"""Verdicts: many in one statement, and only of pending sessions."""
 
 from __future__ import annotations
 

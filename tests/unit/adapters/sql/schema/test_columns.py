@@ -23,7 +23,7 @@ def test_a_running_number_is_of_the_type_that_each_database_counts_up() -> None:
     assert Identity.compile(dialect=SQLITE) == "INTEGER"
 
 
-def test_a_check_lists_the_words_of_an_enumeration() -> None:
+def test_a_check_lists_the_values_of_an_enumeration() -> None:
     assert quoted_values(Colour) == "'red', 'blue'"
     check = status_check("colour", Colour)
     assert str(check.sqltext) == "colour IN ('red', 'blue')"

@@ -27,38 +27,40 @@ async def connection() -> AsyncIterator[AsyncConnection]:
         yield ready
 
 
-async def tell(connection: AsyncConnection, machine: TransitionTable[Any, Any], **values: object) -> None:
-    line = {"object_id": "x", "previous": None, "before": None, "times": 1, **REST, **values}
+async def insert_row(connection: AsyncConnection, machine: TransitionTable[Any, Any], **values: object) -> None:
+    row = {"object_id": "x", "previous": None, "before": None, "times": 1, **REST, **values}
     async with connection.begin_nested():
-        await connection.execute(sa.insert(HISTORIES[machine.name]), line)
+        await connection.execute(sa.insert(HISTORIES[machine.name]), row)
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-async def test_exactly_the_moves_of_the_table_and_reasons_to_stay_can_be_told(
+async def test_only_legal_moves_and_notes_can_be_inserted(
     machine: TransitionTable[Any, Any], connection: AsyncConnection
 ) -> None:
-    # Foreign keys would ask for a whole story before each line; which edges are legal is a matter of one line.
+    # Foreign keys would require a whole history before each row; legality concerns one row.
     await connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
     for number, (before, after) in enumerate((b, a) for b in machine.states for a in machine.states):
-        line = {"object_id": f"x{number}", "sequence": 2, "previous": 1, "before": before.value, "after": after.value}
+        row = {"object_id": f"x{number}", "sequence": 2, "previous": 1, "before": before.value, "after": after.value}
         if machine.leads_to(before, after) or (before is after and before not in machine.terminal):
-            await tell(connection, machine, **line)
+            await insert_row(connection, machine, **row)
         else:
             with pytest.raises(IntegrityError):
-                await tell(connection, machine, **line)
+                await insert_row(connection, machine, **row)
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-async def test_a_story_begins_at_the_beginning(machine: TransitionTable[Any, Any], connection: AsyncConnection) -> None:
+async def test_a_history_begins_with_the_initial_status(
+    machine: TransitionTable[Any, Any], connection: AsyncConnection
+) -> None:
     for state in machine.states:
         if state is not machine.initial:
             with pytest.raises(IntegrityError):
-                await tell(connection, machine, sequence=1, after=state.value)
-    await tell(connection, machine, sequence=1, after=machine.initial.value)
+                await insert_row(connection, machine, sequence=1, after=state.value)
+    await insert_row(connection, machine, sequence=1, after=machine.initial.value)
 
 
 @pytest.mark.parametrize(
-    "line",
+    "row",
     [
         {"sequence": 3, "previous": 2, "before": "alive", "after": "suspect"},
         {"sequence": 3, "previous": 1, "before": "alive", "after": "suspect"},
@@ -71,14 +73,14 @@ async def test_a_story_begins_at_the_beginning(machine: TransitionTable[Any, Any
     ],
     ids=["gap", "skipped", "unchained", "no before", "jump", "twice", "zeroth", "no times"],
 )
-async def test_a_story_has_no_gap_and_no_jump(line: dict[str, object], connection: AsyncConnection) -> None:
-    await tell(connection, AGENT, sequence=1, after="alive")
+async def test_a_history_is_gapless_and_chained(row: dict[str, object], connection: AsyncConnection) -> None:
+    await insert_row(connection, AGENT, sequence=1, after="alive")
     with pytest.raises(IntegrityError):
-        await tell(connection, AGENT, **line)
+        await insert_row(connection, AGENT, **row)
 
 
 async def test_a_status_is_that_of_the_last_line_it_points_at(connection: AsyncConnection) -> None:
-    await tell(connection, DEPLOYMENT, sequence=1, after="pending")
+    await insert_row(connection, DEPLOYMENT, sequence=1, after="pending")
     values = {"deployment_id": "x", "scaling_group": "default", "replicas_desired": 0, "body": "{}", "version": 1}
     table = sa.table("deployments", *[sa.column(name) for name in (*values, "status", "history_sequence")])
     for wrong in ({"status": "running", "history_sequence": 1}, {"status": "pending", "history_sequence": 2}):

@@ -8,7 +8,7 @@ from sokovan.adapters.sql.schema.tables import COMMITS, SESSIONS
 from sokovan.domain.lifecycle.session import SessionStatus
 
 
-def test_words_are_listed_as_the_tables_list_them() -> None:
+def test_values_are_listed_as_in_the_tables() -> None:
     assert words(*SessionStatus) == quoted_values(SessionStatus)
 
 

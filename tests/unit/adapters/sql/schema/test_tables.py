@@ -34,20 +34,20 @@ ATTEMPTS: dict[str, Sequence[str]] = {
     "a proof without the time": ["UPDATE held_slots SET proof = 'never_sent'"],
     "a proof that is none": ["UPDATE held_slots SET freed_ms = 1, proof = 'because'"],
     "an amount of nothing": ["UPDATE held_slots SET amount = 0"],
-    "a status that no history tells": ["UPDATE sessions SET status = 'pending'"],
+    "a status without a history row": ["UPDATE sessions SET status = 'pending'"],
     "a status that is no status": ["UPDATE sessions SET status = 'asleep'"],
     "a place in history that is not there": ["UPDATE sessions SET history_sequence = 99"],
     "a move that the table does not have": [line(9, "running", "pending", previous=8), "SELECT 1"],
     "a gap in the history": [line(50, "running", "terminating")],
-    "a line that does not go on where the last one ended": [line(6, "creating", "running")],
+    "a row that does not begin with the last status": [line(6, "creating", "running")],
     "a line twice": [line(5, "creating", "running")],
-    "a story that begins in the middle": [
+    "a history that begins in the middle": [
         ADD_LINE.format(session="x", sequence=1, previous="NULL", before="NULL", after="running")
     ],
     "a kernel that waits on an agent": ["UPDATE kernels SET agent_id = NULL"],
     "a session that ended without a time": ["UPDATE sessions SET ended_ms = 5"],
     "a result without a cause": ["UPDATE sessions SET result = 'success'"],
-    "two sessions of one user that go on with one name": [
+    "two live sessions of one user with one name": [
         "UPDATE sessions SET name = 'train'",
         (
             "INSERT INTO session_history SELECT 's2', sequence, previous, before, after, trigger, who, cause, code,"
@@ -61,8 +61,8 @@ ATTEMPTS: dict[str, Sequence[str]] = {
         ),
     ],
     "a verdict that was given no time": ["INSERT INTO verdicts VALUES ('s', 'c', '', '', 0, 0, 0)"],
-    "a verdict on nobody": ["INSERT INTO verdicts VALUES ('nobody', 'c', '', '', 0, 0, 1)"],
-    "a credential of nobody": ["INSERT INTO credentials VALUES ('nobody', 'digest', 0)"],
+    "a verdict on an unknown session": ["INSERT INTO verdicts VALUES ('nobody', 'c', '', '', 0, 0, 1)"],
+    "a credential of an unknown keypair": ["INSERT INTO credentials VALUES ('nobody', 'digest', 0)"],
     "an epoch before the first": ["INSERT INTO leases VALUES ('l', 'h', 0, 0)"],
     "a device with two exclusive holders": [
         (

@@ -81,7 +81,7 @@ def test_a_kernel_on_its_way_out_is_releasing_until_it_is_gone() -> None:
     assert releasing() == (0, 0)
 
 
-def test_an_outcome_is_kept_as_long_as_somebody_waits_for_it() -> None:
+def test_a_result_is_kept_while_a_session_depends_on_it() -> None:
     made = view()
     put(made, "first")
     put(made, "s1", dependencies=(SessionId("first"),))
@@ -95,7 +95,7 @@ def test_an_outcome_is_kept_as_long_as_somebody_waits_for_it() -> None:
     assert made.snapshot(HERE).outcomes == {}
 
 
-def test_sessions_are_counted_beside_slots() -> None:
+def test_sessions_are_counted_in_addition_to_slots() -> None:
     made = view()
     made.put_usage("user", "u", "cpu", 5)
     made.put_usage("user", "u", SESSIONS_SLOT, 2)

@@ -1,4 +1,4 @@
-"""Rows made into what the core looks at."""
+"""Conversion of rows to workloads."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the repository of sessions does beside the promises of its port."""
+"""The session repository, beyond the contract of its port."""
 
 import pytest
 

@@ -33,12 +33,12 @@ async def test_nothing_is_asked_for_what_cannot_be() -> None:
     async with StoredCluster.open() as cluster:
         with recorded_statements(cluster) as statements:
             assert await cluster.store.read(lambda unit: unit.sessions.named("a b", SessionFilter())) == []
-            nobody = SessionFilter(user="\0")
-            assert await cluster.store.read(lambda unit: unit.sessions.page(nobody, limit=9)) == []
+            impossible = SessionFilter(user="\0")
+            assert await cluster.store.read(lambda unit: unit.sessions.page(impossible, limit=9)) == []
         assert statements == []
 
 
-async def test_a_beginning_is_looked_up_in_the_indexes_of_what_goes_on() -> None:
+async def test_a_prefix_is_looked_up_in_the_indexes_of_live_sessions() -> None:
     async with StoredCluster.open() as cluster:
         compiled = _with_prefix("s0").compile(dialect=SQLITE, compile_kwargs={"literal_binds": True})
         explained = sa.text(f"EXPLAIN QUERY PLAN {compiled}".replace(":", r"\:"))

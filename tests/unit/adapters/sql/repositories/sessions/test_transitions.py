@@ -57,7 +57,7 @@ def misses(goal: Goal, required: int, count: int) -> list[Step]:
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("goal", Goal, ids=lambda goal: goal.name)
 def test_the_table_has_a_row_for_whatever_kernels_do_together(goal: Goal, count: int) -> None:
-    """With one exception, which nobody makes: kernels that get an agent although their session is to end.
+    """With one exception, which never occurs: kernels that get an agent while their session ends.
 
     The allocator refuses a session whose goal is past RUN, and `set_goal` withdraws what waits in the same step.
     """
@@ -91,10 +91,10 @@ async def test_an_end_before_the_kernels_end_is_a_forced_one() -> None:
         assert natural == [SessionTrigger.KERNELS_GONE.value]
 
 
-async def test_a_session_that_stays_where_it_is_tells_nothing() -> None:
+async def test_an_unchanged_session_publishes_nothing() -> None:
     async with StoredCluster.open() as cluster:
-        told = await settled(cluster, KernelStatus.RUNNING, goal=Goal.RUN, status=SessionStatus.RUNNING)
-        assert told == []
+        events = await settled(cluster, KernelStatus.RUNNING, goal=Goal.RUN, status=SessionStatus.RUNNING)
+        assert events == []
 
 
 async def test_a_kernel_that_cannot_move_stops_everything() -> None:
