@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.routing import WebSocketRoute
 
 from sokovan import __version__
 from sokovan.api.context import ApiContext, ApiDependencies
@@ -17,7 +18,7 @@ from sokovan.api.middleware import RequestMiddleware
 from sokovan.api.openapi import document
 from sokovan.api.operations import OperationRoute
 from sokovan.api.problems import unrouted
-from sokovan.api.routes.exec import ExecSocket
+from sokovan.api.routes.exec import PATH, ExecSocket
 from sokovan.api.routes.table import every_operation
 from sokovan.api.settings import ApiSettings
 
@@ -55,7 +56,7 @@ def make_app(dependencies: ApiDependencies, settings: ApiSettings) -> FastAPI:
     app.openapi = described  # type: ignore[method-assign]  # FastAPI's own hook serves the same document
     for operation in every_operation(context, described):
         app.router.routes.append(OperationRoute(operation, denied=context.auditor.denied))
-    app.router.routes.append(ExecSocket(context).route())
+    app.router.routes.append(WebSocketRoute(PATH, ExecSocket(context).run, name="sessions_exec"))
     return app
 
 

@@ -1,4 +1,4 @@
-"""Requested sessions: the options of a spec, and what is resolved before scheduling."""
+"""Requested sessions, before their scaling group, images and slots are resolved."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sokovan.domain.session import EndPolicy, SessionOptions, SessionType
+from sokovan.domain.tenancy import Owner, Role
 
 # An amount as users write it: 4, 0.5, "16GiB".
 Amount = int | float | str
 _OPTIONS = tuple(one.name for one in fields(SessionOptions))
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The authenticated principal of a request."""
+
+    owner: Owner
+    role: Role = Role.USER
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,15 +101,6 @@ class Owner:
         return hash((self.access_key, self.group))
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The authenticated principal of a request."""
-
-    owner: Owner
-    role: Role = Role.USER
-    groups: tuple[str, ...] = ()
-
-
 def _check_policy(policy: str | None) -> None:
     if policy is not None:
         checked_name(policy, what="resource policy")

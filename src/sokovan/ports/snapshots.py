@@ -23,7 +23,7 @@ class SnapshotSource(Protocol):
         """Read what was committed since the last call; whether anything changed."""
 
     async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
-        """The state as of the last refresh. Raises ObjectNotFound for an unknown scaling group."""
+        """The state as of the last refresh. Raises ObjectNotFound."""
 
     def scaling_groups(self) -> Sequence[ScalingGroupName]:
         """Every scaling group as of the last refresh, by name."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from sokovan.domain.session import LostPolicy, Mount, SessionOptions, SessionSpec, SessionType
-from sokovan.domain.session_request import KernelGroupRequest, SessionRequest
+from sokovan.domain.session_request import Caller, KernelGroupRequest, SessionRequest
+from sokovan.domain.tenancy import Owner, Role
 
 
 def test_a_request_that_says_nothing_is_one_batch_kernel_of_the_systems_choice() -> None:
@@ -31,3 +32,8 @@ def test_the_options_of_a_request_are_those_that_the_spec_keeps() -> None:
     assert options.keys() == {one.name for one in fields(SessionOptions)} <= {one.name for one in fields(SessionSpec)}
     assert (options["name"], options["priority"], options["mounts"]) == ("a", 3, request.mounts)
     assert "image" not in options
+
+
+def test_a_caller_is_a_plain_user_unless_authentication_says_otherwise() -> None:
+    assert Caller(Owner()).role is Role.USER
+    assert Caller(Owner()).groups == ()

@@ -8,7 +8,7 @@ import pytest
 
 from sokovan.domain.errors import InvalidName, InvalidSpec
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.tenancy import Caller, Domain, Group, Keypair, Owner, Role, User
+from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
 
 
 def test_a_user_is_in_one_domain_and_in_several_groups_of_it() -> None:
@@ -65,8 +65,3 @@ def test_every_tenant_has_a_name(make: Callable[[], object], kind: str) -> None:
     with pytest.raises(InvalidName) as refusal:
         make()
     assert refusal.value.what == kind
-
-
-def test_a_caller_is_a_plain_user_unless_authentication_says_otherwise() -> None:
-    assert Caller(Owner()).role is Role.USER
-    assert Caller(Owner()).groups == ()

@@ -18,7 +18,8 @@ from starlette.types import Scope
 from sokovan.api.errors import Unauthenticated
 from sokovan.domain.access import AccessSubject
 from sokovan.domain.ids import AccessKey
-from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Caller, Owner
+from sokovan.domain.session_request import Caller
+from sokovan.domain.tenancy import DEFAULT_OWNER_NAME, Owner
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.ports.storage import Store
@@ -148,7 +149,7 @@ class Authenticator:
 
 
 def principal_of(scope: Scope) -> AuthenticatedPrincipal:
-    """The authenticated principal of this request. Raises Unauthenticated if there is none."""
+    """The authenticated principal of this request. Raises Unauthenticated."""
     principal = scope.get(PRINCIPAL)
     if not isinstance(principal, AuthenticatedPrincipal):
         raise Unauthenticated

@@ -11,7 +11,6 @@ import asyncio
 from contextlib import suppress
 
 import msgspec
-from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sokovan.api.access.auditing import audit_entry
@@ -19,23 +18,20 @@ from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_
 from sokovan.api.access.lookup import kernel_at, read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import BodyTooLarge, ExecFailed
+from sokovan.api.mapping.execution import read_request, read_size
 from sokovan.api.middleware import POLICY_VIOLATION
 from sokovan.api.problems import problem_of
-from sokovan.api.request_bodies import parsed
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN
-from sokovan.domain.checks import require_int
-from sokovan.domain.commands import require_command
-from sokovan.domain.errors import Conflict, InvalidSpec, ObjectNotFound, SokovanError, StoreUnavailable
+from sokovan.domain.errors import Conflict, ObjectNotFound, SokovanError, StoreUnavailable
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.records import KernelRecord
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import KernelExecution
-from sokovan.wire.api.execution import FRAME_MAX, ExecRequest, Resize, frames_of
+from sokovan.wire.api.execution import FRAME_MAX, frames_of
 
 PATH = "/api/v1/sessions/{ref}/kernels/{index:int}/exec"
 FIRST_MESSAGE_S = 10.0
-SIDE_MAX = 10_000
 NORMAL = 1000
 TOO_BIG = 1009
 
@@ -45,10 +41,6 @@ class ExecSocket:
 
     def __init__(self, context: ApiContext) -> None:
         self._dependencies, self._streams, self._auditor = context.dependencies, context.streams, context.auditor
-
-    def route(self) -> WebSocketRoute:
-        """The WebSocket route, which OpenAPI cannot describe."""
-        return WebSocketRoute(PATH, self.run, name="sessions_exec")
 
     async def run(self, websocket: WebSocket) -> None:
         """Run one command, from its request to its exit code."""
@@ -150,28 +142,6 @@ async def next_message(websocket: WebSocket) -> bytes | str:
     if len(content) > FRAME_MAX:
         raise BodyTooLarge(limit=FRAME_MAX)
     return content
-
-
-def read_request(message: bytes | str) -> ExecRequest:
-    """The first message. Raises InvalidRequest, InvalidSpec."""
-    request = parsed(message if isinstance(message, bytes) else message.encode(), ExecRequest)
-    require_command(tuple(request.command), what="exec")
-    if not request.command:
-        raise InvalidSpec(what="exec", field="command", value=[], problem="is empty")
-    _require_sides(request.rows, request.columns)
-    return request
-
-
-def read_size(message: str) -> tuple[int, int]:
-    """Rows and columns of a later message. Raises InvalidRequest, InvalidSpec."""
-    rows, columns = parsed(message.encode(), Resize).resize
-    _require_sides(rows, columns)
-    return rows, columns
-
-
-def _require_sides(rows: int, columns: int) -> None:
-    for name, side in (("rows", rows), ("columns", columns)):
-        require_int(side, what="terminal", field=name, least=1, most=SIDE_MAX)
 
 
 async def send_last(websocket: WebSocket, last: object, code: int) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX
+from sokovan.domain.labels import read_selectors
+from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.ports.repositories.sessions import SessionFilter
 
 # The pattern of `domain.ids`: invalid names are rejected before any lookup.
@@ -41,4 +45,28 @@ class SessionChoice(BaseModel):
             scaling_group=self.scaling_group or "",
             user=self.user or "",
             group=self.group or "",
+        )
+
+
+class SessionQuery(SessionChoice):
+    """The filters and the page of a listing."""
+
+    status: list[SessionStatus] = Field(default_factory=list, description="With any of these statuses; repeatable.")
+    name: str | None = name_field("With exactly this name.")
+    label: list[str] = Field(default_factory=list, description="With this label: NAME or NAME=VALUE; repeatable.")
+    mine: bool = Field(default=False, description="Only the caller's own sessions.")
+    limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="The maximum number of items.")
+    cursor: str | None = Field(default=None, max_length=CURSOR_MAX, description="`next` of the previous page.")
+
+    @field_validator("status", mode="before")
+    @classmethod
+    def _split(cls, given: Any) -> Any:
+        """Split `running,pending` like two parameters."""
+        texts = given if isinstance(given, list) else [given]
+        return [part for text in texts for part in (text.split(",") if isinstance(text, str) else [text])]
+
+    def filter(self) -> SessionFilter:
+        """The store's filter."""
+        return replace(
+            super().filter(), statuses=tuple(self.status), name=self.name or "", labels=read_selectors(self.label)
         )

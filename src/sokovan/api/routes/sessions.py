@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Header, Query
-from pydantic import Field, field_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,42 +15,15 @@ from sokovan.api.context import ApiContext
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import kernel_view, session_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
-from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX, cursor_of, number_of
+from sokovan.api.pagination import cursor_of, number_of
 from sokovan.api.pending_reasons import viewed
-from sokovan.api.routes.parameters import Ref, SessionChoice, name_field
-from sokovan.domain.labels import read_selectors
-from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.api.routes.parameters import Ref, SessionQuery
 from sokovan.domain.records import SessionRecord
-from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.sessions import KernelView, SessionBody, SessionPage, SessionView
 
 KEY_PATTERN = r"^[\x21-\x7e]{1,128}$"
 REASON_MAX = 500
-
-
-class SessionQuery(SessionChoice):
-    """The filters and the page of a listing."""
-
-    status: list[SessionStatus] = Field(default_factory=list, description="With any of these statuses; repeatable.")
-    name: str | None = name_field("With exactly this name.")
-    label: list[str] = Field(default_factory=list, description="With this label: NAME or NAME=VALUE; repeatable.")
-    mine: bool = Field(default=False, description="Only the caller's own sessions.")
-    limit: int = Field(default=PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="The maximum number of items.")
-    cursor: str | None = Field(default=None, max_length=CURSOR_MAX, description="`next` of the previous page.")
-
-    @field_validator("status", mode="before")
-    @classmethod
-    def _split(cls, given: Any) -> Any:
-        """Split `running,pending` like two parameters."""
-        texts = given if isinstance(given, list) else [given]
-        return [part for text in texts for part in (text.split(",") if isinstance(text, str) else [text])]
-
-    def filter(self) -> SessionFilter:
-        """The store's filter."""
-        return replace(
-            super().filter(), statuses=tuple(self.status), name=self.name or "", labels=read_selectors(self.label)
-        )
 
 
 class SessionRoutes:

@@ -108,4 +108,4 @@ class SystemRoutes:
                 heard = await self._dependencies.agents.fresh()
         except (SokovanError, TimeoutError, RuntimeError):  # RuntimeError: the event loop has been closed
             return UNREACHABLE, "unknown"
-        return OK, f"{len(heard)} heard of lately"
+        return OK, f"{len(heard)} with a fresh heartbeat"

@@ -13,8 +13,7 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import DETAIL_MAX, Change, SessionRecord
-from sokovan.domain.session_request import SessionRequest
-from sokovan.domain.tenancy import Caller
+from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
 from sokovan.orchestrator.sessions.explain.plan import DryRuns, DryRunUnavailable, planned_session

@@ -10,10 +10,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sokovan.api.app import close_streams
 from sokovan.api.errors import BodyTooLarge
-from sokovan.api.routes.exec import next_message, read_request, read_size, send_last
-from sokovan.domain.errors import InvalidInput
+from sokovan.api.routes.exec import next_message, send_last
 from sokovan.ports.agent_gateway import AgentRefused
-from sokovan.wire.api.execution import FRAME_MAX, ExecRequest
+from sokovan.wire.api.execution import FRAME_MAX
 from tests.unit.api.api_harness import ApiHarness, Socket, add_key, api_harness, domain_admin, member
 from tests.unit.api.fake_agents import EchoExecution
 
@@ -205,25 +204,6 @@ class Line:
         websocket = WebSocket({"type": "websocket", "headers": []}, self.receive, self.send)
         await websocket.accept()
         return websocket
-
-
-async def test_a_request_says_what_to_run() -> None:
-    assert read_request('{"command": ["sh", "-c", "x"]}') == ExecRequest(command=["sh", "-c", "x"])
-    wanted = read_request(b'{"command": ["sh"], "terminal": true, "rows": 5, "columns": 6}')
-    assert (wanted.terminal, wanted.rows, wanted.columns) == (True, 5, 6)
-
-
-@pytest.mark.parametrize("message", ["{}", '{"command": []}', '{"command": ["a\\u0000"]}', b"\xff", "[]"])
-async def test_a_request_that_says_nothing_is_refused(message: str | bytes) -> None:
-    with pytest.raises(InvalidInput):
-        read_request(message)
-
-
-async def test_a_size_is_two_sides() -> None:
-    assert read_size('{"resize": [10, 20]}') == (10, 20)
-    for message in ('{"resize": [10]}', '{"resize": [0, 1]}', '{"resize": [1, 10001]}', '{"resize": "10x20"}', "{}"):
-        with pytest.raises(InvalidInput):
-            read_size(message)
 
 
 async def test_messages_are_bytes_or_text_and_not_too_large() -> None:

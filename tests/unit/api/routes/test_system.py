@@ -21,7 +21,7 @@ async def test_alive_ready_and_healthy(api: ApiHarness) -> None:
     assert (ready.status_code, ready.json()["status"]) == (200, "ok")
     health = (await api.get("/health", user=member("north"))).json()
     assert (health["status"], health["version"]) == ("ok", __version__)
-    assert health["parts"] == {"api": "ok", "store": "ok", "manager": "ok", "agents": "0 heard of lately"}
+    assert health["parts"] == {"api": "ok", "store": "ok", "manager": "ok", "agents": "0 with a fresh heartbeat"}
 
 
 async def test_not_ready_while_the_store_is_away(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.records import DETAIL_MAX, SessionResult
-from sokovan.domain.tenancy import Caller
+from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.explanations import When
 from sokovan.orchestrator.sessions.explain.plan import DryRunUnavailable

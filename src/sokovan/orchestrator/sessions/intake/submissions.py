@@ -14,8 +14,7 @@ from sokovan.domain.plain_values import to_plain
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.domain.records import Change, SessionRecord
 from sokovan.domain.session import SessionSpec
-from sokovan.domain.session_request import SessionRequest
-from sokovan.domain.tenancy import Caller
+from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.pools import PoolCache
 from sokovan.orchestrator.sessions.intake.preparer import Preparer
 from sokovan.orchestrator.sessions.intake.validation_context import (

@@ -14,8 +14,8 @@ from sokovan.domain.ids import DEFAULT_QUEUE, DEFAULT_SCALING_GROUP, is_name
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.records import SessionRecord
-from sokovan.domain.session_request import SessionRequest
-from sokovan.domain.tenancy import Caller, Domain, Group, Keypair, Owner, Role, User
+from sokovan.domain.session_request import Caller, SessionRequest
+from sokovan.domain.tenancy import Domain, Group, Keypair, Owner, Role, User
 from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.pools import Pool

@@ -13,7 +13,8 @@ from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AccessKey, QueueName, ScalingGroupName
 from sokovan.domain.policy import ResourcePolicy
-from sokovan.domain.tenancy import Caller, Domain, Group, Keypair, User
+from sokovan.domain.session_request import Caller
+from sokovan.domain.tenancy import Domain, Group, Keypair, User
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.validation_context import (
     UNKNOWN_MAX,

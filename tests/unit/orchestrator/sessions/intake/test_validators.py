@@ -15,9 +15,9 @@ from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.domain.policy import ResourcePolicy
 from sokovan.domain.problems import InvalidRequest, NameTaken
 from sokovan.domain.session import Mount, ServicePort, SessionType
-from sokovan.domain.session_request import KernelGroupRequest
+from sokovan.domain.session_request import Caller, KernelGroupRequest
 from sokovan.domain.slots import ResourceSlot
-from sokovan.domain.tenancy import Caller, Group
+from sokovan.domain.tenancy import Group
 from sokovan.orchestrator.sessions.intake.validators import VALIDATORS, problems_with
 from sokovan.testing.clock import EPOCH_MS
 from tests.unit.orchestrator.sessions.controller_harness import (
