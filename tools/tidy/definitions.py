@@ -53,7 +53,7 @@ def method_names(node: ast.ClassDef) -> frozenset[str]:
 
 
 def decorators(node: Function) -> frozenset[str]:
-    """The last word of each decorator, so `@abc.abstractmethod` is `abstractmethod`."""
+    """The last name of each decorator, so `@abc.abstractmethod` is `abstractmethod`."""
     return frozenset(last_word(decorator) for decorator in node.decorator_list)
 
 
