@@ -129,7 +129,7 @@ class SchedulingCycle:
             reservations=tuple(_reservation(name, kernels) for name, kernels in outcome.reserved.items()),
             cursors={self._snapshot.scaling_group.name: AgentId(str(cursor))} if moved else {},
             domains={SessionId(name): domain for name, domain in outcome.domains.items()},
-            verdicts=tuple(trace.values()),
+            verdicts=trace.verdicts,
         )
 
     def _allocate(self, sessions: Sequence[PendingSession], outcome: AllocateOutcome) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from sokovan.domain.ids import SessionId
@@ -157,13 +158,17 @@ class DecisionTrace(Mapping[SessionId, Verdict]):
     """The decisions of one cycle: a verdict per session, in the order considered."""
 
     def __init__(self, verdicts: Iterable[Verdict] = ()) -> None:
-        self._verdicts = {verdict.session_id: verdict for verdict in verdicts}
+        self.verdicts = tuple(verdicts)
 
     def __getitem__(self, session_id: SessionId) -> Verdict:
-        return self._verdicts[session_id]
+        return self._by_session[session_id]
 
     def __iter__(self) -> Iterator[SessionId]:
-        return iter(self._verdicts)
+        return iter(self._by_session)
 
     def __len__(self) -> int:
-        return len(self._verdicts)
+        return len(self._by_session)
+
+    @cached_property
+    def _by_session(self) -> dict[SessionId, Verdict]:
+        return {verdict.session_id: verdict for verdict in self.verdicts}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.ids import SessionId
-from sokovan.scheduling.trace import MEANING, Advice, Check, Code, Funnel, Verdict
+from sokovan.scheduling.trace import MEANING, Advice, Check, Code, DecisionTrace, Funnel, Verdict
 from tests.unit.scheduling.little_cluster import agent, decide, session, snapshot, verdict_of
 
 
@@ -56,3 +56,17 @@ def test_a_session_that_waits_gets_a_verdict_with_the_funnel_the_shortfall_and_w
     assert verdict.funnel == Funnel(all=3, alive=3, architecture=2, labels=2, could_ever_fit=1, fits_now=0, topology=0)
     assert (verdict.best_agent, dict(verdict.shortfall)) == ("a", {"cpu": 1000})
     assert (verdict.position, verdict.ahead) == (1, ("first",))
+
+
+def test_a_decision_trace_maps_sessions_to_verdicts_in_their_order() -> None:
+    second, first = Verdict(SessionId("b"), Code.PLACED, ""), Verdict(SessionId("a"), Code.NO_NODES, "")
+    trace = DecisionTrace([second, first])
+    assert trace.verdicts == (second, first)
+    assert list(trace) == ["b", "a"]
+    assert (trace[SessionId("a")], trace.get(SessionId("c")), len(trace)) == (first, None, 2)
+
+
+def test_a_plan_gives_its_decision_trace() -> None:
+    plan = decide(snapshot([agent("a")], [session("s")]))
+    assert isinstance(plan.trace, DecisionTrace)
+    assert plan.trace.verdicts == plan.verdicts

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.slot_notation import parse_slots
+from sokovan.domain.slots import NO_SLOTS
 from sokovan.scheduling.engine.shapes import is_accelerator
 from sokovan.scheduling.trace import Funnel
 from tests.unit.scheduling.engine.builders import EngineParts, agent, kernel
@@ -140,3 +142,30 @@ def test_all_labels_must_match_by_name_and_value() -> None:
     assert engine.table.has_labels([("zone", "east")]).tolist() == [True, True]
     assert engine.table.has_labels([("zone", "")]).tolist() == [False, False]
     assert engine.table.has_labels([]).tolist() == [True, True]
+
+
+def test_a_fit_error_counts_agents_by_predicate_and_names_the_best_candidate() -> None:
+    engine = EngineParts(
+        agent("full", "cpu=4", used="cpu=3"),
+        agent("busy", "cpu=4", used="cpu=2"),
+        agent("other", "cpu=4", architecture="aarch64"),
+        agent("small", "cpu=1"),
+    )
+    error = engine.shape("cpu=3").fit_error(engine.workspace)
+    assert error.funnel == Funnel(4, 4, 3, 3, 2, 0, 0)
+    assert (error.kernels_fit, error.held) == (0, False)
+    assert (error.best_agent, error.shortfall) == ("busy", parse_slots("cpu=1"))
+
+
+def test_a_fit_error_of_a_shape_beyond_every_agent_names_the_largest_and_its_shortfall() -> None:
+    engine = EngineParts(agent("small", "cpu=2"), agent("large", "cpu=8", used="cpu=8"))
+    error = engine.shape("cpu=9").fit_error(engine.workspace)
+    assert (error.best_agent, error.shortfall) == (None, NO_SLOTS)
+    assert (error.largest_agent, error.largest_shortfall) == ("large", parse_slots("cpu=1"))
+
+
+def test_a_fit_error_says_if_the_room_is_held_for_a_reservation() -> None:
+    engine = EngineParts(agent("a1", "cpu=8", used="cpu=4", leaving="cpu=4"))
+    engine.reserve("cpu=6", "a1")
+    error = engine.shape("cpu=4").fit_error(engine.workspace)
+    assert (error.kernels_fit, error.held) == (0, True)
