@@ -128,8 +128,8 @@ class Dice:
     def among(self, things: tuple[dict[str, int], ...]) -> dict[str, int]:
         return self._draw(st.sampled_from(things))
 
-    def word(self, *words: str) -> str:
-        return self._draw(st.sampled_from(words))
+    def one_of(self, *names: str) -> str:
+        return self._draw(st.sampled_from(names))
 
 
 @st.composite
@@ -159,7 +159,7 @@ def clusters(draw: st.DrawFn, theme: Theme) -> SystemSnapshot:
         history=_history(dice, theme),
         fair_share=FairSharePolicy(HALF_LIFE_S, {"u1": 2}),
         reservations=_reservations(dice, theme, sessions, hosts),
-        cursors={ScalingGroupName("default"): AgentId(dice.word(*names[:4]))} if dice.chance(5) else {},
+        cursors={ScalingGroupName("default"): AgentId(dice.one_of(*names[:4]))} if dice.chance(5) else {},
     )
 
 
@@ -201,12 +201,12 @@ def _agent(dice: Dice, host: Host, theme: Theme) -> AgentInfo:
         releasing_count=host.kernels_leaving,
     )
     if theme.shards and dice.chance(8):
-        info = replace(info, shard=dice.word("east", "west"))
+        info = replace(info, shard=dice.one_of("east", "west"))
     if not theme.picky:
         return info
     return replace(
         info,
-        labels={"zone": dice.word("a", "b")} if dice.chance(7) else {},
+        labels={"zone": dice.one_of("a", "b")} if dice.chance(7) else {},
         kernels_max=dice.number(0, 4) if dice.chance(4) else None,
         status=AgentStatus.DRAINING if dice.chance(2) else AgentStatus.ALIVE,
         architecture="aarch64" if dice.chance(2) else info.architecture,
@@ -225,7 +225,7 @@ def _session(dice: Dice, theme: Theme, name: str, *, hosts: list[Host], queues: 
         tuple(kernels),
         submitted=dice.number(0, 4),
         owner=_owner(dice, theme),
-        queue=QueueName(dice.word(*(str(q.name) for q in queues if q.name != ROOT_QUEUE), "other"))
+        queue=QueueName(dice.one_of(*(str(q.name) for q in queues if q.name != ROOT_QUEUE), "other"))
         if theme.queues
         else queues[0].name,
         priority=dice.number(0, 1) * 10,
@@ -262,7 +262,7 @@ def _closeness(dice: Dice) -> TopologyConstraint:
     if dice.chance(4):
         return TopologyConstraint(TopologyMode.SOFT)
     if dice.chance(2):
-        return TopologyConstraint(TopologyMode.HARD, dice.word("rack", "row", "unheard-of"))
+        return TopologyConstraint(TopologyMode.HARD, dice.one_of("rack", "row", "unheard-of"))
     return TopologyConstraint(TopologyMode.HARD, dice.number(1, 3) if dice.chance(8) else None)
 
 
@@ -274,13 +274,13 @@ def _kernel(dice: Dice, theme: Theme, session: str, index: int) -> KernelWorkloa
     if theme.mixed and dice.chance(2):
         kernel = replace(kernel, priority=dice.number(0, 2))
     if theme.groups:
-        kernel = replace(kernel, group=dice.word("master", "worker"))
+        kernel = replace(kernel, group=dice.one_of("master", "worker"))
     if theme.partitions and dice.chance(8):
-        kernel = replace(kernel, labels={"instance": dice.word("w1", "w2", "w3")})
+        kernel = replace(kernel, labels={"instance": dice.one_of("w1", "w2", "w3")})
     if theme.nominated and dice.chance(3):
-        kernel = replace(kernel, nominated=AgentId(dice.word("n01", "n05", "n12", "gone")))
+        kernel = replace(kernel, nominated=AgentId(dice.one_of("n01", "n05", "n12", "gone")))
     if theme.picky and dice.chance(3):
-        kernel = replace(kernel, require={"zone": dice.word("a", "b")})
+        kernel = replace(kernel, require={"zone": dice.one_of("a", "b")})
     if theme.picky and dice.chance(1):
         kernel = replace(kernel, architecture="aarch64")
     return kernel
@@ -300,12 +300,12 @@ def _owner(dice: Dice, theme: Theme) -> Owner:
     user = f"u{dice.number(1, theme.owners)}"
     if not theme.limits:
         return Owner(user=user)
-    return Owner(user, dice.word("g1", "g2"), "default", AccessKey(dice.word(f"k-{user}", f"l-{user}")))
+    return Owner(user, dice.one_of("g1", "g2"), "default", AccessKey(dice.one_of(f"k-{user}", f"l-{user}")))
 
 
 def _held_back(dice: Dice, session: SessionWorkload) -> SessionWorkload:
     if dice.chance(5):
-        return replace(session, dependencies=(SessionId(dice.word("done", "broken", "s01", "s05")),))
+        return replace(session, dependencies=(SessionId(dice.one_of("done", "broken", "s01", "s05")),))
     return replace(session, session_type=SessionType.BATCH, starts_at_ms=NOW_MS + dice.number(-1, 1))
 
 
@@ -313,13 +313,13 @@ def _hypernodes(dice: Dice, hosts: list[Host], tiers: int) -> tuple[HyperNode, .
     """Racks of agents and rows of racks; some agents are in no rack."""
     nodes: list[HyperNode] = []
     members = [host.name for host in hosts]
-    for tier, word in ((1, "rack"), (2, "row")):
+    for tier, kind in ((1, "rack"), (2, "row")):
         if tiers < tier or not dice.chance(9):
             return tuple(nodes)
         homes = [dice.number(0, 3 if tier == 1 else 2) for _ in members]
         for home in sorted({*homes} - {0}):
             inside = tuple(name for name, where in zip(members, homes, strict=True) if where == home)
-            nodes.append(HyperNode(f"{word}{home}", tier, inside, tier_name=word))
+            nodes.append(HyperNode(f"{kind}{home}", tier, inside, tier_name=kind))
         members = [node.name for node in nodes]
         if not members:
             return ()
@@ -338,7 +338,7 @@ def _queues(dice: Dice, theme: Theme) -> list[Queue]:
             weight=dice.number(1, 3),
             priority=dice.number(0, 1),
             state=QueueState.CLOSED if dice.chance(1) else QueueState.OPEN,
-            parent=QueueName(dice.word(*parents)),
+            parent=QueueName(dice.one_of(*parents)),
         )
         queues.append(_shared(dice, queue))
     if dice.chance(1):

@@ -41,7 +41,7 @@ class Queues:
         self._total = total_slots(snapshot.agents)
         self._used: list[tuple[str, KernelWorkload]] = []
         self._requested: list[tuple[str, KernelWorkload]] = []
-        self.lends = False
+        self.lending = False
         self._limit: dict[str, Amounts] = {}
         self._deserved: dict[str, Amounts] = {}
 
@@ -85,7 +85,7 @@ class Queues:
             used = self._used_by(above)
             for slot, amount in kernel.slots.items():
                 # While lending, a queue below its share of a slot may exceed it.
-                lent = self.lends and used[slot] < self._deserved[above][slot]
+                lent = self.lending and used[slot] < self._deserved[above][slot]
                 bound = self._deserved[above][slot] if by_weight and not lent else self._limit[above][slot]
                 if used[slot] + amount + sum(other.slots[slot] for other in held) > bound:
                     return Code.QUEUE_OVER_SHARE if by_weight else Code.QUEUE_LIMIT

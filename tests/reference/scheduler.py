@@ -193,9 +193,9 @@ class Cycle:
         waiting.extend([pending for pending in first if self._serve(pending)])
         self._serve_all(waiting)
         # If agents would stay idle, a queue may exceed its deserved share by one session.
-        self._queues.lends = True
+        self._queues.lending = True
         self._serve_all([pending for pending in able if self._is_over_share(pending)])
-        self._queues.lends = False
+        self._queues.lending = False
         for pending in filter(self._is_over_share, able):
             # If share and room are both short, either code is right.
             close = pending.reason is not None and pending.reason.vague

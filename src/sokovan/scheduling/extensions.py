@@ -199,7 +199,7 @@ class Extensions:
         """The plugins that override a point."""
         return self._at[point]
 
-    def ask(self, point: str, *arguments: Any) -> list[Any]:
+    def call_all(self, point: str, *arguments: Any) -> list[Any]:
         """The answers of all plugins at a point. Raises PluginFailed."""
         return [self.call(plugin, point, *arguments) for plugin in self._at[point]]
 

@@ -174,7 +174,7 @@ class SchedulingCycle:
             return
         for pending in sessions:
             try:
-                answers = self._extensions.ask("session_order", pending.session)
+                answers = self._extensions.call_all("session_order", pending.session)
                 pending.order = tuple(number for answer in answers for number in answer)
             except PluginFailed as failed:
                 pending.reason = pending.reason or PendingReason(Code.PLUGIN_FAILED, str(failed))
@@ -250,11 +250,11 @@ class SchedulingCycle:
     def _kernel_key(self) -> Callable[[KernelWorkload], tuple[object, ...]] | None:
         if not self._extensions.at("kernel_order"):
             return None
-        return lambda kernel: tuple(self._extensions.ask("kernel_order", kernel))
+        return lambda kernel: tuple(self._extensions.call_all("kernel_order", kernel))
 
     def _queue_key(self, node: QueueNode) -> tuple[int, ...]:
         try:
-            answers = self._extensions.ask("queue_order", self._queue_usage.view(node))
+            answers = self._extensions.call_all("queue_order", self._queue_usage.view(node))
         except PluginFailed as failed:
             self._note("plugin", str(failed))
             return ()

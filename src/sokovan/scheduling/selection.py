@@ -142,7 +142,7 @@ class SelectorChoice:
         if not self._extensions.at("predicate"):
             return True
         info = self._tracker.agents(np.array([agent]))[0]
-        return all(self._extensions.ask("predicate", kernel, info))
+        return all(self._extensions.call_all("predicate", kernel, info))
 
     def chosen(self, agent: int) -> None:
         """Move the round-robin cursor."""
@@ -162,7 +162,7 @@ class SelectorChoice:
         if not self._extensions.at("predicate"):
             return agents
         infos = self._tracker.agents(agents)
-        return agents[[all(self._extensions.ask("predicate", kernel, info)) for info in infos]]
+        return agents[[all(self._extensions.call_all("predicate", kernel, info)) for info in infos]]
 
     def _preferred(self, shape: Shape, agents: Ints) -> Ints:
         """The own shard before others, then agents without unused accelerators."""
@@ -181,14 +181,14 @@ class SelectorChoice:
             return agents
         infos = self._tracker.agents(agents)
         scores = {info.agent_id: 0 for info in infos}
-        for answer in extensions.ask("batch_agent_order", kernel, infos):
+        for answer in extensions.call_all("batch_agent_order", kernel, infos):
             if answer is not None:
                 _add(scores, dict(zip(scores, answer, strict=True)))
         for plugin in extensions.at("agent_order_map"):
             raw = {i.agent_id: extensions.call(plugin, "agent_order_map", kernel, i) for i in infos}
             known = {name: score for name, score in raw.items() if score is not None}
             _add(scores, extensions.call(plugin, "agent_order_reduce", kernel, known))
-        for answer in extensions.ask("best_agent", kernel, scores):
+        for answer in extensions.call_all("best_agent", kernel, scores):
             if answer in scores:
                 return np.array([self._tracker.index(answer)])
         best = max(scores.values())

@@ -66,7 +66,7 @@ def test_a_rule_that_raises_in_concerns_is_called_all_the_same() -> None:
 
 
 def test_a_rule_is_not_called_for_sessions_that_it_does_not_concern() -> None:
-    asked: list[str] = []
+    called: list[str] = []
 
     class OnlyBob(ValidatorRule):
         name = "bob"
@@ -76,15 +76,15 @@ def test_a_rule_is_not_called_for_sessions_that_it_does_not_concern() -> None:
 
         def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
             del context
-            asked.append(session.session_id)
+            called.append(session.session_id)
 
     sessions = [session("s", user="alice"), session("t", user="bob"), session("u", user="bob")]
     decide(snapshot([agent("a")], sessions), registry_with(validators={"bob": OnlyBob}), validators=("bob",))
-    assert asked == ["t", "u"]
+    assert called == ["t", "u"]
 
 
 def test_a_rule_by_owner_says_once_per_owner_whether_it_is_concerned() -> None:
-    asked: list[str] = []
+    called: list[str] = []
 
     class ByOwner(ValidatorRule):
         name = "owners"
@@ -92,7 +92,7 @@ def test_a_rule_by_owner_says_once_per_owner_whether_it_is_concerned() -> None:
 
         def concerns(self, session: SessionWorkload, context: ValidationContext) -> bool:
             del context
-            asked.append(session.session_id)
+            called.append(session.session_id)
             return True
 
         def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
@@ -100,11 +100,11 @@ def test_a_rule_by_owner_says_once_per_owner_whether_it_is_concerned() -> None:
 
     sessions = [session("s", user="alice"), session("t", user="bob"), session("u", user="alice")]
     decide(snapshot([agent("a")], sessions), registry_with(validators={"owners": ByOwner}), validators=("owners",))
-    assert asked == ["s", "t"]
+    assert called == ["s", "t"]
 
 
 def test_a_rule_that_looks_at_one_field_is_called_only_where_the_field_is_set() -> None:
-    asked: list[str] = []
+    called: list[str] = []
 
     class LooksAtTime(ValidatorRule):
         name = "time"
@@ -112,11 +112,11 @@ def test_a_rule_that_looks_at_one_field_is_called_only_where_the_field_is_set() 
 
         def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
             del context
-            asked.append(session.session_id)
+            called.append(session.session_id)
 
     sessions = [session("s"), session("t", starts_at_ms=5)]
     decide(snapshot([agent("a")], sessions), registry_with(validators={"time": LooksAtTime}), validators=("time",))
-    assert asked == ["t"]
+    assert called == ["t"]
 
 
 def test_rules_are_listed_as_passed_in_the_order_of_the_profile() -> None:

@@ -393,7 +393,7 @@ def test_a_plugin_is_called_only_at_the_points_that_it_overrides() -> None:
 
 def test_the_answers_of_several_plugins_come_in_the_order_of_the_profile() -> None:
     first, second = plugin_with(session_order=lambda _one: (1,))(), plugin_with(session_order=lambda _one: (2,))()
-    assert Extensions([second, first]).ask("session_order", session("s")) == [(2,), (1,)]
+    assert Extensions([second, first]).call_all("session_order", session("s")) == [(2,), (1,)]
 
 
 def test_a_failure_names_plugin_point_and_error_even_for_a_plugin_without_a_name() -> None:
@@ -402,5 +402,5 @@ def test_a_failure_names_plugin_point_and_error_even_for_a_plugin_without_a_name
             raise KeyError(queue.name)
 
     with pytest.raises(PluginFailed, match="plugin Nameless failed in overused: KeyError: 'q'") as failed:
-        Extensions([Nameless()]).ask("overused", QueueView("q", 0, 0, 1, {}, {}))
+        Extensions([Nameless()]).call_all("overused", QueueView("q", 0, 0, 1, {}, {}))
     assert (failed.value.plugin, failed.value.point) == ("Nameless", "overused")

@@ -144,7 +144,7 @@ def test_a_selector_that_refuses_one_image_is_called_again_for_another() -> None
             self, requirements: ResourceRequirements, agents: Sequence[AgentInfo], criteria: AgentSelectionCriteria
         ) -> AgentSelection:
             if requirements.image == "unknown":
-                raise NoAvailableAgentError("nobody has it")
+                raise NoAvailableAgentError("no agent has it")
             return super().select(requirements, agents, criteria)
 
     sessions = [session("s", kernel("s.0", image="unknown")), session("t", kernel("t.0", image="torch"))]
@@ -161,7 +161,7 @@ def test_a_selector_whose_fixed_rank_fails_is_called_in_its_plain_form() -> None
 
 @pytest.mark.parametrize(
     ("chosen", "said"),
-    [("nobody", "which is not an agent of this cycle"), ("full", "on which the kernel does not fit")],
+    [("unknown", "which is not an agent of this cycle"), ("full", "on which the kernel does not fit")],
 )
 def test_a_selector_that_chooses_what_it_was_not_offered_fails(chosen: str, said: str) -> None:
     class Stubborn(FirstListed):

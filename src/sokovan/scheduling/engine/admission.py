@@ -61,7 +61,7 @@ class SessionAdmission:
         """The objections of validators and plugins to the session's next attempt."""
         session = pending.session
         if self._has_plugins:
-            for answer in self._extensions.ask("session_valid", session):
+            for answer in self._extensions.call_all("session_valid", session):
                 if answer is not None:
                     return PendingReason(Code.REFUSED_BY_PLUGIN, str(answer))
         if pending.ledger_entry is None:

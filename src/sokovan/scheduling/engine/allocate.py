@@ -77,13 +77,13 @@ class Allocate:
             for pending in sessions
             if pending.reason is not None and pending.reason.code is Code.QUEUE_OVER_SHARE
         ]
-        self._context.queue_usage.lends = True
+        self._context.queue_usage.lending = True
         self._serve(
             pending
             for pending in over_share
             if not (pending.placed or pending.reserved) and not self._lending_is_useless(pending)
         )
-        self._context.queue_usage.lends = False
+        self._context.queue_usage.lending = False
 
     def _lending_is_useless(self, pending: PendingSession) -> bool:
         """Whether a session of one kernel is still refused by its queue, or fits no agent.

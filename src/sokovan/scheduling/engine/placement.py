@@ -71,7 +71,7 @@ class PlacementAttempt:
             return batches
         kept = []
         for batch in batches:
-            answers = extensions.ask("pre_predicate", pending.session, batch.kernels[0])
+            answers = extensions.call_all("pre_predicate", pending.session, batch.kernels[0])
             objection = next((answer for answer in answers if answer is not None), None)
             if objection is None:
                 kept.append(batch)
@@ -110,7 +110,7 @@ class PlacementAttempt:
         )
 
     def _plugins_agree(self, point: str, view: GangView) -> bool:
-        return all(self._context.extensions.ask(point, view))
+        return all(self._context.extensions.call_all(point, view))
 
     def _view(self, index: int = NO_GROUP) -> GangView:
         """The progress of the session, or of one kernel group of it."""
@@ -161,7 +161,7 @@ class PlacementAttempt:
             arguments = (session, names) if group is None else (session, group, names)
             names = extensions.call(plugin, point, *arguments)
         scores: Counter[str] = Counter()
-        for answer in extensions.ask("domain_order", session, names):
+        for answer in extensions.call_all("domain_order", session, names):
             if answer is not None:
                 scores.update(dict(zip(names, answer, strict=True)))
         return sorted(names, key=lambda name: -scores[name]) if scores else names
@@ -209,7 +209,7 @@ class PlacementAttempt:
         if index == NO_GROUP or not self._context.extensions.at("group_order"):
             return ()
         value = self._pending.kernel_groups[index].value
-        return tuple(self._context.extensions.ask("group_order", self._pending.session, value))
+        return tuple(self._context.extensions.call_all("group_order", self._pending.session, value))
 
     def _kernels_left(self) -> Counter[int]:
         """How many kernels of each kernel group are not on the statement yet."""

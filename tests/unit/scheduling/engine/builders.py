@@ -206,7 +206,7 @@ def placed(plan: SchedulingPlan) -> dict[str, int]:
     return dict(Counter(placement.session_id for placement in plan.placements))
 
 
-def promised(plan: SchedulingPlan) -> dict[str, list[tuple[str, str]]]:
+def reserved(plan: SchedulingPlan) -> dict[str, list[tuple[str, str]]]:
     """The reserved kernels of each session, with their agents."""
     return {reservation.session_id: list(reservation.kernels) for reservation in plan.reservations}
 

@@ -22,9 +22,9 @@ from tests.unit.scheduling.engine.builders import (
     owner,
     placed,
     planned,
-    promised,
     queue,
     rack,
+    reserved,
     seats,
     session,
     snapshot,
@@ -205,7 +205,7 @@ def leaving(name: str = "a0", slots: str = "cpu=4") -> AgentInfo:
 def test_a_session_that_fits_only_on_what_is_released_starts_nothing_and_holds_its_room() -> None:
     plan = planned(snapshot([leaving(), agent("a1", "cpu=1")], gang("s", 3, "cpu=1")))
     assert plan.placements == ()
-    assert promised(plan) == {"s": [("s-0", "a1"), ("s-1", "a0"), ("s-2", "a0")]}
+    assert reserved(plan) == {"s": [("s-0", "a1"), ("s-1", "a0"), ("s-2", "a0")]}
     assert code(plan, "s") == "RESERVED"
 
 
@@ -219,27 +219,27 @@ def test_what_is_held_is_not_given_to_a_session_that_comes_later() -> None:
             gang("tiny", 1, "cpu=1"),
         )
     )
-    assert promised(plan) == {"large": [("large-0", "a0")]}
+    assert reserved(plan) == {"large": [("large-0", "a0")]}
     assert seats(plan) == {"tiny-0": "a0"}
 
 
 def test_a_kernel_never_waits_while_some_agent_has_room_now() -> None:
     plan = planned(snapshot([leaving(), agent("a1", "cpu=1")], gang("s", 1, "cpu=1")))
-    assert (seats(plan), promised(plan)) == ({"s-0": "a1"}, {})
+    assert (seats(plan), reserved(plan)) == ({"s-0": "a1"}, {})
 
 
 def test_a_session_that_grows_starts_what_fits_and_waits_for_the_rest() -> None:
     plan = planned(snapshot([leaving(slots="cpu=1"), agent("a1", "cpu=1")], gang("s", 2, "cpu=1", min_kernels=1)))
-    assert (seats(plan), promised(plan)) == ({"s-0": "a1"}, {"s": [("s-1", "a0")]})
+    assert (seats(plan), reserved(plan)) == ({"s-0": "a1"}, {"s": [("s-1", "a0")]})
 
 
 def test_reservations_of_an_earlier_cycle_are_served_first_and_where_they_were_promised() -> None:
-    held = Reservation(SessionId("promised"), ((KernelId("promised-0"), AgentId("a1")),))
-    sessions = (gang("older", 1, "cpu=2", priority=9), gang("promised", 1, "cpu=2"))
+    held = Reservation(SessionId("reserved"), ((KernelId("reserved-0"), AgentId("a1")),))
+    sessions = (gang("older", 1, "cpu=2", priority=9), gang("reserved", 1, "cpu=2"))
     plan = planned(
         snapshot([agent("a0", "cpu=2", used="cpu=2"), agent("a1", "cpu=2")], *sessions, reservations=(held,))
     )
-    assert seats(plan) == {"promised-0": "a1"}
+    assert seats(plan) == {"reserved-0": "a1"}
 
 
 def test_a_reservation_that_cannot_be_kept_where_it_was_is_kept_elsewhere() -> None:
@@ -259,7 +259,7 @@ def test_a_session_with_a_reserved_minimum_grows_in_order_with_the_others() -> N
 def test_a_full_cluster_that_is_being_freed_is_promised_to_the_next_session(policy: str) -> None:
     ends = session("ends", kernel("e", "cpu=4", at="a0", releasing=True))
     plan = planned(snapshot([leaving()], ends, gang("next", 1, "cpu=4")), queue_policy=policy)
-    assert promised(plan) == {"next": [("next-0", "a0")]}
+    assert reserved(plan) == {"next": [("next-0", "a0")]}
 
 
 # Domains, plugins, and the plan

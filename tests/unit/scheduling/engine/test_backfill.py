@@ -17,7 +17,7 @@ from tests.unit.scheduling.engine.builders import (
     owner,
     placed,
     planned,
-    promised,
+    reserved,
     seats,
     session,
     snapshot,
@@ -114,7 +114,7 @@ def test_a_gang_whose_other_kernels_find_no_room_is_not_started_in_part() -> Non
 def test_a_gang_that_waits_for_room_is_not_started_in_part() -> None:
     full = agent("a", "cpu=2", used="cpu=2", leaving="cpu=2")
     plan = planned(snapshot([full], session("s", kernel("asks", "cpu=2"), kernel("bare"))))
-    assert list(promised(plan)) == ["s"]
+    assert list(reserved(plan)) == ["s"]
     assert plan.placements == ()
 
 

@@ -7,7 +7,7 @@ import pytest
 from sokovan.domain.ids import AgentId
 from sokovan.domain.session import Partition
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.pending_session import NO_AGENT, BatchingContext, PendingSession
+from sokovan.scheduling.engine.pending_session import NO_AGENT, NO_GROUP, BatchingContext, PendingSession
 from sokovan.scheduling.snapshot import SessionWorkload
 from tests.unit.scheduling.engine.builders import EngineParts, agent, gang, hard, kernel, session
 
@@ -215,4 +215,4 @@ def test_a_kernel_belongs_to_the_first_partition_whose_label_it_carries() -> Non
         )
     )
     assert [(part.partition, part.value) for part in work.kernel_groups] == [(0, "1"), (1, "x")]
-    assert [run.kernel_group for run in work.batches] == [0, 1, NO_AGENT]
+    assert [batch.kernel_group for batch in work.batches] == [0, 1, NO_GROUP]

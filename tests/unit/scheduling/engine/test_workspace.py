@@ -17,8 +17,10 @@ from tests.unit.scheduling.engine.builders import EngineParts, agent, rack
 TIB = 2**40
 
 
-def workspace(*machines: AgentInfo, hypernodes: tuple[HyperNode, ...] = (), asked: tuple[str, ...] = ()) -> Workspace:
-    return Workspace(machines, HyperNodeTree((m.agent_id for m in machines), hypernodes), asked)
+def workspace(
+    *machines: AgentInfo, hypernodes: tuple[HyperNode, ...] = (), slots: tuple[str, ...] = ()
+) -> Workspace:
+    return Workspace(machines, HyperNodeTree((m.agent_id for m in machines), hypernodes), slots)
 
 
 def test_agents_stand_in_depth_first_order_so_that_every_hypernode_is_a_slice() -> None:
@@ -35,7 +37,7 @@ def test_agents_stand_in_depth_first_order_so_that_every_hypernode_is_a_slice() 
 
 
 def test_columns_are_all_slots_that_are_present_or_requested_by_name() -> None:
-    space = workspace(agent("a1", "mem=1Gi cpu=1"), asked=("cuda.device",))
+    space = workspace(agent("a1", "mem=1Gi cpu=1"), slots=("cuda.device",))
     assert space.slots == ("cpu", "cuda.device", "mem")
     assert space.idle[0, :-1].tolist() == [1000, 0, 2**30]
 
@@ -184,7 +186,7 @@ def test_agents_rank_by_id_wherever_they_stand() -> None:
 
 
 def test_a_cluster_without_agents_has_columns_and_no_rows() -> None:
-    space = workspace(asked=("cpu",))
+    space = workspace(slots=("cpu",))
     assert space.slots == ("cpu",)
     assert space.room.shape == (0, 4)
     assert space.total() == [0]

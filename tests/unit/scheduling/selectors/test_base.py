@@ -42,7 +42,7 @@ class AffinitySelector(AgentSelector):
         del criteria
         candidates = self._filter_by_resources(agents, requirements)
         if not candidates:
-            raise NoAvailableAgentError("nobody")
+            raise NoAvailableAgentError("unknown")
         for candidate in candidates:
             if requirements.image in candidate.cached_images:
                 return AgentSelection(candidate.agent_id)

@@ -77,17 +77,17 @@ def test_a_custom_validator_sees_the_usage_as_it_grows_without_any_limit_being_s
 
 
 def test_a_validator_receives_whether_the_session_would_start() -> None:
-    asked: list[tuple[str, bool]] = []
+    called: list[tuple[str, bool]] = []
 
     class Watches(ValidatorRule):
         name = "watches"
 
         def validate(self, session: SessionWorkload, context: ValidationContext) -> None:
-            asked.append((session.session_id, context.starts))
+            called.append((session.session_id, context.starts))
 
     registry = registry_with(validators={"watches": Watches})
     decide(snapshot([agent("a")], [session("s", "cpu=1", "cpu=1", min_kernels=1)]), registry, validators=("watches",))
-    assert asked == [("s", True), ("s", False)]
+    assert called == [("s", True), ("s", False)]
 
 
 def test_all_objections_are_reported_and_the_first_gives_the_code() -> None:

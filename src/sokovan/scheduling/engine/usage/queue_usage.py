@@ -112,7 +112,7 @@ class QueueUsage:
         for node in list(self.nodes.values()):
             self._attach(node)
         # Set while queues may exceed their deserved amount by one session, to use agents that would stay idle.
-        self.lends = False
+        self.lending = False
 
     def node(self, name: str) -> QueueNode:
         """The queue of this name; an unknown one has weight 1 and no limits."""
@@ -201,7 +201,7 @@ class QueueUsage:
                 held = extra[column] if extra else 0
                 used = allocated[column] + held
                 if used + amount * times > bounds[column]:
-                    if self.lends and self._may_exceed_share(above, column, used + amount * times):
+                    if self.lending and self._may_exceed_share(above, column, used + amount * times):
                         continue
                     code = Code.QUEUE_OVER_SHARE if by_share else Code.QUEUE_LIMIT
                     return QueueRefusal(
@@ -231,7 +231,7 @@ class QueueUsage:
             for column, amount in pairs:
                 used = allocated[column] + extra[column] if extra else allocated[column]
                 if used + amount * times > bounds[column]:
-                    lent = self.lends and self._may_exceed_share(above, column, 0)
+                    lent = self.lending and self._may_exceed_share(above, column, 0)
                     bound = above.limit[column] if lent else bounds[column]
                     times = min(times, max(0, (bound - used) // amount))
         return times

@@ -11,8 +11,8 @@ from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.engine.builders import EngineParts, agent, agents
 
 
-def refused(asked: int, limit: int, held: int = 0) -> QueueRefusal:
-    return QueueRefusal(Code.QUEUE_OVER_SHARE, "default", "cpu", asked, 0, limit, held)
+def refused(request: int, limit: int, held: int = 0) -> QueueRefusal:
+    return QueueRefusal(Code.QUEUE_OVER_SHARE, "default", "cpu", request, 0, limit, held)
 
 
 def test_a_queue_may_have_all_of_a_slot_or_a_part() -> None:

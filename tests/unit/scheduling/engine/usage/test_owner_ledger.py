@@ -18,8 +18,8 @@ ALICE_TOO = Owner(user="alice", group="other", domain="faculty", access_key=Acce
 CPU = parse_slots("cpu=2")
 
 
-def ahead(line: KeypairBacklog, session: SessionWorkload) -> tuple[int, ResourceSlot]:
-    return line.count_ahead(session), line.slots_ahead(session)
+def ahead(backlog: KeypairBacklog, session: SessionWorkload) -> tuple[int, ResourceSlot]:
+    return backlog.count_ahead(session), backlog.slots_ahead(session)
 
 
 def test_a_session_counts_against_its_keypair_user_group_and_domain() -> None:
@@ -33,7 +33,7 @@ def test_a_session_counts_against_its_keypair_user_group_and_domain() -> None:
 
 
 def test_an_owner_that_is_not_listed_uses_nothing_and_has_no_limits() -> None:
-    account = OwnerLedger(snapshot([])).account(Scope.USER, "nobody")
+    account = OwnerLedger(snapshot([])).account(Scope.USER, "unknown")
     assert (account.used, account.sessions, account.policy) == ({}, 0, None)
     assert account.excess(parse_slots("cpu=1000")) == []
 
@@ -104,11 +104,11 @@ def test_a_backlog_counts_the_older_sessions_of_the_keypair_and_their_requests()
         gang("second", 1, "cpu=3", owner=owner("alice")),
         gang("third", 1, "cpu=5", owner=owner("alice")),
     )
-    line = KeypairBacklogs(given).of("alice")
+    backlog = KeypairBacklogs(given).of("alice")
     first, _, second, third = given.sessions
-    assert ahead(line, first) == (0, NO_SLOTS)
-    assert ahead(line, second) == (1, parse_slots("cpu=2"))
-    assert ahead(line, third) == (2, parse_slots("cpu=5"))
+    assert ahead(backlog, first) == (0, NO_SLOTS)
+    assert ahead(backlog, second) == (1, parse_slots("cpu=2"))
+    assert ahead(backlog, third) == (2, parse_slots("cpu=5"))
 
 
 def test_a_session_that_runs_in_part_is_not_in_the_backlog() -> None:
@@ -131,26 +131,26 @@ def test_what_waits_in_other_scaling_groups_counts_as_ahead_too() -> None:
 
 def test_a_session_that_leaves_lets_those_behind_it_move_up_and_leaves_only_once() -> None:
     given = snapshot([], *(gang(f"s{index}", 1, f"cpu={index + 1}", owner=owner("alice")) for index in range(3)))
-    lines, (first, second, third) = KeypairBacklogs(given), given.sessions
-    line = lines.of("alice")
-    lines.remove(second)
-    lines.remove(second)
-    assert ahead(line, third) == (1, parse_slots("cpu=1"))
-    assert ahead(line, first) == (0, NO_SLOTS)
-    lines.remove(first)
-    assert ahead(line, third) == (0, NO_SLOTS)
+    backlogs, (first, second, third) = KeypairBacklogs(given), given.sessions
+    backlog = backlogs.of("alice")
+    backlogs.remove(second)
+    backlogs.remove(second)
+    assert ahead(backlog, third) == (1, parse_slots("cpu=1"))
+    assert ahead(backlog, first) == (0, NO_SLOTS)
+    backlogs.remove(first)
+    assert ahead(backlog, third) == (0, NO_SLOTS)
 
 
 def test_removing_an_unknown_session_from_a_backlog_changes_nothing() -> None:
     given = snapshot([], gang("s", 1, "cpu=1", owner=owner("alice")))
-    lines = KeypairBacklogs(given)
-    lines.of("bob")
-    lines.remove(gang("stranger", 1, "cpu=1", owner=owner("bob")))
-    assert ahead(lines.of("alice"), given.sessions[0]) == (0, NO_SLOTS)
+    backlogs = KeypairBacklogs(given)
+    backlogs.of("bob")
+    backlogs.remove(gang("stranger", 1, "cpu=1", owner=owner("bob")))
+    assert ahead(backlogs.of("alice"), given.sessions[0]) == (0, NO_SLOTS)
 
 
 def test_a_session_that_is_removed_before_the_backlog_is_built_is_not_in_it() -> None:
     given = snapshot([], *(gang(f"s{index}", 1, "cpu=1", owner=owner("alice")) for index in range(2)))
-    lines = KeypairBacklogs(given)
-    lines.remove(given.sessions[0])
-    assert ahead(lines.of("alice"), given.sessions[1]) == (0, NO_SLOTS)
+    backlogs = KeypairBacklogs(given)
+    backlogs.remove(given.sessions[0])
+    assert ahead(backlogs.of("alice"), given.sessions[1]) == (0, NO_SLOTS)

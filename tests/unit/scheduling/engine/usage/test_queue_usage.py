@@ -109,7 +109,7 @@ def test_where_room_would_stand_idle_a_queue_may_pass_its_share_by_one_session_w
     node = made.node("a")
     made.charge(node, [(CPU, 3000)])
     assert made.room_for(node, [(CPU, 2000)], 2) == 0
-    made.lends = True
+    made.lending = True
     assert made.room_for(node, [(CPU, 2000)], 2) == 1
     assert made.refusal(node, [(CPU, 3000)]) is None
     assert made.refusal(node, [(CPU, 4000)]) is not None
