@@ -17,9 +17,7 @@ from tests.unit.scheduling.engine.builders import EngineParts, agent, rack
 TIB = 2**40
 
 
-def workspace(
-    *machines: AgentInfo, hypernodes: tuple[HyperNode, ...] = (), slots: tuple[str, ...] = ()
-) -> Workspace:
+def workspace(*machines: AgentInfo, hypernodes: tuple[HyperNode, ...] = (), slots: tuple[str, ...] = ()) -> Workspace:
     return Workspace(machines, HyperNodeTree((m.agent_id for m in machines), hypernodes), slots)
 
 
